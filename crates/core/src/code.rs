@@ -1,0 +1,102 @@
+//! Error codes. Each has a page `docs/errors/HV-nnnn.md`, printed by `harvest explain HV-nnnn`.
+
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! codes {
+    ($($name:ident = $number:literal, $title:literal;)+) => {
+        /// A stable name for one kind of failure that a person can look up.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code { $($name),+ }
+
+        impl Code {
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => concat!("HV-", $number)),+ }
+            }
+
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    NotARepository = "0101", "not a git repository";
+    EmptyRepository = "0102", "the repository has no commit";
+    UnknownBase = "0103", "the base does not exist";
+    BadBase = "0104", "the base is not a ref name or hash";
+    OperationInProgress = "0105", "a merge, rebase or similar is in progress";
+    RefLocked = "0106", "a ref of the repository is locked";
+    UnsupportedUrl = "0107", "the repository's URL cannot be used";
+    FetchFailed = "0108", "the repository could not be fetched";
+    BadPrompt = "0111", "the prompt is empty or too long";
+    UnknownAgent = "0121", "there is no such agent";
+    NoModel = "0122", "no model key and no model script";
+    UnreadableScript = "0131", "the model script cannot be read";
+    BadScript = "0132", "the model script is not valid";
+    BadOption = "0141", "an option has a value it cannot have";
+    UnknownTask = "0151", "there is no such task";
+    AmbiguousId = "0152", "the id fits more than one";
+    TaskFinished = "0153", "the task has already ended";
+    NothingToApply = "0161", "the task has no branch";
+    CannotApply = "0162", "the branch cannot be applied here";
+    SandboxToolMissing = "0201", "bubblewrap is not installed";
+    NamespacesForbidden = "0202", "user namespaces are forbidden on this host";
+    SandboxFailed = "0203", "the sandbox could not be made";
+    SandboxLost = "0204", "the sandbox was lost";
+    DataDirectory = "0301", "the data directory cannot be used";
+    DiskFull = "0302", "the disk is full";
+    DatabaseTooNew = "0303", "the database was made by a newer Harvest";
+    Database = "0304", "the database failed";
+    Budget = "0401", "the budget is spent";
+    Model = "0402", "the model refused or failed";
+    Timeout = "0403", "the turn took too long";
+    Stall = "0404", "the agent was silent for too long";
+    Cancelled = "0405", "stopped by a person";
+    Agent = "0406", "the agent failed";
+    Tests = "0407", "the result does not pass its tests";
+    NoTests = "0408", "no test command was found";
+    OwnerDied = "0501", "the process working on the task was killed";
+    Internal = "0901", "an error inside Harvest";
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no error code `{0}`; codes look like HV-0101")]
+pub struct UnknownCode(pub String);
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Code {
+    type Err = UnknownCode;
+
+    /// Accepts `HV-0101`, `hv-0101` and `0101`.
+    fn from_str(text: &str) -> Result<Self, UnknownCode> {
+        let upper = text.to_ascii_uppercase();
+        let number = upper.strip_prefix("HV-").unwrap_or(&upper);
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|code| code.as_str().strip_prefix("HV-") == Some(number))
+            .ok_or_else(|| UnknownCode(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_parse_back() {
+        for code in Code::ALL {
+            assert_eq!(code.as_str().parse::<Code>().as_ref(), Ok(code));
+        }
+        assert!("HV-9999".parse::<Code>().is_err());
+    }
+}

@@ -1,0 +1,176 @@
+//! The journal's vocabulary. Every step of a session is one of these; screens, recovery and replay read nothing else.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    AttemptId, BranchName, Cost, FailureReason, Outcome, Prompt, SandboxId, SessionId, TaskId, Timestamp, TurnId, Usage,
+};
+
+/// One entry of a session's journal, numbered 1, 2, 3 … without gaps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    pub seq: u64,
+    pub at: Timestamp,
+    pub session_id: SessionId,
+    #[serde(flatten)]
+    pub body: EventBody,
+}
+
+/// What happened: `type` and `data` of an [`Event`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data")]
+pub enum EventBody {
+    #[serde(rename = "task.created")]
+    TaskCreated { task_id: TaskId, prompt: Prompt, repository: String, base: String, agent: String, model: Option<String> },
+    #[serde(rename = "turn.started")]
+    TurnStarted { turn_id: TurnId, number: u32, author: String },
+    /// Something a person should know that stops nothing.
+    #[serde(rename = "warning")]
+    Warning { message: String },
+    #[serde(rename = "sandbox.ready")]
+    SandboxReady {
+        sandbox_id: SandboxId,
+        purpose: SandboxPurpose,
+        provider: String,
+        workspace: WorkspaceKind,
+        duration_ms: u64,
+    },
+    #[serde(rename = "agent.started")]
+    AgentStarted { attempt_id: AttemptId, agent: String, model: Option<String> },
+    /// A whole message; `message.delta` events before it carried the same text in pieces.
+    #[serde(rename = "message")]
+    Message { role: MessageRole, text: String },
+    #[serde(rename = "message.delta")]
+    MessageDelta { text: String },
+    #[serde(rename = "tool.call")]
+    ToolCall { id: String, name: String, input: Value },
+    #[serde(rename = "tool.result")]
+    ToolResult { id: String, output: String, is_error: bool },
+    #[serde(rename = "file.changed")]
+    FileChanged { path: String, change: FileChange },
+    /// One model call, metered on the wire.
+    #[serde(rename = "usage")]
+    Usage {
+        provider: String,
+        model: String,
+        #[serde(flatten)]
+        usage: Usage,
+        cost_usd: Cost,
+        /// The vendor did not say, or the model's price is unknown.
+        estimated: bool,
+    },
+    #[serde(rename = "checkpoint.created")]
+    CheckpointCreated { number: u32, commit: String },
+    #[serde(rename = "commit.created")]
+    CommitCreated { commit: String, subject: String },
+    #[serde(rename = "agent.finished")]
+    AgentFinished { attempt_id: AttemptId, exit_code: Option<i32>, reason: Option<FailureReason> },
+    #[serde(rename = "tests.finished")]
+    TestsFinished(TestRun),
+    /// A stage recorded its outcome; whoever holds the lease after a crash goes on behind it.
+    #[serde(rename = "stage.finished")]
+    StageFinished { stage: StageName, result: Value },
+    /// The session's branch is where the person can see it.
+    #[serde(rename = "branch.delivered")]
+    BranchDelivered { branch: BranchName, commit: String },
+    /// A line of the agent that no one understood, kept as it came.
+    #[serde(rename = "raw")]
+    Raw { stream: OutputStream, line: String },
+    #[serde(rename = "turn.finished")]
+    TurnFinished { turn_id: TurnId, reason: Option<FailureReason> },
+    #[serde(rename = "task.finished")]
+    TaskFinished(Outcome),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxPurpose {
+    Execute,
+    Baseline,
+    Verify,
+}
+
+/// How the private copy of the repository was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkspaceKind {
+    Overlay,
+    Reflink,
+    Copy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageRole {
+    Assistant,
+    User,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileChange {
+    Added,
+    Modified,
+    Deleted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputStream {
+    Stdout,
+    Stderr,
+}
+
+/// The stages of a turn that leave an outcome behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageName {
+    Execute,
+    Verify,
+    Deliver,
+}
+
+/// One run of the test command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestRun {
+    pub purpose: SandboxPurpose,
+    pub commit: String,
+    pub command: String,
+    pub exit_code: i32,
+    pub passed: Option<u64>,
+    pub failed: Option<u64>,
+    pub skipped: Option<u64>,
+    pub timed_out: bool,
+    pub duration_ms: u64,
+    /// The end of what the tests printed.
+    pub output_tail: String,
+}
+
+impl EventBody {
+    /// The `type` of the event on the wire.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::TaskCreated { .. } => "task.created",
+            Self::TurnStarted { .. } => "turn.started",
+            Self::Warning { .. } => "warning",
+            Self::SandboxReady { .. } => "sandbox.ready",
+            Self::AgentStarted { .. } => "agent.started",
+            Self::Message { .. } => "message",
+            Self::MessageDelta { .. } => "message.delta",
+            Self::ToolCall { .. } => "tool.call",
+            Self::ToolResult { .. } => "tool.result",
+            Self::FileChanged { .. } => "file.changed",
+            Self::Usage { .. } => "usage",
+            Self::CheckpointCreated { .. } => "checkpoint.created",
+            Self::CommitCreated { .. } => "commit.created",
+            Self::AgentFinished { .. } => "agent.finished",
+            Self::TestsFinished(_) => "tests.finished",
+            Self::StageFinished { .. } => "stage.finished",
+            Self::BranchDelivered { .. } => "branch.delivered",
+            Self::Raw { .. } => "raw",
+            Self::TurnFinished { .. } => "turn.finished",
+            Self::TaskFinished(_) => "task.finished",
+        }
+    }
+}

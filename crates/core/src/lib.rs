@@ -1,0 +1,30 @@
+//! The nouns of Harvest: ids, states, events, evidence, error codes.
+//!
+//! This crate does no I/O, knows no clock and no async runtime. Whatever is decided here is decided by types, so that the
+//! crates above cannot disagree about what a task is or which way it may move.
+
+mod branch;
+mod code;
+mod cost;
+mod event;
+mod evidence;
+mod id;
+mod prompt;
+mod reason;
+mod status;
+mod task;
+mod time;
+
+pub use branch::{BranchName, slug};
+pub use code::{Code, UnknownCode};
+pub use cost::{Cost, Price, TokenCount, Usage};
+pub use event::{
+    Event, EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, StageName, TestRun, WorkspaceKind,
+};
+pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
+pub use id::{AttemptId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TurnId};
+pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
+pub use reason::FailureReason;
+pub use status::{IllegalMove, Move, TaskStatus};
+pub use task::{Attempt, Outcome, Session, Source, Task, TaskKind, Turn, TurnStatus};
+pub use time::{Clock, Timestamp};

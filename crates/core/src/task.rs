@@ -1,0 +1,126 @@
+//! Tasks, sessions, turns and attempts as they are stored and shown.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    AttemptId, BranchName, Cost, Evidence, FailureReason, Prompt, SessionId, TaskId, TaskStatus, Timestamp, TurnId, Usage,
+};
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    pub id: TaskId,
+    pub kind: TaskKind,
+    pub source: Source,
+    pub status: TaskStatus,
+    pub reason: Option<FailureReason>,
+    /// One sentence for people when the task did not complete.
+    pub error: Option<String>,
+    pub prompt: Prompt,
+    pub agent: String,
+    pub model: Option<String>,
+    /// The repository as the person named it: a path or a URL.
+    pub repository: String,
+    /// The full hash the work starts from.
+    pub base: String,
+    pub test: Option<String>,
+    pub budget_usd: Cost,
+    pub branch: Option<BranchName>,
+    pub commit: Option<String>,
+    pub evidence: Option<Evidence>,
+    pub usage: Usage,
+    pub cost_usd: Cost,
+    pub requested_by: String,
+    pub created_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
+    Prompt,
+    Issue,
+    PrReview,
+    CodeFix,
+}
+
+/// Where a task came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    Cli,
+    Api,
+    Web,
+    Slack,
+    GithubIssue,
+    GithubPr,
+    Mcp,
+    Schedule,
+    Agent,
+}
+
+/// One conversation working on a task, on one branch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Session {
+    pub id: SessionId,
+    pub task_id: TaskId,
+    pub branch: BranchName,
+    pub created_at: Timestamp,
+    pub turns: Vec<Turn>,
+}
+
+/// One prompt to a session; the unit the queue hands out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    pub id: TurnId,
+    pub session_id: SessionId,
+    pub number: u32,
+    pub author: String,
+    pub prompt: Prompt,
+    pub status: TurnStatus,
+    pub created_at: Timestamp,
+    pub attempts: Vec<Attempt>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnStatus {
+    Ready,
+    Claimed,
+    Done,
+}
+
+/// One run of an agent for a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub id: AttemptId,
+    pub turn_id: TurnId,
+    pub agent: String,
+    pub command: Vec<String>,
+    pub exit_code: Option<i32>,
+    /// The last [`Attempt::TAIL_BYTES`] of what the agent wrote to standard error.
+    pub stderr_tail: String,
+    pub started_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+}
+
+impl Attempt {
+    pub const TAIL_BYTES: usize = 16 * 1024;
+}
+
+/// How a task ended; the `data` of `task.finished`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub task_id: TaskId,
+    pub session_id: SessionId,
+    pub status: TaskStatus,
+    pub reason: Option<FailureReason>,
+    /// One sentence for people when the task did not complete.
+    pub error: Option<String>,
+    pub branch: Option<BranchName>,
+    pub commit: String,
+    pub base: String,
+    pub evidence: Option<Evidence>,
+    pub usage: Usage,
+    pub cost_usd: Cost,
+}
