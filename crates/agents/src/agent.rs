@@ -1,0 +1,152 @@
+//! One agent: what it is called, what it can do, and the command that starts it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dialect::{Dialect, Parser};
+use crate::template::{Placeholder, Template};
+use crate::{File, Invocation, Turn};
+
+/// Which wire format a model call has, and so which path of the gateway it goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provider {
+    Anthropic,
+    Openai,
+}
+
+/// What an agent can do beyond taking a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Features {
+    /// It can go on with an earlier conversation of its own.
+    pub resume: bool,
+    /// It has a read-only planning mode.
+    pub plan: bool,
+    pub mcp: bool,
+    pub hooks: bool,
+    pub subagents: bool,
+    /// Text arrives in pieces while the model writes it.
+    pub streaming: bool,
+    /// It commits by itself.
+    pub auto_commit: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Agent {
+    pub id: String,
+    pub name: String,
+    /// What it can speak, best first; never empty.
+    pub providers: Vec<Provider>,
+    pub features: Features,
+    /// What to do to get it.
+    pub install_hint: String,
+    pub(crate) default_models: BTreeMap<Provider, String>,
+    pub(crate) dialect: Dialect,
+    pub(crate) prompt: PromptPassing,
+    pub(crate) argv: Vec<Template>,
+    pub(crate) environment: Vec<(String, Template)>,
+    pub(crate) files: Vec<FileTemplate>,
+}
+
+/// How the prompt reaches the agent. Standard input has no length limit and shows in no process list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PromptPassing {
+    Stdin,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct FileTemplate {
+    pub(crate) path: Template,
+    pub(crate) content: Template,
+    pub(crate) executable: bool,
+}
+
+impl Provider {
+    pub const ALL: [Self; 2] = [Self::Anthropic, Self::Openai];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+        }
+    }
+
+    /// Where the gateway answers for this provider, seen from inside a sandbox.
+    pub fn base_url(self, gateway_port: u16) -> String {
+        format!("http://127.0.0.1:{gateway_port}/{}", self.as_str())
+    }
+}
+
+impl std::fmt::Display for Provider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Agent {
+    /// The model to use when nobody named one.
+    pub fn default_model(&self, provider: Provider) -> Option<&str> {
+        self.default_models.get(&provider).map(String::as_str)
+    }
+
+    pub fn command(&self, turn: &Turn<'_>) -> Invocation {
+        let value = |placeholder| value_of(placeholder, turn);
+        let mut env = base_environment(turn);
+        for (name, template) in &self.environment {
+            env.retain(|(known, _)| known != name);
+            env.push((name.clone(), template.fill(value)));
+        }
+        Invocation {
+            argv: self.argv.iter().map(|template| template.fill(value)).collect(),
+            env,
+            stdin: match self.prompt {
+                PromptPassing::Stdin => turn.prompt.to_owned(),
+            },
+            files: self
+                .files
+                .iter()
+                .map(|file| File {
+                    path: PathBuf::from(file.path.fill(value)),
+                    content: file.content.fill(value),
+                    executable: file.executable,
+                })
+                .collect(),
+        }
+    }
+
+    /// Reads the output of one run from its beginning.
+    pub fn parser(&self) -> Parser {
+        Parser::new(self.dialect)
+    }
+}
+
+/// The same for every agent, and nothing of the host.
+fn base_environment(turn: &Turn<'_>) -> Vec<(String, String)> {
+    [
+        ("PATH", turn.path.to_owned()),
+        ("HOME", turn.home.to_string_lossy().into_owned()),
+        ("USER", "harvest".to_owned()),
+        ("LANG", "C.UTF-8".to_owned()),
+        ("TERM", "dumb".to_owned()),
+        ("GIT_TERMINAL_PROMPT", "0".to_owned()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+fn value_of(placeholder: Placeholder, turn: &Turn<'_>) -> String {
+    match placeholder {
+        Placeholder::Bin => turn.bin.to_string_lossy().into_owned(),
+        Placeholder::Model => turn.model.to_owned(),
+        Placeholder::Provider => turn.provider.as_str().to_owned(),
+        Placeholder::BaseUrl => turn.provider.base_url(turn.gateway_port),
+        Placeholder::GatewayPort => turn.gateway_port.to_string(),
+        Placeholder::Home => turn.home.to_string_lossy().into_owned(),
+        Placeholder::Workspace => turn.workspace.to_string_lossy().into_owned(),
+        Placeholder::MaxTurns => turn.max_turns.to_string(),
+    }
+}

@@ -1,0 +1,89 @@
+//! What the output of an agent means. One file per dialect; this one only chooses between them.
+//!
+//! **Invariant:** every line leaves a trace. A dialect that does not understand a line keeps it as `raw`, and no line of
+//! any agent is an error. Only a line that says nothing but "done" produces no event.
+
+mod builtin;
+mod text;
+
+use harvest_core::{EventBody, FailureReason, OutputStream};
+use serde::Deserialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Dialect {
+    /// The events of Harvest itself, one JSON object per line.
+    Builtin,
+    /// Plain text: every line is a message.
+    Text,
+}
+
+/// Reads the output of one run, line by line.
+#[derive(Debug)]
+pub struct Parser(State);
+
+#[derive(Debug)]
+enum State {
+    Builtin(builtin::Parser),
+    Text,
+}
+
+/// What a run amounted to, as far as the agent can tell. Limits, budgets and people who stopped it are not its business.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Done,
+    Failed { reason: FailureReason, message: String },
+}
+
+impl Parser {
+    pub(crate) fn new(dialect: Dialect) -> Self {
+        Self(match dialect {
+            Dialect::Builtin => State::Builtin(builtin::Parser::default()),
+            Dialect::Text => State::Text,
+        })
+    }
+
+    /// One line of output, with or without its line ending → events. Never an error; unknown lines become
+    /// [`EventBody::Raw`].
+    pub fn parse(&mut self, stream: OutputStream, line: &[u8]) -> Vec<EventBody> {
+        let line = without_ending(line);
+        match &mut self.0 {
+            State::Builtin(parser) => parser.parse(stream, line),
+            State::Text => text::parse(stream, line),
+        }
+    }
+
+    /// Takes notice of an event that an earlier parser of the same run produced, so that a run that is taken up again
+    /// after a crash gets the verdict it would have got.
+    pub fn recall(&mut self, event: &EventBody) {
+        if let (State::Builtin(parser), EventBody::Raw { stream, line }) = (&mut self.0, event) {
+            parser.parse(*stream, line.as_bytes());
+        }
+    }
+
+    /// What the run amounted to. `exit_code` is `None` when a signal ended it.
+    pub fn verdict(&self, exit_code: Option<i32>) -> Verdict {
+        let reported = match &self.0 {
+            State::Builtin(parser) => parser.failure(),
+            State::Text => None,
+        };
+        reported.unwrap_or_else(|| match exit_code {
+            Some(0) => Verdict::Done,
+            Some(code) => failed(format!("the agent exited with code {code}")),
+            None => failed("the agent was killed before it was done".to_owned()),
+        })
+    }
+}
+
+fn failed(message: String) -> Verdict {
+    Verdict::Failed { reason: FailureReason::Agent, message }
+}
+
+fn raw(stream: OutputStream, line: &[u8]) -> Vec<EventBody> {
+    vec![EventBody::Raw { stream, line: String::from_utf8_lossy(line).into_owned() }]
+}
+
+fn without_ending(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
