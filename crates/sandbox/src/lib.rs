@@ -1,1 +1,24 @@
-//! (being written)
+//! Where attempts run.
+//!
+//! A [`Provider`] makes sandboxes; a [`Sandbox`] starts processes; a [`Process`] is a stream of output that survives the
+//! loss of the server, since the runner in the sandbox spools it first. Nothing here knows about agents, tasks or git hosting.
+
+mod actor;
+mod arrival;
+mod connection;
+mod contract;
+mod error;
+mod folder;
+mod handle;
+mod host;
+mod layout;
+pub mod local;
+pub mod none;
+mod pid;
+mod remove;
+
+pub use contract::{Binaries, Capabilities, Confined, Limits, Paths, Provider, Spec, Workspace};
+pub use error::Error;
+pub use handle::{Exit, Output, Process, Sandbox};
+pub use harvest_link::{File, ProcessSpec, Signal};
+pub use host::{Fact, State, report};

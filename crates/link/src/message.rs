@@ -1,0 +1,135 @@
+//! What runner and control plane say to each other.
+
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{self, Error, Message};
+use crate::record::Record;
+
+/// From the runner to the control plane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromRunner {
+    Control(Report),
+    Output(Record),
+}
+
+/// The control messages of a runner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Report {
+    /// The first message of every connection.
+    Hello { version: u32, gateway_port: u16, pid: u32 },
+    Started { process: String, pid: u32 },
+    /// The process has ended and `offset` is the end of its output.
+    Exited {
+        process: String,
+        offset: u64,
+        code: Option<i32>,
+        signal: Option<i32>,
+        user_ms: u64,
+        system_ms: u64,
+        max_rss_kb: u64,
+        duration_ms: u64,
+    },
+    /// The process could not be started (`offset` is 0), or was ended by the runner itself.
+    Failed { process: String, offset: u64, message: String },
+}
+
+/// From the control plane to the runner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ToRunner {
+    Welcome { version: u32 },
+    /// Starting an id that is known already only sends its output again from the beginning, so that a start whose answer
+    /// was lost can be repeated.
+    Start { process: ProcessSpec },
+    /// Send everything from this offset on, then what comes, then how it ended.
+    Resume { process: String, offset: u64 },
+    /// Send nothing more of this process until it is resumed; its output stays in the spool.
+    Pause { process: String },
+    /// Output up to here is safe elsewhere and may be forgotten.
+    Ack { process: String, offset: u64 },
+    Signal { process: String, signal: Signal },
+    /// End every process, then the runner.
+    Shutdown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Signal {
+    Interrupt,
+    Terminate,
+    /// Takes every child along, daemonised or not.
+    Kill,
+}
+
+/// One process to run in a sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessSpec {
+    /// Chosen by the caller, unique within the sandbox: 1 to 64 of `a-z`, `A-Z`, `0-9`, `-`, `_`, `.`, not beginning with a dot.
+    pub id: String,
+    pub argv: Vec<String>,
+    /// The whole environment, but for what the provider adds when it is missing (`PATH`, `HOME`, `USER`, `LANG`).
+    pub env: Vec<(String, String)>,
+    /// Empty: the workspace.
+    pub cwd: String,
+    /// Given to the process, then closed.
+    pub stdin: String,
+    /// Written before the process starts; paths must lie in the workspace or the home folder.
+    pub files: Vec<File>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    /// Absolute, as seen inside the sandbox.
+    pub path: String,
+    pub content: String,
+    pub executable: bool,
+}
+
+impl ProcessSpec {
+    /// Ids become file names of the spool, so their alphabet is small.
+    pub fn has_valid_id(&self) -> bool {
+        is_valid_id(&self.id)
+    }
+}
+
+pub(crate) fn is_valid_id(id: &str) -> bool {
+    (1..=64).contains(&id.len())
+        && !id.starts_with('.')
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
+impl FromRunner {
+    pub fn encode(&self) -> Result<Vec<u8>, Error> {
+        match self {
+            Self::Control(report) => frame::control(report),
+            Self::Output(record) => record.encode(),
+        }
+    }
+}
+
+impl ToRunner {
+    pub fn encode(&self) -> Result<Vec<u8>, Error> {
+        frame::control(self)
+    }
+}
+
+impl Message for FromRunner {
+    fn from_control(payload: &[u8]) -> Result<Self, Error> {
+        frame::read_control(payload).map(Self::Control)
+    }
+
+    fn from_output(payload: &[u8]) -> Result<Self, Error> {
+        Record::decode(payload).map(Self::Output)
+    }
+}
+
+impl Message for ToRunner {
+    fn from_control(payload: &[u8]) -> Result<Self, Error> {
+        frame::read_control(payload)
+    }
+
+    fn from_output(_payload: &[u8]) -> Result<Self, Error> {
+        Err(Error::BadRecord)
+    }
+}

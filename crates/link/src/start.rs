@@ -1,0 +1,81 @@
+//! The files a runner is started with: `boot.json` for the supervisor, `launch.json` for what happens before it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What the supervisor (`harvest-runner run`) needs to know. Paths are as the runner sees them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Boot {
+    /// Names the sandbox in the command line and, without a pid namespace, in the environment of its processes.
+    pub sandbox: String,
+    pub link: PathBuf,
+    pub gateway: PathBuf,
+    pub spool: PathBuf,
+    pub workspace: PathBuf,
+    pub home: PathBuf,
+    /// Put before the arguments of every process. It must end everything it started when it is killed; when it is empty the
+    /// runner looks for the children itself.
+    pub wrap: Vec<String>,
+    pub deadline_secs: u64,
+    /// A process whose output grows beyond this is killed.
+    pub max_spool_bytes: u64,
+    /// Limits of each process, where the launcher did not set them for the whole sandbox.
+    #[serde(default)]
+    pub open_files: Option<u64>,
+}
+
+/// What the launcher (`harvest-runner launch`) does before it becomes `argv`.
+///
+/// Run by root it makes a mount namespace, run by anyone else a user namespace as well. All sources are opened first; then
+/// an empty file system is put over `stage` and everything appears there under the short names given. So no path of the
+/// host has to be reachable for the uid the sandbox runs as, and none has to be quoted for overlayfs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// A folder that every host has and every uid may enter.
+    pub stage: PathBuf,
+    /// Who to become; only root can.
+    pub identity: Option<Identity>,
+    pub binds: Vec<Bind>,
+    pub overlay: Option<Overlay>,
+    pub open_files: Option<u64>,
+    pub processes: Option<u64>,
+    /// Where bubblewrap writes the pid of the sandbox's init. `{info}` in `argv` is replaced by the descriptor.
+    pub info: Option<PathBuf>,
+    pub argv: Vec<String>,
+    pub env: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+/// A host folder or file that appears as `stage/<name>`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    pub name: String,
+    pub source: PathBuf,
+    pub owner: Owner,
+}
+
+/// Whom the files of a bind seem to belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Owner {
+    /// Whom they belong to.
+    Kept,
+    /// What belongs to the owner of the source seems to belong to the sandbox, where the kernel can do it.
+    Mapped,
+    /// The same, and it is an error when the kernel cannot.
+    MustBeMapped,
+}
+
+/// `stage/<name>`: an overlay of the binds named here. `layer` holds the folders `upper` and `work`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlay {
+    pub name: String,
+    pub lower: String,
+    pub layer: String,
+}

@@ -1,0 +1,69 @@
+//! Folders and sockets of sandboxes: made private, given away, and removed without ever following a link.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Gid, Uid};
+use tokio::net::UnixListener;
+
+use crate::Error;
+
+/// `sun_path` has 108 bytes, one of them for the end.
+const MAX_SOCKET_PATH: usize = 107;
+
+/// Makes a folder, and those above it, that only its owner can enter.
+pub(crate) fn make_private(path: &Path) -> Result<(), Error> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| Error::io(path, error))
+}
+
+/// Makes a folder that everyone can read who can reach it.
+pub(crate) fn make_readable(path: &Path) -> Result<(), Error> {
+    make_private(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(|error| Error::io(path, error))
+}
+
+/// Listens at `path`, in place of whoever did before. The folder around it keeps everyone else out; the socket itself is open
+/// to all, since the sandbox runs as another uid when the server is root.
+pub(crate) fn listen(path: &Path) -> Result<UnixListener, Error> {
+    if path.as_os_str().as_bytes().len() > MAX_SOCKET_PATH {
+        return Err(Error::PathTooLong { path: path.to_owned() });
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io(path, error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(|error| Error::io(path, error))?;
+    open_to_sandbox(path)?;
+    Ok(listener)
+}
+
+/// Lets the sandbox connect to a socket that someone else made.
+pub(crate) fn open_to_sandbox(path: &Path) -> Result<(), Error> {
+    match fs::set_permissions(path, Permissions::from_mode(0o666)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Gives `path` and everything in it to someone else.
+pub(crate) fn give(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
+    let (owner, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+    walk(path, &mut |path| {
+        rustix::fs::chownat(CWD, path, owner, group, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)
+    })
+    .map_err(|error| Error::io(path, error))
+}
+
+/// Calls `visit` for everything below `path`, then for `path` itself.
+fn walk(path: &Path, visit: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            walk(&entry?.path(), visit)?;
+        }
+    }
+    visit(path)
+}
+

@@ -1,0 +1,160 @@
+//! What this host offers: bubblewrap, user namespaces, overlayfs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// One thing `harvest doctor` tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    pub name: &'static str,
+    pub state: State,
+    pub detail: String,
+    /// What to do about it, when something can be done.
+    pub fix: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Ok,
+    /// Works, but something is slower or weaker than it could be.
+    Degraded,
+    Missing,
+}
+
+/// bubblewrap, as installed here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tool {
+    pub path: PathBuf,
+    pub version: (u32, u32, u32),
+}
+
+const MINIMUM: (u32, u32, u32) = (0, 5, 0);
+const PLACES: &[&str] = &["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
+
+impl Tool {
+    pub fn find() -> Result<Self, Error> {
+        let path = PLACES.iter().map(Path::new).find(|path| path.exists()).ok_or(Error::ToolMissing)?;
+        let path = path.to_owned();
+        let output = command(&path).arg("--version").output().map_err(|error| Error::io(&path, error))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = parse_version(&text).ok_or_else(|| Error::failed(format!("`bwrap --version` says {text:?}")))?;
+        if version < MINIMUM {
+            let found = text.trim().trim_start_matches("bubblewrap ").to_owned();
+            return Err(Error::ToolTooOld { found, needed: "0.5" });
+        }
+        Ok(Self { path, version })
+    }
+
+    /// `--disable-userns` and `--size`.
+    pub fn is_recent(&self) -> bool {
+        self.version >= (0, 8, 0)
+    }
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
+    let mut parts = text.trim().rsplit(' ').next()?.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?, parts.next().unwrap_or(Ok(0)).ok()?))
+}
+
+/// A program of the host, started without any of our environment.
+#[expect(clippy::disallowed_methods, reason = "this crate's one place for it; the environment is cleared here")]
+pub(crate) fn command(program: &Path) -> std::process::Command {
+    let mut command = std::process::Command::new(program);
+    command.env_clear().stdin(std::process::Stdio::null());
+    command
+}
+
+/// Why user namespaces do not work, and what to do, as far as the kernel tells.
+pub(crate) fn namespaces_forbidden(detail: &str) -> Error {
+    let setting = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|text| text.trim().to_owned());
+    let fix = if setting("kernel/unprivileged_userns_clone").as_deref() == Some("0") {
+        "set `sysctl -w kernel.unprivileged_userns_clone=1`".to_owned()
+    } else if setting("user/max_user_namespaces").as_deref() == Some("0") {
+        "set `sysctl -w user.max_user_namespaces=15000`".to_owned()
+    } else if setting("kernel/apparmor_restrict_unprivileged_userns").as_deref() == Some("1") {
+        "set `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or give bubblewrap and harvest an AppArmor profile \
+         that allows `userns`"
+            .to_owned()
+    } else {
+        "inside a container, allow it `unshare` and `mount` (for example `--security-opt seccomp=unconfined`), or run \
+         on the host"
+            .to_owned()
+    };
+    Error::NamespacesForbidden { detail: detail.trim().to_owned(), fix }
+}
+
+/// What `harvest doctor` says about sandboxes on this host. `local` is what came of trying to make the provider.
+pub fn report(local: Result<&crate::local::Local, &Error>) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let tool = Tool::find();
+    facts.push(match &tool {
+        Ok(tool) => {
+            let (major, minor, patch) = tool.version;
+            Fact {
+                name: "bubblewrap",
+                state: State::Ok,
+                detail: format!("{} {major}.{minor}.{patch}", tool.path.display()),
+                fix: None,
+            }
+        }
+        Err(error) => Fact {
+            name: "bubblewrap",
+            state: State::Missing,
+            detail: error.to_string(),
+            fix: Some("apt install bubblewrap".to_owned()),
+        },
+    });
+    if let Ok(tool) = &tool {
+        facts.push(if tool.is_recent() {
+            Fact {
+                name: "no nested user namespaces",
+                state: State::Ok,
+                detail: "agents cannot make user namespaces of their own".to_owned(),
+                fix: None,
+            }
+        } else {
+            Fact {
+                name: "no nested user namespaces",
+                state: State::Degraded,
+                detail: "this bubblewrap cannot keep agents from making user namespaces of their own".to_owned(),
+                fix: Some("install bubblewrap 0.8 or newer".to_owned()),
+            }
+        });
+    }
+    match local {
+        Ok(local) => {
+            facts.push(Fact {
+                name: "user namespaces",
+                state: State::Ok,
+                detail: "a sandbox could be made".to_owned(),
+                fix: None,
+            });
+            facts.push(local.overlay_fact());
+        }
+        Err(Error::NamespacesForbidden { detail, fix }) => facts.push(Fact {
+            name: "user namespaces",
+            state: State::Missing,
+            detail: detail.clone(),
+            fix: Some(fix.clone()),
+        }),
+        Err(Error::ToolMissing | Error::ToolTooOld { .. }) => {}
+        Err(error) => {
+            facts.push(Fact { name: "sandbox", state: State::Missing, detail: error.to_string(), fix: None });
+        }
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_in_every_form() {
+        assert_eq!(parse_version("bubblewrap 0.8.0\n"), Some((0, 8, 0)));
+        assert_eq!(parse_version("bubblewrap 0.11"), Some((0, 11, 0)));
+        assert_eq!(parse_version("nonsense"), None);
+    }
+}

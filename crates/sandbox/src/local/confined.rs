@@ -1,0 +1,59 @@
+//! Trusted programs of the host on untrusted data.
+
+use std::path::{Path, PathBuf};
+
+use harvest_link::{Bind, Launch, Owner};
+
+use super::view::{Arguments, STAGE};
+use super::Local;
+use crate::Confined;
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+pub(super) fn command(local: &Local, helper: Confined) -> tokio::process::Command {
+    let Confined { program, args, read_only, writable, mut env, cwd } = helper;
+    if !env.iter().any(|(name, _)| name == "PATH") {
+        env.push(("PATH".to_owned(), PATH.to_owned()));
+    }
+    let mut arguments = Arguments::default();
+    arguments.add(&[&local.tool.path.to_string_lossy(), "--unshare-all", "--uid", "1000", "--gid", "1000"]);
+    arguments.add(&["--cap-drop", "ALL", "--die-with-parent", "--new-session"]);
+    arguments.system().add(&["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]);
+    arguments.add(&["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]);
+    arguments.add(&["--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]);
+    let mut binds = Vec::new();
+    let mut show = |paths: &[PathBuf], option: &str, owner: Owner| {
+        for path in paths {
+            let name = format!("confined{}", binds.len());
+            arguments.bind(option, &format!("{STAGE}/{name}"), path);
+            binds.push(Bind { name, source: path.clone(), owner });
+        }
+    };
+    // A writable one may lie inside a read-only one, not the other way round.
+    show(&read_only, "--ro-bind", Owner::Mapped);
+    show(&writable, "--bind", Owner::Kept);
+    if let Some(folder) = cwd.as_ref().or(writable.first()) {
+        arguments.add(&["--chdir", &folder.to_string_lossy()]);
+    }
+    arguments.add(&["--", &program]);
+    let mut argv = arguments.into_vec();
+    argv.extend(args);
+    let launch = Launch {
+        stage: Path::new(STAGE).to_owned(),
+        identity: local.uids.change_to(local.uids.helper()),
+        binds,
+        overlay: None,
+        open_files: Some(4096),
+        processes: Some(512),
+        info: None,
+        argv,
+        env,
+    };
+    let mut command = local.launcher();
+    // Strings and numbers only: nothing here can fail to be written as JSON but a path that is no UTF-8, and an empty order
+    // is refused by the launcher.
+    command.arg("--inline").arg(serde_json::to_string(&launch).unwrap_or_default());
+    let mut command = tokio::process::Command::from(command);
+    command.kill_on_drop(true);
+    command
+}
