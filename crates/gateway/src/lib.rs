@@ -1,1 +1,39 @@
-//! (being written)
+//! The only thing a sandbox can reach: models and git.
+//!
+//! Each session has a Unix socket of its own, and that socket is its identity: whatever key a client sends is a
+//! placeholder and is dropped. Requests to a model are admitted by the session's [`Meter`], get the real credential,
+//! and pass on unchanged but for the edits listed in [`Options`]; what they used is read on the side and settled before
+//! the client sees the end of the answer. With a [`Script`] no model is called at all. Git reaches one bare repository,
+//! and a push only the session's own refs.
+
+mod answer;
+mod error;
+pub mod git;
+mod meter;
+mod model;
+mod prices;
+mod script;
+mod service;
+
+use std::sync::Arc;
+
+pub use error::Error;
+pub use meter::{Call, Meter, Refused};
+pub use model::{Upstream, Upstreams};
+pub use prices::{Prices, PricesError};
+pub use script::{Script, ScriptError};
+pub use service::{Gateway, Serving, Session};
+
+/// What a gateway is made of.
+///
+/// Requests pass untouched, except that on the way out
+/// - the client's `authorization` and `x-api-key` are replaced by the real credential, hop-by-hop headers are dropped,
+/// - `accept-encoding` is `identity` where tokens are counted, since a compressed answer could not be read,
+/// - an OpenAI Chat Completions stream asks for its usage (`stream_options.include_usage`).
+#[derive(Debug, Default)]
+pub struct Options {
+    pub upstreams: Upstreams,
+    /// Answers every model request in place of the upstreams.
+    pub script: Option<Arc<Script>>,
+    pub prices: Prices,
+}

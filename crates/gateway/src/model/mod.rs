@@ -1,0 +1,14 @@
+//! Requests to models: which endpoints exist, who may call them, and where they go.
+
+mod answering;
+mod edit;
+mod headers;
+mod metered;
+mod sse;
+mod upstream;
+mod usage;
+mod vendor;
+
+pub(crate) use answering::Models;
+pub use upstream::{Upstream, Upstreams};
+pub(crate) use vendor::{Endpoint, Vendor};

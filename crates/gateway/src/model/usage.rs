@@ -1,0 +1,491 @@
+//! Tokens, read from an answer while it passes: from the events of a stream, or from a JSON document.
+//!
+//! An answer may end at any byte. What the vendor did not get to report is estimated from what was sent and seen, four
+//! bytes a token, so that hanging up early is no way to use a model for nothing.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use harvest_core::Usage;
+use serde::Deserialize;
+
+use super::Endpoint;
+use super::sse::Lines;
+
+const BYTES_PER_TOKEN: u64 = 4;
+/// A document longer than this is not read; its tokens are estimated.
+const MAX_DOCUMENT: usize = 32 << 20;
+/// Stands for the status of an answer that the client did not wait for.
+pub(super) const HUNG_UP: u16 = 499;
+
+/// Reads one answer.
+#[derive(Debug)]
+pub(super) struct Reader {
+    endpoint: Endpoint,
+    form: Form,
+    tally: Tally,
+}
+
+#[derive(Debug)]
+enum Form {
+    Events(Lines),
+    Document(Vec<u8>),
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    model: Option<String>,
+    input: Option<Usage>,
+    /// Cumulative; final once `output_final`.
+    output: u64,
+    output_final: bool,
+    reasoning: u64,
+    cache_write_1h: u64,
+    /// Bytes of generated text seen.
+    generated: u64,
+}
+
+/// What is known at the end of an answer.
+#[derive(Debug, PartialEq)]
+pub(super) struct Known {
+    pub(super) model: Option<String>,
+    pub(super) usage: Usage,
+    pub(super) cache_write_1h: u64,
+    pub(super) estimated: bool,
+}
+
+impl Reader {
+    pub(super) fn new(endpoint: Endpoint, content_type: &str) -> Self {
+        let events =
+            content_type.trim_start().to_ascii_lowercase().starts_with("text/event-stream");
+        let form = if events { Form::Events(Lines::default()) } else { Form::Document(Vec::new()) };
+        Self { endpoint, form, tally: Tally::default() }
+    }
+
+    /// Whether the end of the answer can be told from its events.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self.form, Form::Events(_))
+    }
+
+    /// Reads on. Of a stream, returns where in `chunk` the event begins that ends it.
+    pub(super) fn feed(&mut self, chunk: &Bytes) -> Option<usize> {
+        match &mut self.form {
+            Form::Events(lines) => {
+                let mut end = None;
+                let (tally, endpoint) = (&mut self.tally, self.endpoint);
+                lines.feed(chunk, |at, data| {
+                    if tally.event(endpoint, data) && end.is_none() {
+                        end = Some(at);
+                    }
+                });
+                end
+            }
+            Form::Document(text) => {
+                self.tally.generated += chunk.len() as u64;
+                if text.len() + chunk.len() <= MAX_DOCUMENT {
+                    text.extend_from_slice(chunk);
+                }
+                None
+            }
+        }
+    }
+
+    /// The totals of an answer with this status to a request of this many bytes; without their number nothing is guessed.
+    pub(super) fn finish(mut self, status: u16, request_bytes: Option<u64>) -> Known {
+        if let Form::Document(text) = &self.form {
+            self.tally.document(text);
+        }
+        let tally = self.tally;
+        let mut usage = tally.input.unwrap_or_default();
+        usage.output_tokens = tally.output;
+        usage.reasoning_tokens = tally.reasoning;
+        let charged = (200..300).contains(&status) || status == HUNG_UP;
+        let estimated = charged && !(tally.output_final && tally.input.is_some());
+        if let (true, Some(request_bytes)) = (estimated, request_bytes) {
+            if tally.input.is_none() {
+                usage.input_tokens = request_bytes.div_ceil(BYTES_PER_TOKEN);
+            }
+            if !tally.output_final {
+                usage.output_tokens = tally.output.max(tally.generated.div_ceil(BYTES_PER_TOKEN));
+            }
+        }
+        Known { model: tally.model, usage, cache_write_1h: tally.cache_write_1h, estimated }
+    }
+}
+
+/// An event or document of any of the formats; each fills its own fields.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    model: Option<Cow<'a, str>>,
+    #[serde(default)]
+    usage: Option<Counts>,
+    /// Anthropic's first event.
+    #[serde(borrow, default)]
+    message: Option<Inner<'a>>,
+    /// The last event of OpenAI's Responses.
+    #[serde(borrow, default)]
+    response: Option<Inner<'a>>,
+    #[serde(borrow, default)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    choices: Option<Vec<Choice<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Inner<'a> {
+    #[serde(borrow, default)]
+    model: Option<Cow<'a, str>>,
+    #[serde(default)]
+    usage: Option<Counts>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Delta<'a> {
+    Text(#[serde(borrow)] Cow<'a, str>),
+    Parts(#[serde(borrow)] Parts<'a>),
+}
+
+#[derive(Deserialize)]
+struct Parts<'a> {
+    #[serde(borrow, default)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    partial_json: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    thinking: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow, default)]
+    delta: Option<&'a serde_json::value::RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Counts {
+    // Anthropic, and OpenAI's Responses
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_creation: Option<CacheCreation>,
+    input_tokens_details: Option<Details>,
+    output_tokens_details: Option<Details>,
+    // OpenAI's Chat Completions
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<Details>,
+    completion_tokens_details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+struct CacheCreation {
+    ephemeral_1h_input_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    cached_tokens: Option<u64>,
+    reasoning_tokens: Option<u64>,
+}
+
+impl Tally {
+    /// Counts one event of a stream; true for the one that ends it.
+    fn event(&mut self, endpoint: Endpoint, data: &[u8]) -> bool {
+        if endpoint == Endpoint::ChatCompletions && data.trim_ascii() == b"[DONE]" {
+            return true;
+        }
+        let Ok(event) = serde_json::from_slice::<Message<'_>>(data) else {
+            self.generated += data.len() as u64;
+            return false;
+        };
+        if let Some(model) = event.model.as_ref() {
+            self.name(model);
+        }
+        self.generated += event.generated();
+        let kind = event.kind.as_deref().unwrap_or_default();
+        match endpoint {
+            Endpoint::Messages => {
+                if let Some(started) = event.message {
+                    if let Some(model) = &started.model {
+                        self.name(model);
+                    }
+                    started.usage.inspect(|counts| self.count(counts));
+                }
+                if let Some(counts) = &event.usage {
+                    self.count(counts);
+                    self.output_final |= kind == "message_delta" && counts.output_tokens.is_some();
+                }
+                kind == "message_stop"
+            }
+            Endpoint::Responses => {
+                let last = matches!(
+                    kind,
+                    "response.completed" | "response.incomplete" | "response.failed"
+                );
+                if let Some(inner) = event.response {
+                    if let Some(model) = &inner.model {
+                        self.name(model);
+                    }
+                    if let Some(counts) = &inner.usage {
+                        self.count(counts);
+                        self.output_final |= last;
+                    }
+                }
+                last
+            }
+            Endpoint::ChatCompletions | Endpoint::Models | Endpoint::CountTokens => {
+                if let Some(counts) = &event.usage {
+                    self.count(counts);
+                    self.output_final = true;
+                }
+                false
+            }
+        }
+    }
+
+    fn document(&mut self, text: &[u8]) {
+        let Ok(document) = serde_json::from_slice::<Message<'_>>(text) else { return };
+        if let Some(model) = &document.model {
+            self.name(model);
+        }
+        if let Some(counts) = &document.usage {
+            self.count(counts);
+            self.output_final = true;
+        }
+    }
+
+    fn name(&mut self, model: &str) {
+        if self.model.is_none() && !model.is_empty() {
+            self.model = Some(model.chars().take(200).collect());
+        }
+    }
+
+    fn count(&mut self, counts: &Counts) {
+        let cached = |details: &Option<Details>| {
+            details.as_ref().and_then(|details| details.cached_tokens).unwrap_or(0)
+        };
+        let reasoning = |details: &Option<Details>| {
+            details.as_ref().and_then(|details| details.reasoning_tokens)
+        };
+        let mut input = self.input.unwrap_or_default();
+        let before = input;
+        if let Some(prompt) = counts.prompt_tokens {
+            input.cache_read_tokens = cached(&counts.prompt_tokens_details).min(prompt);
+            input.input_tokens = prompt - input.cache_read_tokens;
+        }
+        if let Some(tokens) = counts.input_tokens {
+            // The Responses format counts cached tokens in, Anthropic's does not and has no such details.
+            let read = cached(&counts.input_tokens_details).min(tokens);
+            input.input_tokens = tokens - read;
+            input.cache_read_tokens = read;
+        }
+        if let Some(tokens) = counts.cache_read_input_tokens {
+            input.cache_read_tokens = tokens;
+        } else if counts.input_tokens.is_some() && counts.input_tokens_details.is_none() {
+            input.cache_read_tokens = before.cache_read_tokens;
+        }
+        if let Some(tokens) = counts.cache_creation_input_tokens {
+            input.cache_write_tokens = tokens;
+        }
+        if let Some(tokens) =
+            counts.cache_creation.as_ref().and_then(|creation| creation.ephemeral_1h_input_tokens)
+        {
+            self.cache_write_1h = tokens;
+        }
+        if counts.prompt_tokens.is_some() || counts.input_tokens.is_some() {
+            self.input = Some(input);
+        }
+        if let Some(tokens) = counts.output_tokens.or(counts.completion_tokens) {
+            self.output = tokens;
+        }
+        let details = reasoning(&counts.output_tokens_details)
+            .or(reasoning(&counts.completion_tokens_details));
+        if let Some(tokens) = details {
+            self.reasoning = tokens;
+        }
+    }
+}
+
+impl Message<'_> {
+    /// Bytes of generated text in an event.
+    fn generated(&self) -> u64 {
+        let length = |text: &Option<Cow<'_, str>>| text.as_ref().map_or(0, |text| text.len());
+        let own = match &self.delta {
+            Some(Delta::Text(text)) => text.len(),
+            Some(Delta::Parts(parts)) => {
+                length(&parts.text) + length(&parts.partial_json) + length(&parts.thinking)
+            }
+            None => 0,
+        };
+        // A chunk of Chat Completions may hold text, reasoning or a call; the names around it weigh a little too.
+        let frame = r#"{"content":""}"#.len();
+        let chosen = self.choices.iter().flatten().filter_map(|choice| choice.delta);
+        let chosen: usize = chosen.map(|delta| delta.get().len().saturating_sub(frame)).sum();
+        (own + chosen) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ANTHROPIC: &str = concat!(
+        "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"claude-sonnet-4-5\",\"usage\":",
+        "{\"input_tokens\":25,\"cache_creation_input_tokens\":100,\"cache_read_input_tokens\":7,\"output_tokens\":1,",
+        "\"cache_creation\":{\"ephemeral_5m_input_tokens\":60,\"ephemeral_1h_input_tokens\":40}}}}\n\n",
+        "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":",
+        "{\"type\":\"text_delta\",\"text\":\"Hello, how are you?\"}}\n\n",
+        "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},",
+        "\"usage\":{\"output_tokens\":15}}\n\n",
+        "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+    );
+    const OPENAI: &str = concat!(
+        "data: {\"model\":\"gpt-4o\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hello, how are you?\"}}],\"usage\":null}\n\n",
+        "data: {\"model\":\"gpt-4o\",\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":20,",
+        "\"prompt_tokens_details\":{\"cached_tokens\":30},\"completion_tokens_details\":{\"reasoning_tokens\":5}}}\n\n",
+        "data: [DONE]\n\n",
+    );
+    const RESPONSES: &str = concat!(
+        "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"Hello\"}\n\n",
+        "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"model\":\"gpt-5\",\"usage\":",
+        "{\"input_tokens\":100,\"input_tokens_details\":{\"cached_tokens\":30},\"output_tokens\":20,",
+        "\"output_tokens_details\":{\"reasoning_tokens\":5}}}}\n\n",
+    );
+    const OPENAI_USAGE: Usage = Usage {
+        input_tokens: 70,
+        output_tokens: 20,
+        cache_read_tokens: 30,
+        cache_write_tokens: 0,
+        reasoning_tokens: 5,
+    };
+
+    fn stream(endpoint: Endpoint, text: &str) -> (Vec<Option<usize>>, Known) {
+        let mut reader = Reader::new(endpoint, "text/event-stream; charset=utf-8");
+        let ends = text
+            .split_inclusive("\n\n")
+            .map(|part| reader.feed(&Bytes::copy_from_slice(part.as_bytes())))
+            .collect();
+        (ends, reader.finish(200, Some(400)))
+    }
+
+    #[test]
+    fn an_anthropic_stream() {
+        let (ends, known) = stream(Endpoint::Messages, ANTHROPIC);
+        assert_eq!(ends, [None, None, None, Some("event: message_stop\n".len())]);
+        let usage = Usage {
+            input_tokens: 25,
+            output_tokens: 15,
+            cache_read_tokens: 7,
+            cache_write_tokens: 100,
+            reasoning_tokens: 0,
+        };
+        assert_eq!(
+            known,
+            Known {
+                model: Some("claude-sonnet-4-5".into()),
+                usage,
+                cache_write_1h: 40,
+                estimated: false
+            }
+        );
+    }
+
+    #[test]
+    fn an_openai_chat_stream() {
+        let (ends, known) = stream(Endpoint::ChatCompletions, OPENAI);
+        assert_eq!(ends, [None, None, Some(0)]);
+        let expected = Known {
+            model: Some("gpt-4o".into()),
+            usage: OPENAI_USAGE,
+            cache_write_1h: 0,
+            estimated: false,
+        };
+        assert_eq!(known, expected);
+    }
+
+    #[test]
+    fn an_openai_responses_stream() {
+        let (ends, known) = stream(Endpoint::Responses, RESPONSES);
+        assert_eq!(ends, [None, Some("event: response.completed\n".len())]);
+        let expected = Known {
+            model: Some("gpt-5".into()),
+            usage: OPENAI_USAGE,
+            cache_write_1h: 0,
+            estimated: false,
+        };
+        assert_eq!(known, expected);
+    }
+
+    #[test]
+    fn a_cut_stream_is_estimated_from_what_was_seen() {
+        let cut = |endpoint, text: &str| {
+            let parts: String = text
+                .split_inclusive("\n\n")
+                .take(if endpoint == Endpoint::Messages { 2 } else { 1 })
+                .collect();
+            let known = stream(endpoint, &parts).1;
+            (known.usage.input_tokens, known.usage.output_tokens, known.estimated)
+        };
+        assert_eq!(cut(Endpoint::Messages, ANTHROPIC), (25, 5, true));
+        assert_eq!(cut(Endpoint::ChatCompletions, OPENAI), (100, 5, true));
+        assert_eq!(cut(Endpoint::Responses, RESPONSES), (100, 2, true));
+    }
+
+    #[test]
+    fn documents() {
+        let read = |endpoint, status, text: &str| {
+            let mut reader = Reader::new(endpoint, "application/json");
+            for byte in text.as_bytes() {
+                reader.feed(&Bytes::copy_from_slice(&[*byte]));
+            }
+            reader.finish(status, Some(400))
+        };
+        let known = read(
+            Endpoint::Messages,
+            200,
+            r#"{"model":"m","usage":{"input_tokens":3,"output_tokens":4}}"#,
+        );
+        assert_eq!(
+            (known.usage.input_tokens, known.usage.output_tokens, known.estimated),
+            (3, 4, false)
+        );
+        let known = read(
+            Endpoint::Messages,
+            529,
+            r#"{"type":"error","error":{"type":"overloaded_error"}}"#,
+        );
+        assert_eq!((known.usage, known.estimated), (Usage::default(), false));
+        let known = read(Endpoint::ChatCompletions, 200, "garbage!");
+        assert_eq!(
+            (known.usage.input_tokens, known.usage.output_tokens, known.estimated),
+            (100, 2, true)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_never_panic(chunks: Vec<Vec<u8>>, events: bool) {
+            for endpoint in [Endpoint::Messages, Endpoint::ChatCompletions, Endpoint::Responses] {
+                let mut reader = Reader::new(endpoint, if events { "text/event-stream" } else { "" });
+                for chunk in &chunks {
+                    reader.feed(&Bytes::copy_from_slice(chunk));
+                }
+                reader.finish(200, Some(0));
+            }
+        }
+
+        #[test]
+        fn any_counts_never_overflow(a: u64, b: u64, c: u64) {
+            let event = format!(
+                "data: {{\"usage\":{{\"prompt_tokens\":{a},\"prompt_tokens_details\":{{\"cached_tokens\":{b}}},\"completion_tokens\":{c},\"input_tokens\":{c},\"input_tokens_details\":{{\"cached_tokens\":{a}}}}}}}\n\n"
+            );
+            stream(Endpoint::ChatCompletions, &event);
+        }
+    }
+}
