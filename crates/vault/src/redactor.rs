@@ -1,0 +1,151 @@
+//! Finds secrets in text and puts a mark in their place.
+//!
+//! What is redacted is the union of everything that matches: where a secret overlaps another one, or a token's shape, both
+//! are covered and one mark stands for them.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, Input, MatchKind};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::encoding;
+use crate::shape::{Alphabet, Shapes};
+
+/// What stands where a secret was.
+pub const MARK: &str = "[redacted]";
+
+#[derive(Debug, thiserror::Error)]
+#[error("the secrets to redact are too large to search for: {0}")]
+pub struct Error(#[from] BuildError);
+
+/// Cheap to clone; holds the secrets in clear for as long as it lives.
+#[derive(Clone)]
+pub struct Redactor(Arc<Inner>);
+
+struct Inner {
+    secrets: AhoCorasick,
+    /// The same forms, sorted, to ask what a piece of text could still become.
+    forms: Vec<String>,
+    longest: usize,
+    shapes: Shapes,
+}
+
+/// A place to redact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// Set when more characters of this alphabet would belong to it too.
+    pub(crate) goes_on: Option<Alphabet>,
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor").field("forms", &self.0.forms.len()).finish_non_exhaustive()
+    }
+}
+
+impl Redactor {
+    /// Secrets of fewer than eight bytes are not looked for: they would redact ordinary words.
+    pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Result<Self, Error> {
+        let forms: BTreeSet<String> = secrets
+            .into_iter()
+            .flat_map(|secret| encoding::forms(secret.expose_secret()))
+            .collect();
+        let forms: Vec<String> = forms.into_iter().collect();
+        // A table for every byte would be faster still, but takes many megabytes for one key file.
+        let secrets = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(&forms)?;
+        Ok(Self(Arc::new(Inner {
+            secrets,
+            longest: forms.iter().map(String::len).max().unwrap_or_default(),
+            forms,
+            shapes: Shapes::new()?,
+        })))
+    }
+
+    /// `text` with a [`MARK`] for every secret; borrowed when there was none.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let spans = self.spans(text, 0, text.len());
+        if spans.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let mut clean = String::with_capacity(text.len());
+        let mut at = 0;
+        for span in spans {
+            clean.push_str(&text[at..span.start]);
+            clean.push_str(MARK);
+            at = span.end;
+        }
+        clean.push_str(&text[at..]);
+        Cow::Owned(clean)
+    }
+
+    /// The places to redact that start in `from..until`, in order, none overlapping another.
+    pub(crate) fn spans(&self, text: &str, from: usize, until: usize) -> Vec<Span> {
+        let mut spans: Vec<Span> = Vec::new();
+        let mut secret = self.secret(text, from);
+        let mut token = self.token(text, from);
+        loop {
+            let next = match (secret, token) {
+                (Some(a), Some(b)) if a.start <= b.start => a,
+                (_, Some(b)) => b,
+                (Some(a), None) => a,
+                (None, None) => break,
+            };
+            if next.start >= until {
+                break;
+            }
+            if Some(next) == secret {
+                secret = self.secret(text, next.start + 1);
+            } else {
+                token = self.token(text, next.start + 1);
+            }
+            match spans.last_mut() {
+                Some(last) if next.start < last.end => {
+                    if next.end > last.end {
+                        last.end = next.end;
+                        last.goes_on = next.goes_on;
+                    } else if next.end == last.end {
+                        last.goes_on = last.goes_on.max(next.goes_on);
+                    }
+                }
+                _ => spans.push(next),
+            }
+        }
+        spans
+    }
+
+    /// The first place at `from` or later from which the rest of `text` may be the beginning of a secret.
+    pub(crate) fn undecided(&self, text: &str, from: usize) -> usize {
+        let reach = self.0.longest.max(SHAPE_REACH);
+        let first = from.max(text.len().saturating_sub(reach));
+        (first..text.len())
+            .find(|&at| text.is_char_boundary(at) && self.may_begin(&text[at..]))
+            .unwrap_or(text.len())
+    }
+
+    fn may_begin(&self, tail: &str) -> bool {
+        let next = self.0.forms.partition_point(|form| form.as_str() <= tail);
+        self.0.forms.get(next).is_some_and(|form| form.starts_with(tail))
+            || self.0.shapes.may_begin(tail.as_bytes())
+    }
+
+    fn secret(&self, text: &str, from: usize) -> Option<Span> {
+        let found = self.0.secrets.find(Input::new(text).range(from.min(text.len())..))?;
+        Some(Span { start: found.start(), end: found.end(), goes_on: None })
+    }
+
+    fn token(&self, text: &str, from: usize) -> Option<Span> {
+        let found = self.0.shapes.find(text.as_bytes(), from.min(text.len()))?;
+        Some(Span { start: found.start, end: found.end, goes_on: Some(found.alphabet) })
+    }
+}
+
+/// No token needs more bytes than this to be known as one.
+const SHAPE_REACH: usize = 64;

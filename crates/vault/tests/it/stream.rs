@@ -1,0 +1,170 @@
+//! Texts in pieces: however they are cut, nothing gets through and nothing else changes.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use harvest_vault::{Redactor, StreamRedactor};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::redactor;
+
+fn in_pieces<'a>(redactor: &Redactor, pieces: impl IntoIterator<Item = &'a str>) -> String {
+    let mut stream = StreamRedactor::new(redactor.clone());
+    let mut clean: String = pieces.into_iter().map(|piece| stream.push(piece)).collect();
+    clean.push_str(&stream.finish());
+    clean
+}
+
+fn cut<'a>(text: &'a str, cuts: &[Index]) -> Vec<&'a str> {
+    let mut at: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+    at.retain(|at| text.is_char_boundary(*at));
+    at.extend([0, text.len()]);
+    at.sort_unstable();
+    at.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
+}
+
+#[test]
+fn text_flows_without_delay_unless_it_may_become_a_secret() {
+    let mut stream = StreamRedactor::new(redactor(&["swordfish-42"]));
+    assert_eq!(stream.push("hello, "), "hello, ");
+    assert_eq!(stream.push("the word is swor"), "the word is ");
+    assert_eq!(stream.push("d, not sword"), "sword, not ");
+    assert_eq!(stream.push("fish-42"), "[redacted]");
+    assert_eq!(stream.push("!"), "!");
+    assert_eq!(stream.finish(), "");
+}
+
+#[test]
+fn an_endless_token_takes_no_memory_and_leaves_one_mark() {
+    let mut stream = StreamRedactor::new(redactor(&[]));
+    let mut clean = stream.push("sk-ant-");
+    for _ in 0..10_000 {
+        clean.push_str(&stream.push("aaaaaaaaaa"));
+    }
+    clean.push_str(&stream.push(" end"));
+    clean.push_str(&stream.finish());
+    assert_eq!(clean, "[redacted] end");
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Encoding {
+    Plain,
+    Json,
+    JsonTwice,
+    Url,
+    UrlLower,
+    Standard,
+    UrlSafe,
+    Hex,
+}
+
+/// The encoded text around and including `secret`, and the part of it that must not be seen.
+fn encode(encoding: Encoding, before: &str, secret: &str, after: &str) -> (String, String) {
+    let inside = |text: &str| {
+        let quoted = serde_json::to_string(text).unwrap();
+        quoted[1..quoted.len() - 1].to_owned()
+    };
+    let url = |text: &str| -> String {
+        text.bytes()
+            .map(|byte| match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    char::from(byte).to_string()
+                }
+                _ => format!("%{byte:02X}"),
+            })
+            .collect()
+    };
+    let url_lower = |text: &str| -> String {
+        text.bytes()
+            .map(|byte| match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                    char::from(byte).to_string()
+                }
+                _ => format!("%{byte:02x}"),
+            })
+            .collect()
+    };
+    let hex = |text: &str| -> String { text.bytes().map(|byte| format!("{byte:02x}")).collect() };
+    let each = |how: &dyn Fn(&str) -> String| {
+        (format!("{}{}{}", how(before), how(secret), how(after)), how(secret))
+    };
+    let whole = |engine: &dyn Fn(&str) -> String| {
+        let encoded = engine(&format!("{before}{secret}{after}"));
+        let first = (before.len() * 8).div_ceil(6);
+        let last = (before.len() + secret.len()) * 8 / 6;
+        let core = encoded[first..last].to_owned();
+        (encoded, core)
+    };
+    match encoding {
+        Encoding::Plain => each(&str::to_owned),
+        Encoding::Json => each(&inside),
+        Encoding::JsonTwice => each(&|text| inside(&inside(text))),
+        Encoding::Url => each(&url),
+        Encoding::UrlLower => each(&url_lower),
+        Encoding::Hex => each(&hex),
+        Encoding::Standard => whole(&|text| STANDARD.encode(text)),
+        Encoding::UrlSafe => whole(&|text| URL_SAFE.encode(text)),
+    }
+}
+
+fn encodings() -> impl Strategy<Value = Encoding> {
+    prop::sample::select(vec![
+        Encoding::Plain,
+        Encoding::Json,
+        Encoding::JsonTwice,
+        Encoding::Url,
+        Encoding::UrlLower,
+        Encoding::Standard,
+        Encoding::UrlSafe,
+        Encoding::Hex,
+    ])
+}
+
+/// Printable, with everything that encodings change; no brackets, so that a secret is never part of a mark.
+fn secrets() -> impl Strategy<Value = String> {
+    r#"[a-zA-Z0-9/+=\-_ "\\\n\té漢😀%&<>]{8,40}"#
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// No secret, cut anywhere, in any of its encodings, gets through.
+    #[test]
+    fn no_secret_gets_through(
+        secret in secrets(),
+        others in prop::collection::vec(secrets(), 0..3),
+        encoding in encodings(),
+        (before, after) in ("[ -Z\\^-~é漢\n]{0,20}", "[ -Z\\^-~é漢\n]{0,20}"),
+        cuts in prop::collection::vec(any::<Index>(), 0..12),
+    ) {
+        let known: Vec<&str> = others.iter().chain([&secret]).map(String::as_str).collect();
+        let redactor = redactor(&known);
+        let (text, hidden) = encode(encoding, &before, &secret, &after);
+        let clean = in_pieces(&redactor, cut(&text, &cuts));
+        prop_assert!(!clean.contains(&hidden), "{hidden:?} in {clean:?}");
+        prop_assert!(clean.contains("[redacted]"));
+        prop_assert_eq!(clean, redactor.redact(&text));
+    }
+
+    /// Pieces give what the whole gives, also where shapes, secrets and parts of them run into each other.
+    #[test]
+    fn pieces_give_what_the_whole_gives(
+        parts in prop::collection::vec(prop::sample::select(vec![
+            "sk-", "sk-ant-", "sk-proj-", "ghp_", "gh", "AKIA", "AIza", "AI", "xoxb-", "github_pat_",
+            "aaaaaaaaaaaaaaaa", "A1B2C3D4E5F6G7H8", "abababab", "ababab", "abab", "task-", "\\n", "\n", " ", "é", "-", "_", "n",
+            "0123456789abcdef0123456789abcdef",
+        ]), 0..14),
+        cuts in prop::collection::vec(any::<Index>(), 0..20),
+    ) {
+        let redactor = redactor(&["abababababab", "aaaaaaaaaaaaaaaaabab", "AIzaaaaaaaaa", "é - é - é"]);
+        let text = parts.concat();
+        prop_assert_eq!(in_pieces(&redactor, cut(&text, &cuts)), redactor.redact(&text));
+    }
+
+    /// Without secrets every text comes out as it went in.
+    #[test]
+    fn other_text_is_unchanged(pieces in prop::collection::vec("[a-z \n\u{e9}]{0,12}", 0..12)) {
+        let redactor = redactor(&["0123456789"]);
+        prop_assert_eq!(in_pieces(&redactor, pieces.iter().map(String::as_str)), pieces.concat());
+    }
+}
