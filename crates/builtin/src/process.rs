@@ -1,0 +1,132 @@
+//! Programs started on behalf of the model: their output in order, limits on time and size, and nothing left of them when
+//! they run out of time.
+
+use std::io::{self, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::truncate::Truncated;
+
+/// Output still in the pipe when a program ends arrives within this time; what a background process writes later is dropped.
+const LAST_OUTPUT: Duration = Duration::from_millis(200);
+
+/// A program in the workspace with the environment that this agent was given, which is all the sandbox has; nothing of it
+/// asks questions or opens a pager.
+pub(crate) fn program(name: &str, workspace: &Path) -> Command {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the agent starts programs, inside the sandbox"
+    )]
+    let mut command = Command::new(name);
+    command
+        .current_dir(workspace)
+        .env("TERM", "dumb")
+        .env("PAGER", "cat")
+        .env("GIT_PAGER", "cat")
+        .stdin(Stdio::null())
+        .process_group(0);
+    command
+}
+
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// Standard output and standard error as they came, at most as long as asked for.
+    pub(crate) output: String,
+    pub(crate) end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Exited(i32),
+    TimedOut,
+}
+
+enum Progress {
+    Output(Vec<u8>),
+    EndOfOutput,
+    Exited(io::Result<ExitStatus>),
+}
+
+/// Runs `command` to its end or to its time limit, when its whole process group is killed.
+pub(crate) fn run(
+    mut command: Command,
+    timeout: Duration,
+    max_output: usize,
+) -> io::Result<Finished> {
+    let (reader, writer) = io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let child = command.spawn()?;
+    // The command holds the writing end of the pipe, which must not outlive the program.
+    drop(command);
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let (sender, progress) = channel();
+    forward_output(reader, sender.clone());
+    wait_for(child, sender);
+
+    let mut output = Truncated::new(max_output);
+    let deadline = Instant::now() + timeout;
+    let mut end = None;
+    let mut until = deadline;
+    loop {
+        match next(&progress, until) {
+            Some(Progress::Output(bytes)) => output.push(&bytes),
+            Some(Progress::EndOfOutput) if end.is_some() => break,
+            Some(Progress::EndOfOutput) => {}
+            Some(Progress::Exited(status)) => {
+                end = Some(End::Exited(exit_code(status?)));
+                until = Instant::now() + LAST_OUTPUT;
+            }
+            None if end.is_some() => break,
+            None => {
+                if let Some(group) = group {
+                    // It may have ended by itself just now.
+                    let _ = kill_process_group(group, Signal::KILL);
+                }
+                end = Some(End::TimedOut);
+                until = Instant::now() + LAST_OUTPUT;
+            }
+        }
+        if let (Some(End::Exited(_)), true) = (end, Instant::now() > until) {
+            break;
+        }
+    }
+    Ok(Finished { output: output.into_text(), end: end.unwrap_or(End::TimedOut) })
+}
+
+fn next(progress: &Receiver<Progress>, until: Instant) -> Option<Progress> {
+    match progress.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        Ok(progress) => Some(progress),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+    }
+}
+
+/// Goes on reading when nobody listens any more: a background process must not die of a closed pipe.
+fn forward_output(mut reader: io::PipeReader, sender: Sender<Progress>) {
+    thread::spawn(move || {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => drop(sender.send(Progress::Output(buffer[..read].to_vec()))),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        drop(sender.send(Progress::EndOfOutput));
+    });
+}
+
+fn wait_for(mut child: Child, sender: Sender<Progress>) {
+    thread::spawn(move || drop(sender.send(Progress::Exited(child.wait()))));
+}
+
+/// As a shell counts it: 128 and the signal for a program that was killed.
+fn exit_code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
