@@ -26,5 +26,5 @@ pub use id::{AttemptId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId,
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use reason::FailureReason;
 pub use status::{IllegalMove, Move, TaskStatus};
-pub use task::{Attempt, Outcome, Session, Source, Task, TaskKind, Turn, TurnStatus};
+pub use task::{Attempt, Outcome, Session, Settings, Source, Task, TaskKind, Turn, TurnStatus};
 pub use time::{Clock, Timestamp};

@@ -23,7 +23,7 @@ pub struct Task {
     pub repository: String,
     /// The full hash the work starts from.
     pub base: String,
-    pub test: Option<String>,
+    pub settings: Settings,
     pub budget_usd: Cost,
     pub branch: Option<BranchName>,
     pub commit: Option<String>,
@@ -33,6 +33,24 @@ pub struct Task {
     pub requested_by: String,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
+}
+
+/// How a task is to be worked on; fixed when it is created.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The test command; `None` when none was given and none was found.
+    pub test: Option<String>,
+    /// Without a test command the task fails.
+    pub require_tests: bool,
+    /// How long the agent may work on a turn.
+    pub timeout_ms: u64,
+    /// How often the agent may call the model in a turn.
+    pub max_turns: u32,
+    /// Which wire format the agent speaks with the model.
+    pub provider: String,
+    /// Who the commits are by.
+    pub author_name: String,
+    pub author_email: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

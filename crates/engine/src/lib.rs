@@ -1,1 +1,129 @@
-//! (being written)
+//! The life of a turn: claim → provision → execute → verify → deliver → record, one module per stage.
+//!
+//! Each stage is a function of the journal so far: it looks whether its outcome is there, does the work if not, and writes
+//! the outcome. After a crash whoever holds the lease runs the stages again. The engine knows no SQL, no HTTP and no agent's
+//! dialect; it speaks to the store, the sandbox provider, the gateway and the forge through their contracts.
+
+mod checkpoint;
+mod deliver;
+mod error;
+mod execute;
+pub mod failpoint;
+mod interrupts;
+mod journal;
+mod meter;
+mod owner;
+mod place;
+mod record;
+mod recover;
+mod stop;
+mod submit;
+mod turn;
+mod verify;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use harvest_agents::Registry;
+use harvest_core::{Clock, Entropy};
+use harvest_gateway::Gateway;
+use harvest_sandbox::Provider;
+use harvest_store::Store;
+use harvest_vault::Redactor;
+use harvest_workspace::{Mirrors, Snapshots};
+
+pub use error::{Error, Failure};
+pub use interrupts::Interrupts;
+pub use owner::Ownership;
+pub use recover::{Recovered, Recovery};
+pub use stop::Stop;
+pub use submit::{Request, Submission};
+pub use verify::{find_test_command, read_counts};
+
+/// What an engine is made of.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub data: DataFolder,
+    pub store: Arc<dyn Store>,
+    pub provider: Arc<dyn Provider>,
+    pub gateway: Gateway,
+    pub registry: Arc<Registry>,
+    pub redactor: Arc<Redactor>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub toolchain: Toolchain,
+}
+
+/// Where everything of an installation lives.
+#[derive(Debug, Clone)]
+pub struct DataFolder(PathBuf);
+
+impl DataFolder {
+    pub fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.0.join("harvest.db")
+    }
+
+    pub fn mirrors(&self) -> PathBuf {
+        self.0.join("mirrors")
+    }
+
+    pub fn snapshots(&self) -> PathBuf {
+        self.0.join("snapshots")
+    }
+
+    pub fn sandboxes(&self) -> PathBuf {
+        self.0.join("sandboxes")
+    }
+
+    pub fn owners(&self) -> PathBuf {
+        self.0.join("owners")
+    }
+
+    pub fn interrupts(&self) -> PathBuf {
+        self.0.join("interrupts")
+    }
+
+    /// The private copy for a sandbox that cannot overlay.
+    pub(crate) fn workspace(&self, sandbox: &harvest_core::SandboxId) -> PathBuf {
+        self.0.join("workspaces").join(sandbox.as_str())
+    }
+
+    pub fn session_repository(&self, session: &harvest_core::SessionId) -> PathBuf {
+        self.0.join("sessions").join(session.as_str()).join("repository.git")
+    }
+}
+
+/// What processes in a sandbox get to run: their search path and the variables that toolchains need.
+#[derive(Debug, Clone, Default)]
+pub struct Toolchain {
+    pub path: String,
+    pub env: Vec<(String, String)>,
+}
+
+/// Works on turns. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    options: Arc<Options>,
+    mirrors: Mirrors,
+    snapshots: Snapshots,
+}
+
+impl Engine {
+    pub fn new(options: Options) -> Self {
+        let (mirrors, snapshots) =
+            (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
+        Self { options: Arc::new(options), mirrors, snapshots }
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.options.store
+    }
+}

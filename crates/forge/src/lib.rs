@@ -1,1 +1,78 @@
-//! (being written)
+//! Where repositories come from and branches go.
+//!
+//! [`Forge`] is the contract. `local` is a repository on this machine: the finished branch is written into it and nothing
+//! else of it changes. `remote` is a plain URL: work starts from it, and the branch stays with Harvest.
+
+mod error;
+mod local;
+mod remote;
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use harvest_core::BranchName;
+use harvest_workspace::{Git, Mirror};
+
+pub use error::Error;
+pub use local::Local;
+pub use remote::Remote;
+
+#[async_trait]
+pub trait Forge: Send + Sync + std::fmt::Debug {
+    /// The repository as shown to people: its path or URL, never with a password in it.
+    fn name(&self) -> &str;
+
+    /// What makes two names the same repository; the key of its mirror.
+    fn identity(&self) -> Vec<u8>;
+
+    /// Checks that work can start and finds the full hash it starts from.
+    async fn resolve(&self, base: Option<&str>) -> Result<Base, Error>;
+
+    /// Brings `commit` into the mirror under [`Mirror::base_ref`].
+    async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error>;
+
+    /// Publishes `commit`, which lies in the bare repository `from`, as `branch`. Doing it twice is the same as once.
+    async fn publish(&self, from: &Path, branch: &BranchName, commit: &str) -> Result<Published, Error>;
+}
+
+/// Where work starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    pub commit: String,
+    pub object_format: String,
+    /// Name and e-mail address of the person, as git knows them.
+    pub author: Option<(String, String)>,
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Published {
+    /// The branch is in the person's own repository.
+    InRepository,
+    /// The branch is kept in the session's repository.
+    KeptHere,
+}
+
+/// The forge of what a person typed: a path, or a URL of a protocol that is safe to hand to git.
+pub async fn open(text: &str, git: Git) -> Result<Box<dyn Forge>, Error> {
+    if Path::new(text).exists() || !remote::looks_remote(text) {
+        return Ok(Box::new(Local::open(Path::new(text), git).await?));
+    }
+    Ok(Box::new(Remote::new(text, git)?))
+}
+
+/// Refuses what git could take for an option or a command, before git sees it.
+pub(crate) fn checked_base(base: &str) -> Result<&str, Error> {
+    let reason = if base.is_empty() {
+        "it is empty"
+    } else if base.starts_with('-') {
+        "it begins with a dash"
+    } else if base.chars().any(char::is_control) || base.contains(char::is_whitespace) {
+        "it contains white space or control characters"
+    } else if base.contains("..") || base.contains(':') {
+        "it is a range or a path, not one commit"
+    } else {
+        return Ok(base);
+    };
+    Err(Error::BadBase { base: base.to_owned(), reason })
+}

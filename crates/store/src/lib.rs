@@ -1,1 +1,15 @@
-//! (being written)
+//! Tasks, sessions and the journal, durable.
+//!
+//! [`Store`] is the contract; `sqlite` implements it for one machine. A write that returned is on disk: it survives
+//! `kill -9` and power loss. Every write about a claimed turn carries its [`Lease`], and one with an old fencing number is
+//! refused, so that a worker which was thought dead can wake up and change nothing.
+
+mod contract;
+mod error;
+pub mod sqlite;
+
+pub use contract::{
+    AttemptUpdate, Lease, NewTask, Owner, OwnerKind, SandboxRecord, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery,
+};
+pub use error::Error;
+pub use sqlite::Sqlite;

@@ -1,1 +1,25 @@
-//! (being written)
+//! Safe git: mirrors, snapshots, private copies of a repository, and the results that come back.
+//!
+//! ```text
+//! user's repository ──fetch──▶ mirror (bare, one per repository, never holds a session's objects)
+//!                                 │ checkout
+//!                                 ▼
+//!                              snapshot (one per commit, read-only) ──copy on write──▶ workspace in a sandbox
+//!                                                                                        │ push through the gateway
+//!                              session repository (bare, one per session) ◀──────────────┘
+//! ```
+//! Git on the host runs only on repositories that no agent can write to, with a fixed configuration and no hooks.
+
+mod error;
+mod git;
+mod lock;
+mod mirror;
+pub mod script;
+mod session_repository;
+mod snapshot;
+
+pub use error::Error;
+pub use git::{Git, Home};
+pub use mirror::{Mirror, Mirrors};
+pub use session_repository::{Change, Commit, SessionRepository};
+pub use snapshot::{Snapshot, Snapshots, materialise};

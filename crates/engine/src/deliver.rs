@@ -1,0 +1,29 @@
+//! The finished branch goes where the person can see it, also when the task failed: work is kept.
+
+use harvest_core::{BranchName, EventBody};
+use harvest_forge::Published;
+
+use crate::error::Halt;
+use crate::failpoint;
+use crate::turn::Turn;
+
+impl Turn {
+    /// The delivered branch; `None` when nothing changed. Doing it twice is the same as once.
+    pub(crate) async fn deliver(&self, commit: &str) -> Result<Option<BranchName>, Halt> {
+        failpoint::reach("deliver::before")?;
+        if commit == self.task.base {
+            return Ok(None);
+        }
+        let branch = &self.session.branch;
+        self.repository.set_branch(branch, commit).await?;
+        let published = self.forge.publish(self.repository.path(), branch, commit).await?;
+        failpoint::reach("deliver::published")?;
+        let mut events = vec![EventBody::BranchDelivered { branch: branch.clone(), commit: commit.to_owned() }];
+        if published == Published::KeptHere {
+            let path = self.repository.path().display();
+            events.push(EventBody::Warning { message: format!("the branch is kept here: git fetch '{path}' {branch}") });
+        }
+        self.journal.write(events).await?;
+        Ok(Some(branch.clone()))
+    }
+}

@@ -1,0 +1,329 @@
+//! The agent works: its output becomes events, its limits are watched, its work is committed and brought out.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use harvest_agents::{Agent, Parser, Verdict};
+use harvest_core::{
+    Attempt, AttemptId, EventBody, FailureReason, Move, OutputStream, SandboxPurpose,
+};
+use harvest_sandbox::{Output, Process, ProcessSpec, Signal};
+use harvest_store::{AttemptUpdate, Step};
+use harvest_workspace::script;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::checkpoint::Checkpoints;
+use crate::error::Halt;
+use crate::place::{Place, Tail};
+use crate::turn::Turn;
+use crate::{Failure, failpoint};
+
+/// No output for this long means that the agent hangs.
+const STALL: Duration = Duration::from_secs(10 * 60);
+const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+/// So many lines go into one transaction at most.
+const BATCH: usize = 256;
+
+/// What the agent's work came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Execution {
+    /// The result; the base when nothing changed.
+    pub(crate) commit: String,
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Execution {
+    pub(crate) fn failed(commit: String, failure: Failure) -> Self {
+        Self { commit, failure: Some(failure) }
+    }
+}
+
+/// How the agent's process ended.
+struct Ended {
+    exit_code: Option<i32>,
+    stderr: String,
+    failure: Option<Failure>,
+}
+
+impl Turn {
+    pub(crate) async fn execute(&self) -> Result<Execution, Halt> {
+        failpoint::reach("execute::before")?;
+        if self.stop.is_requested() {
+            return Err(self.stopped().into());
+        }
+        let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
+        let result = self.execute_in(&place).await;
+        // Whatever happened, the sandbox goes; only a dead engine leaves it to the next one.
+        if !matches!(result, Err(Halt::Engine(_))) {
+            self.leave(place).await?;
+        }
+        failpoint::reach("execute::after")?;
+        result
+    }
+
+    async fn execute_in(&self, place: &Place) -> Result<Execution, Halt> {
+        self.prepare_workspace(place).await?;
+        let failure = self.run_agent(place).await?;
+        let commit = match self.collect(place).await? {
+            Ok(commit) => commit,
+            Err(problem) => {
+                return Ok(Execution::failed(self.salvage().await, failure.unwrap_or(problem)));
+            }
+        };
+        self.announce_changes(&commit).await?;
+        Ok(Execution { commit, failure })
+    }
+
+    async fn prepare_workspace(&self, place: &Place) -> Result<(), Halt> {
+        let (branch, remote) = (self.session.branch.as_str(), Self::remote(place));
+        let settings = &self.task.settings;
+        let env = [
+            ("BRANCH", branch),
+            ("BASE", &self.task.base),
+            ("REMOTE", &remote),
+            ("AUTHOR_NAME", &settings.author_name),
+            ("AUTHOR_EMAIL", &settings.author_email),
+        ];
+        let ran = self.run(place, "prepare", &script::prepare(), &env, SCRIPT_LIMIT).await?;
+        if ran.succeeded() {
+            return Ok(());
+        }
+        let message = format!("the workspace could not be prepared: {}", ran.last_line());
+        Err(Failure::new(FailureReason::Sandbox, message).into())
+    }
+
+    async fn run_agent(&self, place: &Place) -> Result<Option<Failure>, Halt> {
+        let options = &self.engine.options;
+        let Some(agent) = options.registry.get(&self.task.agent) else {
+            return Ok(Some(Failure::new(FailureReason::Agent, format!("there is no agent {}", self.task.agent))));
+        };
+        let spec = self.agent_process(agent, place);
+        let attempt = Attempt {
+            id: AttemptId::generate(options.entropy.as_ref()),
+            turn_id: self.lease().turn.clone(),
+            agent: agent.id.clone(),
+            command: spec.argv.clone(),
+            exit_code: None,
+            stderr_tail: String::new(),
+            started_at: self.journal.now(),
+            finished_at: None,
+        };
+        let id = attempt.id.clone();
+        let started = EventBody::AgentStarted {
+            attempt_id: id.clone(),
+            agent: agent.id.clone(),
+            model: self.task.model.clone(),
+        };
+        let step = Step::new(self.journal.now(), vec![started]).moving(Move::Start);
+        self.journal.step(step.with_attempt(AttemptUpdate::Started(attempt))).await?;
+        let mut process = place.sandbox.start(spec).await?;
+        failpoint::reach("execute::started")?;
+        let ended = self.watch(place, &mut process, &id, agent.parser()).await?;
+        let finished = EventBody::AgentFinished {
+            attempt_id: id.clone(),
+            exit_code: ended.exit_code,
+            reason: ended.failure.as_ref().map(|failure| failure.reason),
+        };
+        let update =
+            AttemptUpdate::Finished { attempt: id, exit_code: ended.exit_code, stderr_tail: ended.stderr };
+        self.journal.step(Step::new(self.journal.now(), vec![finished]).with_attempt(update)).await?;
+        Ok(ended.failure)
+    }
+
+    fn agent_process(&self, agent: &Agent, place: &Place) -> ProcessSpec {
+        let paths = place.sandbox.paths();
+        let toolchain = &self.engine.options.toolchain;
+        let provider = agent.providers.iter().find(|known| known.as_str() == self.task.settings.provider);
+        let turn = harvest_agents::Turn {
+            prompt: self.task.prompt.as_str(),
+            provider: provider.copied().unwrap_or(harvest_agents::Provider::Anthropic),
+            model: self.task.model.as_deref().unwrap_or_default(),
+            gateway_port: place.sandbox.gateway_port(),
+            home: &paths.home,
+            workspace: &paths.workspace,
+            bin: &paths.bin,
+            path: &toolchain.path,
+            max_turns: self.task.settings.max_turns,
+        };
+        let invocation = agent.command(&turn);
+        let mut env = invocation.env;
+        env.extend(toolchain.env.iter().cloned());
+        let files = invocation.files.into_iter().map(|file| harvest_sandbox::File {
+            path: file.path.to_string_lossy().into_owned(),
+            content: file.content,
+            executable: file.executable,
+        });
+        ProcessSpec {
+            id: "agent".to_owned(),
+            argv: invocation.argv,
+            env,
+            stdin: invocation.stdin,
+            files: files.collect(),
+            ..ProcessSpec::default()
+        }
+    }
+
+    /// Journals what the agent prints until it ends or has to.
+    async fn watch(
+        &self,
+        place: &Place,
+        process: &mut Process,
+        attempt: &AttemptId,
+        mut parser: Parser,
+    ) -> Result<Ended, Halt> {
+        let deadline = Instant::now() + Duration::from_millis(self.task.settings.timeout_ms);
+        let mut silent_until = Instant::now() + STALL;
+        let mut stderr = Tail::new(Attempt::TAIL_BYTES);
+        let mut checkpoints = Checkpoints::new(self, place);
+        let mut ended_by: Option<Failure> = None;
+        let exit_code = loop {
+            let next = tokio::select! {
+                biased;
+                () = self.stop.requested(), if ended_by.is_none() => Err(self.stopped()),
+                () = self.meter.exhausted(), if ended_by.is_none() => {
+                    Err(Failure::new(FailureReason::Budget, self.meter.message()))
+                }
+                () = tokio::time::sleep_until(deadline), if ended_by.is_none() => Err(Failure::new(
+                    FailureReason::Timeout,
+                    format!("the agent did not end within {}", human(self.task.settings.timeout_ms)),
+                )),
+                () = tokio::time::sleep_until(silent_until), if ended_by.is_none() => Err(Failure::new(
+                    FailureReason::Stall,
+                    format!("the agent printed nothing for {} s", STALL.as_secs()),
+                )),
+                output = process.next() => Ok(output),
+                taken = checkpoints.taken() => {
+                    taken?;
+                    continue;
+                }
+            };
+            let output = match next {
+                Ok(output) => output,
+                Err(failure) => {
+                    ended_by = Some(failure);
+                    self.kill(process).await;
+                    continue;
+                }
+            };
+            silent_until = Instant::now() + STALL;
+            let mut events = Vec::new();
+            let mut journaled = None;
+            let mut end = None;
+            let mut output = Some(output);
+            let mut lines = 0;
+            while let Some(current) = output.take() {
+                match current {
+                    Output::Line { stream, line, continued, offset } => {
+                        stderr.push_if(OutputStream::Stderr, stream, &line, !continued);
+                        events.extend(parser.parse(stream, &line));
+                        journaled = Some(offset);
+                        lines += 1;
+                    }
+                    other => {
+                        end = Some(other);
+                        break;
+                    }
+                }
+                if lines < BATCH {
+                    output = process.next().now_or_never();
+                }
+            }
+            if let Some(offset) = journaled {
+                let changed = events.iter().any(|event| matches!(event, EventBody::ToolResult { .. }));
+                let update = AttemptUpdate::Journaled { attempt: attempt.clone(), offset };
+                self.journal.step(Step::new(self.journal.now(), events).with_attempt(update)).await?;
+                // Only after the events are on disk may the runner forget them.
+                process.acknowledge(offset).await?;
+                if changed {
+                    checkpoints.due();
+                }
+            }
+            match end {
+                None => {}
+                Some(Output::Exited(exit)) => break exit.code,
+                Some(Output::Failed { message }) => {
+                    ended_by.get_or_insert(Failure::new(FailureReason::Agent, message));
+                    break None;
+                }
+                Some(_) if ended_by.is_some() => break None,
+                Some(_) => return Err(Failure::new(FailureReason::Sandbox, "the sandbox was lost").into()),
+            }
+        };
+        checkpoints.finish().await?;
+        let failure = ended_by.or_else(|| self.verdict(&parser, exit_code));
+        Ok(Ended { exit_code, stderr: stderr.into_text(), failure })
+    }
+
+    fn verdict(&self, parser: &Parser, exit_code: Option<i32>) -> Option<Failure> {
+        if self.meter.is_exhausted() {
+            return Some(Failure::new(FailureReason::Budget, self.meter.message()));
+        }
+        match parser.verdict(exit_code) {
+            Verdict::Done => None,
+            Verdict::Failed { reason, message } => Some(Failure { reason, message }),
+        }
+    }
+
+    /// Takes the agent and all its children down. When even that fails the sandbox is destroyed soon after.
+    async fn kill(&self, process: &Process) {
+        let killing = tokio::time::timeout(KILL_LIMIT, process.signal(Signal::Kill));
+        if !matches!(killing.await, Ok(Ok(()))) {
+            tracing::warn!("the agent's process could not be signalled");
+        }
+    }
+
+    /// Commits what is left and pushes it out. The inner error says why the work could not be brought out.
+    async fn collect(&self, place: &Place) -> Result<Result<String, Failure>, Halt> {
+        let remote = Self::remote(place);
+        let message = self.commit_message();
+        let env = [("BRANCH", self.session.branch.as_str()), ("REMOTE", &remote), ("MESSAGE", &message)];
+        let ran = self.run(place, "finish", &script::finish(), &env, SCRIPT_LIMIT).await?;
+        let tip = self.repository.tip(&self.session.branch.as_ref_name()).await?;
+        Ok(match tip {
+            Some(commit) if ran.succeeded() => Ok(commit),
+            _ => {
+                let message = format!("the work could not be brought out of the sandbox: {}", ran.last_line());
+                Err(Failure::new(FailureReason::Agent, message))
+            }
+        })
+    }
+
+    async fn announce_changes(&self, commit: &str) -> Result<(), Halt> {
+        let changes = self.repository.changes(&self.task.base, commit).await?;
+        let mut events: Vec<EventBody> = changes
+            .into_iter()
+            .map(|change| EventBody::FileChanged { path: change.path, change: change.change })
+            .collect();
+        let commits = self.repository.commits(&self.task.base, commit).await?;
+        events.extend(
+            commits.into_iter().map(|commit| EventBody::CommitCreated { commit: commit.id, subject: commit.subject }),
+        );
+        if !events.is_empty() {
+            self.journal.write(events).await?;
+        }
+        Ok(())
+    }
+
+    fn commit_message(&self) -> String {
+        const SUBJECT: usize = 72;
+        let title = self.task.prompt.title();
+        let subject: String = title.chars().take(SUBJECT).collect();
+        let agent = self.engine.options.registry.get(&self.task.agent).map_or("an agent", |agent| agent.name.as_str());
+        format!("{subject}\n\nCo-authored-by: {agent} <{}@harvest.local>", self.task.agent)
+    }
+
+    pub(crate) fn stopped(&self) -> Failure {
+        Failure::new(FailureReason::Cancelled, "stopped by a person")
+    }
+}
+
+fn human(millis: u64) -> String {
+    match millis {
+        0..1000 => format!("{millis} ms"),
+        1000..120_000 => format!("{} s", millis / 1000),
+        _ => format!("{} min", millis / 60_000),
+    }
+}
+

@@ -1,0 +1,47 @@
+//! Named places where a test can make the process crash, fail or wait.
+//!
+//! Every stage boundary and every effect on the outside has one. Without the feature `failpoints` they are nothing at all.
+//! A test names them in `HARVEST_FAILPOINTS`, e.g. `deliver::before=return(crash)` or `execute::started=sleep(100)`.
+
+use crate::Error;
+
+/// Every place there is, so that tests can visit them all.
+pub const ALL: &[&str] = &[
+    "claim::after",
+    "provision::before",
+    "provision::after",
+    "execute::before",
+    "execute::started",
+    "execute::after",
+    "verify::before",
+    "verify::after",
+    "deliver::before",
+    "deliver::published",
+    "record::before",
+    "record::after",
+];
+
+/// Does what a test asked for here.
+#[cfg(feature = "failpoints")]
+pub(crate) fn reach(name: &'static str) -> Result<(), Error> {
+    debug_assert!(ALL.contains(&name), "{name} is not listed");
+    match fail::eval(name, |action| action) {
+        Some(Some(action)) if action == "crash" => std::process::abort(),
+        Some(_) => Err(Error::Failpoint(name)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(not(feature = "failpoints"))]
+#[expect(clippy::unnecessary_wraps, reason = "the same shape with and without failpoints")]
+pub(crate) fn reach(_name: &'static str) -> Result<(), Error> {
+    Ok(())
+}
+
+/// Switches on what `settings` (`name=action;name=action`) says.
+#[cfg(feature = "failpoints")]
+pub fn configure(settings: &str) -> Result<(), String> {
+    settings.split(';').filter_map(|setting| setting.split_once('=')).try_for_each(|(name, action)| {
+        if ALL.contains(&name) { fail::cfg(name, action) } else { Err(format!("there is no failpoint {name}")) }
+    })
+}

@@ -1,0 +1,91 @@
+//! The only way the engine writes to a session's journal: every event passes the redactor, every write carries the lease.
+
+use std::sync::Arc;
+
+use harvest_core::{Clock, Event, EventBody, StageName, Timestamp};
+use harvest_store::{Lease, Step, Store};
+use harvest_vault::Redactor;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+const PAGE: usize = 1000;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Journal {
+    store: Arc<dyn Store>,
+    lease: Lease,
+    redactor: Arc<Redactor>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Journal {
+    pub(crate) fn new(store: Arc<dyn Store>, lease: Lease, redactor: Arc<Redactor>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, lease, redactor, clock }
+    }
+
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) async fn write(&self, events: Vec<EventBody>) -> Result<(), harvest_store::Error> {
+        self.step(Step::new(self.now(), events)).await
+    }
+
+    pub(crate) async fn warn(&self, message: impl Into<String>) -> Result<(), harvest_store::Error> {
+        self.write(vec![EventBody::Warning { message: message.into() }]).await
+    }
+
+    pub(crate) async fn step(&self, mut step: Step) -> Result<(), harvest_store::Error> {
+        step.events = step.events.into_iter().map(|event| self.redacted(event)).collect();
+        self.store.append(&self.lease, step).await.map(drop)
+    }
+
+    /// Records what a stage came to.
+    pub(crate) async fn finish_stage<T: Serialize>(&self, stage: StageName, result: &T) -> Result<(), harvest_store::Error> {
+        let result = serde_json::to_value(result).unwrap_or_default();
+        self.write(vec![EventBody::StageFinished { stage, result }]).await
+    }
+
+    /// What a stage came to in this turn before, if it got that far.
+    pub(crate) async fn stage<T: DeserializeOwned>(&self, stage: StageName) -> Result<Option<T>, harvest_store::Error> {
+        let found = self
+            .since_turn_start()
+            .await?
+            .into_iter()
+            .rev()
+            .find_map(|event| match event.body {
+                EventBody::StageFinished { stage: finished, result } if finished == stage => Some(result),
+                _ => None,
+            });
+        Ok(found.and_then(|result| serde_json::from_value(result).ok()))
+    }
+
+    async fn since_turn_start(&self) -> Result<Vec<Event>, harvest_store::Error> {
+        let mut events: Vec<Event> = Vec::new();
+        loop {
+            let after = events.last().map_or(0, |event| event.seq);
+            let page = self.store.events(&self.lease.session, after, PAGE).await?;
+            if page.is_empty() {
+                break;
+            }
+            events.extend(page);
+        }
+        let ours = |event: &Event| matches!(&event.body, EventBody::TurnStarted { turn_id, .. } if *turn_id == self.lease.turn);
+        let start = events.iter().position(ours).unwrap_or(0);
+        Ok(events.split_off(start))
+    }
+
+    fn redacted(&self, event: EventBody) -> EventBody {
+        let Ok(text) = serde_json::to_string(&event) else { return event };
+        match self.redactor.redact(&text) {
+            std::borrow::Cow::Borrowed(_) => event,
+            std::borrow::Cow::Owned(clean) => serde_json::from_str(&clean).unwrap_or(EventBody::Warning {
+                message: format!("a {} event held a secret and was left out", event.kind()),
+            }),
+        }
+    }
+}

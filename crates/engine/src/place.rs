@@ -1,0 +1,297 @@
+//! A place to run something for a turn: a fresh sandbox on a private copy of the snapshot, with its gateway.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use harvest_core::{EventBody, OutputStream, SandboxId, SandboxPurpose, WorkspaceKind};
+use harvest_gateway::{Meter, Serving, git};
+use harvest_sandbox::{Confined, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Signal, Spec, Workspace};
+use harvest_store::SandboxRecord;
+use harvest_workspace::{SessionRepository, materialise};
+
+use crate::error::Halt;
+use crate::turn::Turn;
+use crate::{Error, failpoint};
+
+/// Where an isolated sandbox shows the mirror's objects; written into every snapshot.
+pub(crate) const OBJECTS_INSIDE: &str = "/harvest/objects";
+/// The name of the repository at the gateway.
+const REPOSITORY: &str = "repository";
+const TAIL_BYTES: usize = 256 * 1024;
+/// What a sandbox may outlive its work by: to save the result, and for a server to come back.
+const GRACE: Duration = Duration::from_secs(15 * 60);
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) sandbox: Sandbox,
+    serving: Serving,
+}
+
+/// How a command in a place ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// `None` when it was killed.
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) timed_out: bool,
+    /// The end of what it printed, both streams as they came.
+    pub(crate) tail: String,
+    pub(crate) duration: Duration,
+}
+
+impl Ran {
+    pub(crate) fn succeeded(&self) -> bool {
+        self.exit_code == Some(0) && !self.timed_out
+    }
+
+    pub(crate) fn last_line(&self) -> &str {
+        self.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing")
+    }
+}
+
+impl Turn {
+    /// Makes a sandbox on the base commit. It is recorded first, so that none is ever lost sight of.
+    pub(crate) async fn place(&self, purpose: SandboxPurpose, meter: Arc<dyn Meter>) -> Result<Place, Halt> {
+        failpoint::reach("provision::before")?;
+        let options = &self.engine.options;
+        let id = SandboxId::generate(options.entropy.as_ref());
+        let record = SandboxRecord {
+            id: id.clone(),
+            owner: self.owner.clone(),
+            session: self.lease().session.clone(),
+            purpose,
+            provider: options.provider.name().to_owned(),
+        };
+        options.store.record_sandbox(record).await?;
+        let begun = Instant::now();
+        let (place, workspace) = match self.make(&id, purpose, meter).await {
+            Ok(made) => made,
+            Err(error) => {
+                self.clear_away(&id).await?;
+                return Err(error.into());
+            }
+        };
+        let ready = EventBody::SandboxReady {
+            sandbox_id: id,
+            purpose,
+            provider: options.provider.name().to_owned(),
+            workspace,
+            duration_ms: millis(begun.elapsed()),
+        };
+        self.journal.write(vec![ready]).await?;
+        failpoint::reach("provision::after")?;
+        Ok(place)
+    }
+
+    async fn make(
+        &self,
+        id: &SandboxId,
+        purpose: SandboxPurpose,
+        meter: Arc<dyn Meter>,
+    ) -> Result<(Place, WorkspaceKind), Error> {
+        let options = &self.engine.options;
+        let provider = &options.provider;
+        provider.prepare(id).await?;
+        let access = git::Access {
+            name: REPOSITORY.to_owned(),
+            directory: self.repository.path().to_owned(),
+            branch: self.session.branch.as_ref_name(),
+            namespace: SessionRepository::namespace(&self.session.id),
+            writable: purpose == SandboxPurpose::Execute,
+            command: Arc::new(ConfinedGit {
+                provider: provider.clone(),
+                repository: self.repository.path().to_owned(),
+                objects: self.repository.mirror_objects().to_owned(),
+            }),
+        };
+        let session = harvest_gateway::Session { id: self.session.id.to_string(), meter, git: Some(access) };
+        let serving = options.gateway.serve(provider.listen(id)?, session);
+        let capabilities = provider.capabilities();
+        let (workspace, kind) = if capabilities.overlay {
+            (Workspace::Overlay { lower: self.snapshot.path().to_owned() }, WorkspaceKind::Overlay)
+        } else {
+            let path = self.engine.options.data.workspace(id);
+            let objects =
+                if capabilities.isolated { PathBuf::from(OBJECTS_INSIDE) } else { self.mirror.objects() };
+            let kind = materialise(&self.snapshot, &path, &objects).await?;
+            (Workspace::Folder { path }, kind)
+        };
+        let wall = Duration::from_millis(self.task.settings.timeout_ms).saturating_add(GRACE);
+        let limits = Limits { wall, ..Limits::default() };
+        let spec = Spec { id: id.clone(), workspace, objects: Some(self.mirror.objects()), limits };
+        let sandbox = provider.create(spec).await?;
+        Ok((Place { sandbox, serving }, kind))
+    }
+
+    /// Ends everything in the place and removes every trace of it.
+    pub(crate) async fn leave(&self, place: Place) -> Result<(), Halt> {
+        let id = place.sandbox.id().clone();
+        place.serving.stop().await;
+        self.clear_away(&id).await?;
+        Ok(())
+    }
+
+    async fn clear_away(&self, id: &SandboxId) -> Result<(), Error> {
+        let options = &self.engine.options;
+        options.provider.destroy(id).await?;
+        remove_workspace(&options.data.workspace(id)).await?;
+        options.store.forget_sandbox(id).await?;
+        Ok(())
+    }
+
+    /// Where git in the sandbox finds the session's repository.
+    pub(crate) fn remote(place: &Place) -> String {
+        format!("http://127.0.0.1:{}/git/{REPOSITORY}", place.sandbox.gateway_port())
+    }
+
+    /// Runs a shell command to its end or its limit. It is killed with all its children when this future is dropped late
+    /// by a stop, since the sandbox goes away then.
+    pub(crate) async fn run(
+        &self,
+        place: &Place,
+        id: &str,
+        script: &str,
+        env: &[(&str, &str)],
+        limit: Duration,
+    ) -> Result<Ran, Error> {
+        let begun = Instant::now();
+        let env = self.environment(env);
+        let spec = ProcessSpec {
+            id: id.to_owned(),
+            argv: vec!["/bin/sh".into(), "-c".into(), script.to_owned()],
+            env,
+            ..ProcessSpec::default()
+        };
+        let mut process = place.sandbox.start(spec).await?;
+        let mut tail = Tail::new(TAIL_BYTES);
+        let mut timed_out = false;
+        let exit_code = match tokio::time::timeout(limit, drain(&mut process, &mut tail)).await {
+            Ok(exit_code) => exit_code,
+            Err(_) => {
+                timed_out = true;
+                process.signal(Signal::Kill).await?;
+                let _ = tokio::time::timeout(KILL_LIMIT, drain(&mut process, &mut tail)).await;
+                None
+            }
+        };
+        Ok(Ran { exit_code, timed_out, tail: tail.into_text(), duration: begun.elapsed() })
+    }
+
+    pub(crate) fn environment(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
+        let toolchain = &self.engine.options.toolchain;
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let mut env = vec![("PATH".to_owned(), toolchain.path.clone())];
+        env.extend(toolchain.env.iter().cloned());
+        env.extend(more.iter().map(own));
+        env
+    }
+}
+
+async fn drain(process: &mut Process, tail: &mut Tail) -> Option<i32> {
+    loop {
+        match process.next().await {
+            Output::Line { line, continued, offset, .. } => {
+                tail.push(&line, !continued);
+                // Nothing of this output is journaled; a lost acknowledgement costs only space in the spool.
+                let _ = process.acknowledge(offset).await;
+            }
+            Output::Exited(exit) => return exit.code,
+            Output::Failed { message } => {
+                tail.push(message.as_bytes(), true);
+                return None;
+            }
+            Output::Lost => {
+                tail.push(b"the sandbox was lost", true);
+                return None;
+            }
+        }
+    }
+}
+
+pub(crate) async fn remove_workspace(path: &Path) -> Result<(), Error> {
+    match tokio::fs::remove_dir_all(path).await {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::Io { action: "remove", path: path.display().to_string(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The last bytes of something that may be endless.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    bytes: std::collections::VecDeque<u8>,
+    limit: usize,
+}
+
+impl Tail {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { bytes: std::collections::VecDeque::new(), limit }
+    }
+
+    pub(crate) fn push(&mut self, line: &[u8], ends: bool) {
+        self.bytes.extend(line.iter().copied().chain(ends.then_some(b'\n')));
+        let surplus = self.bytes.len().saturating_sub(self.limit);
+        self.bytes.drain(..surplus);
+    }
+
+    pub(crate) fn push_if(&mut self, wanted: OutputStream, stream: OutputStream, line: &[u8], ends: bool) {
+        if stream == wanted {
+            self.push(line, ends);
+        }
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        String::from_utf8_lossy(&Vec::from(self.bytes)).into_owned()
+    }
+}
+
+/// Git for the gateway: on the session's repository alone, without network or privileges, with nothing of anyone's settings.
+#[derive(Debug)]
+struct ConfinedGit {
+    provider: Arc<dyn Provider>,
+    repository: PathBuf,
+    objects: PathBuf,
+}
+
+impl git::Command for ConfinedGit {
+    fn git(&self, args: &[&str]) -> tokio::process::Command {
+        let fixed = [
+            ("HOME", "/nonexistent"),
+            ("LC_ALL", "C.UTF-8"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_COUNT", "2"),
+            ("GIT_CONFIG_KEY_0", "safe.directory"),
+            ("GIT_CONFIG_VALUE_0", "*"),
+            ("GIT_CONFIG_KEY_1", "core.hooksPath"),
+            ("GIT_CONFIG_VALUE_1", "/dev/null"),
+        ];
+        self.provider.confined(Confined {
+            program: "git".to_owned(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            read_only: vec![self.objects.clone(), self.repository.join("config")],
+            writable: vec![self.repository.clone()],
+            env: fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            cwd: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_keeps_the_end() {
+        let mut tail = Tail::new(8);
+        tail.push(b"first", true);
+        tail.push(b"second", true);
+        assert_eq!(tail.into_text(), "\nsecond\n");
+    }
+}

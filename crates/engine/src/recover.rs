@@ -1,0 +1,128 @@
+//! What a dead process left behind: its sandboxes are removed, its tasks ended and told about, its work kept.
+
+use std::sync::Arc;
+
+use harvest_core::{Clock, Entropy, FailureReason, Outcome, OwnerId, TaskId, TaskStatus};
+use harvest_forge::Forge;
+use harvest_sandbox::Provider;
+use harvest_store::{Lease, Owner, Store};
+use harvest_vault::Redactor;
+use harvest_workspace::SessionRepository;
+
+use crate::journal::Journal;
+use crate::place::remove_workspace;
+use crate::{DataFolder, Error, owner, record};
+
+/// What was found and put right.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Recovered {
+    pub tasks: Vec<TaskId>,
+    pub sandboxes: usize,
+}
+
+/// What cleaning up needs.
+#[derive(Debug)]
+pub struct Recovery {
+    pub data: DataFolder,
+    pub store: Arc<dyn Store>,
+    /// Asked for the sandboxes they made.
+    pub providers: Vec<Arc<dyn Provider>>,
+    pub redactor: Arc<Redactor>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Recovery {
+    /// Cleans up after every owner that is no longer alive. `open_forge` finds the repository that a task's branch
+    /// belongs to.
+    pub async fn run(&self, open_forge: impl AsyncFn(&str) -> Option<Box<dyn Forge>>) -> Result<Recovered, Error> {
+        let mut recovered = Recovered::default();
+        for dead in self.store.owners().await? {
+            let Some(_lock) = owner::lock_of_dead(&self.data, &dead.id) else { continue };
+            recovered.sandboxes += self.remove_sandboxes(&dead).await?;
+            let heir = OwnerId::generate(self.entropy.as_ref());
+            for lease in self.store.take_over(&dead.id, &heir).await? {
+                let task = lease.task.clone();
+                self.end(&open_forge, lease, &dead).await?;
+                recovered.tasks.push(task);
+            }
+            self.store.remove_owner(&dead.id).await?;
+            let _ = std::fs::remove_file(owner::lock_path(&self.data, &dead.id));
+        }
+        recovered.sandboxes += self.remove_strangers().await?;
+        Ok(recovered)
+    }
+
+    async fn remove_sandboxes(&self, dead: &Owner) -> Result<usize, Error> {
+        let mut removed = 0;
+        for record in self.store.sandboxes().await?.into_iter().filter(|record| record.owner == dead.id) {
+            let provider = self.providers.iter().find(|provider| provider.name() == record.provider);
+            let Some(provider) = provider else { continue };
+            provider.destroy(&record.id).await?;
+            remove_workspace(&self.data.workspace(&record.id)).await?;
+            self.store.forget_sandbox(&record.id).await?;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    /// Sandboxes on disk that no one has recorded. The disk is read first: a sandbox is recorded before it is made.
+    async fn remove_strangers(&self) -> Result<usize, Error> {
+        let mut removed = 0;
+        for provider in &self.providers {
+            let found = provider.list().await?;
+            if found.is_empty() {
+                continue;
+            }
+            let known = self.store.sandboxes().await?;
+            for id in found.iter().filter(|id| !known.iter().any(|record| record.id == **id)) {
+                provider.destroy(id).await?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn end(
+        &self,
+        open_forge: &impl AsyncFn(&str) -> Option<Box<dyn Forge>>,
+        lease: Lease,
+        dead: &Owner,
+    ) -> Result<(), Error> {
+        let detail = self.store.task(&lease.task).await?;
+        let task = detail.task;
+        let Some(session) = detail.sessions.into_iter().find(|known| known.id == lease.session) else { return Ok(()) };
+        let repository = SessionRepository::existing(self.data.session_repository(&session.id));
+        let commit = match &repository {
+            Some(repository) => repository.newest(&session.branch, &session.id).await?,
+            None => None,
+        };
+        let mut branch = None;
+        if let (Some(repository), Some(commit)) = (&repository, &commit)
+            && *commit != task.base
+        {
+            repository.set_branch(&session.branch, commit).await?;
+            if let Some(forge) = open_forge(&task.repository).await {
+                // A repository that has gone meanwhile must not keep the task from ending: the work stays in Harvest's own.
+                let _ = forge.publish(repository.path(), &session.branch, commit).await;
+            }
+            branch = Some(session.branch.clone());
+        }
+        let kept = if branch.is_some() { "; the work up to the last checkpoint is kept on its branch" } else { "" };
+        let outcome = Outcome {
+            task_id: task.id,
+            session_id: session.id,
+            status: TaskStatus::Failed,
+            reason: Some(FailureReason::Internal),
+            error: Some(format!("the process working on it (pid {}) was killed{kept}", dead.pid)),
+            branch,
+            commit: commit.unwrap_or_else(|| task.base.clone()),
+            base: task.base,
+            evidence: None,
+            usage: task.usage,
+            cost_usd: task.cost_usd,
+        };
+        let journal = Journal::new(self.store.clone(), lease, self.redactor.clone(), self.clock.clone());
+        record::finish(&journal, outcome).await
+    }
+}

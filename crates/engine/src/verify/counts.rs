@@ -1,0 +1,206 @@
+//! Reads how many tests passed and failed from what a test runner printed. What it cannot read it leaves open.
+
+/// `None` where the output does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    pub passed: Option<u64>,
+    pub failed: Option<u64>,
+    pub skipped: Option<u64>,
+}
+
+impl Counts {
+    fn of(passed: u64, failed: u64, skipped: u64) -> Self {
+        Self { passed: Some(passed), failed: Some(failed), skipped: Some(skipped) }
+    }
+
+    fn add(&mut self, other: Self) {
+        let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
+        self.passed = sum(self.passed, other.passed);
+        self.failed = sum(self.failed, other.failed);
+        self.skipped = sum(self.skipped, other.skipped);
+    }
+
+    /// Tests that really ran.
+    pub fn executed(&self) -> Option<u64> {
+        Some(self.passed? + self.failed?)
+    }
+}
+
+/// The sum of all summaries of the first test runner whose format is found.
+pub fn read_counts(output: &str) -> Counts {
+    let lines: Vec<String> = output.lines().map(plain).collect();
+    let readers: [fn(&[String]) -> Option<Counts>; 10] =
+        [cargo, nextest, maven, unittest, jest, mocha, node, go, tap, worded];
+    readers.iter().find_map(|read| read(&lines)).unwrap_or_default()
+}
+
+/// Without terminal colours and surrounding decoration.
+fn plain(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        if c == '\u{1b}' {
+            for c in chars.by_ref() {
+                if c.is_ascii_alphabetic() {
+                    break;
+                }
+            }
+        } else {
+            text.push(c);
+        }
+    }
+    text.trim().to_owned()
+}
+
+/// The number right before a word: `before("3 passed; 1 failed", "failed")` is 1.
+fn before(line: &str, word: &str) -> Option<u64> {
+    let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')' | '=')).filter(|word| !word.is_empty()).collect();
+    words.windows(2).find(|pair| pair[1].trim_end_matches('.') == word).and_then(|pair| pair[0].parse().ok())
+}
+
+/// The number right behind a word: `after("# pass 3", "pass")` is 3.
+fn after(line: &str, word: &str) -> Option<u64> {
+    let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || matches!(c, ',' | ':' | '=' | '(' | ')')).filter(|word| !word.is_empty()).collect();
+    words.windows(2).find(|pair| pair[0] == word).and_then(|pair| pair[1].parse().ok())
+}
+
+fn total(lines: &[String], read: impl Fn(&str) -> Option<Counts>) -> Option<Counts> {
+    lines.iter().filter_map(|line| read(line)).reduce(|mut sum, next| {
+        sum.add(next);
+        sum
+    })
+}
+
+/// `test result: ok. 3 passed; 0 failed; 1 ignored; …`, once per binary.
+fn cargo(lines: &[String]) -> Option<Counts> {
+    total(lines, |line| {
+        let line = line.strip_prefix("test result:")?;
+        Some(Counts::of(before(line, "passed")?, before(line, "failed")?, before(line, "ignored").unwrap_or(0)))
+    })
+}
+
+/// `Summary [ 0.1s] 5 tests run: 4 passed, 1 failed, 2 skipped`
+fn nextest(lines: &[String]) -> Option<Counts> {
+    total(lines, |line| {
+        let (_, line) = line.strip_prefix("Summary")?.split_once("run:")?;
+        Some(Counts::of(before(line, "passed")?, before(line, "failed").unwrap_or(0), before(line, "skipped").unwrap_or(0)))
+    })
+}
+
+/// `Tests run: 3, Failures: 1, Errors: 0, Skipped: 0`; the last is the sum.
+fn maven(lines: &[String]) -> Option<Counts> {
+    let line = lines.iter().rev().find(|line| line.contains("Tests run:") && line.contains("Failures:"))?;
+    let failed = after(line, "Failures")? + after(line, "Errors")?;
+    let skipped = after(line, "Skipped").unwrap_or(0);
+    Some(Counts::of(after(line, "run")?.saturating_sub(failed + skipped), failed, skipped))
+}
+
+/// `Ran 3 tests in 0.001s`, then `OK` or `FAILED (failures=1, errors=1, skipped=1)`.
+fn unittest(lines: &[String]) -> Option<Counts> {
+    let start = lines.iter().rposition(|line| line.starts_with("Ran ") && line.contains(" in "))?;
+    let ran = after(&lines[start], "Ran")?;
+    let verdict = lines[start..].iter().find(|line| line.starts_with("OK") || line.starts_with("FAILED"))?;
+    let failed = after(verdict, "failures").unwrap_or(0) + after(verdict, "errors").unwrap_or(0);
+    let skipped = after(verdict, "skipped").unwrap_or(0);
+    Some(Counts::of(ran.saturating_sub(failed + skipped), failed, skipped))
+}
+
+/// `Tests:  1 failed, 2 passed, 3 total` and vitest's `Tests  1 failed | 2 passed (3)`.
+fn jest(lines: &[String]) -> Option<Counts> {
+    let line = lines.iter().rev().find(|line| {
+        line.strip_prefix("Tests").is_some_and(|rest| rest.contains("passed") || rest.contains("failed"))
+    })?;
+    let skipped = before(line, "skipped").or_else(|| before(line, "todo")).unwrap_or(0);
+    Some(Counts::of(before(line, "passed").unwrap_or(0), before(line, "failed").unwrap_or(0), skipped))
+}
+
+/// `3 passing (5ms)`, `1 failing`, `1 pending`.
+fn mocha(lines: &[String]) -> Option<Counts> {
+    let passed = lines.iter().find_map(|line| before(line, "passing"))?;
+    let find = |word| lines.iter().find_map(|line| before(line, word)).unwrap_or(0);
+    Some(Counts::of(passed, find("failing"), find("pending")))
+}
+
+/// `# pass 3` or `ℹ pass 3`, of node's own runner.
+fn node(lines: &[String]) -> Option<Counts> {
+    let find = |word: &str| {
+        lines.iter().rev().find_map(|line| {
+            let rest = line.strip_prefix('#').or_else(|| line.strip_prefix('ℹ'))?.trim();
+            rest.strip_prefix(word)?.trim().parse().ok()
+        })
+    };
+    Some(Counts::of(find("pass ")?, find("fail ")?, find("skipped ").unwrap_or(0)))
+}
+
+/// `--- PASS: TestX (0.00s)` lines of `go test -v`.
+fn go(lines: &[String]) -> Option<Counts> {
+    let count = |word: &str| lines.iter().filter(|line| line.starts_with(word)).count() as u64;
+    let counts = Counts::of(count("--- PASS:"), count("--- FAIL:"), count("--- SKIP:"));
+    (counts.executed() != Some(0)).then_some(counts)
+}
+
+/// `ok 1 - name` and `not ok 2 - name`.
+fn tap(lines: &[String]) -> Option<Counts> {
+    let numbered = |line: &str, word: &str| {
+        line.strip_prefix(word).is_some_and(|rest| rest.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let count = |test: &dyn Fn(&str) -> bool| lines.iter().filter(|line| test(line)).count() as u64;
+    let skipped = count(&|line| numbered(line, "ok ") && line.to_ascii_lowercase().contains("# skip"));
+    let counts = Counts::of(count(&|line| numbered(line, "ok ")) - skipped, count(&|line| numbered(line, "not ok ")), skipped);
+    (counts.executed() != Some(0)).then_some(counts)
+}
+
+/// Anything that says `3 passed`, `1 failed` (pytest and many others), or `3 examples, 1 failure` (RSpec): the last word.
+fn worded(lines: &[String]) -> Option<Counts> {
+    lines.iter().rev().find_map(|line| {
+        if let Some(examples) = before(line, "examples").or_else(|| before(line, "example")) {
+            let failed = before(line, "failures").or_else(|| before(line, "failure"))?;
+            let skipped = before(line, "pending").unwrap_or(0);
+            return Some(Counts::of(examples.saturating_sub(failed + skipped), failed, skipped));
+        }
+        let (passed, failed) = (before(line, "passed"), before(line, "failed"));
+        let errors = before(line, "errors").or_else(|| before(line, "error"));
+        if passed.is_none() && failed.is_none() && errors.is_none() {
+            return None;
+        }
+        Some(Counts::of(
+            passed.unwrap_or(0),
+            failed.unwrap_or(0) + errors.unwrap_or(0),
+            before(line, "skipped").unwrap_or(0),
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summaries_of_real_test_runners() {
+        let cases = [
+            ("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\ntest result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured", Counts::of(4, 2, 1)),
+            ("     Summary [   0.041s] 5 tests run: 4 passed, 1 failed, 2 skipped", Counts::of(4, 1, 2)),
+            ("========= 1 failed, 3 passed, 2 skipped in 0.12s =========", Counts::of(3, 1, 2)),
+            ("\u{1b}[32m\u{1b}[1m2 passed\u{1b}[0m\u{1b}[32m in 0.01s\u{1b}[0m", Counts::of(2, 0, 0)),
+            ("...F\nRan 4 tests in 0.001s\n\nFAILED (failures=1, skipped=1)", Counts::of(2, 1, 1)),
+            ("Ran 2 tests in 0.000s\n\nOK", Counts::of(2, 0, 0)),
+            ("Tests:       1 failed, 2 passed, 3 total", Counts::of(2, 1, 0)),
+            ("      Tests  1 failed | 2 passed (3)", Counts::of(2, 1, 0)),
+            ("# tests 4\n# pass 3\n# fail 1\n# skipped 0", Counts::of(3, 1, 0)),
+            ("  3 passing (5ms)\n  1 failing", Counts::of(3, 1, 0)),
+            ("--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.00s)\nFAIL", Counts::of(1, 1, 0)),
+            ("Tests run: 5, Failures: 1, Errors: 1, Skipped: 1", Counts::of(2, 2, 1)),
+            ("7 examples, 2 failures, 1 pending", Counts::of(4, 2, 1)),
+            ("1..3\nok 1 - a\nnot ok 2 - b\nok 3 # SKIP later", Counts::of(1, 1, 1)),
+            ("2 passed, 0 failed", Counts::of(2, 0, 0)),
+        ];
+        for (output, expected) in cases {
+            assert_eq!(read_counts(output), expected, "{output}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_stays_open() {
+        assert_eq!(read_counts("all good\nok  \texample.com/x\t0.1s\n"), Counts::default());
+    }
+}

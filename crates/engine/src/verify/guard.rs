@@ -1,0 +1,198 @@
+//! Finds what makes a green run worth less: changed tests, a changed test command, fewer tests than before.
+
+use harvest_core::{ChangedFiles, FileChange, Flag, TestRun};
+use harvest_workspace::Change;
+
+use super::Counts;
+
+/// What the result changed, as far as it matters for believing its tests.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// Files of the test command that existed at the base and were changed; the base's versions are used.
+    restore: Vec<String>,
+    changed: ChangedFiles,
+    edited_tests: bool,
+    deleted_tests: bool,
+}
+
+impl Guard {
+    pub(super) fn new(command: &str, changes: &[Change]) -> Self {
+        let mut guard =
+            Self { restore: Vec::new(), changed: ChangedFiles::default(), edited_tests: false, deleted_tests: false };
+        for Change { path, change } in changes {
+            let existed = *change != FileChange::Added;
+            if existed && is_part_of(command, path) {
+                guard.restore.push(path.clone());
+            }
+            if is_test(path) {
+                guard.changed.tests.push(path.clone());
+                guard.edited_tests |= *change == FileChange::Modified;
+                guard.deleted_tests |= *change == FileChange::Deleted;
+            }
+            if is_ci(path) {
+                guard.changed.ci.push(path.clone());
+            }
+            if is_settings(path) {
+                guard.changed.settings.push(path.clone());
+            }
+        }
+        guard
+    }
+
+    pub(super) fn restore(&self) -> &[String] {
+        &self.restore
+    }
+
+    pub(super) fn changed(&self) -> ChangedFiles {
+        self.changed.clone()
+    }
+
+    pub(super) fn flags(&self, result: &TestRun, baseline: &TestRun) -> Vec<Flag> {
+        let counts = |run: &TestRun| Counts { passed: run.passed, failed: run.failed, skipped: run.skipped };
+        let (now, then) = (counts(result), counts(baseline));
+        let fewer = match (now.executed(), then.executed()) {
+            (Some(now), Some(then)) => now < then,
+            // The base's runner could be read and the result's cannot: nobody knows what ran.
+            (None, Some(then)) => then > 0,
+            _ => false,
+        };
+        let counted = now.executed().is_some() && then.executed().is_some();
+        let vanished = self.deleted_tests && (!counted || fewer);
+        let mut flags = Vec::new();
+        let mut flag = |raised: bool, flag: Flag| {
+            if raised {
+                flags.push(flag);
+            }
+        };
+        flag(!self.restore.is_empty(), Flag::TestCommandChanged);
+        flag(vanished, Flag::TestsDeleted);
+        flag(self.edited_tests || (self.deleted_tests && !vanished), Flag::TestsChanged);
+        flag(fewer, Flag::FewerTests);
+        flag(now.skipped.unwrap_or(0) > then.skipped.unwrap_or(0), Flag::TestsSkipped);
+        flag(!self.changed.ci.is_empty(), Flag::CiChanged);
+        flag(!self.changed.settings.is_empty(), Flag::SettingsChanged);
+        flag(result.timed_out, Flag::TestsTimedOut);
+        flags
+    }
+}
+
+/// Whether the test command is made of this file: it is named in the command, or it is where the command's tool looks.
+fn is_part_of(command: &str, path: &str) -> bool {
+    let separators = |c: char| c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')' | '\'' | '"' | '=');
+    let words: Vec<&str> = command.split(separators).filter(|word| !word.is_empty()).collect();
+    let named = words.iter().any(|word| word.strip_prefix("./").unwrap_or(word) == path);
+    let implied: &[&str] = match words.first().copied().unwrap_or_default().rsplit('/').next().unwrap_or_default() {
+        "make" | "gmake" => &["Makefile", "makefile", "GNUmakefile"],
+        "just" => &["justfile", "Justfile", ".justfile"],
+        "tox" => &["tox.ini"],
+        "rake" => &["Rakefile"],
+        "gradlew" | "gradle" => &["build.gradle", "build.gradle.kts"],
+        "npm" | "pnpm" | "yarn" | "bun" => &["package.json"],
+        _ => &[],
+    };
+    named || implied.contains(&path)
+}
+
+fn is_test(path: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let in_test_folder = folders
+        .split('/')
+        .any(|folder| matches!(folder, "test" | "tests" | "spec" | "specs" | "__tests__" | "testdata" | "e2e"));
+    let stem = name.split('.').next().unwrap_or_default();
+    let lower = stem.to_ascii_lowercase();
+    in_test_folder
+        || lower == "test"
+        || lower == "tests"
+        || lower == "conftest"
+        || lower.starts_with("test_")
+        || lower.starts_with("test-")
+        || lower.ends_with("_test")
+        || lower.ends_with("_tests")
+        || lower.ends_with("_spec")
+        || stem.ends_with("Test")
+        || stem.ends_with("Tests")
+        || name.contains(".test.")
+        || name.contains(".spec.")
+}
+
+fn is_ci(path: &str) -> bool {
+    let folders = [".github/workflows/", ".github/actions/", ".circleci/", ".gitlab/", ".buildkite/", ".ci/"];
+    let files = [".gitlab-ci.yml", ".travis.yml", "Jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml"];
+    folders.iter().any(|folder| path.starts_with(folder)) || files.contains(&path)
+}
+
+fn is_settings(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let names = [
+        ".harvest.toml", ".mcp.json", "AGENTS.md", "CLAUDE.md", "GEMINI.md", "pytest.ini", "tox.ini", "setup.cfg",
+        "noxfile.py", "conftest.py", ".rspec", "phpunit.xml", "Makefile", "justfile", "package.json", "nextest.toml",
+    ];
+    let folders = [".claude/", ".codex/", ".gemini/", ".opencode/", ".cargo/", ".config/"];
+    names.contains(&name)
+        || folders.iter().any(|folder| path.starts_with(folder))
+        || ["jest.config.", "vitest.config.", ".mocharc", "karma.conf", "playwright.config."]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use harvest_core::SandboxPurpose;
+
+    fn run(passed: Option<u64>, failed: Option<u64>, skipped: u64) -> TestRun {
+        TestRun {
+            purpose: SandboxPurpose::Verify,
+            commit: String::new(),
+            command: String::new(),
+            exit_code: 0,
+            passed,
+            failed,
+            skipped: passed.map(|_| skipped),
+            timed_out: false,
+            duration_ms: 0,
+            output_tail: String::new(),
+        }
+    }
+
+    fn change(path: &str, change: FileChange) -> Change {
+        Change { path: path.to_owned(), change }
+    }
+
+    #[test]
+    fn a_rewritten_test_command_is_restored_and_flagged() {
+        for (command, path) in [("sh ./check.sh", "check.sh"), ("make test", "Makefile"), ("CI=1 bash ci/run", "ci/run")] {
+            let guard = Guard::new(command, &[change(path, FileChange::Modified)]);
+            assert_eq!(guard.restore(), [path], "{command}");
+            assert!(guard.flags(&run(None, None, 0), &run(None, None, 0)).contains(&Flag::TestCommandChanged));
+        }
+        assert!(Guard::new("make test", &[change("src/make", FileChange::Modified)]).restore().is_empty());
+    }
+
+    #[test]
+    fn deleted_skipped_and_vanished_tests_are_flagged() {
+        let deleted = Guard::new("pytest", &[change("tests/test_a.py", FileChange::Deleted)]);
+        assert_eq!(
+            deleted.flags(&run(Some(1), Some(0), 0), &run(Some(1), Some(1), 0)),
+            [Flag::TestsDeleted, Flag::FewerTests]
+        );
+        assert_eq!(deleted.flags(&run(None, None, 0), &run(None, None, 0)), [Flag::TestsDeleted]);
+        let edited = Guard::new("pytest", &[change("tests/test_a.py", FileChange::Modified)]);
+        assert_eq!(
+            edited.flags(&run(Some(1), Some(0), 1), &run(Some(1), Some(1), 0)),
+            [Flag::TestsChanged, Flag::FewerTests, Flag::TestsSkipped]
+        );
+        assert_eq!(edited.flags(&run(None, None, 0), &run(Some(2), Some(0), 0)), [Flag::TestsChanged, Flag::FewerTests]);
+    }
+
+    #[test]
+    fn moving_tests_and_adding_some_is_fine() {
+        let moved = Guard::new(
+            "pytest",
+            &[change("tests/test_a.py", FileChange::Deleted), change("tests/unit/test_a.py", FileChange::Added)],
+        );
+        assert_eq!(moved.flags(&run(Some(3), Some(0), 0), &run(Some(2), Some(0), 0)), [Flag::TestsChanged]);
+        let added = Guard::new("pytest", &[change("tests/test_b.py", FileChange::Added)]);
+        assert_eq!(added.flags(&run(Some(3), Some(0), 0), &run(Some(2), Some(0), 0)), []);
+    }
+}

@@ -1,0 +1,177 @@
+//! "Done" is proved: the tests run again in clean sandboxes, at the result and at the base, and the outcome is evidence.
+//!
+//! The command and whatever it is made of come from the base commit or the project, never from what the agent produced.
+
+mod command;
+mod counts;
+mod guard;
+
+use std::time::Duration;
+
+use harvest_core::{Baseline, EventBody, Evidence, FailureReason, SandboxPurpose, TestRun};
+use harvest_workspace::script;
+use sha2::{Digest, Sha256};
+
+pub use command::find_test_command;
+pub use counts::{Counts, read_counts};
+
+use crate::error::Halt;
+use crate::meter::NoModel;
+use crate::place::{Place, Ran, millis};
+use crate::turn::Turn;
+use crate::{Failure, failpoint};
+
+const TEST_LIMIT: Duration = Duration::from_secs(10 * 60);
+const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
+const TAIL_SHOWN: usize = 8 * 1024;
+/// What a shell reports for a program that was killed or ran out of time.
+const TIMED_OUT: i32 = 124;
+const KILLED: i32 = 137;
+
+impl Turn {
+    /// Runs the tests at `commit` and at the base, side by side. `None` when there is no test command.
+    pub(crate) async fn verify(&self, commit: &str) -> Result<Option<Evidence>, Halt> {
+        failpoint::reach("verify::before")?;
+        let Some(command) = self.task.settings.test.as_deref() else {
+            let hint = "no test command was found, so the result is unverified; name one with --test";
+            self.journal.warn(hint).await?;
+            return Ok(None);
+        };
+        let changes = self.repository.changes(&self.task.base, commit).await?;
+        let guard = guard::Guard::new(command, &changes);
+        let (result, baseline) = tokio::select! {
+            () = self.stop.requested() => return self.abandon().await,
+            both = async {
+                tokio::try_join!(
+                    self.test(SandboxPurpose::Verify, command, commit, guard.restore()),
+                    self.test(SandboxPurpose::Baseline, command, &self.task.base, &[]),
+                )
+            } => both?,
+        };
+        let flags = guard.flags(&result, &baseline);
+        let evidence = Evidence {
+            commit: commit.to_owned(),
+            command: command.to_owned(),
+            exit_code: result.exit_code,
+            passed: result.passed,
+            failed: result.failed,
+            skipped: result.skipped,
+            duration_ms: result.duration_ms,
+            environment: self.environment_digest(),
+            baseline: Baseline {
+                exit_code: baseline.exit_code,
+                passed: baseline.passed,
+                failed: baseline.failed,
+                skipped: baseline.skipped,
+            },
+            flags,
+            changed: guard.changed(),
+        };
+        failpoint::reach("verify::after")?;
+        Ok(Some(evidence))
+    }
+
+    /// Whether the evidence lets the task complete.
+    pub(crate) fn judge(&self, evidence: Option<&Evidence>) -> Option<Failure> {
+        let failed = |message| Some(Failure::new(FailureReason::Tests, message));
+        match evidence {
+            None if self.task.settings.require_tests => failed("no test command was found, and tests are required".to_owned()),
+            None => None,
+            Some(evidence) if evidence.proves_success() => None,
+            Some(evidence) if evidence.exit_code != 0 => {
+                failed(format!("`{}` ended with exit code {} at the result", evidence.command, evidence.exit_code))
+            }
+            Some(evidence) => {
+                let why: Vec<&str> =
+                    evidence.flags.iter().filter(|flag| flag.disqualifies()).map(|flag| flag.explain()).collect();
+                failed(format!("the tests are green but prove nothing: {}", why.join("; ")))
+            }
+        }
+    }
+
+    /// A stop during verification: both sandboxes go, and the result stays unverified.
+    async fn abandon(&self) -> Result<Option<Evidence>, Halt> {
+        let options = &self.engine.options;
+        for record in options.store.sandboxes().await? {
+            if record.session == self.session.id && record.owner == self.owner {
+                options.provider.destroy(&record.id).await?;
+                crate::place::remove_workspace(&options.data.workspace(&record.id)).await?;
+                options.store.forget_sandbox(&record.id).await?;
+            }
+        }
+        Err(self.stopped().into())
+    }
+
+    async fn test(
+        &self,
+        purpose: SandboxPurpose,
+        command: &str,
+        commit: &str,
+        restore: &[String],
+    ) -> Result<TestRun, Halt> {
+        let place = self.place(purpose, std::sync::Arc::new(NoModel)).await?;
+        let result = self.test_in(&place, command, commit, restore).await;
+        if !matches!(result, Err(Halt::Engine(_))) {
+            self.leave(place).await?;
+        }
+        let ran = result?;
+        let Counts { passed, failed, skipped } = read_counts(&ran.tail);
+        let exit_code = match ran.exit_code {
+            Some(code) => code,
+            None if ran.timed_out => TIMED_OUT,
+            None => KILLED,
+        };
+        let run = TestRun {
+            purpose,
+            commit: commit.to_owned(),
+            command: command.to_owned(),
+            exit_code,
+            passed,
+            failed,
+            skipped,
+            timed_out: ran.timed_out,
+            duration_ms: millis(ran.duration),
+            output_tail: last(&ran.tail, TAIL_SHOWN).to_owned(),
+        };
+        self.journal.write(vec![EventBody::TestsFinished(run.clone())]).await?;
+        Ok(run)
+    }
+
+    async fn test_in(&self, place: &Place, command: &str, commit: &str, restore: &[String]) -> Result<Ran, Halt> {
+        if commit != self.task.base {
+            let (remote, restore) = (Self::remote(place), restore.join("\n"));
+            let env = [
+                ("REMOTE", remote.as_str()),
+                ("COMMIT", commit),
+                ("BASE", &self.task.base),
+                ("RESTORE", &restore),
+            ];
+            let ran = self.run(place, "check-out", &script::check_out(), &env, SCRIPT_LIMIT).await?;
+            if !ran.succeeded() {
+                let message = format!("the result could not be checked out for its tests: {}", ran.last_line());
+                return Err(Failure::new(FailureReason::Sandbox, message).into());
+            }
+        }
+        Ok(self.run(place, "tests", command, &[("CI", "true")], TEST_LIMIT).await?)
+    }
+
+    /// The same digest means that the tests ran in the same kind of place.
+    fn environment_digest(&self) -> String {
+        let options = &self.engine.options;
+        let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let facts = format!(
+            "harvest {}\nprovider {}\npath {}\nenv {:?}\n{system}",
+            env!("CARGO_PKG_VERSION"),
+            options.provider.name(),
+            options.toolchain.path,
+            options.toolchain.env,
+        );
+        let digest: String = Sha256::digest(facts.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("sha256:{digest}")
+    }
+}
+
+fn last(text: &str, bytes: usize) -> &str {
+    let start = (text.len().saturating_sub(bytes)..text.len()).find(|index| text.is_char_boundary(*index));
+    start.map_or("", |start| &text[start..])
+}

@@ -1,0 +1,173 @@
+//! A repository on this machine. Reading it never writes to it; publishing adds one branch and nothing else.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use harvest_core::BranchName;
+use harvest_workspace::{Git, Mirror};
+
+use crate::{Base, Error, Forge, Published, checked_base};
+
+#[derive(Debug)]
+pub struct Local {
+    /// The top of the work tree, or the bare repository itself.
+    path: PathBuf,
+    /// Where refs live; shared by all work trees of the repository.
+    common: PathBuf,
+    /// Where this work tree's own state lives.
+    own: PathBuf,
+    name: String,
+    bare: bool,
+    git: Git,
+}
+
+impl Local {
+    /// The repository around `path`.
+    pub async fn open(path: &Path, git: Git) -> Result<Self, Error> {
+        let not_one = |details: String| Error::NotARepository { path: path.to_owned(), details };
+        let path = tokio::fs::canonicalize(path).await.map_err(|error| not_one(error.to_string()))?;
+        let ask = async |what: &[&str]| {
+            let mut args = vec!["rev-parse", "--path-format=absolute"];
+            args.extend(what);
+            let mut answer = git.run(&path, &args).await?;
+            answer.pop_if(|last| *last == b'\n');
+            Ok::<_, harvest_workspace::Error>(answer)
+        };
+        let own = match ask(&["--git-dir"]).await {
+            Ok(own) => own,
+            Err(harvest_workspace::Error::Git { message, .. }) => return Err(not_one(message)),
+            Err(error) => return Err(error.into()),
+        };
+        let common = ask(&["--git-common-dir"]).await?;
+        let bare = ask(&["--is-bare-repository"]).await? == b"true";
+        let top = if bare { own.clone() } else { ask(&["--show-toplevel"]).await? };
+        let folder = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        let path = folder(&top);
+        Ok(Self { name: path.display().to_string(), path, common: folder(&common), own: folder(&own), bare, git })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn refuse_unfinished_work(&self) -> Result<(), Error> {
+        let unfinished = [("MERGE_HEAD", "merge"), ("rebase-merge", "rebase"), ("rebase-apply", "rebase")];
+        for (file, operation) in unfinished {
+            if self.own.join(file).exists() {
+                return Err(Error::InProgress { operation, path: self.path.clone() });
+            }
+        }
+        let locks = [self.own.join("HEAD.lock"), self.common.join("packed-refs.lock")];
+        match locks.into_iter().find(|lock| lock.exists()).or_else(|| find_lock(&self.common.join("refs"))) {
+            Some(lock) => Err(Error::RefLocked { lock }),
+            None => Ok(()),
+        }
+    }
+
+    async fn is_dirty(&self) -> bool {
+        if self.bare {
+            return false;
+        }
+        let status = self.git.run(&self.path, &["status", "--porcelain", "--untracked-files=normal"]).await;
+        status.is_ok_and(|listed| !listed.is_empty())
+    }
+
+    async fn author(&self) -> Option<(String, String)> {
+        let name = self.git.line(&self.path, &["config", "user.name"]).await.ok()?;
+        let email = self.git.line(&self.path, &["config", "user.email"]).await.ok()?;
+        Some((name, email))
+    }
+}
+
+#[async_trait]
+impl Forge for Local {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn identity(&self) -> Vec<u8> {
+        self.common.as_os_str().as_bytes().to_vec()
+    }
+
+    async fn resolve(&self, base: Option<&str>) -> Result<Base, Error> {
+        let base = base.map(checked_base).transpose()?;
+        self.refuse_unfinished_work()?;
+        let name = format!("{}^{{commit}}", base.unwrap_or("HEAD"));
+        let found = self.git.line(&self.path, &["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).await;
+        let commit = match found {
+            Ok(commit) => commit,
+            Err(harvest_workspace::Error::Git { .. }) => {
+                let any = self.git.line(&self.path, &["rev-list", "--max-count=1", "--all"]).await?;
+                return Err(match base {
+                    _ if any.is_empty() => Error::Empty { name: self.name.clone() },
+                    base => Error::UnknownBase { base: base.unwrap_or("HEAD").to_owned(), name: self.name.clone() },
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let object_format = self.git.line(&self.path, &["rev-parse", "--show-object-format"]).await?;
+        let mut warnings = Vec::new();
+        if self.is_dirty().await {
+            let from = base.unwrap_or("HEAD");
+            warnings.push(format!("uncommitted changes are not part of the work: it starts from {from} ({})", &commit[..10]));
+        }
+        Ok(Base { commit, object_format, author: self.author().await, warnings })
+    }
+
+    async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error> {
+        let wanted = format!("+{commit}:{}", Mirror::base_ref(commit));
+        fetch_into(&self.git, mirror.path(), self.common.as_os_str(), &wanted, &[]).await
+    }
+
+    async fn publish(&self, from: &Path, branch: &BranchName, commit: &str) -> Result<Published, Error> {
+        let name = branch.as_ref_name();
+        let wanted = format!("+{commit}:{name}");
+        // The session's repository is Harvest's own, even where it belongs to a sandbox's uid.
+        let ours = ["--upload-pack=git -c safe.directory=* upload-pack"];
+        fetch_into(&self.git, &self.path, from.as_os_str(), &wanted, &ours).await?;
+        Ok(Published::InRepository)
+    }
+}
+
+/// `git fetch` that moves the wanted ref and leaves nothing else behind: no FETCH_HEAD, tags, hooks, pruning or upkeep.
+pub(crate) async fn fetch_into(
+    git: &Git,
+    into: &Path,
+    from: &OsStr,
+    wanted: &str,
+    options: &[&str],
+) -> Result<(), harvest_workspace::Error> {
+    let fixed = [
+        "-c",
+        "fetch.prune=false",
+        "-c",
+        "fetch.pruneTags=false",
+        "fetch",
+        "--quiet",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-auto-maintenance",
+        "--no-recurse-submodules",
+        "--update-shallow",
+    ];
+    let options = fixed.iter().chain(options).chain(&["--end-of-options"]).map(OsStr::new);
+    let args: Vec<&OsStr> = options.chain([from, OsStr::new(wanted)]).collect();
+    git.run(into, &args).await.map(drop)
+}
+
+/// The first `*.lock` below a folder of refs.
+fn find_lock(folder: &Path) -> Option<PathBuf> {
+    for entry in std::fs::read_dir(folder).ok()?.filter_map(Result::ok) {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if let Some(lock) = find_lock(&path) {
+                return Some(lock);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "lock") {
+            return Some(path);
+        }
+    }
+    None
+}

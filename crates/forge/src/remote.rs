@@ -1,0 +1,135 @@
+//! A repository behind a plain URL. Work starts from it with the person's own access; the branch stays with Harvest.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use async_trait::async_trait;
+use harvest_core::BranchName;
+use harvest_workspace::{Git, Mirror};
+
+use crate::local::fetch_into;
+use crate::{Base, Error, Forge, Published, checked_base};
+
+const SCHEMES: &[&str] = &["https://", "http://", "ssh://", "git://", "file://"];
+
+#[derive(Debug)]
+pub struct Remote {
+    url: String,
+    name: String,
+    git: Git,
+}
+
+/// Whether a text that is no existing path was meant as an address.
+pub(crate) fn looks_remote(text: &str) -> bool {
+    text.contains("://") || text.contains("::") || text.split_once(':').is_some_and(|(host, _)| !host.contains('/'))
+}
+
+impl Remote {
+    pub fn new(url: &str, git: Git) -> Result<Self, Error> {
+        let refuse = |reason| Err(Error::UnsupportedUrl { url: without_password(url), reason });
+        if url.starts_with('-') || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return refuse("it begins with a dash or holds white space");
+        }
+        let lower = url.to_ascii_lowercase();
+        let scp_like = !lower.contains("://")
+            && !lower.contains("::")
+            && lower.split_once(':').is_some_and(|(host, path)| {
+                !host.is_empty() && !host.starts_with('-') && !path.is_empty() && !host.contains('/')
+            });
+        if !scp_like && !SCHEMES.iter().any(|scheme| lower.starts_with(scheme)) {
+            return refuse("its protocol is not one of https, http, ssh, git, file");
+        }
+        if lower.contains("://-") || lower.contains("@-") {
+            return refuse("its host begins with a dash");
+        }
+        Ok(Self { url: url.to_owned(), name: without_password(url), git })
+    }
+
+    async fn tip(&self, base: Option<&str>) -> Result<String, Error> {
+        let patterns: Vec<String> = match base {
+            None => vec!["HEAD".into()],
+            Some(base) => ["refs/heads/", "refs/tags/", ""].iter().map(|kind| format!("{kind}{base}")).collect(),
+        };
+        let mut args: Vec<&str> = vec!["ls-remote", "--quiet", "--end-of-options", &self.url];
+        args.extend(patterns.iter().map(String::as_str));
+        let here = std::env::temp_dir();
+        let listed = self.git.line(&here, &args).await;
+        let listed = listed.map_err(|source| Error::Fetch { name: self.name.clone(), source })?;
+        let refs: Vec<(&str, &str)> = listed.lines().filter_map(|line| line.split_once('\t')).collect();
+        for pattern in &patterns {
+            let peeled = format!("{pattern}^{{}}");
+            for wanted in [&peeled, pattern] {
+                if let Some((hash, _)) = refs.iter().find(|(_, name)| name == wanted) {
+                    return Ok((*hash).to_owned());
+                }
+            }
+        }
+        match base {
+            None => Err(Error::Empty { name: self.name.clone() }),
+            Some(hash) if matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                Ok(hash.to_ascii_lowercase())
+            }
+            Some(base) => Err(Error::UnknownBase { base: base.to_owned(), name: self.name.clone() }),
+        }
+    }
+}
+
+#[async_trait]
+impl Forge for Remote {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn identity(&self) -> Vec<u8> {
+        self.url.clone().into_bytes()
+    }
+
+    async fn resolve(&self, base: Option<&str>) -> Result<Base, Error> {
+        let commit = self.tip(base.map(checked_base).transpose()?).await?;
+        let object_format = if commit.len() == 64 { "sha256" } else { "sha1" }.to_owned();
+        Ok(Base { commit, object_format, author: None, warnings: Vec::new() })
+    }
+
+    async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error> {
+        let wanted = format!("+{commit}:{}", Mirror::base_ref(commit));
+        fetch_into(&self.git, mirror.path(), OsStr::new(&self.url), &wanted, &[]).await
+    }
+
+    async fn publish(&self, _from: &Path, _branch: &BranchName, _commit: &str) -> Result<Published, Error> {
+        Ok(Published::KeptHere)
+    }
+}
+
+/// `https://user:secret@host/x` → `https://host/x`: names are stored and shown, passwords are neither.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
+    match authority.rsplit_once('@') {
+        Some((user, host)) if user.contains(':') => format!("{scheme}://{host}/{path}"),
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use harvest_workspace::Home;
+
+    #[test]
+    fn only_safe_protocols_reach_git() {
+        let accepted = ["https://example.com/a.git", "ssh://git@example.com/a", "git@example.com:a/b.git", "file:///srv/a"];
+        let refused = ["ext::sh -c x", "EXT::sh", "ext::x", "fd::3", "-oProxyCommand=x:y", "https://-x/y", "ssh://-oX/y", "a\nb:c", "ftp://x/y"];
+        for url in accepted {
+            assert!(Remote::new(url, Git::new(Home::Nobody)).is_ok(), "{url}");
+        }
+        for url in refused {
+            assert!(matches!(Remote::new(url, Git::new(Home::Nobody)), Err(Error::UnsupportedUrl { .. })), "{url}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_part_of_a_name() {
+        assert_eq!(without_password("https://ada:secret@example.com/x.git"), "https://example.com/x.git");
+        assert_eq!(without_password("https://example.com/x.git"), "https://example.com/x.git");
+    }
+}

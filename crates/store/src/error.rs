@@ -1,0 +1,49 @@
+use harvest_core::{Code, IllegalMove};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("no task's id begins with `{0}`")]
+    UnknownTask(String),
+    #[error("`{prefix}` fits {count} tasks: {examples}")]
+    AmbiguousId { prefix: String, count: usize, examples: String },
+    #[error("the lease on turn {turn} was lost: fencing number {held} is stale")]
+    StaleLease { turn: String, held: u64 },
+    #[error(transparent)]
+    IllegalMove(#[from] IllegalMove),
+    #[error("the database has version {found}, this Harvest knows {known}")]
+    TooNew { found: u32, known: u32 },
+    #[error("no space left for the database")]
+    DiskFull(#[source] rusqlite::Error),
+    #[error("the database failed")]
+    Sqlite(#[source] rusqlite::Error),
+    #[error("the database holds something unreadable in {what}")]
+    Corrupt { what: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("the store has shut down")]
+    Closed,
+}
+
+impl Error {
+    pub fn code(&self) -> Code {
+        match self {
+            Self::UnknownTask(_) => Code::UnknownTask,
+            Self::AmbiguousId { .. } => Code::AmbiguousId,
+            Self::TooNew { .. } => Code::DatabaseTooNew,
+            Self::DiskFull(_) => Code::DiskFull,
+            Self::Sqlite(_) | Self::Corrupt { .. } | Self::Closed => Code::Database,
+            Self::StaleLease { .. } | Self::IllegalMove(_) => Code::Internal,
+        }
+    }
+
+    pub(crate) fn corrupt(what: &'static str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Corrupt { what, source: source.into() }
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => Self::DiskFull(error),
+            _ => Self::Sqlite(error),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Migrations, forward only, each in its own transaction. The database's `user_version` is the number of the last one.
+
+use rusqlite::Connection;
+
+use crate::Error;
+
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_start.sql")];
+
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {
+    let known = MIGRATIONS.len() as u32;
+    if version(connection)? == known {
+        return Ok(());
+    }
+    // Another process may be migrating as well: look again once the write lock is ours.
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let found = version(&transaction)?;
+    if found > known {
+        return Err(Error::TooNew { found, known });
+    }
+    for migration in &MIGRATIONS[found as usize..] {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "user_version", known)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn version(connection: &Connection) -> Result<u32, Error> {
+    Ok(connection.query_row("PRAGMA user_version", [], |row| row.get(0))?)
+}

@@ -1,0 +1,153 @@
+//! The one place where git is started on the host: cleared environment, fixed configuration, no hooks, no prompts, no
+//! optional locks, a time limit.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use crate::Error;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Overrides whatever a repository's own configuration says. Given by environment, which git trusts like the command line.
+const FIXED: &[(&str, &str)] = &[
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.logAllRefUpdates", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("receive.autogc", "false"),
+    ("fetch.writeCommitGraph", "false"),
+    ("submodule.recurse", "false"),
+    ("protocol.ext.allow", "never"),
+    ("protocol.fd.allow", "never"),
+    ("diff.external", ""),
+    ("core.attributesFile", "/dev/null"),
+];
+
+/// Whose settings git may read besides the repository's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Home {
+    /// No one's: for repositories that Harvest made.
+    Nobody,
+    /// The person's, so that their credential helpers and keys work: for their own repositories and remotes.
+    Person { home: PathBuf, path: OsString, extra: Vec<(OsString, OsString)> },
+}
+
+#[derive(Debug, Clone)]
+pub struct Git {
+    home: Home,
+    limit: Duration,
+}
+
+impl Git {
+    pub fn new(home: Home) -> Self {
+        Self { home, limit: LIMIT }
+    }
+
+    pub fn with_limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// What `git <args>` prints in `directory`.
+    pub async fn run<S: AsRef<OsStr>>(&self, directory: &Path, args: &[S]) -> Result<Vec<u8>, Error> {
+        self.run_with(directory, args, &[], b"").await
+    }
+
+    /// The same as one trimmed line of text.
+    pub async fn line<S: AsRef<OsStr>>(&self, directory: &Path, args: &[S]) -> Result<String, Error> {
+        let output = self.run(directory, args).await?;
+        Ok(String::from_utf8_lossy(&output).trim().to_owned())
+    }
+
+    pub async fn run_with<S: AsRef<OsStr>>(
+        &self,
+        directory: &Path,
+        args: &[S],
+        env: &[(&str, &OsStr)],
+        stdin: &[u8],
+    ) -> Result<Vec<u8>, Error> {
+        let command = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let mut child = self
+            .command(directory)
+            .args(args)
+            .envs(env.iter().copied())
+            .stdin(if stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| Error::GitMissing { program: "git".into(), source })?;
+        let feed = child.stdin.take();
+        let finished = tokio::time::timeout(self.limit, async {
+            if let Some(mut feed) = feed {
+                // A git that does not want all of it closes early; its exit code tells.
+                let _ = feed.write_all(stdin).await;
+            }
+            child.wait_with_output().await
+        });
+        let output = match finished.await {
+            Ok(output) => output.map_err(|source| Error::GitMissing { program: "git".into(), source })?,
+            Err(_) => return Err(Error::TimedOut { command, seconds: self.limit.as_secs() }),
+        };
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(Error::Git { command, message: if message.is_empty() { output.status.to_string() } else { message } })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the layer that clears the environment for git")]
+    fn command(&self, directory: &Path) -> Command {
+        let mut command = Command::new("git");
+        command.current_dir(directory).env_clear().envs(self.environment()).kill_on_drop(true);
+        command
+    }
+
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut env: Vec<(OsString, OsString)> = fixed_environment();
+        match &self.home {
+            Home::Nobody => {
+                env.push(("PATH".into(), SYSTEM_PATH.into()));
+                env.push(("HOME".into(), "/nonexistent".into()));
+                env.push(("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()));
+                env.push(("GIT_ALLOW_PROTOCOL".into(), "file".into()));
+            }
+            Home::Person { home, path, extra } => {
+                env.push(("PATH".into(), path.clone()));
+                env.push(("HOME".into(), home.into()));
+                env.push(("GIT_ALLOW_PROTOCOL".into(), "file:https:http:ssh:git".into()));
+                env.extend(extra.iter().cloned());
+            }
+        }
+        // Repositories made here may belong to a sandbox's uid; people's own stay under git's ownership check.
+        let ownership = (self.home == Home::Nobody).then_some(("safe.directory", "*"));
+        let settings: Vec<_> = FIXED.iter().copied().chain(ownership).collect();
+        env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string().into()));
+        for (index, (key, value)) in settings.into_iter().enumerate() {
+            env.push((format!("GIT_CONFIG_KEY_{index}").into(), key.into()));
+            env.push((format!("GIT_CONFIG_VALUE_{index}").into(), value.into()));
+        }
+        env
+    }
+}
+
+fn fixed_environment() -> Vec<(OsString, OsString)> {
+    [
+        ("LC_ALL", "C.UTF-8"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+        ("GIT_NO_REPLACE_OBJECTS", "1"),
+        ("GIT_ATTR_NOSYSTEM", "1"),
+        ("GIT_PAGER", "cat"),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.into(), value.into()))
+    .collect()
+}

@@ -1,0 +1,115 @@
+//! Bare mirrors, one per repository: fetched into by Harvest, read by everyone, never holding a session's objects.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::lock::{self, Kind};
+use crate::{Error, Git, Home};
+
+const KEY_BYTES: usize = 12;
+
+/// All mirrors of a data directory.
+#[derive(Debug, Clone)]
+pub struct Mirrors {
+    root: PathBuf,
+    git: Git,
+}
+
+#[derive(Debug, Clone)]
+pub struct Mirror {
+    key: String,
+    path: PathBuf,
+    git: Git,
+}
+
+impl Mirrors {
+    pub fn new(root: PathBuf) -> Self {
+        Self { root, git: Git::new(Home::Nobody) }
+    }
+
+    /// The mirror of the repository called `identity` (its canonical path or URL), made when it is not there yet.
+    pub async fn open(&self, identity: &[u8], object_format: &str) -> Result<Mirror, Error> {
+        let key: String = Sha256::digest(identity).iter().take(KEY_BYTES).map(|byte| format!("{byte:02x}")).collect();
+        let path = self.root.join(format!("{key}.git"));
+        tokio::fs::create_dir_all(&self.root).await.map_err(Error::io("make", &self.root))?;
+        let mirror = Mirror { key, path, git: self.git.clone() };
+        if !mirror.path.join("HEAD").exists() {
+            let _guard = mirror.lock().await?;
+            if !mirror.path.join("HEAD").exists() {
+                mirror.init(&self.root, object_format).await?;
+            }
+        }
+        Ok(mirror)
+    }
+}
+
+impl Mirror {
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn objects(&self) -> PathBuf {
+        self.path.join("objects")
+    }
+
+    /// The ref that keeps a base commit alive here.
+    pub fn base_ref(commit: &str) -> String {
+        format!("refs/bases/{commit}")
+    }
+
+    pub async fn has(&self, commit: &str) -> bool {
+        let name = format!("{}^{{commit}}", Self::base_ref(commit));
+        self.git.run(&self.path, &["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).await.is_ok()
+    }
+
+    /// Brings `commit` in with `fetch` unless it is here already. One fetch at a time per mirror.
+    pub async fn ensure<F>(&self, commit: &str, fetch: impl FnOnce() -> F) -> Result<(), Error>
+    where
+        F: Future<Output = Result<(), Error>>,
+    {
+        if self.has(commit).await {
+            return Ok(());
+        }
+        let _guard = self.lock().await?;
+        if self.has(commit).await {
+            return Ok(());
+        }
+        fetch().await
+    }
+
+    /// The content of a file at a commit, or `None` when there is no such file.
+    pub async fn file(&self, commit: &str, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        let name = format!("{commit}:{path}");
+        match self.git.run(&self.path, &["cat-file", "blob", &name]).await {
+            Ok(content) => Ok(Some(content)),
+            Err(Error::Git { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The paths of all files at a commit.
+    pub async fn files(&self, commit: &str) -> Result<Vec<String>, Error> {
+        let listed = self.git.run(&self.path, &["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]).await?;
+        Ok(listed
+            .split(|byte| *byte == 0)
+            .filter(|path| !path.is_empty())
+            .map(|path| String::from_utf8_lossy(path).into_owned())
+            .collect())
+    }
+
+    async fn lock(&self) -> Result<lock::Guard, Error> {
+        lock::lock(&self.path.with_extension("lock"), Kind::Exclusive).await
+    }
+
+    async fn init(&self, root: &Path, object_format: &str) -> Result<(), Error> {
+        let format = format!("--object-format={object_format}");
+        let args = ["init", "--quiet", "--bare", "--template=", &format, "--"];
+        let args: Vec<&std::ffi::OsStr> = args.iter().map(std::ffi::OsStr::new).chain([self.path.as_os_str()]).collect();
+        self.git.run(root, &args).await.map(drop)
+    }
+}

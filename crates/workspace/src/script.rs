@@ -1,0 +1,69 @@
+//! What runs inside a sandbox to prepare a workspace, to checkpoint it and to send the result.
+//!
+//! These are shell scripts on purpose: the git they call sees the agent's own configuration, so it must run where the agent
+//! runs and nowhere else. What they print is not believed; the session's repository is asked instead.
+
+/// Hooks, file monitors and signing that the agent may have set up would only get in the way.
+const QUIET_GIT: &str = r#"git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c commit.gpgsign=false -c gc.auto=0 "$@"; }"#;
+
+/// Puts the workspace on the session's branch. Reads `BRANCH`, `BASE`, `REMOTE`, `AUTHOR_NAME`, `AUTHOR_EMAIL`.
+pub fn prepare() -> String {
+    format!(
+        r#"set -eu
+{QUIET_GIT}
+git update-ref "refs/heads/$BRANCH" "$BASE"
+git symbolic-ref HEAD "refs/heads/$BRANCH"
+git config user.name "$AUTHOR_NAME"
+git config user.email "$AUTHOR_EMAIL"
+git config remote.origin.url "$REMOTE"
+git config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'
+"#
+    )
+}
+
+/// Records the state of the work tree as a commit of its own and pushes it to `REF`, without touching the agent's index,
+/// HEAD or branch.
+pub fn checkpoint() -> String {
+    format!(
+        r#"set -eu
+{QUIET_GIT}
+GIT_INDEX_FILE="$HOME/.harvest-checkpoint-index"
+export GIT_INDEX_FILE
+cp "$(command git rev-parse --git-dir)/index" "$GIT_INDEX_FILE"
+git add --all
+tree=$(git write-tree)
+[ "$tree" != "$(git rev-parse 'HEAD^{{tree}}')" ] || [ "$(git rev-parse HEAD)" != "$BASE" ] || exit 0
+commit=$(git commit-tree -p HEAD -m "Checkpoint" "$tree")
+git push --quiet "$REMOTE" "$commit:$REF"
+"#
+    )
+}
+
+/// Commits what the agent left uncommitted and pushes `HEAD` to the session's branch.
+pub fn finish() -> String {
+    format!(
+        r#"set -eu
+{QUIET_GIT}
+rm -f "$(command git rev-parse --git-dir)/index.lock"
+git add --all
+if ! git diff --cached --quiet HEAD --; then
+    printf '%s\n' "$MESSAGE" | git commit --quiet --no-verify --file=-
+fi
+git push --quiet --force "$REMOTE" "HEAD:refs/heads/$BRANCH"
+"#
+    )
+}
+
+/// Puts a fresh workspace at `COMMIT`, with the files in `RESTORE` (one path a line) as they were at `BASE`.
+pub fn check_out() -> String {
+    format!(
+        r#"set -eu
+{QUIET_GIT}
+git fetch --quiet --no-tags "$REMOTE" "$COMMIT"
+git checkout --quiet --detach "$COMMIT" --
+if [ -n "$RESTORE" ]; then
+    printf '%s\n' "$RESTORE" | git --literal-pathspecs checkout --quiet "$BASE" --pathspec-from-file=-
+fi
+"#
+    )
+}

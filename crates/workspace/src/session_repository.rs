@@ -1,0 +1,179 @@
+//! The session's own bare repository: the only place where a sandbox's objects arrive, by a push through the gateway.
+
+use std::path::{Path, PathBuf};
+
+use harvest_core::{BranchName, FileChange, SessionId};
+
+use crate::{Error, Git, Home, Mirror};
+
+const MAX_COMMITS: &str = "500";
+
+#[derive(Debug, Clone)]
+pub struct SessionRepository {
+    path: PathBuf,
+    mirror_objects: PathBuf,
+    git: Git,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub path: String,
+    pub change: FileChange,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    pub id: String,
+    pub subject: String,
+}
+
+impl SessionRepository {
+    /// Made anew, or opened when a crash left it there. Its objects stand on the mirror's.
+    pub async fn open(path: PathBuf, mirror: &Mirror, base: &str, branch: &BranchName) -> Result<Self, Error> {
+        let git = Git::new(Home::Nobody);
+        let repository = Self { path, mirror_objects: mirror.objects(), git };
+        if repository.path.join("HEAD").exists() {
+            return Ok(repository);
+        }
+        let building = repository.path.with_extension("building");
+        let _ = tokio::fs::remove_dir_all(&building).await;
+        tokio::fs::create_dir_all(&building).await.map_err(Error::io("make", &building))?;
+        let format = repository.git.line(mirror.path(), &["rev-parse", "--show-object-format"]).await?;
+        let format = format!("--object-format={format}");
+        repository.git.run(&building, &["init", "--quiet", "--bare", "--template=", &format]).await?;
+        let settings = [
+            ("core.hooksPath", "/dev/null"),
+            ("receive.fsckObjects", "true"),
+            ("receive.denyDeletes", "true"),
+            ("receive.autogc", "false"),
+            ("gc.auto", "0"),
+        ];
+        for (key, value) in settings {
+            repository.git.run(&building, &["config", key, value]).await?;
+        }
+        let alternates = building.join("objects/info/alternates");
+        if let Some(parent) = alternates.parent() {
+            tokio::fs::create_dir_all(parent).await.map_err(Error::io("make", parent))?;
+        }
+        tokio::fs::write(&alternates, format!("{}\n", repository.mirror_objects.display()))
+            .await
+            .map_err(Error::io("write", &alternates))?;
+        let shallow = mirror.path().join("shallow");
+        if shallow.exists() {
+            let copy = building.join("shallow");
+            tokio::fs::copy(&shallow, &copy).await.map_err(Error::io("write", copy))?;
+        }
+        repository.git.run(&building, &["update-ref", "refs/harvest/base", base]).await?;
+        repository.git.run(&building, &["symbolic-ref", "HEAD", &branch.as_ref_name()]).await?;
+        tokio::fs::rename(&building, &repository.path).await.map_err(Error::io("make", &repository.path))?;
+        Ok(repository)
+    }
+
+    /// One that was made before, for looking at.
+    pub fn existing(path: PathBuf) -> Option<Self> {
+        let alternates = std::fs::read_to_string(path.join("objects/info/alternates")).ok()?;
+        let mirror_objects = PathBuf::from(alternates.trim_end_matches('\n'));
+        Some(Self { path, mirror_objects, git: Git::new(Home::Nobody) })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn mirror_objects(&self) -> &Path {
+        &self.mirror_objects
+    }
+
+    /// The refs below which a session's checkpoints go.
+    pub fn namespace(session: &SessionId) -> String {
+        format!("refs/harvest/{session}/")
+    }
+
+    /// The commit a full ref name points at.
+    pub async fn tip(&self, reference: &str) -> Result<Option<String>, Error> {
+        let name = format!("{reference}^{{commit}}");
+        match self.git.line(&self.path, &["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).await {
+            Ok(commit) => Ok(Some(commit)),
+            Err(Error::Git { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The newest checkpoint of the session: its number and commit.
+    pub async fn last_checkpoint(&self, session: &SessionId) -> Result<Option<(u32, String)>, Error> {
+        let namespace = Self::namespace(session);
+        let args = ["for-each-ref", "--format=%(objectname) %(refname)", &namespace];
+        let listed = self.git.line(&self.path, &args).await?;
+        let newest = listed.lines().filter_map(|line| {
+            let (commit, name) = line.split_once(' ')?;
+            Some((name.strip_prefix(&namespace)?.parse::<u32>().ok()?, commit.to_owned()))
+        });
+        Ok(newest.max_by_key(|(number, _)| *number))
+    }
+
+    /// The newest state of the work that arrived here: the branch, else the last checkpoint.
+    pub async fn newest(&self, branch: &BranchName, session: &SessionId) -> Result<Option<String>, Error> {
+        match self.tip(&branch.as_ref_name()).await? {
+            Some(commit) => Ok(Some(commit)),
+            None => Ok(self.last_checkpoint(session).await?.map(|(_, commit)| commit)),
+        }
+    }
+
+    pub async fn set_branch(&self, branch: &BranchName, commit: &str) -> Result<(), Error> {
+        self.git.run(&self.path, &["update-ref", &branch.as_ref_name(), commit]).await.map(drop)
+    }
+
+    /// What differs between two commits, renames shown as delete and add.
+    pub async fn changes(&self, from: &str, to: &str) -> Result<Vec<Change>, Error> {
+        let args = ["diff-tree", "-r", "-z", "--no-renames", "--name-status", from, to];
+        let listed = self.git.run(&self.path, &args).await?;
+        let mut fields = listed.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+        let mut changes = Vec::new();
+        while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
+            let change = match status {
+                b"A" => FileChange::Added,
+                b"D" => FileChange::Deleted,
+                _ => FileChange::Modified,
+            };
+            changes.push(Change { path: String::from_utf8_lossy(path).into_owned(), change });
+        }
+        Ok(changes)
+    }
+
+    /// The commits behind `base` up to `tip`, oldest first.
+    pub async fn commits(&self, base: &str, tip: &str) -> Result<Vec<Commit>, Error> {
+        let range = format!("{base}..{tip}");
+        let args = ["log", "--reverse", "--topo-order", "--max-count", MAX_COMMITS, "--format=%H %s", &range, "--"];
+        let listed = self.git.run(&self.path, &args).await?;
+        let commits = String::from_utf8_lossy(&listed)
+            .lines()
+            .filter_map(|line| line.split_once(' '))
+            .map(|(id, subject)| Commit { id: id.to_owned(), subject: subject.to_owned() })
+            .collect();
+        Ok(commits)
+    }
+
+    pub async fn diff(&self, from: &str, to: &str) -> Result<Vec<u8>, Error> {
+        self.show_diff(&["--patch"], from, to).await
+    }
+
+    pub async fn diff_stat(&self, from: &str, to: &str) -> Result<String, Error> {
+        let stat = self.show_diff(&["--stat=80"], from, to).await?;
+        Ok(String::from_utf8_lossy(&stat).trim_end().to_owned())
+    }
+
+    pub async fn file(&self, commit: &str, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        let name = format!("{commit}:{path}");
+        match self.git.run(&self.path, &["cat-file", "blob", &name]).await {
+            Ok(content) => Ok(Some(content)),
+            Err(Error::Git { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn show_diff(&self, how: &[&str], from: &str, to: &str) -> Result<Vec<u8>, Error> {
+        let fixed = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"];
+        let args: Vec<&str> = fixed.iter().chain(how).copied().chain([from, to, "--"]).collect();
+        self.git.run(&self.path, &args).await
+    }
+}
