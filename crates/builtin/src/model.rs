@@ -149,7 +149,8 @@ impl Model {
     ) -> Result<Reply, Missed> {
         let mut events = Events::new(body);
         let mut decoder = (self.wire.decoder)();
-        while !decoder.is_over() {
+        // Read to the end even when the reply is complete: whoever counts its tokens shall see it delivered.
+        loop {
             match events.next() {
                 Ok(Some(data)) => {
                     let text = decoder.event(&data)?;

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -65,21 +65,20 @@ pub(crate) fn run(
     // The command holds the writing end of the pipe, which must not outlive the program.
     drop(command);
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let (sender, progress) = channel();
+    let (sender, progress) = sync_channel(16);
     forward_output(reader, sender.clone());
     wait_for(child, sender);
 
     let mut output = Truncated::new(max_output);
-    let deadline = Instant::now() + timeout;
+    let mut until = Instant::now() + timeout;
+    let mut output_ended = false;
     let mut end = None;
-    let mut until = deadline;
-    loop {
+    while end.is_none() || !output_ended {
         match next(&progress, until) {
             Some(Progress::Output(bytes)) => output.push(&bytes),
-            Some(Progress::EndOfOutput) if end.is_some() => break,
-            Some(Progress::EndOfOutput) => {}
+            Some(Progress::EndOfOutput) => output_ended = true,
             Some(Progress::Exited(status)) => {
-                end = Some(End::Exited(exit_code(status?)));
+                end = end.or(Some(End::Exited(exit_code(status?))));
                 until = Instant::now() + LAST_OUTPUT;
             }
             None if end.is_some() => break,
@@ -92,22 +91,18 @@ pub(crate) fn run(
                 until = Instant::now() + LAST_OUTPUT;
             }
         }
-        if let (Some(End::Exited(_)), true) = (end, Instant::now() > until) {
-            break;
-        }
     }
     Ok(Finished { output: output.into_text(), end: end.unwrap_or(End::TimedOut) })
 }
 
+/// `None` when the time is up, also while a program writes without a pause.
 fn next(progress: &Receiver<Progress>, until: Instant) -> Option<Progress> {
-    match progress.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        Ok(progress) => Some(progress),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-    }
+    let left = until.checked_duration_since(Instant::now())?;
+    progress.recv_timeout(left).ok()
 }
 
 /// Goes on reading when nobody listens any more: a background process must not die of a closed pipe.
-fn forward_output(mut reader: io::PipeReader, sender: Sender<Progress>) {
+fn forward_output(mut reader: io::PipeReader, sender: SyncSender<Progress>) {
     thread::spawn(move || {
         let mut buffer = vec![0; 64 * 1024];
         loop {
@@ -122,7 +117,7 @@ fn forward_output(mut reader: io::PipeReader, sender: Sender<Progress>) {
     });
 }
 
-fn wait_for(mut child: Child, sender: Sender<Progress>) {
+fn wait_for(mut child: Child, sender: SyncSender<Progress>) {
     thread::spawn(move || drop(sender.send(Progress::Exited(child.wait()))));
 }
 

@@ -87,7 +87,7 @@ fn resolve(workspace: &Path, path: &str) -> PathBuf {
     workspace.join(path)
 }
 
-fn object_schema(properties: Value, required: &[&str]) -> Value {
+fn object_schema(properties: &Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
         "properties": properties,

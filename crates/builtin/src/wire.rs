@@ -37,9 +37,6 @@ pub(crate) trait Decoder {
     /// Whether the whole reply is there.
     fn is_complete(&self) -> bool;
 
-    /// Whether nothing more will come.
-    fn is_over(&self) -> bool;
-
     fn into_reply(self: Box<Self>) -> Reply;
 }
 

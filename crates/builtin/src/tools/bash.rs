@@ -27,7 +27,7 @@ pub(super) fn definition() -> Definition {
             variables do not carry over. There is no terminal and no standard input, so use options that avoid questions. \
             Very long output loses its middle. Start long-running servers in the background with their output in a file.",
         schema: object_schema(
-            json!({
+            &json!({
                 "command": {"type": "string", "description": "The command line to run."},
                 "timeout_seconds": {
                     "type": "integer",

@@ -28,7 +28,7 @@ pub(super) fn definition() -> Definition {
             line breaks and without the line numbers that read shows, and only once: add lines around it to make it \
             unique, or set `replace_all`.",
         schema: object_schema(
-            json!({
+            &json!({
                 "path": {"type": "string", "description": "The file, relative to the workspace or absolute."},
                 "old": {"type": "string", "description": "The text to replace."},
                 "new": {"type": "string", "description": "What to put there."},

@@ -28,7 +28,7 @@ pub(super) fn definition() -> Definition {
         description: "Reads a text file. Each line comes with its number and a tab before it; these are not part of the \
             file. Long files come in pages: the last line of the result says how to go on.",
         schema: object_schema(
-            json!({
+            &json!({
                 "path": {"type": "string", "description": "The file, relative to the workspace or absolute."},
                 "offset": {"type": "integer", "minimum": 1, "description": "The first line to read; 1 unless given."},
                 "limit": {"type": "integer", "minimum": 1, "description": "How many lines to read; 2000 unless given."},

@@ -29,7 +29,7 @@ pub(super) fn definition() -> Definition {
         description: "Searches the files of the workspace for a POSIX extended regular expression (write [0-9], not \\d) and \
             returns lines as `file:line number:text`. Files that git ignores and binary files are left out.",
         schema: object_schema(
-            json!({
+            &json!({
                 "pattern": {"type": "string", "description": "The regular expression."},
                 "path": {"type": "string", "description": "A file or folder to search in; the workspace unless given."},
                 "glob": {"type": "string", "description": "Search only files with such names, for instance `*.rs`."},

@@ -20,7 +20,7 @@ pub(super) fn definition() -> Definition {
         description: "Writes a whole file: makes it, with the folders it needs, or replaces what was in it. To change a \
             part of a file, use edit.",
         schema: object_schema(
-            json!({
+            &json!({
                 "path": {"type": "string", "description": "The file, relative to the workspace or absolute."},
                 "content": {"type": "string", "description": "Everything the file shall contain."},
             }),

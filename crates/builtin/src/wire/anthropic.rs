@@ -102,12 +102,10 @@ enum Block {
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Delta {
-    TextDelta {
-        text: String,
-    },
-    InputJsonDelta {
-        partial_json: String,
-    },
+    #[serde(rename = "text_delta")]
+    Text { text: String },
+    #[serde(rename = "input_json_delta")]
+    Input { partial_json: String },
     #[serde(other)]
     Other,
 }
@@ -151,13 +149,13 @@ impl Decoder for AnthropicDecoder {
                     added.push_str(&text);
                 }
                 Block::ToolUse { id, name } => {
-                    self.calls.push(PartialCall { id, name, json: String::new() })
+                    self.calls.push(PartialCall { id, name, json: String::new() });
                 }
                 Block::Other => {}
             },
-            StreamEvent::ContentBlockDelta { delta: Delta::TextDelta { text } } => added = text,
+            StreamEvent::ContentBlockDelta { delta: Delta::Text { text } } => added = text,
             // Blocks come one after the other, so it belongs to the newest call.
-            StreamEvent::ContentBlockDelta { delta: Delta::InputJsonDelta { partial_json } } => {
+            StreamEvent::ContentBlockDelta { delta: Delta::Input { partial_json } } => {
                 if let Some(call) = self.calls.last_mut() {
                     call.json.push_str(&partial_json);
                 }
@@ -168,7 +166,7 @@ impl Decoder for AnthropicDecoder {
                 _ => {}
             },
             StreamEvent::MessageStop => self.complete = true,
-            StreamEvent::Error { error } => return Err(broken(error)),
+            StreamEvent::Error { error } => return Err(broken(&error)),
             StreamEvent::ContentBlockDelta { delta: Delta::Other } | StreamEvent::Other => {}
         }
         self.text.push_str(&added);
@@ -176,10 +174,6 @@ impl Decoder for AnthropicDecoder {
     }
 
     fn is_complete(&self) -> bool {
-        self.complete
-    }
-
-    fn is_over(&self) -> bool {
         self.complete
     }
 
@@ -192,7 +186,7 @@ impl Decoder for AnthropicDecoder {
     }
 }
 
-fn broken(error: VendorError) -> Broken {
+fn broken(error: &VendorError) -> Broken {
     let message = format!("{}: {}", error.kind, error.message);
     match error.kind.as_str() {
         "rate_limit_error" => Broken::Quota(message),

@@ -96,9 +96,8 @@ struct OpenaiDecoder {
     text: String,
     calls: Vec<PartialCall>,
     end: End,
-    /// The model is through; usage and `[DONE]` follow, which some servers leave out.
-    finished: bool,
-    done: bool,
+    /// The model is through. Usage and `[DONE]` may follow; some servers leave them out.
+    complete: bool,
 }
 
 #[derive(Default)]
@@ -137,7 +136,7 @@ impl OpenaiDecoder {
 impl Decoder for OpenaiDecoder {
     fn event(&mut self, data: &str) -> Result<String, Broken> {
         if data.trim() == "[DONE]" {
-            self.done = true;
+            self.complete = true;
             return Ok(String::new());
         }
         let chunk: Chunk = serde_json::from_str(data).map_err(|error| not_json(data, &error))?;
@@ -152,7 +151,7 @@ impl Decoder for OpenaiDecoder {
                 delta.tool_calls.into_iter().flatten().for_each(|call| self.add_call(call));
             }
             if let Some(reason) = choice.finish_reason {
-                self.finished = true;
+                self.complete = true;
                 match reason.as_str() {
                     "length" => self.end = End::TooLong,
                     "content_filter" => self.end = End::Refused,
@@ -165,11 +164,7 @@ impl Decoder for OpenaiDecoder {
     }
 
     fn is_complete(&self) -> bool {
-        self.done || self.finished
-    }
-
-    fn is_over(&self) -> bool {
-        self.done
+        self.complete
     }
 
     fn into_reply(self: Box<Self>) -> Reply {

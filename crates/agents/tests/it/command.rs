@@ -1,0 +1,37 @@
+//! From a turn to a command.
+
+use std::path::Path;
+
+use harvest_agents::{Provider, Turn};
+
+use crate::{builtin, echo};
+
+fn turn(provider: Provider) -> Turn<'static> {
+    Turn {
+        prompt: "Fix {model}, please.\n",
+        provider,
+        model: "some-{home}-model",
+        gateway_port: 4711,
+        home: Path::new("/home/harvest"),
+        workspace: Path::new("/workspace"),
+        bin: Path::new("/opt/harvest/agent"),
+        path: "/usr/bin:/bin",
+        max_turns: 50,
+    }
+}
+
+#[test]
+fn the_built_in_agent() {
+    insta::assert_debug_snapshot!(builtin().command(&turn(Provider::Anthropic)));
+}
+
+#[test]
+fn the_provider_decides_wire_and_address() {
+    let argv = builtin().command(&turn(Provider::Openai)).argv;
+    assert_eq!(argv[1..5], ["--wire", "openai", "--base-url", "http://127.0.0.1:4711/openai"]);
+}
+
+#[test]
+fn an_agent_that_is_only_data() {
+    insta::assert_debug_snapshot!(echo().command(&turn(Provider::Openai)));
+}
