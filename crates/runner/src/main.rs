@@ -1,1 +1,42 @@
-fn main() {}
+//! The program inside every sandbox, and the one that makes it.
+//!
+//! `harvest-runner launch` arranges mounts and identity on the host and becomes bubblewrap. `harvest-runner run` is what
+//! bubblewrap then starts: it owns the processes, spools their output and leads loopback to the gateway. Both are told what
+//! to do by files whose types live in `harvest-link`.
+
+mod command;
+mod files;
+mod gateway;
+mod launch;
+mod lines;
+mod link;
+mod process;
+mod reap;
+mod registry;
+mod spool;
+mod supervisor;
+mod tree;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// As in `env` and `timeout`: the program itself failed, not what it was to run.
+const FAILED: u8 = 125;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let text: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap_or_default()).collect();
+    let outcome = match (text.as_slice(), arguments.as_slice()) {
+        (["run", ..], [_, boot, ..]) => supervisor::run(boot.as_ref()).map_err(|error| error.to_string()),
+        (["launch", "--inline", order], _) => launch::inline(order).map_err(|error| error.to_string()),
+        (["launch", ..], [_, order, ..]) => launch::from_file(order.as_ref()).map_err(|error| error.to_string()),
+        _ => Err("usage: harvest-runner run BOOT.json [ID] | launch (LAUNCH.json [ID] | --inline JSON)".to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("harvest-runner: {message}");
+            ExitCode::from(FAILED)
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The one way out: a loopback port whose connections lead to the gateway's socket.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::Semaphore;
+
+/// More than any agent needs at once; beyond it new ones wait to be accepted.
+const CONNECTIONS: usize = 512;
+const SHORTEST: Duration = Duration::from_millis(2);
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// Accepts for ever.
+pub async fn serve(listener: TcpListener, gateway: PathBuf) {
+    let gateway: Rc<Path> = gateway.into();
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(slot) = slots.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let gateway = gateway.clone();
+                tokio::task::spawn_local(async move {
+                    join(stream, &gateway).await;
+                    drop(slot);
+                });
+            }
+            // Out of descriptors: some will come back.
+            Err(_) => tokio::time::sleep(LONGEST).await,
+        }
+    }
+}
+
+/// Waits while no one listens at `path`: a server that is being restarted looks slow from in here, not broken.
+pub async fn connect(path: &Path) -> UnixStream {
+    let mut pause = SHORTEST;
+    loop {
+        match UnixStream::connect(path).await {
+            Ok(stream) => return stream,
+            Err(_) => tokio::time::sleep(pause).await,
+        }
+        pause = (pause * 2).min(LONGEST);
+    }
+}
+
+async fn join(mut client: TcpStream, gateway: &Path) {
+    // Streamed answers come in small pieces that should not wait for each other.
+    let _ = client.set_nodelay(true);
+    let mut upstream = connect(gateway).await;
+    // Either side closing is the end of a connection, not an error of ours.
+    let _ = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
+}

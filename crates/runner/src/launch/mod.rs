@@ -1,0 +1,141 @@
+//! `harvest-runner launch`: from a process of the host to bubblewrap, with everything in place that bubblewrap cannot do.
+//!
+//! Order matters. Everything is opened while we may still open it; then the mounts are made in a namespace of our own; then
+//! we become who the sandbox is; and only then does bubblewrap start, which has no more rights than anyone with that uid.
+
+mod idmap;
+mod mounts;
+
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+
+use harvest_link::{Identity, Launch};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::FdFlags;
+use rustix::process::{Gid, Resource, Rlimit, Uid};
+use rustix::thread::UnshareFlags;
+
+use crate::command::command;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the order cannot be read: {0}")]
+    Order(io::Error),
+    #[error("root may not be mapped into a sandbox: another uid is needed")]
+    NotAsRoot,
+    #[error("only root can become another uid")]
+    OnlyRoot,
+    #[error("a new user namespace: {0}")]
+    UserNamespace(io::Error),
+    #[error("a new mount namespace: {0}")]
+    MountNamespace(io::Error),
+    #[error("{what} {}: {source}", path.display())]
+    Mount { what: &'static str, path: PathBuf, source: io::Error },
+    #[error("{what}: {source}")]
+    Identity { what: &'static str, source: io::Error },
+    #[error("{}: {source}", path.display())]
+    Exec { path: PathBuf, source: io::Error },
+}
+
+pub fn from_file(path: &Path) -> Result<(), Error> {
+    let text = fs::read_to_string(path).map_err(Error::Order)?;
+    inline(&text)
+}
+
+pub fn inline(text: &str) -> Result<(), Error> {
+    let order: Launch = serde_json::from_str(text).map_err(|error| Error::Order(error.into()))?;
+    match launch(order)? {}
+}
+
+fn launch(order: Launch) -> Result<Infallible, Error> {
+    // Fails only when we lead a session already.
+    let _ = rustix::process::setsid();
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    let info = order.info.as_deref().map(open_info).transpose()?;
+    enter_namespaces(order.identity)?;
+    mounts::make(&order)?;
+    limit(&order)?;
+    if let Some(identity) = order.identity {
+        become_other(identity)?;
+    }
+    become_program(order, info)
+}
+
+fn enter_namespaces(identity: Option<Identity>) -> Result<(), Error> {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    match identity {
+        Some(Identity { uid: 0, .. } | Identity { gid: 0, .. }) => return Err(Error::NotAsRoot),
+        Some(_) if !uid.is_root() => return Err(Error::OnlyRoot),
+        None if uid.is_root() => return Err(Error::NotAsRoot),
+        Some(_) => unshare(UnshareFlags::NEWNS).map_err(Error::MountNamespace)?,
+        None => {
+            unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(Error::UserNamespace)?;
+            // Uid 0 in here is the user outside; mounting needs it. bubblewrap maps it to another uid again.
+            for (file, content) in [
+                ("setgroups", "deny".to_owned()),
+                ("uid_map", format!("0 {} 1", uid.as_raw())),
+                ("gid_map", format!("0 {} 1", gid.as_raw())),
+            ] {
+                fs::write(format!("/proc/self/{file}"), content).map_err(Error::UserNamespace)?;
+            }
+        }
+    }
+    let flags = rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", flags).map_err(|error| Error::MountNamespace(error.into()))
+}
+
+#[expect(unsafe_code, reason = "rustix has made unshare unsafe for the sake of CLONE_FILES")]
+pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: the launcher has one thread and does not ask for CLONE_FILES, so no descriptor changes its meaning.
+    unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(io::Error::from)
+}
+
+fn limit(order: &Launch) -> Result<(), Error> {
+    let failed = |error: rustix::io::Errno| Error::Identity { what: "limits", source: error.into() };
+    let set = |resource, value: u64| {
+        let value = rustix::process::getrlimit(resource).maximum.map_or(value, |hard| value.min(hard));
+        rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) }).map_err(failed)
+    };
+    // A core file would carry what was in memory to wherever the host keeps them.
+    set(Resource::Core, 0)?;
+    order.open_files.map_or(Ok(()), |files| set(Resource::Nofile, files))?;
+    order.processes.map_or(Ok(()), |processes| set(Resource::Nproc, processes))
+}
+
+fn become_other(Identity { uid, gid }: Identity) -> Result<(), Error> {
+    let failed = |what| move |error: rustix::io::Errno| Error::Identity { what, source: error.into() };
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    // These are of the calling thread alone, and there is no other.
+    rustix::thread::set_thread_groups(&[]).map_err(failed("supplementary groups"))?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(failed("gid"))?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(failed("uid"))?;
+    if rustix::process::getuid() != uid || rustix::process::geteuid() != uid {
+        return Err(Error::NotAsRoot);
+    }
+    Ok(())
+}
+
+fn open_info(path: &Path) -> Result<OwnedFd, Error> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))
+        .map_err(|error| Error::Mount { what: "writing", path: path.to_owned(), source: error.into() })
+}
+
+fn become_program(order: Launch, info: Option<OwnedFd>) -> Result<Infallible, Error> {
+    let failed = |path: &str, source: io::Error| Error::Exec { path: path.into(), source };
+    let descriptor = match &info {
+        Some(info) => {
+            rustix::io::fcntl_setfd(info, FdFlags::empty()).map_err(|error| failed("info", error.into()))?;
+            info.as_raw_fd().to_string()
+        }
+        None => String::new(),
+    };
+    let mut argv = order.argv.iter().map(|argument| if argument == "{info}" { &descriptor } else { argument });
+    let program = argv.next().ok_or_else(|| failed("", io::ErrorKind::InvalidInput.into()))?;
+    let error = command(program).args(argv).envs(order.env.iter().map(|(name, value)| (name, value))).current_dir("/").exec();
+    Err(failed(program, error))
+}

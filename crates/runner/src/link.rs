@@ -1,0 +1,101 @@
+//! The runner's end of the link: dials, greets, obeys and reports, and dials again.
+
+use std::io;
+use std::rc::Rc;
+
+use harvest_link::{Boot, Decoder, FromRunner, Report, ToRunner, VERSION};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+use crate::registry::Registry;
+use crate::{gateway, process};
+
+/// Returns when it is told to shut down.
+pub async fn serve(boot: Rc<Boot>, registry: Rc<Registry>, gateway_port: u16) {
+    loop {
+        let stream = gateway::connect(&boot.link).await;
+        registry.forget_listener();
+        match converse(stream, &boot, &registry, gateway_port).await {
+            Ok(()) => return,
+            // Also keeps a server that refuses us from being called without pause.
+            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+        }
+    }
+}
+
+async fn converse(stream: UnixStream, boot: &Rc<Boot>, registry: &Rc<Registry>, gateway_port: u16) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let hello = Report::Hello { version: VERSION, gateway_port, pid: std::process::id() };
+    writer.write_all(&FromRunner::Control(hello).encode().map_err(io::Error::other)?).await?;
+    // Obeying goes on while reporting waits for a slow reader, so that neither side can block the other.
+    tokio::select! {
+        told = obey(reader, boot, registry) => told,
+        failed = tell(writer, registry) => failed,
+    }
+}
+
+/// Sends whatever there is to send, each process in turn.
+async fn tell(mut writer: OwnedWriteHalf, registry: &Registry) -> io::Result<()> {
+    loop {
+        let mut idle = true;
+        if let Some(frame) = registry.due()? {
+            writer.write_all(&frame).await?;
+            idle = false;
+        }
+        for process in registry.all() {
+            if let Some(frames) = process.due()? {
+                writer.write_all(&frames).await?;
+                idle = false;
+            }
+        }
+        if idle {
+            registry.changed.notified().await;
+        }
+    }
+}
+
+/// Returns `Ok` only when told to shut down.
+async fn obey(mut reader: OwnedReadHalf, boot: &Rc<Boot>, registry: &Rc<Registry>) -> io::Result<()> {
+    let mut decoder = Decoder::new();
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        while let Some(order) = decoder.next::<ToRunner>().map_err(io::Error::other)? {
+            match order {
+                ToRunner::Welcome { .. } => {}
+                ToRunner::Start { process } => match registry.get(&process.id) {
+                    Some(known) => known.announce(),
+                    None => process::start(boot, registry, process),
+                },
+                ToRunner::Resume { process: id, offset } => match registry.get(&id) {
+                    Some(process) => process.resume(offset),
+                    None => registry.refuse(&id, offset),
+                },
+                ToRunner::Pause { process } => {
+                    if let Some(process) = registry.get(&process) {
+                        process.pause();
+                    }
+                }
+                ToRunner::Ack { process, offset } => {
+                    if let Some(process) = registry.get(&process)
+                        && let Some(spool) = process.spool.borrow_mut().as_mut()
+                    {
+                        spool.forget(offset);
+                    }
+                }
+                ToRunner::Signal { process, signal } => {
+                    if let Some(process) = registry.get(&process) {
+                        process::signal(boot, &process, signal);
+                    }
+                }
+                ToRunner::Shutdown => return Ok(()),
+            }
+            registry.changed.notify_one();
+        }
+        let length = reader.read(&mut buffer).await?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        decoder.feed(buffer.get(..length).unwrap_or_default());
+    }
+}

@@ -1,0 +1,222 @@
+//! One process: started, its output spooled line by line, ended with all its children.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::rc::Rc;
+use std::time::Duration;
+
+use harvest_link::{Boot, MAX_LINE, ProcessSpec, Signal, SpoolRecord, Stream};
+use rustix::process::Pid;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::task::JoinHandle;
+
+use crate::command::command;
+use crate::reap::{Child, Ended};
+use crate::registry::{End, Process, Registry};
+use crate::spool::Spool;
+use crate::{files, tree};
+
+/// How long output may still come after everything that could write it is dead.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+const READ: usize = 64 * 1024;
+
+/// Starts it and sees it to its end in the background. What goes wrong is its end, too.
+pub fn start(boot: &Rc<Boot>, registry: &Rc<Registry>, spec: ProcessSpec) {
+    let process = Rc::new(Process::new(spec.id.clone()));
+    registry.insert(process.clone());
+    match spawn(boot, &process, &spec) {
+        Ok(running) => {
+            let (boot, registry) = (boot.clone(), registry.clone());
+            tokio::task::spawn_local(async move { running.see_through(&boot, &registry, process, spec.stdin).await });
+        }
+        Err(message) => *process.end.borrow_mut() = Some(End::Failed { message }),
+    }
+    registry.changed.notify_one();
+}
+
+pub fn signal(boot: &Boot, process: &Process, signal: Signal) {
+    let Some(pid) = process.pid.get() else { return };
+    if process.end.borrow().is_some() {
+        return;
+    }
+    process.signalled.set(Some(signal));
+    let number = match signal {
+        Signal::Interrupt => rustix::process::Signal::INT,
+        Signal::Terminate => rustix::process::Signal::TERM,
+        Signal::Kill => rustix::process::Signal::KILL,
+    };
+    // A wrapper would not pass a polite signal on, so those go to the group it started. Killing the wrapper itself ends the
+    // namespace it made, and with it everything that ever ran there.
+    let group = match (boot.wrap.is_empty(), signal) {
+        (false, Signal::Interrupt | Signal::Terminate) => {
+            tree::child_of(pid).and_then(|init| rustix::process::getpgid(Some(init)).ok()).unwrap_or(pid)
+        }
+        _ => pid,
+    };
+    let _ = rustix::process::kill_process_group(group, number);
+}
+
+/// Marks the processes of one that runs without a pid namespace.
+fn mark(boot: &Boot, id: &str) -> String {
+    format!("HARVEST_PROCESS={}/{id}", boot.sandbox)
+}
+
+struct Running {
+    child: Child,
+    stdin: Option<OwnedFd>,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+}
+
+fn spawn(boot: &Boot, process: &Process, spec: &ProcessSpec) -> Result<Running, String> {
+    if !spec.has_valid_id() {
+        return Err(format!("`{}` is no valid process id", spec.id));
+    }
+    let roots = [boot.workspace.clone(), boot.home.clone()];
+    for file in &spec.files {
+        files::write(&roots, file).map_err(|error| error.to_string())?;
+    }
+    let spool = Spool::create(&boot.spool.join(&spec.id)).map_err(|error| format!("no spool: {error}"))?;
+    *process.spool.borrow_mut() = Some(spool);
+    let mut argv = boot.wrap.iter().chain(&spec.argv);
+    let program = argv.next().filter(|_| !spec.argv.is_empty()).ok_or("there is nothing to run")?;
+    let mut command = command(program);
+    command.args(argv).envs(spec.env.iter().map(|(name, value)| (name, value)));
+    if boot.wrap.is_empty() {
+        let mark = mark(boot, &spec.id);
+        let (name, value) = mark.split_once('=').unwrap_or((&mark, ""));
+        command.env(name, value);
+    }
+    let cwd = if spec.cwd.is_empty() { boot.workspace.as_path() } else { Path::new(&spec.cwd) };
+    command.current_dir(cwd).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(if spec.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
+    let mut child = command.spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if !cwd.exists() => format!("there is no folder {}", cwd.display()),
+        _ => error.to_string(),
+    })?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("it has no pid")?;
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err("its output was not piped".to_owned());
+    };
+    let stdin = child.stdin.take().map(OwnedFd::from);
+    let child = Child::new(pid).map_err(|error| format!("it cannot be waited for: {error}"))?;
+    process.pid.set(Some(pid));
+    Ok(Running { child, stdin, stdout: stdout.into(), stderr: stderr.into() })
+}
+
+impl Running {
+    async fn see_through(self, boot: &Rc<Boot>, registry: &Rc<Registry>, process: Rc<Process>, stdin: String) {
+        let Self { child, stdin: input, stdout, stderr } = self;
+        let feeding = input.map(|input| tokio::task::spawn_local(feed(input, stdin)));
+        let reading = [(Stream::Stdout, stdout), (Stream::Stderr, stderr)].map(|(stream, pipe)| {
+            tokio::task::spawn_local(collect(boot.clone(), registry.clone(), process.clone(), stream, pipe))
+        });
+        let ended = child.wait().await;
+        if boot.wrap.is_empty() {
+            if let Some(pid) = process.pid.get() {
+                let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+            }
+            tree::kill_marked(&mark(boot, &process.id)).await;
+        }
+        finish(reading).await;
+        if let Some(feeding) = feeding {
+            feeding.abort();
+        }
+        let duration_ms = u64::try_from(process.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let end = match (process.failure.borrow_mut().take(), ended) {
+            (Some(message), _) => End::Failed { message },
+            (None, Err(error)) => End::Failed { message: format!("it cannot be waited for: {error}") },
+            (None, Ok(ended)) => End::Exited { ended: unwrap(boot, &process, ended), duration_ms },
+        };
+        *process.end.borrow_mut() = Some(end);
+        registry.changed.notify_one();
+    }
+}
+
+/// Waits for the ends of both streams, but not on whoever may have kept them open.
+async fn finish(reading: [JoinHandle<()>; 2]) {
+    let aborts = reading.each_ref().map(JoinHandle::abort_handle);
+    let both = async {
+        for reader in reading {
+            let _ = reader.await;
+        }
+    };
+    if tokio::time::timeout(LAST_WORDS, both).await.is_err() {
+        aborts.iter().for_each(tokio::task::AbortHandle::abort);
+    }
+}
+
+/// A wrapper tells the signal that ended its process as a shell does. Where that is the signal we sent, say so.
+fn unwrap(boot: &Boot, process: &Process, ended: Ended) -> Ended {
+    let sent = match process.signalled.get() {
+        Some(Signal::Interrupt) => libc::SIGINT,
+        Some(Signal::Terminate) => libc::SIGTERM,
+        Some(Signal::Kill) => libc::SIGKILL,
+        None => return ended,
+    };
+    if !boot.wrap.is_empty() && ended.code == Some(128 + sent) {
+        Ended { code: None, signal: Some(sent), ..ended }
+    } else {
+        ended
+    }
+}
+
+async fn feed(input: OwnedFd, text: String) {
+    if let Ok(mut pipe) = pipe::Sender::from_owned_fd(input) {
+        // A process that does not read its input is free to do so.
+        let _ = pipe.write_all(text.as_bytes()).await;
+    }
+}
+
+async fn collect(boot: Rc<Boot>, registry: Rc<Registry>, process: Rc<Process>, stream: Stream, pipe: OwnedFd) {
+    let Ok(mut pipe) = pipe::Receiver::from_owned_fd(pipe) else { return };
+    let mut lines = crate::lines::Lines::new(MAX_LINE);
+    let mut buffer = vec![0; READ];
+    loop {
+        let length = pipe.read(&mut buffer).await.unwrap_or(0);
+        let mut records = Vec::new();
+        let mut append = |line: &[u8], continued: bool| {
+            // Cannot be too long: the splitter has the same bound.
+            let _ = SpoolRecord { stream, continued, line }.append_to(&mut records);
+        };
+        if length == 0 {
+            lines.finish(&mut append);
+        } else {
+            lines.push(buffer.get(..length).unwrap_or_default(), &mut append);
+        }
+        if !records.is_empty() {
+            store(&boot, &process, &records);
+            registry.changed.notify_one();
+        }
+        if length == 0 {
+            return;
+        }
+        // A pipe that is never empty must not keep the others waiting.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Spools what was read, or ends the process when it cannot be.
+fn store(boot: &Boot, process: &Process, records: &[u8]) {
+    if process.failure.borrow().is_some() {
+        return;
+    }
+    let failure = {
+        let mut spool = process.spool.borrow_mut();
+        let Some(spool) = spool.as_mut() else { return };
+        if spool.length() + records.len() as u64 > boot.max_spool_bytes {
+            Some(format!("it printed more than {} bytes and was ended", boot.max_spool_bytes))
+        } else {
+            spool.append(records).err().map(|error| format!("its output could not be kept: {error}"))
+        }
+    };
+    if let Some(message) = failure {
+        signal(boot, process, Signal::Kill);
+        *process.failure.borrow_mut() = Some(message);
+    }
+}

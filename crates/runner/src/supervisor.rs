@@ -1,0 +1,65 @@
+//! `harvest-runner run`: keeps processes, link and gateway going until the deadline or until it is told to end.
+
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use harvest_link::{Boot, Signal};
+use rustix::process::{Resource, Rlimit};
+use tokio::net::TcpListener;
+
+use crate::registry::Registry;
+use crate::{gateway, link, process};
+
+/// How long processes get to be gone at the end.
+const GRACE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{}: {source}", path.display())]
+    Boot { path: PathBuf, source: io::Error },
+    #[error("no event loop: {0}")]
+    Runtime(io::Error),
+    #[error("no loopback: {0}")]
+    Loopback(io::Error),
+}
+
+pub fn run(path: &Path) -> Result<(), Error> {
+    let boot: Boot = fs::read(path)
+        .and_then(|bytes| Ok(serde_json::from_slice(&bytes)?))
+        .map_err(|source| Error::Boot { path: path.to_owned(), source })?;
+    // So that what is typed in the terminal of whoever started us does not end us. Fails when it is so already.
+    let _ = rustix::process::setsid();
+    if let Some(files) = boot.open_files {
+        let hard = rustix::process::getrlimit(Resource::Nofile).maximum;
+        let files = hard.map_or(files, |hard| files.min(hard));
+        let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum: Some(files) });
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
+    tokio::task::LocalSet::new().block_on(&runtime, supervise(Rc::new(boot)))
+}
+
+async fn supervise(boot: Rc<Boot>) -> Result<(), Error> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(Error::Loopback)?;
+    let port = listener.local_addr().map_err(Error::Loopback)?.port();
+    let registry = Rc::new(Registry::default());
+    tokio::select! {
+        () = link::serve(boot.clone(), registry.clone(), port) => {}
+        () = gateway::serve(listener, boot.gateway.clone()) => {}
+        () = tokio::time::sleep(Duration::from_secs(boot.deadline_secs)) => {}
+    }
+    let _ = tokio::time::timeout(GRACE, end_all(&boot, &registry)).await;
+    Ok(())
+}
+
+async fn end_all(boot: &Boot, registry: &Registry) {
+    for process in registry.all() {
+        process::signal(boot, &process, Signal::Kill);
+    }
+    while registry.all().iter().any(|process| process.end.borrow().is_none()) {
+        registry.changed.notified().await;
+    }
+}
