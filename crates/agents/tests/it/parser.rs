@@ -49,7 +49,7 @@ fn events_of_the_built_in_agent() {
         ),
     ];
     for (line, event) in cases {
-        assert_eq!(stdout(&mut parser, line), [event.clone()]);
+        assert_eq!(stdout(&mut parser, line), std::slice::from_ref(&event));
         assert_eq!(stdout(&mut parser, &format!("{line}\r\n")), [event]);
     }
     assert_eq!(stdout(&mut parser, r#"{"type":"agent.done","data":{"turns":2}}"#), []);
