@@ -1,0 +1,334 @@
+//! The suite that every provider has to pass.
+
+use std::time::Duration;
+
+use harvest_core::OutputStream;
+use harvest_sandbox::{File, Output, ProcessSpec, Signal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{self, PATIENCE, Place, finish, next, run, shell};
+
+macro_rules! for_every_provider {
+    ($($name:ident),+ $(,)?) => {
+        mod local {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name(super::support::local()).await; })+
+        }
+        mod none {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() { super::$name(super::support::none()).await; })+
+        }
+    };
+}
+
+for_every_provider!(
+    a_process_sees_its_workspace_input_files_and_environment,
+    both_streams_come_in_order_with_the_exit_code,
+    a_program_that_is_not_there_is_an_error_or_an_exit,
+    signals_reach_the_process,
+    killing_takes_daemonised_children,
+    a_daemonised_child_cannot_hold_up_the_exit,
+    several_processes_run_at_the_same_time,
+    a_lost_link_is_resumed_without_gap_or_duplicate,
+    the_end_is_told_again_after_attaching,
+    a_slow_reader_holds_up_no_one_and_loses_nothing,
+    ten_megabytes_and_very_long_lines_come_whole,
+    the_gateway_may_come_late,
+    destroying_leaves_nothing,
+    a_sandbox_that_was_killed_is_lost,
+    the_wall_clock_ends_it,
+);
+
+async fn a_process_sees_its_workspace_input_files_and_environment(place: Place) {
+    let sandbox = place.create().await;
+    let paths = sandbox.paths().clone();
+    let spec = ProcessSpec {
+        argv: vec!["./tool.sh".to_owned()],
+        env: vec![("GREETING".to_owned(), "hello there".to_owned())],
+        stdin: "line one\nline two".to_owned(),
+        files: vec![
+            File {
+                path: paths.workspace.join("tool.sh").display().to_string(),
+                content: "#!/bin/sh\ncat given.txt; echo \"$GREETING\"; cat \"$HOME/deep/note\"; cat; echo; pwd\n".to_owned(),
+                executable: true,
+            },
+            File {
+                path: paths.home.join("deep/note").display().to_string(),
+                content: "noted\n".to_owned(),
+                executable: false,
+            },
+        ],
+        ..shell("p", "")
+    };
+    let outcome = finish(&mut sandbox.start(spec).await.unwrap()).await;
+    let folder = paths.workspace.display().to_string();
+    assert_eq!(outcome.stdout, ["given", "hello there", "noted", "line one", "line two", &folder], "{outcome:?}");
+    // What one process writes the next one sees.
+    run(&sandbox, "write", "echo kept > here.txt; echo kept > ~/there.txt").await;
+    assert_eq!(run(&sandbox, "read", "cat here.txt ~/there.txt").await.stdout, ["kept", "kept"]);
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn both_streams_come_in_order_with_the_exit_code(place: Place) {
+    let sandbox = place.create().await;
+    let script = "for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done; printf 'no newline'; exit 7";
+    let outcome = run(&sandbox, "p", script).await;
+    assert_eq!(outcome.stdout, ["out 1", "out 2", "out 3", "out 4", "out 5", "no newline"]);
+    assert_eq!(outcome.stderr, ["err 1", "err 2", "err 3", "err 4", "err 5"]);
+    assert_eq!(outcome.code(), Some(7));
+    assert!(outcome.exit.unwrap().max_rss_kb > 0);
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn a_program_that_is_not_there_is_an_error_or_an_exit(place: Place) {
+    let sandbox = place.create().await;
+    let spec = ProcessSpec { argv: vec!["no-such-program".to_owned()], ..shell("p", "") };
+    match sandbox.start(spec).await {
+        Ok(mut process) => assert_ne!(finish(&mut process).await.code(), Some(0)),
+        Err(error) => assert!(error.to_string().contains("no-such-program"), "{error}"),
+    }
+    for bad in ["", "../x", "a b", ".hidden"] {
+        assert!(sandbox.start(shell(bad, "true")).await.is_err(), "{bad}");
+    }
+    let outside = File { path: "/etc/harvest-test".to_owned(), ..File::default() };
+    assert!(sandbox.start(ProcessSpec { files: vec![outside], ..shell("f", "true") }).await.is_err());
+    let mut unknown = sandbox.resume("never-started", 0).await.unwrap();
+    assert!(matches!(next(&mut unknown).await, Output::Failed { .. }));
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn signals_reach_the_process(place: Place) {
+    let sandbox = place.create().await;
+    let script = "trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.05; done";
+    let mut process = sandbox.start(shell("polite", script)).await.unwrap();
+    assert!(matches!(next(&mut process).await, Output::Line { .. }));
+    process.signal(Signal::Interrupt).await.unwrap();
+    let outcome = finish(&mut process).await;
+    assert_eq!((outcome.text().as_str(), outcome.code()), ("caught", Some(3)));
+
+    let mut process = sandbox.start(shell("plain", "echo ready; exec sleep 60")).await.unwrap();
+    assert!(matches!(next(&mut process).await, Output::Line { .. }));
+    process.signal(Signal::Terminate).await.unwrap();
+    let exit = finish(&mut process).await.exit.unwrap();
+    assert_eq!((exit.code, exit.signal), (None, Some(15)));
+
+    let mut process = sandbox.start(shell("deaf", "trap '' INT TERM; echo ready; while :; do sleep 1; done")).await.unwrap();
+    assert!(matches!(next(&mut process).await, Output::Line { .. }));
+    process.signal(Signal::Kill).await.unwrap();
+    let exit = finish(&mut process).await.exit.unwrap();
+    assert_eq!((exit.code, exit.signal), (None, Some(9)));
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+/// Starts a child in a session of its own that keeps touching a file, and says when it does.
+const DAEMON: &str = "rm -f beat; setsid sh -c 'while :; do date +%s%N > beat; sleep 0.02; done' & \
+                      while ! [ -s beat ]; do sleep 0.01; done; echo ready; ";
+
+async fn is_beating(sandbox: &harvest_sandbox::Sandbox, id: &str) -> bool {
+    let outcome = run(sandbox, id, "a=$(cat beat); sleep 0.3; b=$(cat beat); [ \"$a\" = \"$b\" ] && echo still || echo beating").await;
+    outcome.text() == "beating"
+}
+
+async fn killing_takes_daemonised_children(place: Place) {
+    let sandbox = place.create().await;
+    let mut process = sandbox.start(shell("p", &format!("{DAEMON} sleep 60"))).await.unwrap();
+    assert!(matches!(next(&mut process).await, Output::Line { .. }));
+    assert!(is_beating(&sandbox, "before").await);
+    process.signal(Signal::Kill).await.unwrap();
+    finish(&mut process).await;
+    assert!(!is_beating(&sandbox, "after").await);
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn a_daemonised_child_cannot_hold_up_the_exit(place: Place) {
+    let sandbox = place.create().await;
+    let outcome = run(&sandbox, "p", &format!("{DAEMON} exit 4")).await;
+    assert_eq!(outcome.code(), Some(4));
+    assert!(!is_beating(&sandbox, "after").await);
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn several_processes_run_at_the_same_time(place: Place) {
+    let sandbox = place.create().await;
+    // Each waits for the other, so neither ends unless both run.
+    let script = |mine: &str, other: &str| format!("touch {mine}; while ! [ -e {other} ]; do sleep 0.01; done; echo {mine}");
+    let mut first = sandbox.start(shell("a", &script("a", "b"))).await.unwrap();
+    let mut second = sandbox.start(shell("b", &script("b", "a"))).await.unwrap();
+    assert_eq!(finish(&mut first).await.text(), "a");
+    assert_eq!(finish(&mut second).await.text(), "b");
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn a_lost_link_is_resumed_without_gap_or_duplicate(place: Place) {
+    let sandbox = place.create().await;
+    let id = sandbox.id().clone();
+    let script = "i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); [ $((i % 100)) = 0 ] && sleep 0.01; done; echo end >&2";
+    let mut process = sandbox.start(shell("count", script)).await.unwrap();
+    let mut seen = Vec::new();
+    let mut safe = 0;
+    for _ in 0..250 {
+        let Output::Line { line, offset, .. } = next(&mut process).await else { panic!("ended early") };
+        seen.push(String::from_utf8(line).unwrap());
+        safe = offset;
+    }
+    process.acknowledge(safe).await.unwrap();
+    let port = sandbox.gateway_port();
+    // What was read after the last safe offset counts as never seen.
+    for _ in 0..50 {
+        next(&mut process).await;
+    }
+    drop((process, sandbox));
+
+    let sandbox = place.provider.attach(&id).await.unwrap();
+    assert_eq!(sandbox.gateway_port(), port);
+    let mut process = sandbox.resume("count", safe).await.unwrap();
+    let rest = finish(&mut process).await;
+    seen.extend(rest.stdout);
+    assert_eq!(seen, (0..3000).map(|number| number.to_string()).collect::<Vec<_>>());
+    assert_eq!(rest.stderr, ["end"]);
+    place.provider.destroy(&id).await.unwrap();
+}
+
+async fn the_end_is_told_again_after_attaching(place: Place) {
+    let sandbox = place.create().await;
+    let id = sandbox.id().clone();
+    assert_eq!(run(&sandbox, "p", "echo one; echo two; exit 5").await.code(), Some(5));
+    drop(sandbox);
+    let sandbox = place.provider.attach(&id).await.unwrap();
+    for _ in 0..2 {
+        let outcome = finish(&mut sandbox.resume("p", 0).await.unwrap()).await;
+        assert_eq!((outcome.stdout, outcome.exit.unwrap().code), (vec!["one".to_owned(), "two".to_owned()], Some(5)));
+    }
+    place.provider.destroy(&id).await.unwrap();
+}
+
+async fn a_slow_reader_holds_up_no_one_and_loses_nothing(place: Place) {
+    let sandbox = place.create().await;
+    let mut slow = sandbox.start(shell("slow", "seq 1 200000; echo done >&2")).await.unwrap();
+    assert!(matches!(next(&mut slow).await, Output::Line { .. }));
+    // Its queue is full by now and stays so, while another comes and goes.
+    for number in 0..3 {
+        assert_eq!(run(&sandbox, &format!("quick{number}"), "seq 1 2000 | tail -1").await.text(), "2000");
+    }
+    let rest = finish(&mut slow).await;
+    assert_eq!(rest.stdout, (2..=200_000).map(|number| number.to_string()).collect::<Vec<_>>());
+    assert_eq!(rest.stderr, ["done"]);
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn ten_megabytes_and_very_long_lines_come_whole(place: Place) {
+    let sandbox = place.create().await;
+    let script = "head -c 10000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo; head -c 9000000 /dev/zero | tr '\\0' y; echo; echo z";
+    let mut process = sandbox.start(shell("p", script)).await.unwrap();
+    let (mut short, mut long, mut pieces, mut last) = (0, 0, 0, Vec::new());
+    loop {
+        match next(&mut process).await {
+            Output::Line { stream, line, continued, .. } => {
+                assert_eq!(stream, OutputStream::Stdout);
+                match line.first() {
+                    Some(b'x') => short += line.len(),
+                    Some(b'y') => {
+                        long += line.len();
+                        pieces += 1;
+                        assert_eq!(continued, pieces == 1);
+                    }
+                    _ => last = line,
+                }
+            }
+            Output::Exited(exit) => {
+                assert!(exit.success());
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((short, long, pieces, last.as_slice()), (10_000_000, 9_000_000, 2, b"z".as_slice()));
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn the_gateway_may_come_late(place: Place) {
+    let sandbox = place.create().await;
+    let port = sandbox.gateway_port();
+    let script = format!(
+        "import socket\ns = socket.create_connection(('127.0.0.1', {port}))\ns.sendall(b'ping')\nprint('asked', flush=True)\n\
+         s.shutdown(socket.SHUT_WR)\nprint(s.recv(100).decode())"
+    );
+    let spec = ProcessSpec { argv: vec!["python3".to_owned(), "-c".to_owned(), script], ..shell("p", "") };
+    let mut process = sandbox.start(spec).await.unwrap();
+    assert!(matches!(next(&mut process).await, Output::Line { .. }), "the connection must not fail");
+    let listener = place.provider.listen(sandbox.id()).unwrap();
+    let (mut stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    let mut asked = String::new();
+    stream.read_to_string(&mut asked).await.unwrap();
+    stream.write_all(format!("{asked}pong").as_bytes()).await.unwrap();
+    drop(stream);
+    assert_eq!(finish(&mut process).await.stdout, ["pingpong"]);
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn destroying_leaves_nothing(place: Place) {
+    let spec = place.spec();
+    let id = spec.id.clone();
+    place.provider.prepare(&id).await.unwrap();
+    let gateway = place.provider.listen(&id).unwrap();
+    let sandbox = place.provider.create(spec).await.unwrap();
+    let mark = format!("mark-{id}");
+    let mut process = sandbox.start(shell("p", &format!("{DAEMON} mkdir -p a/b; chmod 0 a; exec sh -c 'sleep 60; : {mark}'"))).await.unwrap();
+    assert!(matches!(next(&mut process).await, Output::Line { .. }));
+    assert_eq!(place.provider.list().await.unwrap(), [id.clone()]);
+    assert!(processes_with(id.as_str()) > 0);
+    place.provider.destroy(&id).await.unwrap();
+    assert_eq!(next(&mut process).await, Output::Lost);
+    assert!(matches!(sandbox.start(shell("late", "true")).await, Err(harvest_sandbox::Error::Lost { .. })));
+    drop(gateway);
+    assert_eq!(processes_with(id.as_str()), 0);
+    assert_eq!(processes_with(&mark), 0);
+    assert!(!std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains(id.as_str()));
+    assert!(place.provider.list().await.unwrap().is_empty());
+    assert!(!place.state().join(id.as_str()).exists());
+    assert!(!place.provider.gateway_socket(&id).parent().unwrap().exists());
+    place.provider.destroy(&id).await.unwrap();
+    assert!(place.provider.attach(&id).await.is_err());
+}
+
+/// Live processes that have this in their command line.
+fn processes_with(text: &str) -> usize {
+    let mut found = 0;
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let cmdline = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        found += usize::from(String::from_utf8_lossy(&cmdline).contains(text));
+    }
+    found
+}
+
+async fn a_sandbox_that_was_killed_is_lost(place: Place) {
+    let sandbox = place.create().await;
+    let id = sandbox.id().clone();
+    let mut process = sandbox.start(shell("p", "echo ready; sleep 60")).await.unwrap();
+    assert!(matches!(next(&mut process).await, Output::Line { .. }));
+    let facts: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(place.state().join(id.as_str()).join("sandbox.json")).unwrap()).unwrap();
+    let init = facts["init"]["pid"].as_i64().or(facts["runner"]["pid"].as_i64()).unwrap();
+    std::process::Command::new("kill").args(["-9", &init.to_string()]).status().unwrap();
+    assert_eq!(next(&mut process).await, Output::Lost);
+    assert!(place.provider.attach(&id).await.is_err());
+    assert_eq!(place.provider.list().await.unwrap(), [id.clone()]);
+    place.provider.destroy(&id).await.unwrap();
+    assert!(place.provider.list().await.unwrap().is_empty());
+}
+
+async fn the_wall_clock_ends_it(place: Place) {
+    let mut spec = place.spec();
+    spec.limits.wall = Duration::from_secs(1);
+    let sandbox = place.provider.create(spec).await.unwrap();
+    let mut process = sandbox.start(shell("p", "echo ready; sleep 60")).await.unwrap();
+    assert!(matches!(next(&mut process).await, Output::Line { .. }));
+    loop {
+        match next(&mut process).await {
+            Output::Lost => break,
+            Output::Exited(exit) => assert_eq!(exit.signal, Some(9)),
+            other => panic!("{other:?}"),
+        }
+    }
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
