@@ -12,7 +12,7 @@ mod start;
 pub use frame::{Decoder, Error, MAX_PAYLOAD, Message};
 pub use message::{File, FromRunner, ProcessSpec, Report, Signal, ToRunner};
 pub use record::{MAX_LINE, Record, SPOOL_HEADER, SpoolRecord, Stream};
-pub use start::{Bind, Boot, Identity, Launch, Owner, Overlay};
+pub use start::{Bind, Boot, Identity, Launch, Overlay, Owner};
 
 /// The version this build speaks.
 pub const VERSION: u32 = 1;

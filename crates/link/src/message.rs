@@ -17,8 +17,15 @@ pub enum FromRunner {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Report {
     /// The first message of every connection.
-    Hello { version: u32, gateway_port: u16, pid: u32 },
-    Started { process: String, pid: u32 },
+    Hello {
+        version: u32,
+        gateway_port: u16,
+        pid: u32,
+    },
+    Started {
+        process: String,
+        pid: u32,
+    },
     /// The process has ended and `offset` is the end of its output.
     Exited {
         process: String,
@@ -31,24 +38,43 @@ pub enum Report {
         duration_ms: u64,
     },
     /// The process could not be started (`offset` is 0), or was ended by the runner itself.
-    Failed { process: String, offset: u64, message: String },
+    Failed {
+        process: String,
+        offset: u64,
+        message: String,
+    },
 }
 
 /// From the control plane to the runner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToRunner {
-    Welcome { version: u32 },
+    Welcome {
+        version: u32,
+    },
     /// Starting an id that is known already only sends its output again from the beginning, so that a start whose answer
     /// was lost can be repeated.
-    Start { process: ProcessSpec },
+    Start {
+        process: ProcessSpec,
+    },
     /// Send everything from this offset on, then what comes, then how it ended.
-    Resume { process: String, offset: u64 },
+    Resume {
+        process: String,
+        offset: u64,
+    },
     /// Send nothing more of this process until it is resumed; its output stays in the spool.
-    Pause { process: String },
+    Pause {
+        process: String,
+    },
     /// Output up to here is safe elsewhere and may be forgotten.
-    Ack { process: String, offset: u64 },
-    Signal { process: String, signal: Signal },
+    Ack {
+        process: String,
+        offset: u64,
+    },
+    Signal {
+        process: String,
+        signal: Signal,
+    },
     /// End every process, then the runner.
     Shutdown,
 }

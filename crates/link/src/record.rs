@@ -65,7 +65,8 @@ impl Record {
     }
 
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
-        let record = SpoolRecord { stream: self.stream, continued: self.continued, line: &self.line };
+        let record =
+            SpoolRecord { stream: self.stream, continued: self.continued, line: &self.line };
         record.encode(&self.process, self.offset)
     }
 
@@ -77,7 +78,10 @@ impl Record {
         let process = std::str::from_utf8(process).map_err(|_| Error::BadRecord)?;
         let offset = u64::from_be_bytes(*offset);
         let (stream, continued) = read_flags(flags)?;
-        if !is_valid_id(process) || line.len() > MAX_LINE || offset < (SPOOL_HEADER + line.len()) as u64 {
+        if !is_valid_id(process)
+            || line.len() > MAX_LINE
+            || offset < (SPOOL_HEADER + line.len()) as u64
+        {
             return Err(Error::BadRecord);
         }
         Ok(Self { process: process.to_owned(), offset, stream, continued, line: line.to_vec() })
@@ -102,7 +106,9 @@ impl<'a> SpoolRecord<'a> {
 
     /// The first record in `spool`, or none when it is not whole.
     pub fn read(spool: &'a [u8]) -> Result<Option<Self>, Error> {
-        let Some((header, rest)) = spool.split_first_chunk::<SPOOL_HEADER>() else { return Ok(None) };
+        let Some((header, rest)) = spool.split_first_chunk::<SPOOL_HEADER>() else {
+            return Ok(None);
+        };
         let [a, b, c, d, flags] = *header;
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         if length > MAX_LINE {

@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn empty_lines_and_a_missing_newline_are_kept() {
-        let expected: Vec<(Vec<u8>, bool)> = ["a", "", "b"].iter().map(|line| (line.as_bytes().to_vec(), false)).collect();
+        let expected: Vec<(Vec<u8>, bool)> =
+            ["a", "", "b"].iter().map(|line| (line.as_bytes().to_vec(), false)).collect();
         assert_eq!(split(b"a\n\nb", 1, 10), expected);
     }
 

@@ -101,7 +101,10 @@ impl Process {
         // A process that never ran has only its failure to tell.
         if let (true, Some(pid)) = (self.announce.get(), self.pid.get()) {
             self.announce.set(false);
-            return report(Report::Started { process: self.id.clone(), pid: pid.as_raw_nonzero().get().unsigned_abs() });
+            return report(Report::Started {
+                process: self.id.clone(),
+                pid: pid.as_raw_nonzero().get().unsigned_abs(),
+            });
         }
         let Some(cursor) = self.cursor.get() else { return Ok(None) };
         if let Some(spool) = self.spool.borrow().as_ref() {
@@ -114,7 +117,11 @@ impl Process {
                 Err(error) => {
                     self.cursor.set(None);
                     let message = format!("its output cannot be read from {cursor}: {error}");
-                    return report(Report::Failed { process: self.id.clone(), offset: cursor, message });
+                    return report(Report::Failed {
+                        process: self.id.clone(),
+                        offset: cursor,
+                        message,
+                    });
                 }
             }
         }
@@ -129,7 +136,9 @@ impl End {
     fn report(&self, process: &str, offset: u64) -> Report {
         let process = process.to_owned();
         match self {
-            Self::Failed { message } => Report::Failed { process, offset, message: message.clone() },
+            Self::Failed { message } => {
+                Report::Failed { process, offset, message: message.clone() }
+            }
             Self::Exited { ended, duration_ms } => Report::Exited {
                 process,
                 offset,

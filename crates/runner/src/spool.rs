@@ -66,7 +66,11 @@ impl Spool {
             chunk.frames.extend(record.encode(process, chunk.end).map_err(invalid)?);
             rest = rest.get(SPOOL_HEADER + record.line.len()..).unwrap_or_default();
         }
-        if chunk.end == offset { Err(invalid("no record begins at this offset")) } else { Ok(Some(chunk)) }
+        if chunk.end == offset {
+            Err(invalid("no record begins at this offset"))
+        } else {
+            Ok(Some(chunk))
+        }
     }
 
     /// Gives back the space of what will not be asked for again.
@@ -75,13 +79,15 @@ impl Spool {
         if offset >= self.forgotten + FORGET {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             // Some file systems cannot; then the space comes back with the sandbox.
-            let _ = rustix::fs::fallocate(&self.file, flags, self.forgotten, offset - self.forgotten);
+            let _ =
+                rustix::fs::fallocate(&self.file, flags, self.forgotten, offset - self.forgotten);
             self.forgotten = offset;
         }
     }
 
     fn read_at(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
-        let left = self.length.checked_sub(offset).ok_or_else(|| invalid("the offset is past the end"))?;
+        let left =
+            self.length.checked_sub(offset).ok_or_else(|| invalid("the offset is past the end"))?;
         let mut buffer = vec![0; most.min(usize::try_from(left).unwrap_or(most))];
         self.file.read_exact_at(&mut buffer, offset)?;
         Ok(buffer)
@@ -105,7 +111,9 @@ mod tests {
 
     fn record(line: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        SpoolRecord { stream: Stream::Stdout, continued: false, line }.append_to(&mut bytes).unwrap();
+        SpoolRecord { stream: Stream::Stdout, continued: false, line }
+            .append_to(&mut bytes)
+            .unwrap();
         bytes
     }
 
@@ -127,7 +135,8 @@ mod tests {
     #[test]
     fn reading_from_any_record_on_gives_the_rest() {
         let (_folder, mut spool) = spool();
-        let lines: Vec<Vec<u8>> = vec![b"one".to_vec(), vec![], vec![b'x'; MAX_LINE], b"last".to_vec()];
+        let lines: Vec<Vec<u8>> =
+            vec![b"one".to_vec(), vec![], vec![b'x'; MAX_LINE], b"last".to_vec()];
         let mut offsets = vec![0];
         for line in &lines {
             spool.append(&record(line)).unwrap();

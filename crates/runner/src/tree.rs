@@ -8,9 +8,13 @@ use rustix::process::{Pid, Signal};
 /// The first child of `parent`: for bubblewrap, the init of the namespace it made.
 pub fn child_of(parent: Pid) -> Option<Pid> {
     pids().find(|pid| {
-        let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) else { return false };
+        let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())) else {
+            return false;
+        };
         // The name in parentheses may hold anything, so count from its end.
-        let ppid = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse().ok());
+        let ppid = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse().ok());
         ppid == Some(parent.as_raw_nonzero().get())
     })
 }

@@ -28,8 +28,14 @@ const MAX_PENDING: usize = 256;
 
 #[derive(Debug)]
 pub(crate) enum Command {
-    Start { spec: Box<ProcessSpec>, subscription: Subscription, answer: oneshot::Sender<Result<u32, String>> },
-    Resume { subscription: Subscription },
+    Start {
+        spec: Box<ProcessSpec>,
+        subscription: Subscription,
+        answer: oneshot::Sender<Result<u32, String>>,
+    },
+    Resume {
+        subscription: Subscription,
+    },
     Send(ToRunner),
 }
 
@@ -56,10 +62,17 @@ struct Flow {
     stalled: AtomicBool,
 }
 
-pub(crate) fn subscribe(process: String, delivered: u64, wake: Arc<Notify>) -> (Subscription, Queue) {
+pub(crate) fn subscribe(
+    process: String,
+    delivered: u64,
+    wake: Arc<Notify>,
+) -> (Subscription, Queue) {
     let (sender, receiver) = mpsc::channel(QUEUE_LINES);
     let flow = Arc::new(Flow::default());
-    (Subscription { process, delivered, sender, flow: flow.clone() }, Queue { receiver, flow, wake })
+    (
+        Subscription { process, delivered, sender, flow: flow.clone() },
+        Queue { receiver, flow, wake },
+    )
 }
 
 impl Queue {
@@ -82,7 +95,8 @@ impl Subscription {
 
     /// Half empty: worth waking the runner for.
     fn has_room(&self) -> bool {
-        self.sender.capacity() >= QUEUE_LINES / 2 && self.flow.bytes.load(Ordering::SeqCst) <= QUEUE_BYTES / 2
+        self.sender.capacity() >= QUEUE_LINES / 2
+            && self.flow.bytes.load(Ordering::SeqCst) <= QUEUE_BYTES / 2
     }
 
     fn resume(&self) -> ToRunner {
@@ -189,7 +203,8 @@ impl Entries {
             }
             Command::Resume { subscription } => {
                 let order = subscription.resume();
-                self.entries.insert(subscription.process.clone(), Entry { subscription, start: None });
+                self.entries
+                    .insert(subscription.process.clone(), Entry { subscription, start: None });
                 vec![order]
             }
             Command::Send(order) => vec![order],
@@ -237,13 +252,17 @@ impl Entries {
             FromRunner::Output(record) => self.output(record),
             FromRunner::Control(Report::Hello { .. }) => Vec::new(),
             FromRunner::Control(Report::Started { process, pid }) => {
-                if let Some((_, answer)) = self.entries.get_mut(&process).and_then(|entry| entry.start.take()) {
+                if let Some((_, answer)) =
+                    self.entries.get_mut(&process).and_then(|entry| entry.start.take())
+                {
                     let _ = answer.send(Ok(pid));
                 }
                 Vec::new()
             }
             FromRunner::Control(Report::Failed { process, offset, message }) => {
-                if let Some((_, answer)) = self.entries.get_mut(&process).and_then(|entry| entry.start.take()) {
+                if let Some((_, answer)) =
+                    self.entries.get_mut(&process).and_then(|entry| entry.start.take())
+                {
                     let _ = answer.send(Err(message));
                     self.entries.remove(&process);
                     return Vec::new();
@@ -282,7 +301,9 @@ impl Entries {
             return vec![ToRunner::Pause { process: record.process }];
         }
         // Still under way from before a pause, or sent twice.
-        if record.start() != subscription.delivered || subscription.flow.stalled.load(Ordering::SeqCst) {
+        if record.start() != subscription.delivered
+            || subscription.flow.stalled.load(Ordering::SeqCst)
+        {
             return Vec::new();
         }
         if subscription.is_full() {
@@ -302,7 +323,9 @@ impl Entries {
 
     /// Delivers the last word on a process, unless some of its output has still to come.
     fn end(&mut self, process: &str, offset: u64, last: Output) -> Vec<ToRunner> {
-        let Some(Entry { subscription, .. }) = self.entries.get_mut(process) else { return Vec::new() };
+        let Some(Entry { subscription, .. }) = self.entries.get_mut(process) else {
+            return Vec::new();
+        };
         if offset != subscription.delivered || subscription.flow.stalled.load(Ordering::SeqCst) {
             return Vec::new();
         }

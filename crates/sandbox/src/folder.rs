@@ -2,21 +2,22 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Gid, Uid};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
 use tokio::net::UnixListener;
 
 use crate::Error;
 
-/// `sun_path` has 108 bytes, one of them for the end.
-const MAX_SOCKET_PATH: usize = 107;
-
 /// Makes a folder, and those above it, that only its owner can enter.
 pub(crate) fn make_private(path: &Path) -> Result<(), Error> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| Error::io(path, error))
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|error| Error::io(path, error))
 }
 
 /// Makes a folder that everyone can read who can reach it.
@@ -27,15 +28,23 @@ pub(crate) fn make_readable(path: &Path) -> Result<(), Error> {
 
 /// Listens at `path`, in place of whoever did before. The folder around it keeps everyone else out; the socket itself is open
 /// to all, since the sandbox runs as another uid when the server is root.
+///
+/// Bound through a descriptor of the folder: the name under which it was bound can be read in the sandbox's `/proc/net/unix`,
+/// and should tell nothing about the host. So the length of the path does not matter here either.
 pub(crate) fn listen(path: &Path) -> Result<UnixListener, Error> {
-    if path.as_os_str().as_bytes().len() > MAX_SOCKET_PATH {
-        return Err(Error::PathTooLong { path: path.to_owned() });
-    }
+    let failed = |error: io::Error| Error::io(path, error);
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(failed(io::ErrorKind::InvalidInput.into()));
+    };
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io(path, error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
-    let listener = UnixListener::bind(path).map_err(|error| Error::io(path, error))?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent =
+        rustix::fs::open(parent, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+    let alias = Path::new("/proc/self/fd").join(parent.as_raw_fd().to_string()).join(name);
+    let listener = UnixListener::bind(alias).map_err(failed)?;
     open_to_sandbox(path)?;
     Ok(listener)
 }
@@ -52,7 +61,8 @@ pub(crate) fn open_to_sandbox(path: &Path) -> Result<(), Error> {
 pub(crate) fn give(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
     let (owner, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
     walk(path, &mut |path| {
-        rustix::fs::chownat(CWD, path, owner, group, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)
+        rustix::fs::chownat(CWD, path, owner, group, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(io::Error::from)
     })
     .map_err(|error| Error::io(path, error))
 }
@@ -66,4 +76,3 @@ fn walk(path: &Path, visit: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Resu
     }
     visit(path)
 }
-

@@ -78,7 +78,9 @@ impl Layout {
     }
 
     pub fn make(&self) -> Result<(), Error> {
-        [&self.state, &self.sockets, &self.home(), &self.spool()].into_iter().try_for_each(|path| folder::make_private(path))
+        [&self.state, &self.sockets, &self.home(), &self.spool()]
+            .into_iter()
+            .try_for_each(|path| folder::make_private(path))
     }
 
     pub fn remember(&self, facts: &Remembered) -> Result<(), Error> {

@@ -12,11 +12,16 @@ use harvest_link::Boot;
 
 use crate::arrival::{self, Expected};
 use crate::layout::{self, Layout, Remembered};
-use crate::{Binaries, Capabilities, Confined, Error, Paths, Provider, Sandbox, Spec, Workspace, folder, host, pid};
+use crate::{
+    Binaries, Capabilities, Confined, Error, Paths, Provider, Sandbox, Spec, Workspace, folder,
+    host, pid,
+};
 
 const NAME: &str = "none";
 const MAX_SPOOL: u64 = 1 << 30;
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// `sun_path` has 108 bytes, one of them for the end, and the runner dials by path.
+const MAX_SOCKET_PATH: usize = 107;
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -45,13 +50,23 @@ impl Unisolated {
         Layout::new(&self.options.state, &self.options.runtime, id)
     }
 
-    async fn start(&self, spec: Spec, workspace: PathBuf, began: Instant) -> Result<Sandbox, Error> {
+    async fn start(
+        &self,
+        spec: Spec,
+        workspace: PathBuf,
+        began: Instant,
+    ) -> Result<Sandbox, Error> {
         let layout = self.layout(&spec.id);
+        if layout.gateway().as_os_str().len() > MAX_SOCKET_PATH {
+            return Err(Error::PathTooLong { path: layout.gateway() });
+        }
         layout.make()?;
         let objects = layout.state.join("objects");
         if let Some(source) = &spec.objects {
             match std::os::unix::fs::symlink(source, &objects) {
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(Error::io(objects, error)),
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(Error::io(objects, error));
+                }
                 _ => {}
             }
         }
@@ -82,7 +97,9 @@ impl Unisolated {
         let runner = arrival::spawn(command, &layout.log())?;
         facts.runner = Some(runner);
         layout.remember(&facts)?;
-        self.expect(&spec.id, &layout, &facts.folder, began, &layout.log()).arrive(listener, runner).await
+        self.expect(&spec.id, &layout, &facts.folder, began, &layout.log())
+            .arrive(listener, runner)
+            .await
     }
 
     fn expect<'a>(
@@ -124,7 +141,9 @@ impl Provider for Unisolated {
 
     async fn create(&self, spec: Spec) -> Result<Sandbox, Error> {
         let began = Instant::now();
-        let Workspace::Folder { path } = &spec.workspace else { return Err(Error::OverlayUnsupported) };
+        let Workspace::Folder { path } = &spec.workspace else {
+            return Err(Error::OverlayUnsupported);
+        };
         let (id, path) = (spec.id.clone(), path.clone());
         match self.start(spec, path, began).await {
             Ok(sandbox) => Ok(sandbox),
@@ -154,12 +173,18 @@ impl Provider for Unisolated {
         }
         // Without a pid namespace, what a process was started with is all that tells whose it is.
         let mark = format!("HARVEST_PROCESS={id}/").into_bytes();
-        let marked = |environ: &[u8]| environ.split(|byte| *byte == 0).any(|variable| variable.starts_with(&mark));
-        let find = || pid::find(|cmdline, environ| pid::is_runner_of(cmdline, id.as_str()) || marked(environ));
+        let marked = |environ: &[u8]| {
+            environ.split(|byte| *byte == 0).any(|variable| variable.starts_with(&mark))
+        };
+        let find = || {
+            pid::find(|cmdline, environ| pid::is_runner_of(cmdline, id.as_str()) || marked(environ))
+        };
         if !pid::kill_all(find).await {
             return Err(Error::failed(format!("the processes of sandbox {id} would not end")));
         }
-        tokio::task::spawn_blocking(move || layout.remove()).await.map_err(|error| Error::failed(error.to_string()))?
+        tokio::task::spawn_blocking(move || layout.remove())
+            .await
+            .map_err(|error| Error::failed(error.to_string()))?
     }
 
     async fn list(&self) -> Result<Vec<SandboxId>, Error> {

@@ -57,7 +57,9 @@ fn write(folder: &Path) -> io::Result<()> {
 }
 
 fn is_complete(folder: &Path) -> bool {
-    programs().iter().all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|found| found == *bytes))
+    programs()
+        .iter()
+        .all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|found| found == *bytes))
 }
 
 #[cfg(test)]

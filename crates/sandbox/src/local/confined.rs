@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use harvest_link::{Bind, Launch, Owner};
 
-use super::view::{Arguments, STAGE};
 use super::Local;
+use super::view::{Arguments, STAGE};
 use crate::Confined;
 
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -16,7 +16,14 @@ pub(super) fn command(local: &Local, helper: Confined) -> tokio::process::Comman
         env.push(("PATH".to_owned(), PATH.to_owned()));
     }
     let mut arguments = Arguments::default();
-    arguments.add(&[&local.tool.path.to_string_lossy(), "--unshare-all", "--uid", "1000", "--gid", "1000"]);
+    arguments.add(&[
+        &local.tool.path.to_string_lossy(),
+        "--unshare-all",
+        "--uid",
+        "1000",
+        "--gid",
+        "1000",
+    ]);
     arguments.add(&["--cap-drop", "ALL", "--die-with-parent", "--new-session"]);
     arguments.system().add(&["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]);
     arguments.add(&["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]);

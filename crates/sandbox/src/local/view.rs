@@ -50,7 +50,10 @@ pub(super) const SYNTHESISED: &[(&str, &str)] = &[
     ("group", "root:x:0:\nharvest:x:1000:\nnogroup:x:65534:\n"),
     ("hosts", "127.0.0.1 localhost harvest\n::1 localhost\n"),
     ("hostname", "harvest\n"),
-    ("nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"),
+    (
+        "nsswitch.conf",
+        "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n",
+    ),
 ];
 
 /// Arguments of one bubblewrap.
@@ -111,7 +114,17 @@ impl View<'_> {
     pub fn sandbox(&self) -> Arguments {
         let mut args = Arguments::default();
         args.add(&[&self.tool.path.to_string_lossy()]);
-        args.add(&["--unshare-all", "--uid", INSIDE, "--gid", INSIDE, "--hostname", "harvest", "--cap-drop", "ALL"]);
+        args.add(&[
+            "--unshare-all",
+            "--uid",
+            INSIDE,
+            "--gid",
+            INSIDE,
+            "--hostname",
+            "harvest",
+            "--cap-drop",
+            "ALL",
+        ]);
         args.system();
         let etc = Path::new("/etc");
         for entry in ETC.iter().map(|name| etc.join(name)).chain(java_settings()) {
@@ -143,7 +156,13 @@ impl View<'_> {
     pub fn process(&self) -> Arguments {
         let mut args = Arguments::default();
         args.add(&[&format!("{PRIVATE}/bwrap")]);
-        args.add(&["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
+        args.add(&[
+            "--unshare-user",
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+        ]);
         args.add(&["--uid", INSIDE, "--gid", INSIDE, "--hostname", "harvest", "--cap-drop", "ALL"]);
         args.add(&["--die-with-parent", "--new-session"]);
         if self.tool.is_recent() {
@@ -164,6 +183,8 @@ impl View<'_> {
 /// Debian keeps what a JDK needs to start in `/etc/java-<version>-openjdk`.
 fn java_settings() -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir("/etc") else { return Vec::new() };
-    let name = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("java-"));
+    let name = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("java-"))
+    };
     entries.flatten().map(|entry| entry.path()).filter(name).collect()
 }

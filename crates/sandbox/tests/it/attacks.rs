@@ -1,1 +1,398 @@
+//! What an agent may try, and what comes of it. All of it runs as root and as an ordinary user.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use harvest_sandbox::{Error, File, Limits, Output, ProcessSpec, Sandbox, Signal, Workspace};
+
+use crate::support::{self, Place, finish, next, run, shell};
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+async fn sandbox() -> (Place, Sandbox) {
+    let place = support::local();
+    let sandbox = place.create().await;
+    (place, sandbox)
+}
+
+async fn python(sandbox: &Sandbox, id: &str, script: &str) -> String {
+    let argv = ["python3", "-c", script].map(str::to_owned).to_vec();
+    let outcome =
+        finish(&mut sandbox.start(ProcessSpec { argv, ..shell(id, "") }).await.unwrap()).await;
+    assert_eq!(outcome.code(), Some(0), "{outcome:?}");
+    outcome.text()
+}
+
+#[tokio::test]
+async fn this_host_layers_workspaces_and_the_layer_below_stays_as_it_is() {
+    let (place, sandbox) = sandbox().await;
+    assert!(place.provider.capabilities().overlay);
+    let script =
+        "echo changed > given.txt; rm -f given.txt; mkdir d; echo x > d/f; ls; stat -c %u .";
+    let outcome = run(&sandbox, "p", script).await;
+    assert_eq!(outcome.stdout, ["d", "1000"], "{outcome:?}");
+    assert_eq!(
+        fs::read_to_string(place.folder.path().join("snapshot/given.txt")).unwrap(),
+        "given\n"
+    );
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn there_is_no_network_but_loopback() {
+    let (place, sandbox) = sandbox().await;
+    let host = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = host.local_addr().unwrap().port();
+    let interfaces =
+        run(&sandbox, "dev", "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '").await;
+    assert_eq!(interfaces.stdout, ["lo"]);
+    let script = format!(
+        "import socket\n\
+         def attempt(name, family, kind, address):\n\
+         \x20   try:\n\
+         \x20       s = socket.socket(family, kind); s.settimeout(2); s.connect(address); s.send(b'x'); print(name, 'got out')\n\
+         \x20   except OSError as e: print(name, 'refused')\n\
+         I, S = socket.AF_INET, socket.SOCK_STREAM\n\
+         attempt('host loopback', I, S, ('127.0.0.1', {port}))\n\
+         attempt('tcp', I, S, ('192.0.2.1', 80))\n\
+         attempt('metadata', I, S, ('169.254.169.254', 80))\n\
+         attempt('udp', I, socket.SOCK_DGRAM, ('192.0.2.1', 53))\n\
+         attempt('tcp6', socket.AF_INET6, S, ('2001:db8::1', 80))\n\
+         attempt('icmp', I, socket.SOCK_RAW, ('192.0.2.1', 0))\n\
+         attempt('ping', I, socket.SOCK_DGRAM, ('192.0.2.1', 0))\n"
+    );
+    let text = python(&sandbox, "out", &script).await;
+    assert!(!text.contains("got out"), "{text}");
+    assert_eq!(text.lines().count(), 7);
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_of_the_host_is_visible_but_the_system() {
+    let (place, sandbox) = sandbox().await;
+    let top = run(&sandbox, "top", "ls -A /").await;
+    let allowed = [
+        "bin",
+        "dev",
+        "etc",
+        "harvest",
+        "home",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "opt",
+        "proc",
+        "run",
+        "sbin",
+        "tmp",
+        "usr",
+        "var",
+        "workspace",
+    ];
+    for entry in &top.stdout {
+        assert!(allowed.contains(&entry.as_str()), "/{entry}");
+    }
+    assert_eq!(
+        run(&sandbox, "home", "ls -A /home /run /tmp /var").await.text(),
+        "/home:\nharvest\n\n/run:\n\n/tmp:\n\n/var:\ntmp"
+    );
+    let folder = place.folder.path().display().to_string();
+    for path in [
+        "/etc/shadow",
+        "/etc/ssh",
+        "/etc/machine-id",
+        "/root",
+        "/sys",
+        "/boot",
+        "/proc/1/root/root",
+        &folder,
+    ] {
+        let outcome = run(
+            &sandbox,
+            &format!("see{}", path.replace('/', "-")),
+            &format!("ls {path} || cat {path}"),
+        )
+        .await;
+        assert_ne!(outcome.code(), Some(0), "{path}: {outcome:?}");
+    }
+    let script = "for f in /usr/x /etc/x /x /harvest/bin/x /harvest/x /opt/x /home/x /proc/sys/kernel/core_pattern \
+                  /proc/sys/kernel/hostname /proc/sysrq-trigger; do (echo x > $f) 2>/dev/null && echo wrote $f; done; \
+                  echo over > /harvest/bin/harvest-runner; true";
+    assert_eq!(run(&sandbox, "write", script).await.text(), "");
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn no_variable_of_the_host_comes_in() {
+    let (place, sandbox) = sandbox().await;
+    let spec = ProcessSpec {
+        argv: vec!["env".to_owned()],
+        env: vec![("MINE".to_owned(), "1".to_owned())],
+        ..shell("p", "")
+    };
+    let mut names: Vec<String> = finish(&mut sandbox.start(spec).await.unwrap())
+        .await
+        .stdout
+        .iter()
+        .map(|line| line.split('=').next().unwrap().to_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["HOME", "LANG", "MINE", "PATH", "PWD", "USER"]);
+    // Nor to anyone else who can be looked at from in there.
+    let all =
+        run(&sandbox, "all", "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | cut -d= -f1 | sort -u")
+            .await;
+    for name in &all.stdout {
+        assert!(
+            ["HOME", "LANG", "PATH", "PWD", "USER", "OLDPWD", "SHLVL", "_"]
+                .contains(&name.as_str()),
+            "{name}"
+        );
+    }
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_agent_is_no_one_on_the_host() {
+    let (place, sandbox) = sandbox().await;
+    let mark = format!("mark-{}", sandbox.id());
+    let mut process =
+        sandbox.start(shell("p", &format!("id -u; sleep 60; : {mark}"))).await.unwrap();
+    let Output::Line { line, .. } = next(&mut process).await else { panic!("no line") };
+    assert_eq!(line, b"1000");
+    let mut checked = 0;
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let read = |name: &str| fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+        let arguments = read("cmdline");
+        // The shell itself, and every bubblewrap and runner around it.
+        if !arguments.contains(&mark) && !arguments.contains(sandbox.id().as_str()) {
+            continue;
+        }
+        let status = read("status");
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        for id in field("Uid:").iter().chain(&field("Gid:")) {
+            assert_ne!(id, "0", "{arguments}");
+            assert!(!is_root() || id.parse::<u32>().unwrap() >= 0x6000_0000, "{arguments}: {id}");
+        }
+        if is_root() {
+            assert!(field("Groups:").is_empty());
+            for line in read("uid_map").lines().chain(read("gid_map").lines()) {
+                let outside: u32 = line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();
+                assert!(
+                    outside >= 0x6000_0000
+                        || fs::read_to_string("/proc/self/uid_map").unwrap().contains(line),
+                    "{line}"
+                );
+            }
+        }
+        if arguments.starts_with("sh\0") {
+            assert_eq!(field("CapEff:"), ["0000000000000000"]);
+            assert_eq!(field("CapBnd:"), ["0000000000000000"]);
+            assert_eq!(field("NoNewPrivs:"), ["1"]);
+        }
+        checked += 1;
+    }
+    assert!(checked >= 4, "{checked}");
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_runner_cannot_be_seen_signalled_or_spoken_to() {
+    let (place, sandbox) = sandbox().await;
+    let script = format!(
+        "ls /proc | grep -e '^[0-9]' | wc -l; ls -A /run; find / -type s -not -path '/proc/*' 2>/dev/null; \
+         grep -c -F {0} /proc/net/unix; grep -c -F -e {0}/run -e spool -e sock /proc/self/mountinfo; ls /proc/*/root/run 2>/dev/null",
+        place.folder.path().display()
+    );
+    let outcome = run(&sandbox, "look", &script).await;
+    // The namespace's init, the shell and the programs of the first pipe; then nothing, nothing and nothing.
+    let (processes, rest) = outcome.stdout.split_first().unwrap();
+    assert!(processes.parse::<u32>().unwrap() <= 2 + 3, "{outcome:?}");
+    assert_eq!(
+        rest.iter()
+            .filter(|line| !line.is_empty() && !line.starts_with("/proc/"))
+            .collect::<Vec<_>>(),
+        ["0", "0"]
+    );
+    // As far as it can reach, everything goes; the runner is out of reach.
+    let outcome = run(
+        &sandbox,
+        "kill",
+        "kill -9 -1; for p in $(seq 1 400); do kill -9 $p; done 2>/dev/null; echo left",
+    )
+    .await;
+    assert_eq!(outcome.text(), "");
+    assert_eq!(run(&sandbox, "after", "echo alive").await.text(), "alive");
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn planted_links_do_not_lead_the_runner_to_its_own_files() {
+    let (place, sandbox) = sandbox().await;
+    run(
+        &sandbox,
+        "plant",
+        "ln -s /run/harvest/spool ~/innocent; ln -s /run/harvest/spool/plant ~/settings.json",
+    )
+    .await;
+    for (id, path) in [("a", "/home/harvest/innocent/evil"), ("b", "/home/harvest/settings.json")] {
+        let files =
+            vec![File { path: path.to_owned(), content: "x".to_owned(), executable: false }];
+        let refused = sandbox.start(ProcessSpec { files, ..shell(id, "true") }).await;
+        assert!(matches!(refused, Err(Error::Start { .. })), "{path}");
+    }
+    let spool = place.state().join(sandbox.id().as_str()).join("spool");
+    assert!(!spool.join("evil").exists());
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn there_are_no_more_namespaces_mounts_or_devices_to_be_had() {
+    let (place, sandbox) = sandbox().await;
+    let script = "unshare -U true && echo userns; unshare -Ur mount -t tmpfs none /tmp && echo mount; mount -t tmpfs none /tmp && echo mount; \
+                  mknod n c 1 1 && echo device; chroot / true && echo chroot; umount /proc && echo umount; \
+                  mount -o remount,rw /usr && echo remount; ls /dev/kvm /dev/vda /dev/mem 2>/dev/null; true";
+    let outcome = run(&sandbox, "p", script).await;
+    assert_eq!(outcome.text(), "", "{outcome:?}");
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_setuid_file_left_behind_belongs_to_no_one_who_matters() {
+    let place = support::local();
+    let own = fs::metadata(place.folder.path()).unwrap().uid();
+    for workspace in [place.workspace(), place.folder_workspace()] {
+        let spec = harvest_sandbox::Spec { workspace: workspace.clone(), ..place.spec() };
+        let sandbox = place.provider.create(spec).await.unwrap();
+        let outcome = run(
+            &sandbox,
+            "p",
+            "cp /bin/sh suid && chmod 6755 suid && ls -l suid && echo x >> given.txt",
+        )
+        .await;
+        assert_eq!(outcome.code(), Some(0), "{outcome:?}");
+        let folder = match &workspace {
+            Workspace::Overlay { .. } => {
+                place.state().join(sandbox.id().as_str()).join("layer/upper")
+            }
+            Workspace::Folder { path } => path.clone(),
+        };
+        for name in ["suid", "given.txt"] {
+            let data = fs::metadata(folder.join(name)).unwrap();
+            assert!(if is_root() {
+                data.uid() >= 0x6000_0000 && data.gid() >= 0x6000_0000
+            } else {
+                data.uid() == own
+            });
+        }
+        place.provider.destroy(sandbox.id()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn sandboxes_cannot_see_each_other() {
+    let place = support::local();
+    let (first, second) = (place.create().await, place.create().await);
+    let mut busy =
+        first.start(shell("p", "echo secret > note; echo ready; sleep 60")).await.unwrap();
+    assert!(matches!(next(&mut busy).await, Output::Line { .. }));
+    let outcome = run(&second, "p", "ls; cat /proc/[0-9]*/cmdline | tr '\\0' ' '").await;
+    assert!(outcome.stdout.first().is_some_and(|line| line == "given.txt"), "{outcome:?}");
+    assert!(!outcome.text().contains("sleep 60"));
+    assert_ne!(first.id(), second.id());
+    busy.signal(Signal::Kill).await.unwrap();
+    for sandbox in [first, second] {
+        place.provider.destroy(sandbox.id()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_fork_bomb_hurts_only_itself() {
+    let place = support::local();
+    let limits = Limits { processes: 50, ..Limits::default() };
+    let sandbox =
+        place.provider.create(harvest_sandbox::Spec { limits, ..place.spec() }).await.unwrap();
+    let script = "import os, time\n\
+                  made = 0\n\
+                  try:\n\
+                  \x20   while made < 500:\n\
+                  \x20       if os.fork() == 0: time.sleep(60); os._exit(0)\n\
+                  \x20       made += 1\n\
+                  except OSError: print('stopped', made < 60, flush=True)\n\
+                  time.sleep(60)";
+    let argv = ["python3", "-c", script].map(str::to_owned).to_vec();
+    let mut bomb = sandbox.start(ProcessSpec { argv, ..shell("bomb", "") }).await.unwrap();
+    let Output::Line { line, .. } = next(&mut bomb).await else { panic!("no line") };
+    assert_eq!(line, b"stopped True");
+    bomb.signal(Signal::Kill).await.unwrap();
+    finish(&mut bomb).await;
+    assert_eq!(run(&sandbox, "after", "echo alive").await.text(), "alive");
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn state_is_closed_to_others() {
+    let (place, sandbox) = sandbox().await;
+    for path in
+        [place.state(), place.state().join(sandbox.id().as_str()), place.folder.path().join("run")]
+    {
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o077, 0, "{}", path.display());
+    }
+    let sockets = place.provider.gateway_socket(sandbox.id());
+    assert_eq!(fs::metadata(sockets.parent().unwrap()).unwrap().mode() & 0o077, 0);
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_with_a_difficult_name_can_be_a_workspace_and_a_data_folder() {
+    let folder = tempfile::Builder::new().prefix("hv").tempdir().unwrap();
+    let odd = folder.path().join("a, b:c\\ \"ü\" $(x)");
+    fs::create_dir_all(odd.join("snapshot")).unwrap();
+    fs::write(odd.join("snapshot/given.txt"), "given\n").unwrap();
+    let options = harvest_sandbox::local::Options {
+        state: odd.join("state"),
+        runtime: folder.path().join("run"),
+        binaries: support::binaries(&odd),
+        tools: vec![Path::new("/does/not/exist").to_owned()],
+    };
+    let provider = harvest_sandbox::local::Local::new(options).unwrap();
+    let workspace = Workspace::Overlay { lower: odd.join("snapshot") };
+    let spec = harvest_sandbox::Spec {
+        id: support::id(),
+        workspace,
+        objects: Some(odd.join("snapshot")),
+        limits: Limits::default(),
+    };
+    let id = spec.id.clone();
+    let sandbox = harvest_sandbox::Provider::create(&provider, spec).await.unwrap();
+    let outcome = run(
+        &sandbox,
+        "p",
+        "cat given.txt /harvest/objects/given.txt; echo x > /harvest/objects/x || echo closed",
+    )
+    .await;
+    assert_eq!(outcome.stdout, ["given", "given", "closed"]);
+    harvest_sandbox::Provider::destroy(&provider, &id).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_sandbox_of_a_server_that_died_is_found_and_removed_by_the_next() {
+    let (place, sandbox) = sandbox().await;
+    let id = sandbox.id().clone();
+    let mut process = sandbox.start(shell("p", "echo ready; sleep 60")).await.unwrap();
+    assert!(matches!(next(&mut process).await, Output::Line { .. }));
+    // As if it had died before it wrote down which process it had started.
+    fs::remove_file(place.state().join(id.as_str()).join("sandbox.json")).unwrap();
+    let next_server = support::local_again(&place);
+    assert_eq!(next_server.list().await.unwrap(), [id.clone()]);
+    next_server.destroy(&id).await.unwrap();
+    assert_eq!(next(&mut process).await, Output::Lost);
+    assert!(next_server.list().await.unwrap().is_empty());
+}

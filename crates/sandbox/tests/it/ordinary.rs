@@ -1,0 +1,33 @@
+//! Everything again as an ordinary user, when the tests are run by root.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
+
+/// nobody: a uid that every system has and that owns nothing.
+const NOBODY: &str = "65534";
+
+#[test]
+fn everything_passes_for_an_ordinary_user_too() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return;
+    }
+    // The build folder may be closed to others.
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("it");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let output = Command::new("setpriv")
+        .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs"])
+        .arg(&program)
+        .args(["--skip", "ordinary", "--test-threads", "2"])
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("0 failed"), "{text}");
+}
