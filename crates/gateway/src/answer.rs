@@ -17,6 +17,11 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, BoxError>;
 #[error("the answer was cut")]
 pub(crate) struct Cut;
 
+/// To be awaited in a body before it fails: gives the server a turn to send what it has, which it otherwise discards.
+pub(crate) async fn flushed() {
+    tokio::task::yield_now().await;
+}
+
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }

@@ -27,7 +27,8 @@ pub use service::{Gateway, Serving, Session};
 /// What a gateway is made of.
 ///
 /// Requests pass untouched, except that on the way out
-/// - the client's `authorization` and `x-api-key` are replaced by the real credential, hop-by-hop headers are dropped,
+/// - the client's `authorization` and `x-api-key` are replaced by the real credential (with an OAuth token of Anthropic's
+///   also the `anthropic-beta` that it needs), cookies, account and hop-by-hop headers are dropped,
 /// - `accept-encoding` is `identity` where tokens are counted, since a compressed answer could not be read,
 /// - an OpenAI Chat Completions stream asks for its usage (`stream_options.include_usage`).
 #[derive(Debug, Default)]

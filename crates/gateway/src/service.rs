@@ -11,6 +11,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +22,7 @@ use crate::{Error, Options, git};
 
 /// Connections that one session may hold open; further ones wait in the socket's queue.
 const MAX_CONNECTIONS: usize = 256;
+const MAX_GIT_PROCESSES: usize = 8;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long [`Serving::stop`] waits for open calls to be settled.
@@ -45,6 +47,8 @@ pub struct Session {
 pub(crate) struct Context {
     pub(crate) session: Session,
     pub(crate) tasks: TaskTracker,
+    /// Bounds the git processes that run for the session at a time.
+    git_slots: Arc<Semaphore>,
 }
 
 /// Serves one session until it is stopped or dropped.
@@ -63,7 +67,11 @@ impl Gateway {
     /// Serves the session on its socket until the guard is dropped or stopped. Call it within a tokio runtime.
     pub fn serve(&self, listener: UnixListener, session: Session) -> Serving {
         let tasks = TaskTracker::new();
-        let context = Arc::new(Context { session, tasks: tasks.clone() });
+        let context = Arc::new(Context {
+            session,
+            tasks: tasks.clone(),
+            git_slots: Arc::new(Semaphore::new(MAX_GIT_PROCESSES)),
+        });
         Serving {
             accepting: tokio::spawn(accept(listener, Arc::clone(&self.models), context)),
             tasks,
@@ -134,7 +142,7 @@ async fn route(
         models.handle(vendor, rest, request, context).await
     } else if let Some((access, rest)) = git.and_then(|access| Some((access, access.route(&path)?)))
     {
-        git::handle(access, rest, request).await
+        git::handle(access, rest, request, &context.git_slots).await
     } else {
         answer::not_found(&path, git.map(|access| access.name.as_str()))
     }

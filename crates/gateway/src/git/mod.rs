@@ -1,8 +1,20 @@
 //! The git endpoint: smart HTTP onto the session's own bare repository, where a push reaches only the session's refs.
+//!
+//! A push is read and judged before git sees any of it, and git is given the commands as this module wrote them down, so
+//! that the two can never understand the same bytes differently.
+
+mod http;
+mod inflate;
+mod pkt;
+mod process;
+mod push;
+mod refname;
 
 use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+pub(crate) use http::handle;
 
 /// What one session may do with its repository.
 #[derive(Debug, Clone)]
@@ -27,15 +39,9 @@ pub trait Command: Send + Sync + Debug {
 }
 
 impl Access {
-    pub(crate) fn route<'p>(&self, _path: &'p str) -> Option<&'p str> {
-        None
+    /// What follows the repository in a path.
+    pub(crate) fn route<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let rest = path.strip_prefix("/git/")?.strip_prefix(self.name.as_str())?;
+        rest.strip_prefix(".git").unwrap_or(rest).strip_prefix('/')
     }
-}
-
-pub(crate) async fn handle(
-    _access: &Access,
-    _rest: &str,
-    _request: hyper::Request<hyper::body::Incoming>,
-) -> hyper::Response<crate::answer::Body> {
-    crate::answer::text(hyper::StatusCode::NOT_FOUND, "not yet")
 }

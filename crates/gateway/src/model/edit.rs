@@ -41,6 +41,9 @@ pub(super) fn prepare(endpoint: Endpoint, body: Bytes) -> Result<(Head, Bytes), 
         |error: serde_json::Error| format!("the request's body is not understood: {error}");
     let text =
         std::str::from_utf8(&body).map_err(|_| "the request's body is not UTF-8".to_owned())?;
+    if !text.trim_start().starts_with('{') {
+        return Err("the request's body is not a JSON object".to_owned());
+    }
     let read: Body<'_> = serde_json::from_str(text).map_err(not_understood)?;
     let head = Head { model: read.model.chars().take(200).collect() };
     if endpoint != Endpoint::ChatCompletions || read.stream != Some(true) {

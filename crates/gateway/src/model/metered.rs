@@ -15,7 +15,7 @@ use hyper::body::Frame;
 
 use super::Endpoint;
 use super::usage::{HUNG_UP, Known, Reader};
-use crate::answer::{Body, BoxError};
+use crate::answer::{self, Body, BoxError};
 use crate::meter::Call;
 use crate::prices::Prices;
 use crate::service::Context;
@@ -123,7 +123,7 @@ impl Drop for OpenCall {
         let meter = Arc::clone(&self.context.session.meter);
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => {
-                _ = self.context.tasks.spawn_on(async move { meter.settle(call).await }, &runtime)
+                self.context.tasks.spawn_on(async move { meter.settle(call).await }, &runtime);
             }
             Err(_) => tracing::error!(
                 session = self.context.session.id,
@@ -192,6 +192,7 @@ impl Answer {
                 Some(Err(error)) => {
                     self.call.settle().await;
                     (self.ended, self.held) = (true, None);
+                    answer::flushed().await;
                     return Some((Err(error), self));
                 }
                 None => {

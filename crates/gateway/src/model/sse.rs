@@ -58,7 +58,7 @@ mod tests {
         let mut seen = Vec::new();
         for chunk in chunks {
             lines.feed(&Bytes::copy_from_slice(chunk), |_, data| {
-                seen.push(String::from_utf8_lossy(data).into_owned())
+                seen.push(String::from_utf8_lossy(data).into_owned());
             });
         }
         seen

@@ -95,11 +95,9 @@ impl File {
         })
         .map_err(|error| {
             let error = error.without_snippet();
-            ScriptError::Invalid {
-                line: error.location().map(|location| location.line()),
-                field,
-                reason: reason(&error.to_string()),
-            }
+            let line = error.location().map(|location| location.line());
+            let (field, reason) = describe(field, &error.to_string());
+            ScriptError::Invalid { line, field, reason }
         })
     }
 }
@@ -132,10 +130,26 @@ impl Reply {
     }
 }
 
-/// The parser's message without its place, which is reported by itself.
-fn reason(message: &str) -> String {
+/// The parser's field and message, as a person would put them; the place is reported by itself.
+fn describe(field: Option<String>, message: &str) -> (Option<String>, String) {
+    // Positions are kept in a wrapper, which is not part of the file.
+    let field = field.map(|path| path.replace(".value", "")).filter(|path| path != "?");
     let message = message.split(" at line ").next().unwrap_or(message);
-    message.lines().next().unwrap_or(message).trim_end_matches([',', ':', ' ']).to_owned()
+    let message = message.split(", set DuplicateKeyPolicy").next().unwrap_or(message);
+    let message = message.lines().next().unwrap_or(message).trim_end_matches([',', ':', ' ']);
+    let missing = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+    if let Some(name) = missing {
+        let path = field.map_or(name.to_owned(), |path| format!("{path}.{name}"));
+        return (Some(path), "it is missing".to_owned());
+    }
+    let reason = match message {
+        "invalid u16" | "invalid u32" | "invalid u64" => "expected a whole number, zero or more",
+        "expected sequence start" => "expected a list",
+        "expected mapping start" => "expected fields with names",
+        "unexpected end of input" => "there is nothing in it",
+        message => message,
+    };
+    (field, reason.to_owned())
 }
 
 fn default_model() -> String {

@@ -202,9 +202,18 @@ fn paced(streamed: wire::Streamed, pace: Pace) -> Body {
         if pace.cut_after.is_some() { Err(BoxError::from(Cut)) } else { Ok(streamed.closing) };
     let pieces =
         std::iter::once((Duration::ZERO, Ok(streamed.opening))).chain(chunks).chain([(pause, end)]);
+    pauses(pieces)
+}
+
+fn pauses(
+    pieces: impl Iterator<Item = (Duration, Result<Bytes, BoxError>)> + Send + 'static,
+) -> Body {
     let frames = stream::iter(pieces).then(|(pause, piece)| async move {
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
+        }
+        if piece.is_err() {
+            answer::flushed().await;
         }
         piece.map(Frame::data)
     });

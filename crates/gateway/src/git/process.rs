@@ -1,0 +1,156 @@
+//! A git process that serves one request: the body goes in, the answer comes out, and it never outlives the request.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::Access;
+use super::inflate::Decoder;
+use crate::answer::{self, Body, BoxError, Cut};
+
+/// How long one request may take altogether.
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+const READ_SIZE: usize = 64 << 10;
+const MAX_STDERR: u64 = 8 << 10;
+
+/// What goes into the process.
+pub(super) struct Input {
+    /// What has been read of the body already.
+    pub(super) start: Bytes,
+    pub(super) rest: Option<(Decoder, Incoming)>,
+    /// The body's bytes beyond which the request is given up.
+    pub(super) limit: u64,
+}
+
+/// A running process. Dropping it ends the process.
+pub(super) struct Running {
+    child: Child,
+    stdout: ChildStdout,
+    /// Feeds stdin and listens to stderr; ends with this.
+    helpers: JoinSet<()>,
+    deadline: Instant,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Running {
+    pub(super) fn start(
+        access: &Access,
+        args: &[&str],
+        protocol: Option<&str>,
+        input: Input,
+        slot: OwnedSemaphorePermit,
+    ) -> std::io::Result<Self> {
+        let mut command = access.command.git(args);
+        if let Some(protocol) = protocol {
+            command.env("GIT_PROTOCOL", protocol);
+        }
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(std::io::Error::other("git was started without pipes"));
+        };
+        let mut helpers = JoinSet::new();
+        helpers.spawn(async move {
+            if let Err(error) = feed(stdin, input).await {
+                tracing::debug!(error, "a git request's body was not fed to its end");
+            }
+        });
+        helpers.spawn(listen(stderr));
+        Ok(Self { child, stdout, helpers, deadline: Instant::now() + TIMEOUT, _slot: slot })
+    }
+
+    /// Waits for the first bytes of the answer, so that a process that fails at once can be answered with a status.
+    pub(super) async fn answer(mut self, before: Bytes) -> Option<Body> {
+        let first = match self.read().await {
+            Some(first) => first.ok()?,
+            None => return Some(answer::full(before)),
+        };
+        let first = Bytes::from([before, first].concat());
+        let frames = stream::unfold((Some(first), self), |(first, mut running)| async move {
+            let chunk = match first {
+                Some(first) => Ok(first),
+                None => running.read().await?,
+            };
+            Some((chunk.map(Frame::data), (None, running)))
+        });
+        Some(BodyExt::boxed_unsync(StreamBody::new(frames)))
+    }
+
+    /// The next bytes of the answer. `None` at its end: the process is over and was content.
+    async fn read(&mut self) -> Option<Result<Bytes, BoxError>> {
+        let mut buffer = BytesMut::with_capacity(READ_SIZE);
+        match tokio::time::timeout_at(self.deadline, self.stdout.read_buf(&mut buffer)).await {
+            Ok(Ok(0)) => {}
+            Ok(Ok(_)) => return Some(Ok(buffer.freeze())),
+            Ok(Err(error)) => return Some(Err(error.into())),
+            Err(_) => {
+                tracing::warn!("git took too long and was ended");
+                return Some(Err(Cut.into()));
+            }
+        }
+        match tokio::time::timeout_at(self.deadline, self.child.wait()).await {
+            Ok(Ok(status)) if status.success() => {
+                // A client that is still sending would otherwise lose the answer with the connection.
+                let drained = async { while self.helpers.join_next().await.is_some() {} };
+                let _ = tokio::time::timeout_at(self.deadline, drained).await;
+                None
+            }
+            Ok(Ok(status)) => {
+                tracing::debug!(%status, "git failed");
+                Some(Err(Cut.into()))
+            }
+            Ok(Err(error)) => Some(Err(error.into())),
+            Err(_) => Some(Err(Cut.into())),
+        }
+    }
+}
+
+async fn feed(mut stdin: ChildStdin, input: Input) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let mut open = stdin.write_all(&input.start).await.is_ok();
+    let mut fed = input.start.len() as u64;
+    let Some((mut decoder, mut body)) = input.rest else { return Ok(()) };
+    while let Some(frame) = body.frame().await {
+        let Ok(mut chunk) = frame.map_err(|error| text(&error))?.into_data() else { continue };
+        while !chunk.is_empty() {
+            let plain = decoder.step(&mut chunk).map_err(|error| text(&error))?;
+            fed += plain.len() as u64;
+            if fed > input.limit {
+                return Err(format!("it is larger than {} bytes", input.limit));
+            }
+            // Once git has closed its end it knows enough; the rest is only received.
+            open = open && stdin.write_all(&plain).await.is_ok();
+        }
+    }
+    let last = decoder.finish().map_err(|error| text(&error))?;
+    if open {
+        stdin.write_all(&last).await.map_err(|error| text(&error))?;
+    }
+    Ok(())
+}
+
+/// Keeps the beginning of what git complains about, and lets it complain on.
+async fn listen(stderr: impl AsyncRead + Unpin) {
+    let mut kept = Vec::new();
+    let mut limited = stderr.take(MAX_STDERR);
+    let _ = limited.read_to_end(&mut kept).await;
+    if !kept.is_empty() {
+        tracing::debug!(stderr = %String::from_utf8_lossy(&kept), "git said");
+    }
+    let _ = tokio::io::copy(&mut limited.into_inner(), &mut tokio::io::sink()).await;
+}

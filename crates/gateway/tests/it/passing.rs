@@ -1,0 +1,157 @@
+//! What passes through, and what does not: keys, headers, bytes.
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::support::{self, KEY, answer, get, post, serve_upstream, text, upstream};
+
+const STREAM: &str = include_str!("streams/anthropic.sse");
+
+#[tokio::test]
+async fn the_placeholder_stays_and_the_real_key_goes() {
+    let (address, mut asks) = upstream(|_| answer("application/json", "{}")).await;
+    let served = serve_upstream(&address);
+    let mut request = post("/anthropic/v1/messages?beta=true", r#"{"model":"m", "x":  1e400}"#);
+    request.headers_mut().insert("anthropic-beta", "a,b".parse().unwrap());
+    request.headers_mut().insert("cookie", "a=b".parse().unwrap());
+    served.send(request).await;
+    let (head, body) = asks.recv().await.unwrap();
+    assert_eq!(head.uri, "/v1/messages?beta=true");
+    assert_eq!(head.headers["x-api-key"], KEY);
+    assert_eq!(head.headers["anthropic-beta"], "a,b");
+    assert_eq!(head.headers["host"], address.strip_prefix("http://").unwrap());
+    assert!(head.headers.get("authorization").is_none() && head.headers.get("cookie").is_none());
+    assert_eq!(body, r#"{"model":"m", "x":  1e400}"#, "not a byte of the body changes");
+
+    served.send(post("/openai/v1/chat/completions", r#"{"model":"m"}"#)).await;
+    let (head, _) = asks.recv().await.unwrap();
+    assert_eq!(head.headers["authorization"], format!("Bearer {KEY}"));
+    assert!(!format!("{:?}", head.headers).contains("placeholder"));
+}
+
+#[tokio::test]
+async fn a_stream_arrives_byte_for_byte_with_status_and_headers() {
+    let (address, _asks) = upstream(|_| {
+        let chunks: Vec<_> = STREAM
+            .as_bytes()
+            .chunks(7)
+            .map(|chunk| Ok::<_, std::io::Error>(Bytes::from(chunk)))
+            .collect();
+        let mut response =
+            answer("text/event-stream", axum::body::Body::from_stream(stream::iter(chunks)));
+        *response.status_mut() = StatusCode::ACCEPTED;
+        response.headers_mut().insert("request-id", "req_1".parse().unwrap());
+        response
+    })
+    .await;
+    let served = serve_upstream(&address);
+    let response = served.post("/anthropic/v1/messages", &json!({ "stream": true })).await;
+    assert_eq!(response.status(), StatusCode::ACCEPTED);
+    assert_eq!(response.headers()["request-id"], "req_1");
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    assert_eq!(text(response).await, STREAM);
+}
+
+#[tokio::test]
+async fn the_first_byte_is_not_delayed() {
+    let (chunks, source) = mpsc::unbounded_channel::<&'static str>();
+    let source = std::sync::Arc::new(std::sync::Mutex::new(Some(source)));
+    let (address, _asks) = upstream(move |_| {
+        let source = source.lock().unwrap().take().unwrap();
+        let body =
+            stream::unfold(
+                source,
+                |mut source| async move { Some((source.recv().await?, source)) },
+            );
+        let body = body.map(|chunk| Ok::<_, std::io::Error>(Bytes::from(chunk)));
+        answer("text/event-stream", axum::body::Body::from_stream(body))
+    })
+    .await;
+    let served = serve_upstream(&address);
+    chunks.send("data: {\"choices\":[]}\n").unwrap();
+    let mut body =
+        served.post("/openai/v1/chat/completions", &json!({ "stream": true })).await.into_body();
+    let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert_eq!(
+        first, "data: {\"choices\":[]}\n",
+        "it came while the upstream waits to be told the next chunk"
+    );
+    chunks.send("\n").unwrap();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "\n");
+    chunks.send("data: [DONE]\n\n").unwrap();
+    drop(chunks);
+    assert_eq!(body.collect().await.unwrap().to_bytes(), "data: [DONE]\n\n");
+}
+
+#[tokio::test]
+async fn a_chat_stream_is_asked_to_report_its_usage() {
+    let (address, mut asks) = upstream(|_| answer("application/json", "{}")).await;
+    let served = serve_upstream(&address);
+    served.send(post("/openai/v1/chat/completions", r#"{"stream":true}"#)).await;
+    let (head, body) = asks.recv().await.unwrap();
+    assert_eq!(body, r#"{"stream_options":{"include_usage":true},"stream":true}"#);
+    assert_eq!(head.headers["content-length"], body.len().to_string());
+    assert_eq!(head.headers["accept-encoding"], "identity");
+}
+
+#[tokio::test]
+async fn listing_models_passes_unmetered() {
+    let (address, mut asks) = upstream(|_| answer("application/json", r#"{"data":[]}"#)).await;
+    let served = serve_upstream(&address);
+    served.books.refuse("nothing is left");
+    let response = served.send(get("/openai/v1/models?limit=3")).await;
+    assert_eq!(
+        (response.status(), text(response).await.as_str()),
+        (StatusCode::OK, r#"{"data":[]}"#)
+    );
+    assert_eq!(asks.recv().await.unwrap().0.uri, "/v1/models?limit=3");
+    served.post("/anthropic/v1/messages/count_tokens", &json!({})).await;
+    assert_eq!(asks.recv().await.unwrap().0.uri, "/v1/messages/count_tokens");
+    assert_eq!(served.books.settled().await, []);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_with_the_key() {
+    let (address, mut asks) = upstream(|_| {
+        let mut response = answer("text/plain", "");
+        *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+        response.headers_mut().insert("location", "/elsewhere".parse().unwrap());
+        response
+    })
+    .await;
+    let served = serve_upstream(&address);
+    let response = served.post("/anthropic/v1/messages", &json!({})).await;
+    assert_eq!(response.status(), StatusCode::TEMPORARY_REDIRECT);
+    asks.recv().await.unwrap();
+    assert!(asks.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_not_there() {
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let served = serve_upstream(&format!("http://{unused}"));
+    let (status, body) = served.ask("/anthropic/v1/messages", &json!({})).await;
+    assert_eq!(status, StatusCode::BAD_GATEWAY);
+    insta::assert_snapshot!(body, @r#"{"error":{"message":"127.0.0.1 did not answer: Connection refused (os error 111)","type":"api_error"},"type":"error"}"#);
+    assert_eq!(served.books.settled().await, [], "it reached no model");
+}
+
+#[tokio::test]
+async fn stopping_cuts_what_is_open() {
+    let (address, mut asks) = upstream(|_| {
+        let body = stream::iter([Ok::<_, std::io::Error>(Bytes::from("data: {}\n"))])
+            .chain(stream::pending());
+        answer("text/event-stream", axum::body::Body::from_stream(body))
+    })
+    .await;
+    let served = serve_upstream(&address);
+    let response = served.post("/anthropic/v1/messages", &json!({})).await;
+    asks.recv().await.unwrap();
+    served.serving.stop().await;
+    assert_eq!(served.books.settled().await.len(), 1, "settled by the time stop returns");
+    assert!(!support::until_cut(response).await.1);
+}

@@ -1,0 +1,185 @@
+//! A session with its gateway, a client for it, a meter that tells what it was told, and an upstream on loopback.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use axum::body::Body as UpstreamBody;
+use bytes::Bytes;
+use harvest_gateway::{
+    Call, Gateway, Meter, Options, Prices, Refused, Script, Serving, Session, Upstream, Upstreams,
+    git,
+};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, mpsc};
+
+pub const KEY: &str = "sk-real-key";
+
+/// Records what it is told; can refuse, and can be made slow.
+#[derive(Debug)]
+pub struct Books {
+    refusal: Mutex<Option<String>>,
+    pub settling: Semaphore,
+    told: mpsc::UnboundedSender<Call>,
+    calls: AsyncMutex<mpsc::UnboundedReceiver<Call>>,
+}
+
+impl Books {
+    fn new() -> Arc<Self> {
+        let (told, calls) = mpsc::unbounded_channel();
+        let settling = Semaphore::new(Semaphore::MAX_PERMITS);
+        Arc::new(Self { refusal: Mutex::default(), settling, told, calls: AsyncMutex::new(calls) })
+    }
+
+    pub fn refuse(&self, message: &str) {
+        *self.refusal.lock().unwrap() = Some(message.to_owned());
+    }
+
+    /// The next call that is settled.
+    pub async fn next(&self) -> Call {
+        self.calls.lock().await.recv().await.unwrap()
+    }
+
+    /// What has been settled and not asked for yet.
+    pub async fn settled(&self) -> Vec<Call> {
+        let mut calls = self.calls.lock().await;
+        std::iter::from_fn(|| calls.try_recv().ok()).collect()
+    }
+}
+
+#[async_trait]
+impl Meter for Books {
+    async fn admit(&self) -> Result<(), Refused> {
+        match self.refusal.lock().unwrap().clone() {
+            Some(message) => Err(Refused { message }),
+            None => Ok(()),
+        }
+    }
+
+    async fn settle(&self, call: Call) {
+        self.settling.acquire().await.unwrap().forget();
+        self.told.send(call).unwrap();
+    }
+}
+
+pub struct Served {
+    pub books: Arc<Books>,
+    pub socket: PathBuf,
+    pub serving: Serving,
+    _folder: tempfile::TempDir,
+}
+
+pub fn serve(options: Options, git: Option<git::Access>) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s");
+    let books = Books::new();
+    let session = Session { id: "session-1".to_owned(), meter: Arc::<Books>::clone(&books), git };
+    let listener = UnixListener::bind(&socket).unwrap();
+    let serving = Gateway::new(options).unwrap().serve(listener, session);
+    Served { books, socket, serving, _folder: folder }
+}
+
+pub fn serve_script(script: &str) -> Served {
+    let script = Script::parse(script).unwrap();
+    serve(Options { script: Some(Arc::new(script)), ..Options::default() }, None)
+}
+
+/// Both vendors at the same address.
+pub fn serve_upstream(address: &str) -> Served {
+    let upstream = || Some(Upstream { base_url: address.to_owned(), key: KEY.to_owned().into() });
+    let upstreams = Upstreams { anthropic: upstream(), openai: upstream() };
+    serve(Options { upstreams, script: None, prices: Prices::embedded() }, None)
+}
+
+impl Served {
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
+        let stream = UnixStream::connect(&self.socket).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        // Ends when the response or its body is dropped.
+        tokio::spawn(async move { drop(connection.await) });
+        sender.send_request(request).await.unwrap()
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Response<Incoming> {
+        self.send(post(path, body.to_string())).await
+    }
+
+    /// Sends a request and returns status and text of the answer, which must be complete.
+    pub async fn ask(&self, path: &str, body: &Value) -> (StatusCode, String) {
+        let response = self.post(path, body).await;
+        let status = response.status();
+        (status, text(response).await)
+    }
+}
+
+pub fn post(path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
+    Request::builder()
+        .method(Method::POST)
+        .uri(path)
+        .header("host", "gateway")
+        .header("authorization", "Bearer placeholder")
+        .header("x-api-key", "placeholder")
+        .header("content-type", "application/json")
+        .body(Full::new(body.into()))
+        .unwrap()
+}
+
+pub fn get(path: &str) -> Request<Full<Bytes>> {
+    Request::builder().uri(path).header("host", "gateway").body(Full::default()).unwrap()
+}
+
+pub async fn text(response: Response<Incoming>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+/// All of a body that came, and whether it came to its end.
+pub async fn until_cut(response: Response<Incoming>) -> (String, bool) {
+    let (mut body, mut seen) = (response.into_body(), Vec::new());
+    loop {
+        match body.frame().await {
+            Some(Ok(frame)) => seen.extend_from_slice(&frame.into_data().unwrap()),
+            Some(Err(_)) => return (String::from_utf8(seen).unwrap(), false),
+            None => return (String::from_utf8(seen).unwrap(), true),
+        }
+    }
+}
+
+/// The `data` of each event.
+pub fn events(stream: &str) -> Vec<Value> {
+    let data = stream.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+/// A server that answers each request as `answer` says, and reports what it was asked.
+pub async fn upstream<F>(answer: F) -> (String, mpsc::UnboundedReceiver<(Parts, Bytes)>)
+where
+    F: Fn(&Parts) -> Response<UpstreamBody> + Clone + Send + Sync + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (asked, asks) = mpsc::unbounded_channel();
+    let handler = move |request: Request<UpstreamBody>| {
+        let (answer, asked) = (answer.clone(), asked.clone());
+        async move {
+            let (head, body) = request.into_parts();
+            let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+            let response = answer(&head);
+            let _ = asked.send((head, body));
+            response
+        }
+    };
+    let service = axum::Router::new().fallback(handler);
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    (address, asks)
+}
+
+pub fn answer(content_type: &str, body: impl Into<UpstreamBody>) -> Response<UpstreamBody> {
+    Response::builder().header("content-type", content_type).body(body.into()).unwrap()
+}
