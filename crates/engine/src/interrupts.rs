@@ -2,13 +2,12 @@
 //! owner notices at once.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harvest_core::TaskId;
 use rustix::fs::inotify;
-use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
 
 use crate::{DataFolder, Error, Stop};
 
@@ -53,18 +52,18 @@ impl Drop for Interrupts {
     }
 }
 
-fn open(folder: &Path) -> std::io::Result<AsyncFd<OwnedFd>> {
+/// An inotify descriptor reads like a pipe, and that is how the runtime waits for it.
+fn open(folder: &Path) -> std::io::Result<pipe::Receiver> {
     let watcher = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
     inotify::add_watch(&watcher, folder, inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO)?;
-    AsyncFd::register(watcher)
+    pipe::Receiver::from_file_unchecked(watcher.into())
 }
 
-async fn follow(watcher: AsyncFd<OwnedFd>, folder: PathBuf, stops: Arc<Mutex<HashMap<TaskId, Stop>>>) {
+async fn follow(watcher: pipe::Receiver, folder: PathBuf, stops: Arc<Mutex<HashMap<TaskId, Stop>>>) {
     let mut buffer = [0u8; 4096];
-    loop {
-        let Ok(mut ready) = watcher.readable().await else { return };
+    while watcher.readable().await.is_ok() {
         // What is in the folder counts, not what the events say: they only wake us up.
-        let _ = ready.try_io(|watcher| Ok(rustix::io::read(watcher, &mut buffer)?));
+        let _ = watcher.try_read(&mut buffer);
         obey(&folder, &stops);
     }
 }

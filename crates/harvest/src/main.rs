@@ -1,1 +1,85 @@
-fn main() {}
+//! The `harvest` program: command line, configuration, and the wiring of everything below.
+
+mod agent;
+mod cli;
+mod demo;
+mod doctor;
+mod environment;
+mod explain;
+mod failure;
+mod follow;
+mod installation;
+mod log;
+mod output;
+mod run;
+mod task;
+mod toolchain;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use cli::{Cli, Command};
+use environment::Environment;
+use failure::{Exit, Failure};
+use harvest_core::Code;
+
+fn main() -> ExitCode {
+    let environment = Environment::read();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(usage(&error) as u8),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            Failure::failed(Code::Internal, format!("the runtime could not be started: {error}")).print();
+            return ExitCode::from(Exit::Failed as u8);
+        }
+    };
+    let exit = match runtime.block_on(dispatch(cli, environment)) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            failure.print();
+            failure.exit
+        }
+    };
+    ExitCode::from(exit as u8)
+}
+
+async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
+    log::start(&cli.global, &environment)?;
+    #[cfg(feature = "failpoints")]
+    if let Some(settings) = environment.text("HARVEST_FAILPOINTS") {
+        harvest_engine::failpoint::configure(settings).map_err(|error| Failure::failed(Code::Internal, error))?;
+    }
+    let global = &cli.global;
+    match cli.command {
+        Command::Run(options) => run::run(global, environment, options).await,
+        Command::Demo(options) => demo::demo(global, environment, &options).await,
+        Command::Task(command) => task::task(global, environment, command).await,
+        Command::Agent(cli::Agent::List) => agent::list(global, &environment),
+        Command::Doctor => doctor::doctor(global, environment).await,
+        Command::Explain { code } => explain::explain(global, &code),
+    }
+}
+
+/// Help and version go to standard output; anything wrong is refused like all bad input, with its code.
+fn usage(error: &clap::Error) -> Exit {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            Exit::Done
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            eprint!("error[{}]: a command is missing\n\n{}", Code::BadOption, error.render());
+            Exit::Refused
+        }
+        _ => {
+            let text = error.render().to_string();
+            eprint!("error[{}]: {}", Code::BadOption, text.strip_prefix("error: ").unwrap_or(&text));
+            Exit::Refused
+        }
+    }
+}

@@ -1,0 +1,2 @@
+# Greets whoever is named.
+echo "Hello, ${1:-world}."

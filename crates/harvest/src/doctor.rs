@@ -1,0 +1,97 @@
+//! `harvest doctor`: what this machine offers, what is missing, and what to type.
+
+use harvest_sandbox::{Fact, State, local};
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::view::Style;
+
+const GIB: u64 = 1 << 30;
+const LITTLE_SPACE: u64 = 2 * GIB;
+
+pub async fn doctor(global: &Global, environment: Environment) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let installation = Installation::open(global, environment).await?;
+    let mut facts = vec![git(&installation).await, space(&installation), keys(&installation)];
+    facts.extend(sandbox(&installation));
+    let works = facts.iter().all(|fact| fact.state != State::Missing);
+    if global.json {
+        let items: Vec<_> = facts.iter().map(|fact| {
+            json!({ "name": fact.name, "state": word(fact.state), "detail": fact.detail, "fix": fact.fix })
+        }).collect();
+        let _ = output::json(&json!({ "works": works, "items": items, "next_cursor": null }));
+    } else {
+        for fact in &facts {
+            let sign = match fact.state {
+                State::Ok => style.ok(),
+                State::Degraded => style.stopped(),
+                State::Missing => style.failed(),
+            };
+            let _ = output::line(&format!("{sign} {:<18} {}", fact.name, fact.detail));
+            if let Some(fix) = &fact.fix {
+                let _ = output::line(&format!("    {} {fix}", style.arrow()));
+            }
+        }
+    }
+    Ok(if works { Exit::Done } else { Exit::Failed })
+}
+
+fn word(state: State) -> &'static str {
+    match state {
+        State::Ok => "ok",
+        State::Degraded => "degraded",
+        State::Missing => "missing",
+    }
+}
+
+fn fact(name: &'static str, state: State, detail: impl Into<String>, fix: Option<&str>) -> Fact {
+    Fact { name, state, detail: detail.into(), fix: fix.map(str::to_owned) }
+}
+
+async fn git(installation: &Installation) -> Fact {
+    match installation.environment.git().line(installation.data.path(), &["--version"]).await {
+        Ok(version) => fact("git", State::Ok, version, None),
+        Err(error) => fact("git", State::Missing, error.to_string(), Some("install it: apt install git")),
+    }
+}
+
+fn space(installation: &Installation) -> Fact {
+    let path = installation.data.path();
+    let detail = |free: u64| format!("{} ({} GiB free)", path.display(), free / GIB);
+    match rustix::fs::statvfs(path) {
+        Ok(stat) if stat.f_bavail * stat.f_frsize < LITTLE_SPACE => {
+            fact("data directory", State::Degraded, detail(stat.f_bavail * stat.f_frsize), Some("little space is left: make room, or use --data-dir"))
+        }
+        Ok(stat) => fact("data directory", State::Ok, detail(stat.f_bavail * stat.f_frsize), None),
+        Err(error) => fact("data directory", State::Missing, error.to_string(), Some("choose another with --data-dir")),
+    }
+}
+
+fn keys(installation: &Installation) -> Fact {
+    let named = [("Anthropic", &installation.keys.anthropic), ("OpenAI", &installation.keys.openai)];
+    let found: Vec<&str> = named.iter().filter(|(_, key)| key.is_some()).map(|(name, _)| *name).collect();
+    if found.is_empty() {
+        let fix = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or try without: harvest demo --once";
+        return fact("model keys", State::Degraded, "none", Some(fix));
+    }
+    fact("model keys", State::Ok, found.join(", "), None)
+}
+
+fn sandbox(installation: &Installation) -> Vec<Fact> {
+    let binaries = match harvest_sandboxed::write_to(&installation.data.path().join("bin")) {
+        Ok(folder) => harvest_sandbox::Binaries::in_folder(folder),
+        Err(error) => return vec![fact("sandbox programs", State::Missing, error.to_string(), Some("check the data directory"))],
+    };
+    let (_, tools) = installation.toolchain();
+    let local = local::Local::new(local::Options {
+        state: installation.data.sandboxes().join("local"),
+        runtime: installation.environment.runtime_folder(),
+        binaries,
+        tools,
+    });
+    harvest_sandbox::report(local.as_ref())
+}

@@ -1,0 +1,130 @@
+//! The one place where the process environment is read. Everything else gets what it needs from here.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use harvest_vault::SecretString;
+use harvest_workspace::{Git, Home};
+
+use crate::failure::Failure;
+
+/// Variables that git needs to reach a person's remotes the way their own git does.
+const GIT_VARIABLES: &[&str] = &[
+    "SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CONFIG_HOME",
+    "http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "USER", "LOGNAME",
+];
+const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+#[derive(Debug, Clone)]
+pub struct Environment {
+    variables: HashMap<String, OsString>,
+}
+
+/// The keys of the model vendors and where they are reached.
+#[derive(Debug, Clone, Default)]
+pub struct ModelKeys {
+    pub anthropic: Option<SecretString>,
+    pub anthropic_url: Option<String>,
+    pub openai: Option<SecretString>,
+    pub openai_url: Option<String>,
+}
+
+impl Environment {
+    pub fn read() -> Self {
+        let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        Self { variables: variables.collect() }
+    }
+
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.variables.get(name)?.to_str().filter(|value| !value.is_empty())
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.variables.get(name).filter(|value| !value.is_empty()).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
+    pub fn home(&self) -> Option<PathBuf> {
+        self.path("HOME")
+    }
+
+    /// `$HARVEST_DATA_DIR`, else the XDG data folder.
+    pub fn default_data_folder(&self) -> Option<PathBuf> {
+        self.path("HARVEST_DATA_DIR").or_else(|| {
+            let xdg = self.path("XDG_DATA_HOME").or_else(|| Some(self.home()?.join(".local/share")))?;
+            Some(xdg.join("harvest"))
+        })
+    }
+
+    /// A short folder for sockets, whose paths the system limits to 108 bytes.
+    pub fn runtime_folder(&self) -> PathBuf {
+        let uid = rustix::process::getuid();
+        match self.path("XDG_RUNTIME_DIR").filter(|path| path.is_dir() && path.as_os_str().len() < 40) {
+            Some(folder) => folder.join("harvest"),
+            None if uid.is_root() => PathBuf::from("/run/harvest"),
+            None => PathBuf::from(format!("/tmp/harvest-{}", uid.as_raw())),
+        }
+    }
+
+    pub fn user(&self) -> String {
+        let named = self.text("USER").or_else(|| self.text("LOGNAME")).map(str::to_owned);
+        named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+    }
+
+    /// Git that acts for the person: with their settings, keys and helpers.
+    pub fn git(&self) -> Git {
+        let value = |name: &&str| Some((OsString::from(name), self.variables.get(*name)?.clone()));
+        Git::new(Home::Person {
+            home: self.home().unwrap_or_else(|| PathBuf::from("/nonexistent")),
+            path: self.variables.get("PATH").cloned().unwrap_or_else(|| SYSTEM_PATH.into()),
+            extra: GIT_VARIABLES.iter().filter_map(value).collect(),
+        })
+    }
+
+    /// From the environment, else from the file `keys` in the configuration folder (`NAME=value` lines).
+    pub fn model_keys(&self) -> Result<ModelKeys, Failure> {
+        let file = self.keys_file();
+        let lines = file.as_deref().map(read_keys).transpose()?.unwrap_or_default();
+        let find = |name: &str| self.text(name).map(str::to_owned).or_else(|| lines.get(name).cloned());
+        Ok(ModelKeys {
+            anthropic: find("ANTHROPIC_API_KEY").map(SecretString::from),
+            anthropic_url: find("ANTHROPIC_BASE_URL"),
+            openai: find("OPENAI_API_KEY").map(SecretString::from),
+            openai_url: find("OPENAI_BASE_URL"),
+        })
+    }
+
+    fn keys_file(&self) -> Option<PathBuf> {
+        let folder = self.path("XDG_CONFIG_HOME").or_else(|| Some(self.home()?.join(".config")))?;
+        Some(folder.join("harvest/keys"))
+    }
+
+    pub fn says_utf8(&self) -> bool {
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| self.text(name)).unwrap_or_default();
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    }
+
+    pub fn wants_color(&self) -> bool {
+        self.text("NO_COLOR").is_none() && self.text("TERM") != Some("dumb")
+    }
+}
+
+fn read_keys(file: &Path) -> Result<HashMap<String, String>, Failure> {
+    use std::os::unix::fs::PermissionsExt;
+    let Ok(metadata) = std::fs::metadata(file) else { return Ok(HashMap::new()) };
+    if metadata.permissions().mode() & 0o077 != 0 {
+        let shown = file.display();
+        return Err(Failure::refused(
+            harvest_core::Code::BadOption,
+            format!("{shown} can be read by others"),
+            format!("keep it to yourself: chmod 600 '{shown}'"),
+        ));
+    }
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let pair = |line: &str| {
+        let (name, value) = line.trim().strip_prefix("export ").unwrap_or(line.trim()).split_once('=')?;
+        (!name.starts_with('#')).then(|| (name.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned()))
+    };
+    Ok(text.lines().filter_map(pair).filter(|(_, value)| !value.is_empty()).collect())
+}

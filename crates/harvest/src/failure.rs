@@ -1,0 +1,136 @@
+//! How the command line fails: one message with its code, what happened, why, and the way out.
+
+use harvest_core::{Code, FailureReason, Outcome, TaskStatus};
+
+/// What the process tells its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Done = 0,
+    Failed = 1,
+    Refused = 2,
+    Stopped = 3,
+}
+
+impl Exit {
+    pub fn of(outcome: &Outcome) -> Self {
+        match (outcome.status, outcome.reason) {
+            (TaskStatus::Completed, _) => Self::Done,
+            (_, Some(reason)) if reason.is_stop() => Self::Stopped,
+            _ => Self::Failed,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Failure {
+    pub code: Code,
+    pub message: String,
+    pub help: Option<String>,
+    pub exit: Exit,
+}
+
+impl Failure {
+    /// Refused before anything was changed.
+    pub fn refused(code: Code, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { code, message: message.into(), help: Some(help.into()), exit: Exit::Refused }
+    }
+
+    pub fn failed(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), help: None, exit: Exit::Failed }
+    }
+
+    pub fn refusing(mut self) -> Self {
+        self.exit = Exit::Refused;
+        self
+    }
+
+    pub fn print(&self) {
+        eprintln!("error[{}]: {}", self.code, self.message);
+        if let Some(help) = &self.help {
+            eprintln!("  help: {help}");
+        }
+        eprintln!("  more: harvest explain {}", self.code);
+    }
+}
+
+/// The code that explains a reason.
+pub fn code_of(reason: FailureReason) -> Code {
+    match reason {
+        FailureReason::Agent => Code::Agent,
+        FailureReason::Tests => Code::Tests,
+        FailureReason::Sandbox => Code::SandboxFailed,
+        FailureReason::ModelQuota => Code::Model,
+        FailureReason::Timeout => Code::Timeout,
+        FailureReason::Stall => Code::Stall,
+        FailureReason::Budget => Code::Budget,
+        FailureReason::Cancelled => Code::Cancelled,
+        FailureReason::Internal => Code::Internal,
+    }
+}
+
+/// An error with its causes, joined.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut parts = vec![error.to_string()];
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !parts.iter().any(|part| part.contains(&text)) {
+            parts.push(text);
+        }
+        cause = error.source();
+    }
+    parts.join(": ")
+}
+
+impl From<harvest_engine::Error> for Failure {
+    fn from(error: harvest_engine::Error) -> Self {
+        let help = match &error {
+            harvest_engine::Error::Forge(error) => Some(error.help()),
+            harvest_engine::Error::UnknownAgent(_) => Some("see `harvest agent list`".to_owned()),
+            _ => help_for(error.code()),
+        };
+        Self { code: error.code(), message: chain(&error), help, exit: Exit::Failed }
+    }
+}
+
+impl From<harvest_store::Error> for Failure {
+    fn from(error: harvest_store::Error) -> Self {
+        let exit = match error.code() {
+            Code::UnknownTask | Code::AmbiguousId => Exit::Refused,
+            _ => Exit::Failed,
+        };
+        Self { code: error.code(), message: chain(&error), help: help_for(error.code()), exit }
+    }
+}
+
+impl From<harvest_forge::Error> for Failure {
+    fn from(error: harvest_forge::Error) -> Self {
+        Self { code: error.code(), message: chain(&error), help: Some(error.help()), exit: Exit::Refused }
+    }
+}
+
+impl From<harvest_sandbox::Error> for Failure {
+    fn from(error: harvest_sandbox::Error) -> Self {
+        Self { code: error.code(), message: chain(&error), help: help_for(error.code()), exit: Exit::Refused }
+    }
+}
+
+impl From<harvest_workspace::Error> for Failure {
+    fn from(error: harvest_workspace::Error) -> Self {
+        Self { code: error.code(), message: chain(&error), help: help_for(error.code()), exit: Exit::Failed }
+    }
+}
+
+fn help_for(code: Code) -> Option<String> {
+    let help = match code {
+        Code::UnknownTask => "see `harvest task list`",
+        Code::AmbiguousId => "type more of the id",
+        Code::DiskFull => "make room, or choose another place with --data-dir",
+        Code::DataDirectory => "check its owner and permissions, or choose another with --data-dir",
+        Code::DatabaseTooNew => "use the newer Harvest, or another --data-dir",
+        Code::SandboxToolMissing => "install it: apt install bubblewrap (or your system's equivalent); check with `harvest doctor`",
+        Code::NamespacesForbidden => "`harvest doctor` says what to set; --sandbox none runs without any isolation",
+        _ => return None,
+    };
+    Some(help.to_owned())
+}

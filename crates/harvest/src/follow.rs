@@ -1,0 +1,49 @@
+//! Follows a session's journal: first what is there, then what comes, each event once and in order.
+
+use std::sync::Arc;
+
+use harvest_core::{Event, EventBody, SessionId};
+use harvest_store::{Error, Store};
+
+const PAGE: usize = 500;
+
+#[derive(Debug)]
+pub struct Follow {
+    store: Arc<dyn Store>,
+    session: SessionId,
+    last: u64,
+    grown: tokio::sync::watch::Receiver<u64>,
+}
+
+impl Follow {
+    pub fn new(store: Arc<dyn Store>, session: SessionId) -> Self {
+        let grown = store.watch(&session);
+        Self { store, session, last: 0, grown }
+    }
+
+    /// The next events. Waits when there are none yet.
+    pub async fn next(&mut self) -> Result<Vec<Event>, Error> {
+        loop {
+            // Marked before reading, so that what is written meanwhile wakes us up again.
+            self.grown.mark_unchanged();
+            let events = self.now().await?;
+            if !events.is_empty() {
+                return Ok(events);
+            }
+            self.grown.changed().await.map_err(|_| Error::Closed)?;
+        }
+    }
+
+    /// What is there already.
+    pub async fn now(&mut self) -> Result<Vec<Event>, Error> {
+        let events = self.store.events(&self.session, self.last, PAGE).await?;
+        if let Some(event) = events.last() {
+            self.last = event.seq;
+        }
+        Ok(events)
+    }
+}
+
+pub fn ends(event: &Event) -> bool {
+    matches!(event.body, EventBody::TaskFinished(_))
+}

@@ -1,0 +1,181 @@
+//! Opens a data directory and wires everything together.
+
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use harvest_agents::Registry;
+use harvest_core::{Clock, Code, Entropy, Timestamp};
+use harvest_engine::{DataFolder, Engine, Options, Recovered, Recovery, Toolchain};
+use harvest_forge::Forge;
+use harvest_gateway::{Gateway, Prices, Script, Upstream, Upstreams};
+use harvest_sandbox::{Binaries, Provider, local, none};
+use harvest_store::{Sqlite, Store};
+use harvest_vault::{ExposeSecret, Redactor, SecretString};
+
+use crate::cli::{Global, SandboxKind};
+use crate::environment::{Environment, ModelKeys};
+use crate::failure::Failure;
+use crate::toolchain;
+
+#[derive(Debug)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+#[derive(Debug)]
+pub struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    fn bytes(&self) -> [u8; 10] {
+        let mut bytes = [0; 10];
+        if getrandom::fill(&mut bytes).is_err() {
+            // No system that runs sandboxes lacks randomness; without it ids could collide, so nothing may go on.
+            std::process::abort();
+        }
+        bytes
+    }
+}
+
+#[derive(Debug)]
+pub struct Installation {
+    pub environment: Environment,
+    pub data: DataFolder,
+    pub store: Arc<dyn Store>,
+    pub redactor: Arc<Redactor>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub keys: ModelKeys,
+}
+
+impl Installation {
+    /// Opens the data directory and puts right what a killed process left there.
+    pub async fn open(global: &Global, environment: Environment) -> Result<Self, Failure> {
+        let path = match &global.data_dir {
+            Some(path) => std::path::absolute(path).ok(),
+            None => environment.default_data_folder(),
+        };
+        let path = path.ok_or_else(|| {
+            Failure::refused(Code::DataDirectory, "there is no home folder to keep data in", "name a folder with --data-dir")
+        })?;
+        make_private(&path)?;
+        let data = DataFolder::new(path);
+        let store: Arc<dyn Store> = Arc::new(Sqlite::open(&data.database()).map_err(|error| Failure::from(error).refusing())?);
+        let keys = environment.model_keys()?;
+        let secrets = keys.anthropic.iter().chain(&keys.openai).map(|key| SecretString::from(key.expose_secret().to_owned()));
+        let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
+        let installation = Self {
+            environment,
+            data,
+            store,
+            redactor: Arc::new(redactor),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            keys,
+        };
+        let recovered = installation.recover().await?;
+        for task in &recovered.tasks {
+            eprintln!("note: task {} was ended: the process working on it had been killed", task.short());
+        }
+        Ok(installation)
+    }
+
+    /// Nothing to do is the usual case and costs two small reads.
+    async fn recover(&self) -> Result<Recovered, Failure> {
+        let nothing_left = std::fs::read_dir(self.data.sandboxes()).map_or(true, |mut entries| entries.next().is_none());
+        if self.store.owners().await?.is_empty() && nothing_left {
+            return Ok(Recovered::default());
+        }
+        let kinds = [SandboxKind::Local, SandboxKind::None];
+        let recovery = Recovery {
+            data: self.data.clone(),
+            store: self.store.clone(),
+            providers: kinds.into_iter().filter_map(|kind| self.provider(kind).ok()).collect(),
+            redactor: self.redactor.clone(),
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+        };
+        let git = self.environment.git();
+        let open = async |name: &str| -> Option<Box<dyn Forge>> { harvest_forge::open(name, git.clone()).await.ok() };
+        Ok(recovery.run(open).await?)
+    }
+
+    pub fn provider(&self, kind: SandboxKind) -> Result<Arc<dyn Provider>, Failure> {
+        let io = |error: std::io::Error| {
+            let code = if error.kind() == std::io::ErrorKind::StorageFull { Code::DiskFull } else { Code::DataDirectory };
+            Failure::failed(code, format!("the programs for the sandbox cannot be written: {error}"))
+        };
+        let folder = harvest_sandboxed::write_to(&self.data.path().join("bin")).map_err(io)?;
+        let binaries = Binaries::in_folder(folder);
+        let (state, runtime) = (self.data.sandboxes(), self.environment.runtime_folder());
+        Ok(match kind {
+            SandboxKind::Local => {
+                let (_, tools) = self.toolchain();
+                Arc::new(local::Local::new(local::Options { state: state.join("local"), runtime, binaries, tools })?)
+            }
+            SandboxKind::None => {
+                Arc::new(none::Unisolated::new(none::Options { state: state.join("none"), runtime, binaries })?)
+            }
+        })
+    }
+
+    pub fn toolchain(&self) -> (Toolchain, Vec<std::path::PathBuf>) {
+        toolchain::find(self.environment.home().as_deref())
+    }
+
+    pub fn engine(&self, provider: Arc<dyn Provider>, script: Option<Arc<Script>>) -> Result<Engine, Failure> {
+        let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
+        let upstream = |key: &Option<SecretString>, url: &Option<String>, make: fn(SecretString) -> Upstream| {
+            key.clone().map(|key| {
+                let upstream = make(key);
+                match url {
+                    Some(url) => Upstream { base_url: url.clone(), ..upstream },
+                    None => upstream,
+                }
+            })
+        };
+        let keys = &self.keys;
+        let upstreams = Upstreams {
+            anthropic: upstream(&keys.anthropic, &keys.anthropic_url, Upstream::anthropic),
+            openai: upstream(&keys.openai, &keys.openai_url, Upstream::openai),
+        };
+        let gateway = Gateway::new(harvest_gateway::Options { upstreams, script, prices: Prices::embedded() })
+            .map_err(|error| internal(&error))?;
+        let registry = Registry::bundled().map_err(|error| internal(&error))?;
+        let (toolchain, _) = self.toolchain();
+        Ok(Engine::new(Options {
+            data: self.data.clone(),
+            store: self.store.clone(),
+            provider,
+            gateway,
+            registry: Arc::new(registry),
+            redactor: self.redactor.clone(),
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+            toolchain,
+        }))
+    }
+}
+
+/// State folders are their owner's alone. A folder that holds someone else's things is not taken over.
+fn make_private(path: &Path) -> Result<(), Failure> {
+    let shown = path.display();
+    let help = "check its owner and permissions, or choose another with --data-dir";
+    let refuse = |error: std::io::Error| {
+        let code = if error.kind() == std::io::ErrorKind::StorageFull { Code::DiskFull } else { Code::DataDirectory };
+        Failure::refused(code, format!("the data directory {shown} cannot be used: {error}"), help)
+    };
+    if !path.exists() {
+        return std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(refuse);
+    }
+    let ours = path.join("harvest.db").exists();
+    if !ours && std::fs::read_dir(path).map_err(refuse)?.next().is_some() {
+        let message = format!("the data directory {shown} holds other things than Harvest's");
+        return Err(Failure::refused(Code::DataDirectory, message, "choose an empty or new folder with --data-dir"));
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(refuse)
+}

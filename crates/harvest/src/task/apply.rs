@@ -1,0 +1,76 @@
+//! `harvest task apply`: merges a task's branch into the current branch of its repository, or says why it cannot.
+
+use std::path::Path;
+
+use harvest_core::{Code, TaskId};
+use harvest_forge::{Forge, Local};
+use harvest_workspace::{Error, Git, SessionRepository};
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::view::Style;
+
+pub async fn apply(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
+    let detail = installation.store.task(id).await?;
+    let (task, short) = (&detail.task, id.short());
+    let (Some(branch), Some(commit), Some(session)) = (&task.branch, &task.commit, detail.sessions.first()) else {
+        let message = format!("task {short} has no branch: it is {} and changed nothing", task.status);
+        return Err(Failure::refused(Code::NothingToApply, message, format!("see what happened: harvest task logs {short}")));
+    };
+    let git = installation.environment.git();
+    // A remote's branch goes into the repository around the current folder, where the person is working on it.
+    let place = if Path::new(&task.repository).exists() { task.repository.as_str() } else { "." };
+    let local = Local::open(Path::new(place), git.clone()).await?;
+    let into = local.path();
+    let refuse = |message: String, help: String| Failure::refused(Code::CannotApply, message, help);
+    let current = git.line(into, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await.map_err(|_| {
+        refuse(format!("{} is not on a branch", into.display()), format!("go to one first: git switch main, then harvest task apply {short}"))
+    })?;
+    local.resolve(None).await?;
+    let changed = git.line(into, &["status", "--porcelain", "--untracked-files=no"]).await?;
+    if !changed.is_empty() {
+        let count = changed.lines().count();
+        return Err(refuse(format!("{count} files in {} have uncommitted changes", into.display()), "commit them first: git commit -a".into()));
+    }
+    if git.run(into, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await.is_err() {
+        let repository = SessionRepository::existing(installation.data.session_repository(&session.id));
+        if let Some(repository) = repository {
+            local.publish(repository.path(), branch, commit).await?;
+        }
+    }
+    check_mergeable(&git, into, commit, branch.as_str(), &current).await?;
+    let before = git.line(into, &["rev-parse", "HEAD"]).await?;
+    let message = format!("Merge {branch}\n\nHarvest task {id}");
+    if let Err(error) = git.run(into, &["merge", "--quiet", "-m", &message, commit]).await {
+        let _ = git.run(into, &["merge", "--abort"]).await;
+        return Err(refuse(format!("git refused the merge: {error}"), format!("merge it yourself: git merge {branch}")));
+    }
+    let after = git.line(into, &["rev-parse", "HEAD"]).await?;
+    let _ = if global.json {
+        output::json(&json!({ "task_id": id, "branch": branch, "into": current, "before": before, "commit": after }))
+    } else if before == after {
+        output::line(&format!("{} {current} already has {branch}", style.ok()))
+    } else {
+        output::line(&format!("{} {branch} is now part of {current} ({} {} {})", style.ok(), &before[..10], style.arrow(), &after[..10]))
+    };
+    Ok(Exit::Done)
+}
+
+/// Tries the merge in memory, so that a conflict leaves the work tree as it was.
+async fn check_mergeable(git: &Git, into: &Path, commit: &str, branch: &str, current: &str) -> Result<(), Failure> {
+    let tried = git.run(into, &["merge-tree", "--write-tree", "--name-only", "--no-messages", "HEAD", commit]).await;
+    match tried {
+        Ok(_) => Ok(()),
+        // Old versions of git cannot; the merge itself is undone when it fails.
+        Err(Error::Git { message, .. }) if message.contains("usage") || message.contains("unknown") => Ok(()),
+        Err(Error::Git { .. }) => Err(Failure::refused(
+            Code::CannotApply,
+            format!("{branch} and {current} changed the same lines"),
+            format!("merge it yourself and resolve the conflict: git merge {branch}"),
+        )),
+        Err(error) => Err(error.into()),
+    }
+}

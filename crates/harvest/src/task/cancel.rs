@@ -1,0 +1,51 @@
+//! `harvest task cancel`: stops a task wherever it is being worked on.
+
+use std::time::Duration;
+
+use harvest_core::{Code, TaskId};
+use harvest_engine::Interrupts;
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::view::Style;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(100);
+
+pub async fn cancel(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
+    let store = &installation.store;
+    let task = store.task(id).await?.task;
+    if task.status.is_finished() {
+        let message = format!("task {} has ended already: {}", id.short(), task.status);
+        return Err(Failure::refused(Code::TaskFinished, message, format!("see harvest task show {}", id.short())));
+    }
+    if store.cancel_waiting(id, installation.clock.now()).await?.is_none() {
+        Interrupts::request(&installation.data, id)?;
+        wait(installation, id).await?;
+    }
+    let task = store.task(id).await?.task;
+    let _ = if global.json {
+        output::json(&json!({ "task_id": id, "status": task.status, "branch": task.branch }))
+    } else {
+        let kept = task.branch.map(|branch| format!("; its work is on {branch}")).unwrap_or_default();
+        output::line(&format!("{} task {} is {}{kept}", style.ok(), id.short(), task.status))
+    };
+    Ok(Exit::Done)
+}
+
+/// Another process works on the task, so its end can only be seen in the database.
+async fn wait(installation: &Installation, id: &TaskId) -> Result<(), Failure> {
+    let ended = async {
+        while !installation.store.task(id).await?.task.status.is_finished() {
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok::<_, Failure>(())
+    };
+    match tokio::time::timeout(PATIENCE, ended).await {
+        Ok(result) => result,
+        Err(_) => Err(Failure::failed(Code::Internal, format!("task {} did not stop within {} s", id.short(), PATIENCE.as_secs()))),
+    }
+}

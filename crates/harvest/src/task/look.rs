@@ -1,0 +1,162 @@
+//! list, show, logs, diff: nothing here changes anything.
+
+use harvest_core::{Event, Task, TaskId, TaskStatus};
+use harvest_store::{TaskDetail, TaskQuery};
+use harvest_workspace::SessionRepository;
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::failure::{Exit, Failure};
+use crate::follow::{Follow, ends};
+use crate::installation::Installation;
+use crate::output;
+use crate::view::{Activity, Style, clean, evidence_line};
+
+const TITLE: usize = 52;
+
+pub async fn list(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    status: Option<TaskStatus>,
+    limit: usize,
+    cursor: Option<String>,
+) -> Result<Exit, Failure> {
+    let page = installation.store.tasks(TaskQuery { status, cursor, limit }).await?;
+    if global.json {
+        let _ = output::json(&page);
+        return Ok(Exit::Done);
+    }
+    if page.items.is_empty() {
+        let _ = output::line("no tasks yet; give one: harvest run \"Make the failing test pass\"");
+    }
+    for task in &page.items {
+        if output::line(&row(style, task)).is_err() {
+            return Ok(Exit::Done);
+        }
+    }
+    if let Some(cursor) = page.next_cursor {
+        let _ = output::line(&style.dim(&format!("more: harvest task list --cursor {cursor}")));
+    }
+    Ok(Exit::Done)
+}
+
+fn row(style: Style, task: &Task) -> String {
+    let title: String = clean(task.prompt.title()).chars().take(TITLE).collect();
+    let state = match task.reason {
+        Some(reason) if task.status == TaskStatus::Failed => format!("{}: {reason}", task.status),
+        _ => task.status.to_string(),
+    };
+    let state = format!("{state:<18}");
+    let state = match (task.status, task.reason) {
+        (TaskStatus::Completed, _) => style.good(&state),
+        (_, Some(reason)) if reason.is_stop() => style.warn(&state),
+        (TaskStatus::Failed, _) => style.bad(&state),
+        _ => style.accent(&state),
+    };
+    let branch = task.branch.as_ref().map_or("", |branch| branch.as_str());
+    format!("{}  {state}  {title:<TITLE$}  {:>9}  {}", style.bold(task.id.short()), task.cost_usd.to_string(), style.dim(branch))
+}
+
+pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
+    let detail = installation.store.task(id).await?;
+    if global.json {
+        let _ = output::json(&detail);
+    } else {
+        let _ = output::line(&page(style, &detail));
+    }
+    Ok(Exit::Done)
+}
+
+fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
+    let mut lines = vec![style.bold(&clean(task.prompt.title()))];
+    let mut field = |name: &str, value: &str| lines.push(format!("  {}  {}", style.dim(&format!("{name:<10}")), clean(value)));
+    field("id", task.id.as_str());
+    field("status", task.status.as_str());
+    if let Some(reason) = task.reason {
+        field("reason", reason.as_str());
+    }
+    if let Some(error) = &task.error {
+        field("error", error);
+    }
+    field("repository", &task.repository);
+    field("base", &task.base);
+    if let Some(branch) = &task.branch {
+        field("branch", branch.as_str());
+    }
+    if let Some(commit) = &task.commit {
+        field("commit", commit);
+    }
+    field("agent", &format!("{} {} {}", task.agent, style.dot(), task.model.as_deref().unwrap_or_default()));
+    field("test", task.settings.test.as_deref().unwrap_or("none"));
+    if let Some(evidence) = &task.evidence {
+        field("evidence", &evidence_line(style.without_color(), evidence));
+        for flag in &evidence.flags {
+            field("", flag.explain());
+        }
+    }
+    let usage = &task.usage;
+    field("cost", &format!("{} of {} ({} tokens in, {} out)", task.cost_usd, task.budget_usd, usage.input_tokens, usage.output_tokens));
+    field("asked", &format!("{} by {}", task.created_at, task.requested_by));
+    if let Some(finished) = task.finished_at {
+        field("finished", &finished.to_string());
+    }
+    for session in sessions {
+        for turn in &session.turns {
+            for attempt in &turn.attempts {
+                let code = attempt.exit_code.map_or("killed".to_owned(), |code| format!("exit code {code}"));
+                let ended = if attempt.finished_at.is_some() { code } else { "unfinished".to_owned() };
+                field("attempt", &format!("turn {} {} {} {} {ended}", turn.number, style.dot(), attempt.agent, style.dot()));
+            }
+        }
+    }
+    lines.join("\n")
+}
+
+pub async fn logs(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
+    let detail = installation.store.task(id).await?;
+    for session in &detail.sessions {
+        let mut activity = Activity::new(style);
+        let mut follow = Follow::new(installation.store.clone(), session.id.clone());
+        loop {
+            let events = follow.now().await?;
+            if events.is_empty() {
+                break;
+            }
+            for event in &events {
+                if print(global, &mut activity, event).is_err() {
+                    return Ok(Exit::Done);
+                }
+            }
+            if events.last().is_some_and(ends) {
+                break;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn print(global: &Global, activity: &mut Activity, event: &Event) -> Result<(), output::Closed> {
+    if global.json {
+        return output::json(event);
+    }
+    activity.lines(&event.body).iter().try_for_each(|line| output::line(line))
+}
+
+pub async fn diff(global: &Global, installation: &Installation, id: &TaskId) -> Result<Exit, Failure> {
+    let detail = installation.store.task(id).await?;
+    let task = &detail.task;
+    let mut patch = Vec::new();
+    if let (Some(session), Some(commit)) = (detail.sessions.first(), &task.commit)
+        && let Some(repository) = SessionRepository::existing(installation.data.session_repository(&session.id))
+        && *commit != task.base
+    {
+        patch = repository.diff(&task.base, commit).await?;
+    }
+    let _ = if global.json {
+        output::json(&json!({ "base": task.base, "commit": task.commit, "diff": String::from_utf8_lossy(&patch) }))
+    } else {
+        output::bytes(&patch)
+    };
+    Ok(Exit::Done)
+}

@@ -1,0 +1,156 @@
+//! Events as readable lines.
+
+use harvest_core::{EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, TestRun};
+
+use super::style::{Style, clean, elapsed};
+
+const OUTPUT_LINES: usize = 4;
+const WIDTH: usize = 110;
+
+/// Turns the events of one session into lines for a person. Keeps what it needs between events.
+#[derive(Debug)]
+pub struct Activity {
+    style: Style,
+    /// A message that is being streamed, up to its last complete line.
+    streaming: String,
+    streamed: bool,
+}
+
+impl Activity {
+    pub fn new(style: Style) -> Self {
+        Self { style, streaming: String::new(), streamed: false }
+    }
+
+    /// The lines to print for an event; often none.
+    pub fn lines(&mut self, event: &EventBody) -> Vec<String> {
+        let style = self.style;
+        match event {
+            EventBody::MessageDelta { text } => {
+                self.streamed = true;
+                self.streaming.push_str(text);
+                self.complete_lines()
+            }
+            EventBody::Message { role: MessageRole::Assistant, text } => {
+                if std::mem::take(&mut self.streamed) {
+                    let rest = std::mem::take(&mut self.streaming);
+                    return said(&rest);
+                }
+                said(text)
+            }
+            EventBody::Message { .. } => Vec::new(),
+            EventBody::ToolCall { name, input, .. } => vec![format!("  {}", style.accent(&call(name, input)))],
+            EventBody::ToolResult { output, is_error, .. } => result(style, output, *is_error),
+            EventBody::SandboxReady { purpose: SandboxPurpose::Execute, provider, workspace, duration_ms, .. } => {
+                let workspace = serde_json::to_value(workspace).unwrap_or_default();
+                let kind = workspace.as_str().unwrap_or_default().to_owned();
+                vec![style.dim(&format!("  sandbox ready in {} ({provider}, {kind})", elapsed(*duration_ms)))]
+            }
+            EventBody::FileChanged { path, change } => {
+                let sign = match change {
+                    FileChange::Added => style.good("+"),
+                    FileChange::Modified => style.warn("~"),
+                    FileChange::Deleted => style.bad("-"),
+                };
+                vec![format!("  {sign} {}", clean(path))]
+            }
+            EventBody::TestsFinished(run) => vec![format!("  {}", tests(style, run))],
+            EventBody::Warning { message } => vec![format!("  {} {}", style.warn("warning:"), clean(message))],
+            EventBody::Raw { stream: OutputStream::Stderr, line } => vec![style.dim(&format!("  {}", shorten(&clean(line))))],
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is going on, for the spinner.
+    pub fn status(event: &EventBody) -> Option<&'static str> {
+        match event {
+            EventBody::TurnStarted { .. } => Some("preparing the workspace"),
+            EventBody::AgentStarted { .. } | EventBody::ToolResult { .. } => Some("thinking"),
+            EventBody::ToolCall { .. } => Some("working"),
+            EventBody::AgentFinished { .. } => Some("saving the work"),
+            EventBody::StageFinished { stage: harvest_core::StageName::Execute, .. } => Some("running the tests in clean sandboxes"),
+            EventBody::StageFinished { stage: harvest_core::StageName::Verify, .. } => Some("delivering"),
+            _ => None,
+        }
+    }
+
+    fn complete_lines(&mut self) -> Vec<String> {
+        match self.streaming.rfind('\n') {
+            Some(end) => {
+                let rest = self.streaming.split_off(end + 1);
+                said(&std::mem::replace(&mut self.streaming, rest))
+            }
+            None => Vec::new(),
+        }
+    }
+}
+
+fn said(text: &str) -> Vec<String> {
+    clean(text).trim_end().lines().filter(|line| !line.trim().is_empty()).map(|line| format!("  {line}")).collect()
+}
+
+fn call(name: &str, input: &serde_json::Value) -> String {
+    let field = |names: &[&str]| names.iter().find_map(|name| input[name].as_str());
+    let shown = match field(&["command", "cmd"]) {
+        Some(command) => format!("$ {command}"),
+        None => match field(&["path", "file_path", "pattern"]) {
+            Some(what) => format!("{name} {what}"),
+            None => format!("{name} {input}"),
+        },
+    };
+    shorten(&clean(&shown).replace('\n', " "))
+}
+
+fn result(style: Style, output: &str, is_error: bool) -> Vec<String> {
+    let output = clean(output);
+    let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+    let hidden = lines.len().saturating_sub(OUTPUT_LINES);
+    let bar = style.symbol("│", "|");
+    let mut shown = Vec::new();
+    if hidden > 0 {
+        shown.push(style.dim(&format!("    {bar} … {hidden} more lines")));
+    }
+    for line in &lines[hidden..] {
+        let line = format!("    {bar} {}", shorten(line));
+        shown.push(if is_error { style.bad(&line) } else { style.dim(&line) });
+    }
+    shown
+}
+
+fn tests(style: Style, run: &TestRun) -> String {
+    let place = if run.purpose == SandboxPurpose::Baseline { "at the base" } else { "at the result" };
+    let sign = if run.exit_code == 0 { style.ok() } else { style.failed() };
+    let counts = match (run.passed, run.failed) {
+        (Some(passed), Some(failed)) => format!("{passed} passed, {failed} failed"),
+        _ => format!("exit code {}", run.exit_code),
+    };
+    format!("{sign} tests {place}: {counts} {}", style.dim(&format!("({})", elapsed(run.duration_ms))))
+}
+
+fn shorten(line: &str) -> String {
+    if line.chars().count() <= WIDTH {
+        return line.to_owned();
+    }
+    line.chars().take(WIDTH - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests_of_lines {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_turn_reads_like_a_conversation() {
+        let events = [
+            EventBody::MessageDelta { text: "I will ".into() },
+            EventBody::MessageDelta { text: "look.\nThen fix".into() },
+            EventBody::Message { role: MessageRole::Assistant, text: "I will look.\nThen fix".into() },
+            EventBody::ToolCall { id: "1".into(), name: "bash".into(), input: json!({"command": "ls\n-l"}) },
+            EventBody::ToolResult { id: "1".into(), output: "a\nb\nc\nd\ne\nexit code 0".into(), is_error: false },
+            EventBody::FileChanged { path: "src/x".into(), change: FileChange::Added },
+            EventBody::Warning { message: "careful".into() },
+        ];
+        let mut activity = Activity::new(Style::plain(false));
+        let lines: Vec<String> = events.iter().flat_map(|event| activity.lines(event)).collect();
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+}

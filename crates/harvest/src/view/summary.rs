@@ -1,0 +1,117 @@
+//! How a task ended, in a few lines, with the next command to type.
+
+use harvest_core::{Evidence, Outcome, TaskStatus};
+
+use super::style::{Style, clean};
+
+pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &str, kept_at: Option<&str>) -> String {
+    let mut lines = vec![String::new(), headline(style, outcome)];
+    let mut field = |name: &str, value: String| lines.push(format!("  {}  {value}", style.dim(&format!("{name:<8}"))));
+    if let Some(branch) = &outcome.branch {
+        field("branch", style.bold(branch.as_str()));
+        field("commits", commits.iter().map(|subject| clean(subject)).collect::<Vec<_>>().join("; "));
+        for (index, line) in diff_stat.lines().enumerate() {
+            field(if index == 0 { "changes" } else { "" }, clean(line.trim()));
+        }
+    } else {
+        field("changes", "none".to_owned());
+    }
+    match &outcome.evidence {
+        Some(evidence) => {
+            field("evidence", evidence_line(style, evidence));
+            for flag in &evidence.flags {
+                field("", style.warn(&format!("{}: {}", flag.as_str(), flag.explain())));
+            }
+        }
+        None if outcome.status == TaskStatus::Completed => {
+            field("evidence", style.warn("none: no test command was found; name one with --test"));
+        }
+        None => {}
+    }
+    let usage = &outcome.usage;
+    let dot = style.dot();
+    field("cost", format!("{} {dot} {} tokens in, {} out", outcome.cost_usd, usage.input_tokens, usage.output_tokens));
+    let id = outcome.task_id.short();
+    match (&outcome.branch, outcome.status, kept_at) {
+        (Some(branch), _, Some(path)) => field("next", style.accent(&format!("git fetch '{path}' {branch}"))),
+        (Some(_), TaskStatus::Completed, None) => field("next", style.accent(&format!("harvest task apply {id}"))),
+        (Some(_), _, None) => field("next", style.accent(&format!("harvest task diff {id}"))),
+        _ => field("next", style.accent(&format!("harvest task logs {id}"))),
+    }
+    lines.join("\n")
+}
+
+fn headline(style: Style, outcome: &Outcome) -> String {
+    let why = outcome.error.as_deref().map(clean).unwrap_or_default();
+    match (outcome.status, outcome.reason) {
+        (TaskStatus::Completed, _) if outcome.evidence.is_some() => {
+            format!("{} {}", style.ok(), style.bold("completed and verified"))
+        }
+        (TaskStatus::Completed, _) => format!("{} {}", style.ok(), style.bold("completed, not verified")),
+        (_, Some(reason)) if reason.is_stop() => format!("{} {} {why}", style.stopped(), style.bold("stopped:")),
+        _ => format!("{} {} {why}", style.failed(), style.bold("failed:")),
+    }
+}
+
+/// `make test`: 2 passed, 1 failed → 3 passed
+pub fn evidence_line(style: Style, evidence: &Evidence) -> String {
+    let counts = |exit_code: i32, passed: Option<u64>, failed: Option<u64>| match (passed, failed) {
+        (Some(passed), Some(0)) => format!("{passed} passed"),
+        (Some(passed), Some(failed)) => format!("{passed} passed, {failed} failed"),
+        _ => format!("exit code {exit_code}"),
+    };
+    let baseline = &evidence.baseline;
+    let before = counts(baseline.exit_code, baseline.passed, baseline.failed);
+    let after = counts(evidence.exit_code, evidence.passed, evidence.failed);
+    let paint = if evidence.proves_success() { Style::good } else { Style::bad };
+    format!("`{}`  {before} {} {}", clean(&evidence.command), style.arrow(), paint(style, &after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use harvest_core::{Baseline, Cost, FailureReason, Flag, SessionId, TaskId, Usage};
+
+    fn outcome() -> Outcome {
+        let session: SessionId = "0123456789abcdef".parse().unwrap();
+        let task: TaskId = "zyxwvtsrqpnmkjhg".parse().unwrap();
+        Outcome {
+            task_id: task,
+            branch: Some(harvest_core::BranchName::for_session("Fix it", &session)),
+            session_id: session,
+            status: TaskStatus::Completed,
+            reason: None,
+            error: None,
+            commit: "c".repeat(40),
+            base: "b".repeat(40),
+            evidence: Some(Evidence {
+                commit: "c".repeat(40),
+                command: "make test".into(),
+                exit_code: 0,
+                passed: Some(3),
+                failed: Some(0),
+                skipped: Some(0),
+                duration_ms: 12,
+                environment: "sha256:0".into(),
+                baseline: Baseline { exit_code: 1, passed: Some(2), failed: Some(1), skipped: Some(0) },
+                flags: vec![Flag::TestsChanged],
+                changed: Default::default(),
+            }),
+            usage: Usage { input_tokens: 1200, output_tokens: 40, ..Usage::default() },
+            cost_usd: Cost::from_nanos(4_200_000),
+        }
+    }
+
+    #[test]
+    fn a_good_end_and_a_bad_one() {
+        let style = Style::plain(true);
+        let good = summary(style, &outcome(), &["Fix it".into()], " src/x | 2 +-\n 1 file changed", None);
+        let mut failed = outcome();
+        failed.status = TaskStatus::Failed;
+        failed.reason = Some(FailureReason::Budget);
+        failed.error = Some("the budget of $0.0010 is spent ($0.0036)".into());
+        failed.evidence = None;
+        failed.branch = None;
+        insta::assert_snapshot!(format!("{good}\n{}", summary(style, &failed, &[], "", None)));
+    }
+}
