@@ -57,7 +57,7 @@ impl Decoder {
     }
 
     /// The next whole message. After an error the stream is of no more use.
-    pub fn next<M: Message>(&mut self) -> Result<Option<M>, Error> {
+    pub fn message<M: Message>(&mut self) -> Result<Option<M>, Error> {
         let pending = self.buffer.get(self.start..).unwrap_or_default();
         let Some(header) = pending.first_chunk::<LENGTH>() else { return Ok(None) };
         let length = u32::from_be_bytes(*header) as usize;

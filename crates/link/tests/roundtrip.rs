@@ -65,7 +65,7 @@ proptest! {
         let mut seen = Vec::new();
         for piece in bytes.chunks(cut) {
             decoder.feed(piece);
-            while let Some(message) = decoder.next::<FromRunner>().unwrap() {
+            while let Some(message) = decoder.message::<FromRunner>().unwrap() {
                 seen.push(message);
             }
         }
@@ -76,7 +76,7 @@ proptest! {
     fn orders_come_back(message in to_runner()) {
         let mut decoder = Decoder::new();
         decoder.feed(&message.encode().unwrap());
-        prop_assert_eq!(decoder.next::<ToRunner>().unwrap(), Some(message));
+        prop_assert_eq!(decoder.message::<ToRunner>().unwrap(), Some(message));
     }
 
     #[test]
@@ -84,7 +84,7 @@ proptest! {
         let mut decoder = Decoder::new();
         for piece in bytes.chunks(cut) {
             decoder.feed(piece);
-            match decoder.next::<FromRunner>() {
+            match decoder.message::<FromRunner>() {
                 Ok(_) => {}
                 Err(_) => break,
             }
@@ -99,10 +99,10 @@ proptest! {
         bytes.extend(payload);
         let mut decoder = Decoder::new();
         decoder.feed(&bytes);
-        let _ = decoder.next::<FromRunner>();
+        let _ = decoder.message::<FromRunner>();
         let mut decoder = Decoder::new();
         decoder.feed(&bytes);
-        let _ = decoder.next::<ToRunner>();
+        let _ = decoder.message::<ToRunner>();
     }
 
     #[test]
@@ -120,7 +120,7 @@ proptest! {
 fn a_frame_that_is_too_large_is_refused_before_it_arrives() {
     let mut decoder = Decoder::new();
     decoder.feed(&u32::MAX.to_be_bytes());
-    assert!(decoder.next::<FromRunner>().is_err());
+    assert!(decoder.message::<FromRunner>().is_err());
     let stdin = "x".repeat(17 * 1024 * 1024);
     assert!(
         ToRunner::Start { process: ProcessSpec { stdin, ..ProcessSpec::default() } }

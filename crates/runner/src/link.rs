@@ -69,7 +69,7 @@ async fn obey(
     let mut decoder = Decoder::new();
     let mut buffer = vec![0; 16 * 1024];
     loop {
-        while let Some(order) = decoder.next::<ToRunner>().map_err(io::Error::other)? {
+        while let Some(order) = decoder.message::<ToRunner>().map_err(io::Error::other)? {
             match order {
                 ToRunner::Welcome { .. } => {}
                 ToRunner::Start { process } => match registry.get(&process.id) {

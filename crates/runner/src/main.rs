@@ -5,6 +5,7 @@
 //! to do by files whose types live in `harvest-link`.
 
 mod command;
+mod descriptors;
 mod files;
 mod gateway;
 mod launch;
@@ -24,6 +25,10 @@ use std::process::ExitCode;
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
+    if let Err(error) = descriptors::seal() {
+        eprintln!("harvest-runner: open files cannot be kept from what is started: {error}");
+        return ExitCode::from(FAILED);
+    }
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let text: Vec<&str> =
         arguments.iter().map(|argument| argument.to_str().unwrap_or_default()).collect();

@@ -33,7 +33,7 @@ pub fn start(boot: &Rc<Boot>, registry: &Rc<Registry>, spec: ProcessSpec) {
         Ok(running) => {
             let (boot, registry) = (boot.clone(), registry.clone());
             tokio::task::spawn_local(async move {
-                running.see_through(&boot, &registry, process, spec.stdin).await
+                running.see_through(&boot, &registry, process, spec.stdin).await;
             });
         }
         Err(message) => *process.end.borrow_mut() = Some(End::Failed { message }),

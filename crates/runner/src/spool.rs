@@ -122,7 +122,7 @@ mod tests {
         let mut lines = Vec::new();
         while let Some(chunk) = spool.read("p", offset).unwrap() {
             decoder.feed(&chunk.frames);
-            while let Some(FromRunner::Output(record)) = decoder.next().unwrap() {
+            while let Some(FromRunner::Output(record)) = decoder.message().unwrap() {
                 assert_eq!(record.start(), offset);
                 offset = record.offset;
                 lines.push(record.line);

@@ -26,16 +26,13 @@ const QUEUE_BYTES: usize = 4 * 1024 * 1024;
 /// Orders kept for a runner that is dialling again; more than that is a caller who does not notice.
 const MAX_PENDING: usize = 256;
 
+/// Told the pid, or why there is none.
+type Answer = oneshot::Sender<Result<u32, String>>;
+
 #[derive(Debug)]
 pub(crate) enum Command {
-    Start {
-        spec: Box<ProcessSpec>,
-        subscription: Subscription,
-        answer: oneshot::Sender<Result<u32, String>>,
-    },
-    Resume {
-        subscription: Subscription,
-    },
+    Start { spec: Box<ProcessSpec>, subscription: Subscription, answer: Answer },
+    Resume { subscription: Subscription },
     Send(ToRunner),
 }
 
@@ -108,7 +105,13 @@ impl Subscription {
 struct Entry {
     subscription: Subscription,
     /// Kept until the runner says that it started, in case the order is lost with the link.
-    start: Option<(Box<ProcessSpec>, oneshot::Sender<Result<u32, String>>)>,
+    start: Option<Start>,
+}
+
+#[derive(Debug)]
+struct Start {
+    spec: Box<ProcessSpec>,
+    answer: Answer,
 }
 
 #[derive(Debug)]
@@ -198,7 +201,8 @@ impl Entries {
             Command::Start { spec, subscription, answer } => {
                 let order = ToRunner::Start { process: (*spec).clone() };
                 let process = subscription.process.clone();
-                self.entries.insert(process, Entry { subscription, start: Some((spec, answer)) });
+                self.entries
+                    .insert(process, Entry { subscription, start: Some(Start { spec, answer }) });
                 vec![order]
             }
             Command::Resume { subscription } => {
@@ -228,7 +232,7 @@ impl Entries {
         for entry in self.entries.values() {
             entry.subscription.flow.stalled.store(false, Ordering::SeqCst);
             orders.push(match &entry.start {
-                Some((spec, _)) => ToRunner::Start { process: (**spec).clone() },
+                Some(Start { spec, .. }) => ToRunner::Start { process: (**spec).clone() },
                 None => entry.subscription.resume(),
             });
         }
@@ -252,7 +256,7 @@ impl Entries {
             FromRunner::Output(record) => self.output(record),
             FromRunner::Control(Report::Hello { .. }) => Vec::new(),
             FromRunner::Control(Report::Started { process, pid }) => {
-                if let Some((_, answer)) =
+                if let Some(Start { answer, .. }) =
                     self.entries.get_mut(&process).and_then(|entry| entry.start.take())
                 {
                     let _ = answer.send(Ok(pid));
@@ -260,7 +264,7 @@ impl Entries {
                 Vec::new()
             }
             FromRunner::Control(Report::Failed { process, offset, message }) => {
-                if let Some((_, answer)) =
+                if let Some(Start { answer, .. }) =
                     self.entries.get_mut(&process).and_then(|entry| entry.start.take())
                 {
                     let _ = answer.send(Err(message));

@@ -45,7 +45,7 @@ impl Connection {
     /// The next message. May be cancelled and called again.
     pub async fn receive(&mut self) -> io::Result<FromRunner> {
         loop {
-            if let Some(message) = self.decoder.next().map_err(invalid)? {
+            if let Some(message) = self.decoder.message().map_err(invalid)? {
                 return Ok(message);
             }
             let length = self.stream.read(&mut self.buffer).await?;

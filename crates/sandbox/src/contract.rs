@@ -35,11 +35,18 @@ pub struct Limits {
     pub wall: Duration,
     pub processes: u64,
     pub open_files: u64,
+    /// A process that prints more than this is ended.
+    pub output_bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { wall: Duration::from_secs(3600), processes: 2048, open_files: 4096 }
+        Self {
+            wall: Duration::from_secs(3600),
+            processes: 2048,
+            open_files: 4096,
+            output_bytes: 1 << 30,
+        }
     }
 }
 

@@ -18,7 +18,6 @@ use crate::{
 };
 
 const NAME: &str = "none";
-const MAX_SPOOL: u64 = 1 << 30;
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// `sun_path` has 108 bytes, one of them for the end, and the runner dials by path.
 const MAX_SOCKET_PATH: usize = 107;
@@ -79,7 +78,7 @@ impl Unisolated {
             home: layout.home(),
             wrap: Vec::new(),
             deadline_secs: spec.limits.wall.as_secs(),
-            max_spool_bytes: MAX_SPOOL,
+            max_spool_bytes: spec.limits.output_bytes,
             open_files: Some(spec.limits.open_files),
         };
         layout::write_json(&layout.boot(), &boot)?;

@@ -48,21 +48,21 @@ pub fn from_file(path: &Path) -> Result<(), Error> {
 
 pub fn inline(text: &str) -> Result<(), Error> {
     let order: Launch = serde_json::from_str(text).map_err(|error| Error::Order(error.into()))?;
-    match launch(order)? {}
+    match launch(&order)? {}
 }
 
-fn launch(order: Launch) -> Result<Infallible, Error> {
+fn launch(order: &Launch) -> Result<Infallible, Error> {
     // Fails only when we lead a session already.
     let _ = rustix::process::setsid();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let info = order.info.as_deref().map(open_info).transpose()?;
     enter_namespaces(order.identity)?;
-    mounts::make(&order)?;
-    limit(&order)?;
+    mounts::make(order)?;
+    limit(order)?;
     if let Some(identity) = order.identity {
         become_other(identity)?;
     }
-    become_program(order, info)
+    become_program(order, info.as_ref())
 }
 
 fn enter_namespaces(identity: Option<Identity>) -> Result<(), Error> {
@@ -133,9 +133,9 @@ fn open_info(path: &Path) -> Result<OwnedFd, Error> {
     })
 }
 
-fn become_program(order: Launch, info: Option<OwnedFd>) -> Result<Infallible, Error> {
+fn become_program(order: &Launch, info: Option<&OwnedFd>) -> Result<Infallible, Error> {
     let failed = |path: &str, source: io::Error| Error::Exec { path: path.into(), source };
-    let descriptor = match &info {
+    let descriptor = match info {
         Some(info) => {
             rustix::io::fcntl_setfd(info, FdFlags::empty())
                 .map_err(|error| failed("info", error.into()))?;

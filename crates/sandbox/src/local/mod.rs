@@ -27,9 +27,6 @@ use crate::{
 
 const NAME: &str = "local";
 
-/// Endless output ends here.
-const MAX_SPOOL: u64 = 1 << 30;
-
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where sandboxes keep their files; made if it is not there, closed to others.
@@ -124,7 +121,7 @@ impl Local {
             home: view::HOME.into(),
             wrap: view.process().into_vec(),
             deadline_secs: spec.limits.wall.as_secs(),
-            max_spool_bytes: MAX_SPOOL,
+            max_spool_bytes: spec.limits.output_bytes,
             open_files: None,
         };
         layout::write_json(&layout.boot(), &boot)?;

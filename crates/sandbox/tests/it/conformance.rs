@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use harvest_core::OutputStream;
-use harvest_sandbox::{File, Output, ProcessSpec, Signal};
+use harvest_sandbox::{File, Output, ProcessSpec, Signal, Spec, Workspace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{self, PATIENCE, Place, finish, next, run, shell};
@@ -37,6 +37,9 @@ for_every_provider!(
     destroying_leaves_nothing,
     a_sandbox_that_was_killed_is_lost,
     the_wall_clock_ends_it,
+    endless_output_is_ended,
+    what_cannot_be_made_says_why_and_leaves_nothing,
+    no_open_file_of_the_server_comes_in,
 );
 
 async fn a_process_sees_its_workspace_input_files_and_environment(place: Place) {
@@ -305,7 +308,7 @@ async fn destroying_leaves_nothing(place: Place) {
         .await
         .unwrap();
     assert!(matches!(next(&mut process).await, Output::Line { .. }));
-    assert_eq!(place.provider.list().await.unwrap(), [id.clone()]);
+    assert_eq!(place.provider.list().await.unwrap(), std::slice::from_ref(&id));
     assert!(processes_with(id.as_str()) > 0);
     place.provider.destroy(&id).await.unwrap();
     assert_eq!(next(&mut process).await, Output::Lost);
@@ -347,7 +350,7 @@ async fn a_sandbox_that_was_killed_is_lost(place: Place) {
     std::process::Command::new("kill").args(["-9", &init.to_string()]).status().unwrap();
     assert_eq!(next(&mut process).await, Output::Lost);
     assert!(place.provider.attach(&id).await.is_err());
-    assert_eq!(place.provider.list().await.unwrap(), [id.clone()]);
+    assert_eq!(place.provider.list().await.unwrap(), std::slice::from_ref(&id));
     place.provider.destroy(&id).await.unwrap();
     assert!(place.provider.list().await.unwrap().is_empty());
 }
@@ -365,5 +368,58 @@ async fn the_wall_clock_ends_it(place: Place) {
             other => panic!("{other:?}"),
         }
     }
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn endless_output_is_ended(place: Place) {
+    let mut spec = place.spec();
+    spec.limits.output_bytes = 1_000_000;
+    let sandbox = place.provider.create(spec).await.unwrap();
+    let mut process = sandbox.start(shell("p", "yes")).await.unwrap();
+    let mut total = 0;
+    let message = loop {
+        match next(&mut process).await {
+            Output::Line { line, .. } => total += line.len(),
+            Output::Failed { message } => break message,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(message.contains("1000000"), "{message}");
+    assert!(total > 100_000 && total < 1_000_000, "{total}");
+    assert_eq!(run(&sandbox, "after", "echo alive").await.text(), "alive");
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn what_cannot_be_made_says_why_and_leaves_nothing(place: Place) {
+    let missing = place.folder.path().join("missing");
+    let overlay = place.provider.capabilities().overlay;
+    let workspace = if overlay {
+        Workspace::Overlay { lower: missing }
+    } else {
+        Workspace::Folder { path: missing }
+    };
+    let spec = Spec { workspace, ..place.spec() };
+    match place.provider.create(spec).await {
+        Err(error) => {
+            assert_eq!(error.code(), harvest_core::Code::SandboxFailed);
+            assert!(error.to_string().contains("missing"), "{error}");
+        }
+        // Without isolation there is nothing to show; the first process finds out.
+        Ok(sandbox) => {
+            assert!(!place.provider.capabilities().isolated);
+            assert!(sandbox.start(shell("p", "true")).await.is_err());
+            place.provider.destroy(sandbox.id()).await.unwrap();
+        }
+    }
+    assert!(place.provider.list().await.unwrap().is_empty());
+}
+
+async fn no_open_file_of_the_server_comes_in(place: Place) {
+    let file = std::fs::File::create(place.folder.path().join("database")).unwrap();
+    // As a careless library, or the shell that started us, would leave it.
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
+    let sandbox = place.create().await;
+    let outcome = run(&sandbox, "p", "for fd in /proc/$$/fd/*; do readlink $fd; done").await;
+    assert!(outcome.stdout.len() <= 4 && !outcome.text().contains("database"), "{outcome:?}");
     place.provider.destroy(sandbox.id()).await.unwrap();
 }
