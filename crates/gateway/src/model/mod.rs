@@ -4,6 +4,7 @@ mod answering;
 mod edit;
 mod headers;
 mod metered;
+mod shapes;
 mod sse;
 mod upstream;
 mod usage;

@@ -3,13 +3,11 @@
 //! An answer may end at any byte. What the vendor did not get to report is estimated from what was sent and seen, four
 //! bytes a token, so that hanging up early is no way to use a model for nothing.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use harvest_core::Usage;
-use serde::Deserialize;
 
 use super::Endpoint;
+use super::shapes::{Counts, Details, Message};
 use super::sse::Lines;
 
 const BYTES_PER_TOKEN: u64 = 4;
@@ -111,86 +109,6 @@ impl Reader {
         }
         Known { model: tally.model, usage, cache_write_1h: tally.cache_write_1h, estimated }
     }
-}
-
-/// An event or document of any of the formats; each fills its own fields.
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow, rename = "type", default)]
-    kind: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    model: Option<Cow<'a, str>>,
-    #[serde(default)]
-    usage: Option<Counts>,
-    /// Anthropic's first event.
-    #[serde(borrow, default)]
-    message: Option<Inner<'a>>,
-    /// The last event of OpenAI's Responses.
-    #[serde(borrow, default)]
-    response: Option<Inner<'a>>,
-    #[serde(borrow, default)]
-    delta: Option<Delta<'a>>,
-    #[serde(borrow, default)]
-    choices: Option<Vec<Choice<'a>>>,
-}
-
-#[derive(Deserialize)]
-struct Inner<'a> {
-    #[serde(borrow, default)]
-    model: Option<Cow<'a, str>>,
-    #[serde(default)]
-    usage: Option<Counts>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Delta<'a> {
-    Text(#[serde(borrow)] Cow<'a, str>),
-    Parts(#[serde(borrow)] Parts<'a>),
-}
-
-#[derive(Deserialize)]
-struct Parts<'a> {
-    #[serde(borrow, default)]
-    text: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    partial_json: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    thinking: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(borrow, default)]
-    delta: Option<&'a serde_json::value::RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Counts {
-    // Anthropic, and OpenAI's Responses
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_creation: Option<CacheCreation>,
-    input_tokens_details: Option<Details>,
-    output_tokens_details: Option<Details>,
-    // OpenAI's Chat Completions
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<Details>,
-    completion_tokens_details: Option<Details>,
-}
-
-#[derive(Deserialize)]
-struct CacheCreation {
-    ephemeral_1h_input_tokens: Option<u64>,
-}
-
-#[derive(Deserialize)]
-struct Details {
-    cached_tokens: Option<u64>,
-    reasoning_tokens: Option<u64>,
 }
 
 impl Tally {
@@ -308,25 +226,6 @@ impl Tally {
         if let Some(tokens) = details {
             self.reasoning = tokens;
         }
-    }
-}
-
-impl Message<'_> {
-    /// Bytes of generated text in an event.
-    fn generated(&self) -> u64 {
-        let length = |text: &Option<Cow<'_, str>>| text.as_ref().map_or(0, |text| text.len());
-        let own = match &self.delta {
-            Some(Delta::Text(text)) => text.len(),
-            Some(Delta::Parts(parts)) => {
-                length(&parts.text) + length(&parts.partial_json) + length(&parts.thinking)
-            }
-            None => 0,
-        };
-        // A chunk of Chat Completions may hold text, reasoning or a call; the names around it weigh a little too.
-        let frame = r#"{"content":""}"#.len();
-        let chosen = self.choices.iter().flatten().filter_map(|choice| choice.delta);
-        let chosen: usize = chosen.map(|delta| delta.get().len().saturating_sub(frame)).sum();
-        (own + chosen) as u64
     }
 }
 

@@ -93,10 +93,15 @@ impl Player {
         let (conversation, index, planned) = match conversation::place(&self.script.file, &request)
         {
             Ok(Place::Aside) => {
-                return send(wire, &request, &self.short("aside", "ok"), Pace::default());
+                return send(wire, &request, &self.short("aside", &request, "ok"), Pace::default());
             }
             Ok(Place::Past) => {
-                return send(wire, &request, &self.short("past", "Done."), Pace::default());
+                return send(
+                    wire,
+                    &request,
+                    &self.short("past", &request, "Done."),
+                    Pace::default(),
+                );
             }
             Ok(Place::At { conversation, index, reply }) => (conversation, index, reply),
             Err(reason) => return refuse(&reason),
@@ -141,9 +146,9 @@ impl Player {
         fired.insert((session.to_owned(), conversation, index, control))
     }
 
-    fn short(&self, id: &str, text: &str) -> Reply {
+    fn short(&self, place: &str, request: &Request, text: &str) -> Reply {
         Reply {
-            id: id.to_owned(),
+            id: format!("{place}_{}", request.assistant_count + 1),
             model: self.model().to_owned(),
             text: text.to_owned(),
             ..Reply::default()
