@@ -5,13 +5,9 @@
 pub enum Error {
     #[error("the address of the {vendor} upstream, `{url}`, cannot be used: {reason}")]
     BadUpstream { vendor: &'static str, url: String, reason: String },
-    #[error(
-        "the {vendor} key cannot be sent in a header: it holds a control character or one outside ASCII"
-    )]
+    #[error("the {vendor} key cannot be sent in a header: it holds a control character or one outside ASCII")]
     BadKey { vendor: &'static str },
-    #[error(
-        "no trusted certificates for TLS; install the system's CA certificates (package `ca-certificates`)"
-    )]
+    #[error("no trusted certificates for TLS; install the system's CA certificates (package `ca-certificates`)")]
     Certificates(#[source] rustls::Error),
     #[error("the HTTP client could not be set up")]
     Client(#[source] reqwest::Error),

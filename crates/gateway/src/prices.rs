@@ -75,21 +75,16 @@ impl Prices {
         let opened = std::fs::File::open(file).map_err(unreadable)?;
         opened.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(unreadable)?;
         let mut prices = Self::embedded();
-        prices
-            .add(&text)
-            .map_err(|reason| PricesError::Invalid { path: file.to_owned(), reason })?;
+        prices.add(&text).map_err(|reason| PricesError::Invalid { path: file.to_owned(), reason })?;
         Ok(prices)
     }
 
     fn add(&mut self, text: &str) -> Result<(), String> {
-        let added: BTreeMap<String, Vendor> =
-            toml::from_str(text).map_err(|error| error.to_string())?;
+        let added: BTreeMap<String, Vendor> = toml::from_str(text).map_err(|error| error.to_string())?;
         for (name, vendor) in added {
             for (model, row) in &vendor.models {
                 if row.all().any(|price| !(price.is_finite() && price >= 0.0)) {
-                    return Err(format!(
-                        "{name}.models.{model}: a price is zero or more dollars per million tokens"
-                    ));
+                    return Err(format!("{name}.models.{model}: a price is zero or more dollars per million tokens"));
                 }
             }
             match self.vendors.get_mut(&name) {
@@ -102,13 +97,7 @@ impl Prices {
 
     /// The cost of a call, and whether the price is a guess. `cache_write_1h` of the usage's written tokens are kept for
     /// an hour.
-    pub(crate) fn cost(
-        &self,
-        vendor: &str,
-        model: &str,
-        usage: &Usage,
-        cache_write_1h: u64,
-    ) -> (Cost, bool) {
+    pub(crate) fn cost(&self, vendor: &str, model: &str, usage: &Usage, cache_write_1h: u64) -> (Cost, bool) {
         match self.find(vendor, model) {
             Some(row) => (row.of(usage, cache_write_1h), false),
             None => {
@@ -122,44 +111,31 @@ impl Prices {
         // Hosts that resell write `vendor/model`.
         let model = model.rsplit('/').next().unwrap_or(model);
         let fits = |name: &str| {
-            model
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':', '@']))
+            model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':', '@']))
         };
         let models = &self.vendors.get(vendor)?.models;
-        models
-            .iter()
-            .filter(|(name, _)| fits(name))
-            .max_by_key(|(name, _)| name.len())
-            .map(|(_, row)| *row)
+        models.iter().filter(|(name, _)| fits(name)).max_by_key(|(name, _)| name.len()).map(|(_, row)| *row)
     }
 
     fn dearest(&self, vendor: &str) -> Row {
         let rows = |vendors: &mut dyn Iterator<Item = &Vendor>| {
             vendors.flat_map(|vendor| vendor.models.values().copied()).max_by(|a, b| {
-                (a.input_per_mtok + a.output_per_mtok)
-                    .total_cmp(&(b.input_per_mtok + b.output_per_mtok))
+                (a.input_per_mtok + a.output_per_mtok).total_cmp(&(b.input_per_mtok + b.output_per_mtok))
             })
         };
-        rows(&mut self.vendors.get(vendor).into_iter())
-            .or_else(|| rows(&mut self.vendors.values()))
-            .unwrap_or(Row {
-                input_per_mtok: 30.0,
-                output_per_mtok: 180.0,
-                cache_read_per_mtok: None,
-                cache_write_per_mtok: None,
-                cache_write_1h_per_mtok: None,
-            })
+        rows(&mut self.vendors.get(vendor).into_iter()).or_else(|| rows(&mut self.vendors.values())).unwrap_or(Row {
+            input_per_mtok: 30.0,
+            output_per_mtok: 180.0,
+            cache_read_per_mtok: None,
+            cache_write_per_mtok: None,
+            cache_write_1h_per_mtok: None,
+        })
     }
 
     fn warn_once(&self, vendor: &str, model: &str) {
         let Ok(mut warned) = self.warned.lock() else { return };
         if warned.len() < MAX_WARNED && warned.insert(format!("{vendor}/{model}")) {
-            tracing::warn!(
-                vendor,
-                model,
-                "no price is known for this model; it is counted as the dearest known one"
-            );
+            tracing::warn!(vendor, model, "no price is known for this model; it is counted as the dearest known one");
         }
     }
 }
@@ -167,8 +143,7 @@ impl Prices {
 impl Row {
     fn all(&self) -> impl Iterator<Item = f64> {
         let required = [self.input_per_mtok, self.output_per_mtok];
-        let optional =
-            [self.cache_read_per_mtok, self.cache_write_per_mtok, self.cache_write_1h_per_mtok];
+        let optional = [self.cache_read_per_mtok, self.cache_write_per_mtok, self.cache_write_1h_per_mtok];
         required.into_iter().chain(optional.into_iter().flatten())
     }
 
@@ -186,8 +161,7 @@ impl Row {
         let hour = cache_write_1h.min(usage.cache_write_tokens);
         let rest = Usage { cache_write_tokens: usage.cache_write_tokens - hour, ..*usage };
         let hour_price = Price { cache_write_per_mtok: Some(for_an_hour), ..self.price() };
-        self.price().of(&rest)
-            + hour_price.of(&Usage { cache_write_tokens: hour, ..Usage::default() })
+        self.price().of(&rest) + hour_price.of(&Usage { cache_write_tokens: hour, ..Usage::default() })
     }
 }
 
@@ -212,10 +186,7 @@ mod tests {
     fn the_embedded_table_is_valid_and_has_both_vendors() {
         let vendors: BTreeMap<String, Vendor> = toml::from_str(EMBEDDED).unwrap();
         assert_eq!(vendors.keys().collect::<Vec<_>>(), ["anthropic", "openai"]);
-        assert!(
-            Prices::embedded().add(EMBEDDED).is_ok(),
-            "its prices pass the checks of a user's file"
-        );
+        assert!(Prices::embedded().add(EMBEDDED).is_ok(), "its prices pass the checks of a user's file");
     }
 
     #[test]
@@ -246,9 +217,7 @@ mod tests {
     #[test]
     fn an_hour_of_cache_costs_more_than_five_minutes() {
         let usage = Usage { cache_write_tokens: 1_000_000, ..Usage::default() };
-        let cost = |hour| {
-            Prices::embedded().cost("anthropic", "claude-sonnet-4-5", &usage, hour).0.dollars()
-        };
+        let cost = |hour| Prices::embedded().cost("anthropic", "claude-sonnet-4-5", &usage, hour).0.dollars();
         assert_eq!((cost(0), cost(1_000_000), cost(500_000)), (3.75, 6.0, 4.875));
     }
 

@@ -67,15 +67,9 @@ impl Gateway {
     /// Serves the session on its socket until the guard is dropped or stopped. Call it within a tokio runtime.
     pub fn serve(&self, listener: UnixListener, session: Session) -> Serving {
         let tasks = TaskTracker::new();
-        let context = Arc::new(Context {
-            session,
-            tasks: tasks.clone(),
-            git_slots: Arc::new(Semaphore::new(MAX_GIT_PROCESSES)),
-        });
-        Serving {
-            accepting: tokio::spawn(accept(listener, Arc::clone(&self.models), context)),
-            tasks,
-        }
+        let context =
+            Arc::new(Context { session, tasks: tasks.clone(), git_slots: Arc::new(Semaphore::new(MAX_GIT_PROCESSES)) });
+        Serving { accepting: tokio::spawn(accept(listener, Arc::clone(&self.models), context)), tasks }
     }
 }
 
@@ -131,17 +125,12 @@ async fn serve_connection(stream: UnixStream, models: Arc<Models>, context: Arc<
     }
 }
 
-async fn route(
-    request: Request<Incoming>,
-    models: &Models,
-    context: &Arc<Context>,
-) -> Response<Body> {
+async fn route(request: Request<Incoming>, models: &Models, context: &Arc<Context>) -> Response<Body> {
     let path = request.uri().path().to_owned();
     let git = context.session.git.as_ref();
     if let Some((vendor, rest)) = crate::model::Vendor::of_path(&path) {
         models.handle(vendor, rest, request, context).await
-    } else if let Some((access, rest)) = git.and_then(|access| Some((access, access.route(&path)?)))
-    {
+    } else if let Some((access, rest)) = git.and_then(|access| Some((access, access.route(&path)?))) {
         git::handle(access, rest, request, &context.git_slots).await
     } else {
         answer::not_found(&path, git.map(|access| access.name.as_str()))

@@ -69,17 +69,11 @@ pub(crate) async fn handle(
         }
         (&Method::POST, name) => Service::named(name),
         _ => {
-            return answer::text(
-                StatusCode::NOT_FOUND,
-                "there is no such thing in a git repository",
-            );
+            return answer::text(StatusCode::NOT_FOUND, "there is no such thing in a git repository");
         }
     };
     let Some(service) = asked else {
-        return answer::text(
-            StatusCode::FORBIDDEN,
-            "only git's smart HTTP protocol is spoken here",
-        );
+        return answer::text(StatusCode::FORBIDDEN, "only git's smart HTTP protocol is spoken here");
     };
     if service == Service::ReceivePack && !access.writable {
         return answer::text(StatusCode::FORBIDDEN, "this session may not push");
@@ -104,12 +98,7 @@ fn refused(status: StatusCode, message: impl Into<String>) -> Refused {
     Box::new(answer::text(status, message))
 }
 
-async fn advertise(
-    access: &Access,
-    service: Service,
-    protocol: Option<&str>,
-    slot: OwnedSemaphorePermit,
-) -> Answer {
+async fn advertise(access: &Access, service: Service, protocol: Option<&str>, slot: OwnedSemaphorePermit) -> Answer {
     let mut before = Vec::new();
     // Version 2 begins with its own announcement.
     if protocol != Some("version=2") {
@@ -117,16 +106,7 @@ async fn advertise(
         pkt::flush(&mut before);
     }
     let input = Input { start: Bytes::new(), rest: None, limit: 0 };
-    let body = run(
-        access,
-        service,
-        &["--stateless-rpc", "--advertise-refs"],
-        protocol,
-        input,
-        slot,
-        before,
-    )
-    .await?;
+    let body = run(access, service, &["--stateless-rpc", "--advertise-refs"], protocol, input, slot, before).await?;
     Ok(uncached(service, "advertisement", body))
 }
 
@@ -138,34 +118,22 @@ async fn upload(
 ) -> Answer {
     let service = Service::UploadPack;
     let (decoder, body) = open(service, request)?;
-    let input =
-        Input { start: Bytes::new(), rest: Some((decoder, body)), limit: MAX_FETCH_REQUEST };
-    let body =
-        run(access, service, &["--stateless-rpc"], protocol, input, slot, Vec::new()).await?;
+    let input = Input { start: Bytes::new(), rest: Some((decoder, body)), limit: MAX_FETCH_REQUEST };
+    let body = run(access, service, &["--stateless-rpc"], protocol, input, slot, Vec::new()).await?;
     Ok(uncached(service, "result", body))
 }
 
-async fn receive(
-    access: &Access,
-    request: Request<Incoming>,
-    slot: OwnedSemaphorePermit,
-) -> Answer {
+async fn receive(access: &Access, request: Request<Incoming>, slot: OwnedSemaphorePermit) -> Answer {
     let service = Service::ReceivePack;
     let (mut decoder, mut body) = open(service, request)?;
     let read = read_commands(&mut decoder, &mut body);
     let (push, rest) = match tokio::time::timeout(COMMANDS_TIMEOUT, read).await {
         Ok(Ok(read)) => read,
         Ok(Err(reason)) => {
-            return Err(refused(
-                StatusCode::BAD_REQUEST,
-                format!("the push is not understood: {reason}"),
-            ));
+            return Err(refused(StatusCode::BAD_REQUEST, format!("the push is not understood: {reason}")));
         }
         Err(_) => {
-            return Err(refused(
-                StatusCode::REQUEST_TIMEOUT,
-                "the push did not say in time what it is about",
-            ));
+            return Err(refused(StatusCode::REQUEST_TIMEOUT, "the push did not say in time what it is about"));
         }
     };
     if push.is_empty() {
@@ -185,10 +153,7 @@ async fn receive(
 }
 
 /// The commands of a push and the beginning of its pack.
-async fn read_commands(
-    decoder: &mut Decoder,
-    body: &mut Incoming,
-) -> Result<(Push, Vec<u8>), String> {
+async fn read_commands(decoder: &mut Decoder, body: &mut Incoming) -> Result<(Push, Vec<u8>), String> {
     let mut reader = push::Reader::default();
     while let Some(frame) = body.frame().await {
         let Ok(mut chunk) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
@@ -216,13 +181,11 @@ const MAX_HELD: usize = 16 << 20;
 
 fn open(service: Service, request: Request<Incoming>) -> Result<(Decoder, Incoming), Refused> {
     let refuse = |message| refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
-    let header =
-        |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let header = |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     if header(CONTENT_TYPE) != Some(service.content_type("request").as_str()) {
         return Err(refuse("the content type is not that of a git request"));
     }
-    let decoder = Decoder::new(header(CONTENT_ENCODING))
-        .ok_or_else(|| refuse("send the body plain or with gzip"))?;
+    let decoder = Decoder::new(header(CONTENT_ENCODING)).ok_or_else(|| refuse("send the body plain or with gzip"))?;
     Ok((decoder, request.into_body()))
 }
 
@@ -235,20 +198,10 @@ async fn run(
     slot: OwnedSemaphorePermit,
     before: Vec<u8>,
 ) -> Result<Body, Refused> {
-    let failed =
-        || refused(StatusCode::INTERNAL_SERVER_ERROR, "git failed on the session's repository");
+    let failed = || refused(StatusCode::INTERNAL_SERVER_ERROR, "git failed on the session's repository");
     let Some(directory) = access.directory.to_str() else { return Err(failed()) };
     let size = format!("receive.maxInputSize={MAX_PACK}");
-    let mut args = vec![
-        "-c",
-        "core.hooksPath=/dev/null",
-        "-c",
-        "receive.autogc=false",
-        "-c",
-        "gc.auto=0",
-        "-c",
-        &size,
-    ];
+    let mut args = vec!["-c", "core.hooksPath=/dev/null", "-c", "receive.autogc=false", "-c", "gc.auto=0", "-c", &size];
     args.push(service.command());
     args.extend(options);
     args.push(directory);
@@ -277,8 +230,7 @@ async fn drain(mut body: Incoming) {
 fn protocol(service: Service, headers: &HeaderMap) -> Option<&'static str> {
     let asked = headers.get("git-protocol")?.to_str().ok()?;
     let known = ["version=2", "version=1", "version=0"];
-    let version =
-        known.into_iter().find(|version| asked.split(':').any(|part| part == *version))?;
+    let version = known.into_iter().find(|version| asked.split(':').any(|part| part == *version))?;
     (service == Service::UploadPack || version != "version=2").then_some(version)
 }
 
@@ -287,8 +239,6 @@ fn uncached(service: Service, part: &str, body: Body) -> Response<Body> {
     if let Ok(content_type) = HeaderValue::try_from(service.content_type(part)) {
         response.headers_mut().insert(CONTENT_TYPE, content_type);
     }
-    response
-        .headers_mut()
-        .insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, max-age=0, must-revalidate"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, max-age=0, must-revalidate"));
     response
 }

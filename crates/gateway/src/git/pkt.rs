@@ -22,8 +22,7 @@ pub(super) fn next(bytes: &[u8]) -> Result<Option<(Packet<'_>, usize)>, Malforme
     };
     let mut length = 0;
     for digit in digits {
-        let value =
-            char::from(*digit).to_digit(16).ok_or(Malformed("the length is not a number"))?;
+        let value = char::from(*digit).to_digit(16).ok_or(Malformed("the length is not a number"))?;
         length = length * 16 + value as usize;
     }
     match length {
@@ -63,19 +62,9 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_refused() {
-        for malformed in [
-            &b"0001"[..],
-            b"0002",
-            b"0003",
-            b"0004",
-            b"ffff",
-            b"fff1",
-            b"-001",
-            b"+005x",
-            b"00 5",
-            b"x",
-            b"PACK",
-        ] {
+        for malformed in
+            [&b"0001"[..], b"0002", b"0003", b"0004", b"ffff", b"fff1", b"-001", b"+005x", b"00 5", b"x", b"PACK"]
+        {
             assert!(next(malformed).is_err(), "{malformed:?}");
         }
     }

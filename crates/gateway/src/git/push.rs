@@ -7,8 +7,7 @@ const MAX_COMMANDS: usize = 64;
 const MAX_SHALLOW: usize = 256;
 const MAX_SECTION: usize = 128 << 10;
 /// What is passed on of the client's capabilities; the rest is none of git's business here.
-const CAPABILITIES: [&str; 6] =
-    ["report-status", "report-status-v2", "side-band-64k", "quiet", "atomic", "ofs-delta"];
+const CAPABILITIES: [&str; 6] = ["report-status", "report-status-v2", "side-band-64k", "quiet", "atomic", "ofs-delta"];
 
 /// Reads the command section from chunks cut anywhere.
 #[derive(Debug, Default)]
@@ -47,9 +46,7 @@ impl Reader {
     pub(super) fn feed(&mut self, chunk: &[u8]) -> Result<Option<(Push, Vec<u8>)>, Malformed> {
         // What lies beyond the section is the beginning of the pack and may be as long as it likes.
         self.buffer.extend_from_slice(chunk);
-        while let Some((packet, taken)) =
-            pkt::next(self.buffer.get(self.read..).unwrap_or_default())?
-        {
+        while let Some((packet, taken)) = pkt::next(self.buffer.get(self.read..).unwrap_or_default())? {
             let flushed = packet == Packet::Flush;
             if let Packet::Line(line) = packet {
                 self.push.line(line)?;
@@ -110,9 +107,7 @@ impl Push {
             if word == "push-options" || word.starts_with("push-cert") {
                 return Err(Malformed("push options and signed pushes are not accepted"));
             }
-            if CAPABILITIES.contains(&word)
-                || matches!(word, "object-format=sha1" | "object-format=sha256")
-            {
+            if CAPABILITIES.contains(&word) || matches!(word, "object-format=sha1" | "object-format=sha256") {
                 self.capabilities.push(word.to_owned());
             }
         }
@@ -126,8 +121,7 @@ impl Push {
 
     /// Whether the session may do all of this. One bad command refuses the push as a whole.
     pub(super) fn judge(&self, access: &Access) -> Result<(), Refusal> {
-        let verdicts: Vec<Option<&str>> =
-            self.commands.iter().map(|command| command.objection(access)).collect();
+        let verdicts: Vec<Option<&str>> = self.commands.iter().map(|command| command.objection(access)).collect();
         if verdicts.iter().all(Option::is_none) {
             return Ok(());
         }
@@ -165,11 +159,8 @@ impl Push {
             pkt::write(&mut section, format!("shallow {hash}\n").as_bytes());
         }
         for (number, Command { old, new, name }) in self.commands.iter().enumerate() {
-            let capabilities = if number == 0 {
-                format!("\0 {}", self.capabilities.join(" "))
-            } else {
-                "\n".to_owned()
-            };
+            let capabilities =
+                if number == 0 { format!("\0 {}", self.capabilities.join(" ")) } else { "\n".to_owned() };
             pkt::write(&mut section, format!("{old} {new} {name}{capabilities}").as_bytes());
         }
         pkt::flush(&mut section);
@@ -286,12 +277,8 @@ mod tests {
     fn a_refusal_reaches_the_client_ref_by_ref() {
         let lines = [update(OWN), format!("{OLD} {NEW} refs/heads/main")];
         let push = read(&section(&lines)).unwrap().unwrap().0;
-        let Err(Refusal::Report(report)) = push.judge(&access()) else {
-            panic!("refused with a report")
-        };
-        insta::assert_snapshot!(
-            String::from_utf8(report).unwrap().escape_debug().to_string().replace("\\n", "\n")
-        );
+        let Err(Refusal::Report(report)) = push.judge(&access()) else { panic!("refused with a report") };
+        insta::assert_snapshot!(String::from_utf8(report).unwrap().escape_debug().to_string().replace("\\n", "\n"));
     }
 
     #[test]
@@ -318,8 +305,7 @@ mod tests {
     #[test]
     fn git_gets_the_commands_as_they_were_understood() {
         let shallow = format!("shallow {NEW}");
-        let mut bytes =
-            section(&[shallow, update(OWN), format!("{OLD} {NEW} refs/harvest/s1/x\n")]);
+        let mut bytes = section(&[shallow, update(OWN), format!("{OLD} {NEW} refs/harvest/s1/x\n")]);
         bytes.extend_from_slice(b"PACK...");
         let (push, rest) = read(&bytes).unwrap().unwrap();
         assert_eq!(rest, b"PACK...");

@@ -5,8 +5,7 @@ const MAX_LENGTH: usize = 255;
 /// Whether `name` is a full ref name that git accepts. Stricter than git: at most 255 bytes, at least three components,
 /// none beginning with a dash, only UTF-8 without control characters.
 pub(super) fn is_valid(name: &str) -> bool {
-    let characters =
-        |c: char| c.is_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\');
+    let characters = |c: char| c.is_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\');
     let component = |part: &str| {
         !part.is_empty()
             && !part.starts_with(['.', '-'])
@@ -29,12 +28,8 @@ mod tests {
 
     #[test]
     fn names_that_git_accepts() {
-        for name in [
-            "refs/heads/main",
-            "refs/heads/harvest/fix-1a2b",
-            "refs/harvest/s1/checkpoint/1",
-            "refs/heads/é",
-        ] {
+        for name in ["refs/heads/main", "refs/heads/harvest/fix-1a2b", "refs/harvest/s1/checkpoint/1", "refs/heads/é"]
+        {
             assert!(is_valid(name), "{name}");
         }
     }

@@ -37,9 +37,7 @@ pub(crate) struct Models {
 
 impl Models {
     pub(crate) fn new(options: Options) -> Result<Self, Error> {
-        let target = |vendor, upstream: &Option<_>| {
-            upstream.as_ref().map(|it| Target::new(vendor, it)).transpose()
-        };
+        let target = |vendor, upstream: &Option<_>| upstream.as_ref().map(|it| Target::new(vendor, it)).transpose();
         let anthropic = target(Vendor::Anthropic, &options.upstreams.anthropic)?;
         let openai = target(Vendor::OpenAi, &options.upstreams.openai)?;
         let client = upstream::client(anthropic.iter().chain(&openai))?;
@@ -104,11 +102,8 @@ impl Models {
             return response.map(|body| metered::body(body.into_data_stream(), call));
         }
         let Some(target) = target else { return vendor.no_key() };
-        let tariff = Tariff::Table {
-            vendor: vendor.id(),
-            prices: Arc::clone(&self.prices),
-            request_bytes: body.len() as u64,
-        };
+        let tariff =
+            Tariff::Table { vendor: vendor.id(), prices: Arc::clone(&self.prices), request_bytes: body.len() as u64 };
         let mut call = OpenCall::new(context, tariff, endpoint, asked.model);
         match self.send(target, path, head, body, true).await {
             Ok(response) => {
@@ -146,8 +141,7 @@ impl Models {
     ) -> Result<Response<reqwest::Body>, reqwest::Error> {
         let mut sent = headers::outgoing(&head.headers, metered);
         target.authenticate(&mut sent);
-        let mut request =
-            self.client.request(head.method, target.url(path, head.uri.query())).headers(sent);
+        let mut request = self.client.request(head.method, target.url(path, head.uri.query())).headers(sent);
         if !body.is_empty() {
             request = request.body(body);
         }
@@ -157,11 +151,7 @@ impl Models {
 
 /// The whole body: small enough to hold, needed to know what is asked for, and what lets the client library send it
 /// again when a kept connection turns out to be dead.
-async fn read(
-    vendor: Vendor,
-    headers: &HeaderMap,
-    body: Incoming,
-) -> Result<Bytes, Response<Body>> {
+async fn read(vendor: Vendor, headers: &HeaderMap, body: Incoming) -> Result<Bytes, Response<Body>> {
     if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         let message = "the gateway reads requests: send the body without a content-encoding";
         return Err(vendor.error(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
@@ -172,14 +162,8 @@ async fn read(
             let message = format!("the request is larger than {} MiB", MAX_REQUEST >> 20);
             Err(vendor.error(StatusCode::PAYLOAD_TOO_LARGE, &message))
         }
-        Ok(Err(_)) => {
-            Err(vendor
-                .error(StatusCode::BAD_REQUEST, "the request ended before its body was complete"))
-        }
-        Err(_) => {
-            Err(vendor
-                .error(StatusCode::REQUEST_TIMEOUT, "the request's body did not come in time"))
-        }
+        Ok(Err(_)) => Err(vendor.error(StatusCode::BAD_REQUEST, "the request ended before its body was complete")),
+        Err(_) => Err(vendor.error(StatusCode::REQUEST_TIMEOUT, "the request's body did not come in time")),
     }
 }
 
@@ -205,10 +189,7 @@ fn unreachable(vendor: Vendor, error: &reqwest::Error) -> Response<Body> {
         reason = Some(deeper.to_string());
         cause = deeper.source();
     }
-    let message = format!(
-        "{host} did not answer: {}",
-        reason.as_deref().unwrap_or("the request could not be sent")
-    );
+    let message = format!("{host} did not answer: {}", reason.as_deref().unwrap_or("the request could not be sent"));
     tracing::warn!(vendor = vendor.id(), message);
     vendor.error(status_of(error), &message)
 }

@@ -37,10 +37,8 @@ struct StreamOptions {
 /// Reads the request and edits it where needed. An error says why the body cannot be understood: such a request is
 /// refused, since one that the gateway reads differently from the vendor would be a way around the metering.
 pub(super) fn prepare(endpoint: Endpoint, body: Bytes) -> Result<(Head, Bytes), String> {
-    let not_understood =
-        |error: serde_json::Error| format!("the request's body is not understood: {error}");
-    let text =
-        std::str::from_utf8(&body).map_err(|_| "the request's body is not UTF-8".to_owned())?;
+    let not_understood = |error: serde_json::Error| format!("the request's body is not understood: {error}");
+    let text = std::str::from_utf8(&body).map_err(|_| "the request's body is not UTF-8".to_owned())?;
     if !text.trim_start().starts_with('{') {
         return Err("the request's body is not a JSON object".to_owned());
     }
@@ -50,22 +48,16 @@ pub(super) fn prepare(endpoint: Endpoint, body: Bytes) -> Result<(Head, Bytes), 
         return Ok((head, body));
     }
     let edited = match read.stream_options {
-        None => splice(
-            text,
-            text.find('{').map_or(0, |at| at + 1),
-            0,
-            &format!(r#""stream_options":{{{ASK_FOR_USAGE}}},"#),
-        ),
+        None => {
+            splice(text, text.find('{').map_or(0, |at| at + 1), 0, &format!(r#""stream_options":{{{ASK_FOR_USAGE}}},"#))
+        }
         Some(raw) => {
-            let options: Option<StreamOptions> =
-                serde_json::from_str(raw.get()).map_err(not_understood)?;
+            let options: Option<StreamOptions> = serde_json::from_str(raw.get()).map_err(not_understood)?;
             if options.is_some_and(|options| options.include_usage == Some(true)) {
                 return Ok((head, body));
             }
             let mut map: serde_json::Map<String, serde_json::Value> =
-                serde_json::from_str::<Option<_>>(raw.get())
-                    .map_err(not_understood)?
-                    .unwrap_or_default();
+                serde_json::from_str::<Option<_>>(raw.get()).map_err(not_understood)?.unwrap_or_default();
             map.insert("include_usage".to_owned(), true.into());
             let at = raw.get().as_ptr() as usize - text.as_ptr() as usize;
             splice(text, at, raw.get().len(), &serde_json::Value::Object(map).to_string())
@@ -81,9 +73,7 @@ fn splice(text: &str, at: usize, removed: usize, inserted: &str) -> String {
 }
 
 /// `null` is a value here, not an absence.
-fn even_null<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<&'de RawValue>, D::Error> {
+fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
@@ -93,8 +83,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn chat(body: &str) -> Result<String, String> {
-        let (_, edited) =
-            prepare(Endpoint::ChatCompletions, Bytes::copy_from_slice(body.as_bytes()))?;
+        let (_, edited) = prepare(Endpoint::ChatCompletions, Bytes::copy_from_slice(body.as_bytes()))?;
         Ok(String::from_utf8(edited.to_vec()).unwrap())
     }
 
@@ -105,14 +94,8 @@ mod tests {
                 r#"{ "stream" : true, "x":1.0 }"#,
                 r#"{"stream_options":{"include_usage":true}, "stream" : true, "x":1.0 }"#,
             ),
-            (
-                r#"{"stream":true,"stream_options":null}"#,
-                r#"{"stream":true,"stream_options":{"include_usage":true}}"#,
-            ),
-            (
-                r#"{"stream_options":{ },"stream":true}"#,
-                r#"{"stream_options":{"include_usage":true},"stream":true}"#,
-            ),
+            (r#"{"stream":true,"stream_options":null}"#, r#"{"stream":true,"stream_options":{"include_usage":true}}"#),
+            (r#"{"stream_options":{ },"stream":true}"#, r#"{"stream_options":{"include_usage":true},"stream":true}"#),
             (
                 r#"{"stream":true,"stream_options":{"include_usage":false,"new":[1]}}"#,
                 r#"{"stream":true,"stream_options":{"include_usage":true,"new":[1]}}"#,
@@ -136,9 +119,7 @@ mod tests {
 
     #[test]
     fn what_two_parsers_could_read_differently_is_refused() {
-        for body in
-            ["", "[]", "{", r#"{"stream":false,"stream":true}"#, r#"{"stream":"true"}"#, r#"{} {}"#]
-        {
+        for body in ["", "[]", "{", r#"{"stream":false,"stream":true}"#, r#"{"stream":"true"}"#, r#"{} {}"#] {
             assert!(chat(body).is_err(), "{body}");
         }
     }

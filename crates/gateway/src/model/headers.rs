@@ -1,8 +1,6 @@
 //! Which headers cross the gateway: all but those that belong to one connection and those that carry a credential.
 
-use hyper::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue,
-};
+use hyper::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 
 /// Belong to one connection (RFC 9110, 7.6.1), never to the message.
 const HOP_BY_HOP: [&str; 9] = [
@@ -18,15 +16,8 @@ const HOP_BY_HOP: [&str; 9] = [
 ];
 
 /// Where clients put what they believe to be a key, and what could act for another account.
-const CREDENTIALS: [&str; 7] = [
-    "authorization",
-    "x-api-key",
-    "api-key",
-    "x-goog-api-key",
-    "cookie",
-    "openai-organization",
-    "openai-project",
-];
+const CREDENTIALS: [&str; 7] =
+    ["authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", "openai-organization", "openai-project"];
 
 /// The client's headers as they may go upstream.
 pub(super) fn outgoing(headers: &HeaderMap, metered: bool) -> HeaderMap {
@@ -67,10 +58,7 @@ mod tests {
     use super::*;
 
     fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
-        lines
-            .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
-            .collect()
+        lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
     }
 
     #[test]
@@ -88,9 +76,6 @@ mod tests {
         ]);
         let expected = headers(&[("accept-encoding", "identity"), ("anthropic-beta", "new-thing")]);
         assert_eq!(outgoing(&sent, true), expected);
-        assert_eq!(
-            outgoing(&sent, false).get(ACCEPT_ENCODING),
-            Some(&HeaderValue::from_static("gzip"))
-        );
+        assert_eq!(outgoing(&sent, false).get(ACCEPT_ENCODING), Some(&HeaderValue::from_static("gzip")));
     }
 }

@@ -41,12 +41,7 @@ pub(super) struct OpenCall {
 }
 
 impl OpenCall {
-    pub(super) fn new(
-        context: &Arc<Context>,
-        tariff: Tariff,
-        endpoint: Endpoint,
-        requested_model: String,
-    ) -> Self {
+    pub(super) fn new(context: &Arc<Context>, tariff: Tariff, endpoint: Endpoint, requested_model: String) -> Self {
         Self {
             context: Arc::clone(context),
             tariff,
@@ -91,8 +86,7 @@ impl OpenCall {
             Tariff::Table { vendor, request_bytes, .. } => (*vendor, Some(*request_bytes)),
             Tariff::Script(_) => ("scripted", None),
         };
-        let Known { model, usage, cache_write_1h, estimated } =
-            reader.finish(self.status, request_bytes);
+        let Known { model, usage, cache_write_1h, estimated } = reader.finish(self.status, request_bytes);
         let model = model.unwrap_or_else(|| std::mem::take(&mut self.requested_model));
         let (cost, price_is_a_guess) = self.cost(&model, &usage, cache_write_1h);
         Some(Call {
@@ -109,9 +103,7 @@ impl OpenCall {
     fn cost(&self, model: &str, usage: &Usage, cache_write_1h: u64) -> (Cost, bool) {
         match &self.tariff {
             _ if *usage == Usage::default() => (Cost::ZERO, false),
-            Tariff::Table { vendor, prices, .. } => {
-                prices.cost(vendor, model, usage, cache_write_1h)
-            }
+            Tariff::Table { vendor, prices, .. } => prices.cost(vendor, model, usage, cache_write_1h),
             Tariff::Script(price) => (price.of(usage), false),
         }
     }
@@ -125,11 +117,7 @@ impl Drop for OpenCall {
             Ok(runtime) => {
                 self.context.tasks.spawn_on(async move { meter.settle(call).await }, &runtime);
             }
-            Err(_) => tracing::error!(
-                session = self.context.session.id,
-                ?call,
-                "a model call was not settled"
-            ),
+            Err(_) => tracing::error!(session = self.context.session.id, ?call, "a model call was not settled"),
         }
     }
 }
@@ -146,19 +134,9 @@ struct Answer {
 }
 
 /// The answer's bytes, unchanged, read on the side.
-pub(super) fn body(
-    source: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static,
-    call: OpenCall,
-) -> Body {
+pub(super) fn body(source: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static, call: OpenCall) -> Body {
     let is_stream = call.reader.as_ref().is_some_and(Reader::is_stream);
-    let answer = Answer {
-        source: Box::pin(source),
-        call,
-        is_stream,
-        held: None,
-        complete: false,
-        ended: false,
-    };
+    let answer = Answer { source: Box::pin(source), call, is_stream, held: None, complete: false, ended: false };
     let frames = stream::unfold(answer, Answer::next).map(|chunk| chunk.map(Frame::data));
     BodyExt::boxed_unsync(StreamBody::new(frames))
 }
@@ -174,11 +152,7 @@ impl Answer {
         while !self.ended {
             match self.source.next().await {
                 Some(Ok(chunk)) => {
-                    let passing = if self.is_stream {
-                        self.pass_events(chunk)
-                    } else {
-                        self.pass_document(chunk)
-                    };
+                    let passing = if self.is_stream { self.pass_events(chunk) } else { self.pass_document(chunk) };
                     if !passing.is_empty() {
                         return Some((Ok(passing), self));
                     }

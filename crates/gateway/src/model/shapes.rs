@@ -90,9 +90,7 @@ impl Message<'_> {
         let length = |text: &Option<Cow<'_, str>>| text.as_ref().map_or(0, |text| text.len());
         let own = match &self.delta {
             Some(Delta::Text(text)) => text.len(),
-            Some(Delta::Parts(parts)) => {
-                length(&parts.text) + length(&parts.partial_json) + length(&parts.thinking)
-            }
+            Some(Delta::Parts(parts)) => length(&parts.text) + length(&parts.partial_json) + length(&parts.thinking),
             None => 0,
         };
         // A chunk of Chat Completions may hold text, reasoning or a call; the names around it weigh a little too.

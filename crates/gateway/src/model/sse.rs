@@ -66,10 +66,7 @@ mod tests {
 
     #[test]
     fn lines_end_in_any_of_three_ways() {
-        assert_eq!(
-            read(&[b"event: a\ndata: 1\n\ndata:2\r\n\r\n: ping\rdata: 3\r\r"]),
-            ["1", "2", "3"]
-        );
+        assert_eq!(read(&[b"event: a\ndata: 1\n\ndata:2\r\n\r\n: ping\rdata: 3\r\r"]), ["1", "2", "3"]);
     }
 
     #[test]

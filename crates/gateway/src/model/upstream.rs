@@ -66,11 +66,7 @@ impl Target {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(bad("it must begin with https:// or http://".to_owned()));
         }
-        if !url.username().is_empty()
-            || url.password().is_some()
-            || url.query().is_some()
-            || url.fragment().is_some()
-        {
+        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
             return Err(bad("it must have no user, query or fragment".to_owned()));
         }
         let base = url.as_str().trim_end_matches('/');
@@ -81,8 +77,7 @@ impl Target {
             Vendor::Anthropic if !oauth => (HeaderName::from_static("x-api-key"), key.to_owned()),
             Vendor::Anthropic | Vendor::OpenAi => (AUTHORIZATION, format!("Bearer {key}")),
         };
-        let mut value =
-            HeaderValue::try_from(text).map_err(|_| Error::BadKey { vendor: vendor.id() })?;
+        let mut value = HeaderValue::try_from(text).map_err(|_| Error::BadKey { vendor: vendor.id() })?;
         value.set_sensitive(true);
         Ok(Self { base, credential: (name, value), oauth })
     }
@@ -96,8 +91,7 @@ impl Target {
     pub(super) fn authenticate(&self, headers: &mut HeaderMap) {
         let (name, value) = self.credential.clone();
         headers.insert(name, value);
-        let asked =
-            |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains(OAUTH_BETA));
+        let asked = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains(OAUTH_BETA));
         if self.oauth && !headers.get_all("anthropic-beta").iter().any(asked) {
             headers.append("anthropic-beta", HeaderValue::from_static(OAUTH_BETA));
         }
@@ -110,9 +104,7 @@ impl Target {
 
 /// The client for all upstreams. Certificates are looked for only when one of them is reached by TLS, so that a machine
 /// without any can still use a script or a local model.
-pub(super) fn client<'a>(
-    mut targets: impl Iterator<Item = &'a Target>,
-) -> Result<reqwest::Client, Error> {
+pub(super) fn client<'a>(mut targets: impl Iterator<Item = &'a Target>) -> Result<reqwest::Client, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -145,8 +137,7 @@ mod tests {
 
     #[test]
     fn the_address_may_end_in_v1_or_not() {
-        for base in ["https://host/x", "https://host/x/", "https://host/x/v1", "https://host/x/v1/"]
-        {
+        for base in ["https://host/x", "https://host/x/", "https://host/x/v1", "https://host/x/v1/"] {
             let target = target(Vendor::OpenAi, base, "k").unwrap();
             assert_eq!(target.url("v1/models", Some("a=b%2F")), "https://host/x/v1/models?a=b%2F");
         }
@@ -157,10 +148,7 @@ mod tests {
         let header = |vendor, key| {
             let mut headers = HeaderMap::new();
             target(vendor, "https://host", key).unwrap().authenticate(&mut headers);
-            headers
-                .iter()
-                .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
-                .collect::<Vec<_>>()
+            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect::<Vec<_>>()
         };
         assert_eq!(header(Vendor::Anthropic, "sk-ant-api03-x\n"), ["x-api-key: sk-ant-api03-x"]);
         let oauth = ["authorization: Bearer sk-ant-oat01-x", "anthropic-beta: oauth-2025-04-20"];
@@ -171,10 +159,7 @@ mod tests {
     #[test]
     fn bad_addresses_and_keys_are_refused_without_showing_the_key() {
         for base in ["", "host", "ftp://host", "https://user:pass@host", "https://host/?a=b"] {
-            assert!(
-                matches!(target(Vendor::OpenAi, base, "k"), Err(Error::BadUpstream { .. })),
-                "{base}"
-            );
+            assert!(matches!(target(Vendor::OpenAi, base, "k"), Err(Error::BadUpstream { .. })), "{base}");
         }
         let error = target(Vendor::OpenAi, "https://host", "canary\nkey").unwrap_err();
         assert!(!format!("{error} {error:?}").contains("canary"));

@@ -54,8 +54,7 @@ pub(super) struct Known {
 
 impl Reader {
     pub(super) fn new(endpoint: Endpoint, content_type: &str) -> Self {
-        let events =
-            content_type.trim_start().to_ascii_lowercase().starts_with("text/event-stream");
+        let events = content_type.trim_start().to_ascii_lowercase().starts_with("text/event-stream");
         let form = if events { Form::Events(Lines::default()) } else { Form::Document(Vec::new()) };
         Self { endpoint, form, tally: Tally::default() }
     }
@@ -141,10 +140,7 @@ impl Tally {
                 kind == "message_stop"
             }
             Endpoint::Responses => {
-                let last = matches!(
-                    kind,
-                    "response.completed" | "response.incomplete" | "response.failed"
-                );
+                let last = matches!(kind, "response.completed" | "response.incomplete" | "response.failed");
                 if let Some(inner) = event.response {
                     if let Some(model) = &inner.model {
                         self.name(model);
@@ -184,12 +180,9 @@ impl Tally {
     }
 
     fn count(&mut self, counts: &Counts) {
-        let cached = |details: &Option<Details>| {
-            details.as_ref().and_then(|details| details.cached_tokens).unwrap_or(0)
-        };
-        let reasoning = |details: &Option<Details>| {
-            details.as_ref().and_then(|details| details.reasoning_tokens)
-        };
+        let cached =
+            |details: &Option<Details>| details.as_ref().and_then(|details| details.cached_tokens).unwrap_or(0);
+        let reasoning = |details: &Option<Details>| details.as_ref().and_then(|details| details.reasoning_tokens);
         let mut input = self.input.unwrap_or_default();
         let before = input;
         if let Some(prompt) = counts.prompt_tokens {
@@ -210,9 +203,7 @@ impl Tally {
         if let Some(tokens) = counts.cache_creation_input_tokens {
             input.cache_write_tokens = tokens;
         }
-        if let Some(tokens) =
-            counts.cache_creation.as_ref().and_then(|creation| creation.ephemeral_1h_input_tokens)
-        {
+        if let Some(tokens) = counts.cache_creation.as_ref().and_then(|creation| creation.ephemeral_1h_input_tokens) {
             self.cache_write_1h = tokens;
         }
         if counts.prompt_tokens.is_some() || counts.input_tokens.is_some() {
@@ -221,8 +212,7 @@ impl Tally {
         if let Some(tokens) = counts.output_tokens.or(counts.completion_tokens) {
             self.output = tokens;
         }
-        let details = reasoning(&counts.output_tokens_details)
-            .or(reasoning(&counts.completion_tokens_details));
+        let details = reasoning(&counts.output_tokens_details).or(reasoning(&counts.completion_tokens_details));
         if let Some(tokens) = details {
             self.reasoning = tokens;
         }
@@ -266,10 +256,8 @@ mod tests {
 
     fn stream(endpoint: Endpoint, text: &str) -> (Vec<Option<usize>>, Known) {
         let mut reader = Reader::new(endpoint, "text/event-stream; charset=utf-8");
-        let ends = text
-            .split_inclusive("\n\n")
-            .map(|part| reader.feed(&Bytes::copy_from_slice(part.as_bytes())))
-            .collect();
+        let ends =
+            text.split_inclusive("\n\n").map(|part| reader.feed(&Bytes::copy_from_slice(part.as_bytes()))).collect();
         (ends, reader.finish(200, Some(400)))
     }
 
@@ -286,12 +274,7 @@ mod tests {
         };
         assert_eq!(
             known,
-            Known {
-                model: Some("claude-sonnet-4-5".into()),
-                usage,
-                cache_write_1h: 40,
-                estimated: false
-            }
+            Known { model: Some("claude-sonnet-4-5".into()), usage, cache_write_1h: 40, estimated: false }
         );
     }
 
@@ -299,12 +282,7 @@ mod tests {
     fn an_openai_chat_stream() {
         let (ends, known) = stream(Endpoint::ChatCompletions, OPENAI);
         assert_eq!(ends, [None, None, Some(0)]);
-        let expected = Known {
-            model: Some("gpt-4o".into()),
-            usage: OPENAI_USAGE,
-            cache_write_1h: 0,
-            estimated: false,
-        };
+        let expected = Known { model: Some("gpt-4o".into()), usage: OPENAI_USAGE, cache_write_1h: 0, estimated: false };
         assert_eq!(known, expected);
     }
 
@@ -312,22 +290,15 @@ mod tests {
     fn an_openai_responses_stream() {
         let (ends, known) = stream(Endpoint::Responses, RESPONSES);
         assert_eq!(ends, [None, Some("event: response.completed\n".len())]);
-        let expected = Known {
-            model: Some("gpt-5".into()),
-            usage: OPENAI_USAGE,
-            cache_write_1h: 0,
-            estimated: false,
-        };
+        let expected = Known { model: Some("gpt-5".into()), usage: OPENAI_USAGE, cache_write_1h: 0, estimated: false };
         assert_eq!(known, expected);
     }
 
     #[test]
     fn a_cut_stream_is_estimated_from_what_was_seen() {
         let cut = |endpoint, text: &str| {
-            let parts: String = text
-                .split_inclusive("\n\n")
-                .take(if endpoint == Endpoint::Messages { 2 } else { 1 })
-                .collect();
+            let parts: String =
+                text.split_inclusive("\n\n").take(if endpoint == Endpoint::Messages { 2 } else { 1 }).collect();
             let known = stream(endpoint, &parts).1;
             (known.usage.input_tokens, known.usage.output_tokens, known.estimated)
         };
@@ -345,26 +316,12 @@ mod tests {
             }
             reader.finish(status, Some(400))
         };
-        let known = read(
-            Endpoint::Messages,
-            200,
-            r#"{"model":"m","usage":{"input_tokens":3,"output_tokens":4}}"#,
-        );
-        assert_eq!(
-            (known.usage.input_tokens, known.usage.output_tokens, known.estimated),
-            (3, 4, false)
-        );
-        let known = read(
-            Endpoint::Messages,
-            529,
-            r#"{"type":"error","error":{"type":"overloaded_error"}}"#,
-        );
+        let known = read(Endpoint::Messages, 200, r#"{"model":"m","usage":{"input_tokens":3,"output_tokens":4}}"#);
+        assert_eq!((known.usage.input_tokens, known.usage.output_tokens, known.estimated), (3, 4, false));
+        let known = read(Endpoint::Messages, 529, r#"{"type":"error","error":{"type":"overloaded_error"}}"#);
         assert_eq!((known.usage, known.estimated), (Usage::default(), false));
         let known = read(Endpoint::ChatCompletions, 200, "garbage!");
-        assert_eq!(
-            (known.usage.input_tokens, known.usage.output_tokens, known.estimated),
-            (100, 2, true)
-        );
+        assert_eq!((known.usage.input_tokens, known.usage.output_tokens, known.estimated), (100, 2, true));
     }
 
     proptest! {

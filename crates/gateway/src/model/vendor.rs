@@ -58,15 +58,11 @@ impl Vendor {
     pub(crate) fn endpoint(self, method: &Method, path: &str) -> Option<Endpoint> {
         let model = |id: &str| {
             !id.starts_with('.')
-                && id
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':'))
+                && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':'))
         };
         match (self, method.as_str(), path) {
             (_, "GET", "v1/models") => Some(Endpoint::Models),
-            (_, "GET", path) if path.strip_prefix("v1/models/").is_some_and(model) => {
-                Some(Endpoint::Models)
-            }
+            (_, "GET", path) if path.strip_prefix("v1/models/").is_some_and(model) => Some(Endpoint::Models),
             (Self::Anthropic, "POST", "v1/messages") => Some(Endpoint::Messages),
             (Self::Anthropic, "POST", "v1/messages/count_tokens") => Some(Endpoint::CountTokens),
             (Self::OpenAi, "POST", "v1/chat/completions") => Some(Endpoint::ChatCompletions),
@@ -84,11 +80,8 @@ impl Vendor {
 
     pub(crate) fn no_such_endpoint(self, method: &Method, path: &str) -> Response<Body> {
         let path: String = path.chars().take(200).collect();
-        let message = format!(
-            "{method} /{path} is not open to this session; of {} there are: {}",
-            self.name(),
-            self.endpoints()
-        );
+        let message =
+            format!("{method} /{path} is not open to this session; of {} there are: {}", self.name(), self.endpoints());
         self.error(StatusCode::NOT_FOUND, &message)
     }
 
@@ -157,10 +150,7 @@ mod tests {
     fn only_listed_endpoints_are_open() {
         let open = |vendor: Vendor, method: Method, path| vendor.endpoint(&method, path);
         assert_eq!(open(Vendor::Anthropic, Method::POST, "v1/messages"), Some(Endpoint::Messages));
-        assert_eq!(
-            open(Vendor::OpenAi, Method::POST, "v1/chat/completions"),
-            Some(Endpoint::ChatCompletions)
-        );
+        assert_eq!(open(Vendor::OpenAi, Method::POST, "v1/chat/completions"), Some(Endpoint::ChatCompletions));
         assert_eq!(open(Vendor::OpenAi, Method::GET, "v1/models/gpt-5.1"), Some(Endpoint::Models));
         for path in [
             "v1/files",

@@ -65,10 +65,7 @@ pub(super) fn place<'a>(script: &'a File, request: &Request) -> Result<Place<'a>
         return Ok(Place::Aside);
     }
     let fits = |conversation: &Conversation| {
-        conversation
-            .when_prompt_contains
-            .as_ref()
-            .is_none_or(|text| request.first_user_text.contains(text.as_str()))
+        conversation.when_prompt_contains.as_ref().is_none_or(|text| request.first_user_text.contains(text.as_str()))
     };
     let Some(number) = script.conversations.iter().position(fits) else {
         let known: Vec<String> = script
@@ -84,14 +81,10 @@ pub(super) fn place<'a>(script: &'a File, request: &Request) -> Result<Place<'a>
         ));
     };
     let conversation = script.conversations.get(number);
-    let Some(reply) =
-        conversation.and_then(|conversation| conversation.replies.get(request.assistant_count))
-    else {
+    let Some(reply) = conversation.and_then(|conversation| conversation.replies.get(request.assistant_count)) else {
         return Ok(Place::Past);
     };
-    if let Some(expected) =
-        reply.expect.as_ref().filter(|text| !request.newest_text.contains(text.as_str()))
-    {
+    if let Some(expected) = reply.expect.as_ref().filter(|text| !request.newest_text.contains(text.as_str())) {
         return Err(format!(
             "the model script expects {expected:?} before reply {} of conversation {}; the newest message says: {:?}",
             request.assistant_count + 1,

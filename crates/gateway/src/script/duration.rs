@@ -63,19 +63,12 @@ mod tests {
 
     #[test]
     fn what_people_write() {
-        for (text, millis) in [
-            ("200ms", 200),
-            ("60s", 60_000),
-            ("1m", 60_000),
-            ("1m30s", 90_000),
-            ("0s", 0),
-            ("2h", 7_200_000),
-        ] {
+        for (text, millis) in
+            [("200ms", 200), ("60s", 60_000), ("1m", 60_000), ("1m30s", 90_000), ("0s", 0), ("2h", 7_200_000)]
+        {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in
-            ["", "5", "s", "1.5s", "-1s", "1 s", "1d", "25h", "99999999999999999999s", "1s!"]
-        {
+        for text in ["", "5", "s", "1.5s", "-1s", "1 s", "1d", "25h", "99999999999999999999s", "1s!"] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -86,8 +86,7 @@ impl File {
         let mut field = None;
         serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
             let mut track = serde_path_to_error::Track::new();
-            let read =
-                Self::deserialize(serde_path_to_error::Deserializer::new(deserializer, &mut track));
+            let read = Self::deserialize(serde_path_to_error::Deserializer::new(deserializer, &mut track));
             read.inspect_err(|_| {
                 let path = track.path().to_string();
                 field = (path != ".").then_some(path);
@@ -108,22 +107,13 @@ impl Reply {
         let mut groups: Vec<((u64, u64), Vec<Action>)> = Vec::new();
         let place = |location: &serde_saphyr::Location| (location.line(), location.column());
         if let Some(shell) = &self.shell {
-            groups.push((
-                place(&shell.referenced),
-                shell.value.0.iter().cloned().map(Action::Shell).collect(),
-            ));
+            groups.push((place(&shell.referenced), shell.value.0.iter().cloned().map(Action::Shell).collect()));
         }
         if let Some(write) = &self.write {
-            groups.push((
-                place(&write.referenced),
-                write.value.0.iter().cloned().map(Action::Write).collect(),
-            ));
+            groups.push((place(&write.referenced), write.value.0.iter().cloned().map(Action::Write).collect()));
         }
         if let Some(tool) = &self.tool {
-            groups.push((
-                place(&tool.referenced),
-                tool.value.0.iter().cloned().map(Action::Tool).collect(),
-            ));
+            groups.push((place(&tool.referenced), tool.value.0.iter().cloned().map(Action::Tool).collect()));
         }
         groups.sort_by_key(|(place, _)| *place);
         groups.into_iter().flat_map(|(_, actions)| actions).collect()
@@ -157,12 +147,7 @@ fn default_model() -> String {
 }
 
 fn free() -> Price {
-    Price {
-        input_per_mtok: 0.0,
-        output_per_mtok: 0.0,
-        cache_read_per_mtok: None,
-        cache_write_per_mtok: None,
-    }
+    Price { input_per_mtok: 0.0, output_per_mtok: 0.0, cache_read_per_mtok: None, cache_write_per_mtok: None }
 }
 
 fn model_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -177,8 +162,7 @@ fn price<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Price, D::Error> 
     let price = Price::deserialize(deserializer)?;
     let required = [Some(price.input_per_mtok), Some(price.output_per_mtok)];
     let optional = [price.cache_read_per_mtok, price.cache_write_per_mtok];
-    if required.into_iter().chain(optional).flatten().any(|dollars| !(0.0..=1e6).contains(&dollars))
-    {
+    if required.into_iter().chain(optional).flatten().any(|dollars| !(0.0..=1e6).contains(&dollars)) {
         return Err(de::Error::custom("a price is zero or more dollars per million tokens"));
     }
     Ok(price)
@@ -194,9 +178,9 @@ fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Conver
 
 fn error_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
     match Option::<u16>::deserialize(deserializer)? {
-        Some(status) if !(400..600).contains(&status) => Err(de::Error::custom(format!(
-            "`{status}` is not an error status: give one from 400 to 599"
-        ))),
+        Some(status) if !(400..600).contains(&status) => {
+            Err(de::Error::custom(format!("`{status}` is not an error status: give one from 400 to 599")))
+        }
         status => Ok(status),
     }
 }

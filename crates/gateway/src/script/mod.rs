@@ -43,11 +43,7 @@ impl Script {
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
             let line = 1 + before.iter().filter(|byte| **byte == b'\n').count() as u64;
-            ScriptError::Invalid {
-                line: Some(line),
-                field: None,
-                reason: "it is not UTF-8 text".to_owned(),
-            }
+            ScriptError::Invalid { line: Some(line), field: None, reason: "it is not UTF-8 text".to_owned() }
         })?;
         Self::parse(text)
     }

@@ -77,9 +77,7 @@ impl Player {
     ) -> Response<Body> {
         let refuse = |message: &str| vendor.error(StatusCode::BAD_REQUEST, message);
         let Some(wire) = wire::of(endpoint) else {
-            return refuse(
-                "the scripted model does not speak this wire format yet; use Messages or Chat Completions",
-            );
+            return refuse("the scripted model does not speak this wire format yet; use Messages or Chat Completions");
         };
         let request = match serde_json::from_slice(body)
             .map_err(|error| error.to_string())
@@ -90,18 +88,12 @@ impl Player {
                 return refuse(&format!("the request's body is not understood: {reason}"));
             }
         };
-        let (conversation, index, planned) = match conversation::place(&self.script.file, &request)
-        {
+        let (conversation, index, planned) = match conversation::place(&self.script.file, &request) {
             Ok(Place::Aside) => {
                 return send(wire, &request, &self.short("aside", &request, "ok"), Pace::default());
             }
             Ok(Place::Past) => {
-                return send(
-                    wire,
-                    &request,
-                    &self.short("past", &request, "Done."),
-                    Pace::default(),
-                );
+                return send(wire, &request, &self.short("past", &request, "Done."), Pace::default());
             }
             Ok(Place::At { conversation, index, reply }) => (conversation, index, reply),
             Err(reason) => return refuse(&reason),
@@ -116,21 +108,13 @@ impl Player {
         let fires = |control| self.fires(session, conversation, index, control);
         if let Some(status) = planned.status.filter(|_| fires(Control::Status)) {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            return vendor.error(
-                status,
-                &format!("the model script answers this request with status {}", status.as_u16()),
-            );
+            return vendor
+                .error(status, &format!("the model script answers this request with status {}", status.as_u16()));
         }
         let pace = Pace {
             chunk_delay: planned.chunk_delay.map_or(Duration::ZERO, |delay| delay.0),
-            stall: planned
-                .stall
-                .filter(|_| fires(Control::Stall))
-                .map_or(Duration::ZERO, |stall| stall.0),
-            cut_after: planned
-                .cut_after
-                .filter(|_| fires(Control::Cut))
-                .map(|chunks| chunks as usize),
+            stall: planned.stall.filter(|_| fires(Control::Stall)).map_or(Duration::ZERO, |stall| stall.0),
+            cut_after: planned.cut_after.filter(|_| fires(Control::Cut)).map(|chunks| chunks as usize),
         };
         if !request.stream {
             tokio::time::sleep(pace.stall).await;
@@ -155,13 +139,7 @@ impl Player {
         }
     }
 
-    fn reply(
-        &self,
-        request: &Request,
-        conversation: usize,
-        index: usize,
-        planned: &Planned,
-    ) -> Result<Reply, String> {
+    fn reply(&self, request: &Request, conversation: usize, index: usize, planned: &Planned) -> Result<Reply, String> {
         let id = format!("{}_{}", conversation + 1, index + 1);
         let mut calls = Vec::new();
         for (number, action) in planned.actions().iter().enumerate() {
@@ -169,8 +147,7 @@ impl Player {
             calls.push(ToolCall { id: format!("{id}_{}", number + 1), name, input });
         }
         let silent = planned.say.as_ref().is_none_or(String::is_empty) && calls.is_empty();
-        let text =
-            if silent { "Done.".to_owned() } else { planned.say.clone().unwrap_or_default() };
+        let text = if silent { "Done.".to_owned() } else { planned.say.clone().unwrap_or_default() };
         Ok(Reply { id, model: self.model().to_owned(), text, calls, tokens: planned.tokens })
     }
 }
@@ -183,10 +160,7 @@ fn send(wire: &dyn Wire, request: &Request, reply: &Reply, pace: Pace) -> Respon
     let document = wire.document(reply).to_string();
     let body = if pace.cut_after.is_some() {
         let start = Bytes::from(document).split_to(1);
-        BodyExt::boxed_unsync(StreamBody::new(stream::iter([
-            Ok(Frame::data(start)),
-            Err(BoxError::from(Cut)),
-        ])))
+        BodyExt::boxed_unsync(StreamBody::new(stream::iter([Ok(Frame::data(start)), Err(BoxError::from(Cut))])))
     } else {
         answer::full(document)
     };
@@ -203,16 +177,12 @@ fn paced(streamed: wire::Streamed, pace: Pace) -> Body {
     });
     // With nothing to say before it, the silence comes before the end.
     let pause = if kept == 0 { pace.stall } else { Duration::ZERO };
-    let end =
-        if pace.cut_after.is_some() { Err(BoxError::from(Cut)) } else { Ok(streamed.closing) };
-    let pieces =
-        std::iter::once((Duration::ZERO, Ok(streamed.opening))).chain(chunks).chain([(pause, end)]);
+    let end = if pace.cut_after.is_some() { Err(BoxError::from(Cut)) } else { Ok(streamed.closing) };
+    let pieces = std::iter::once((Duration::ZERO, Ok(streamed.opening))).chain(chunks).chain([(pause, end)]);
     pauses(pieces)
 }
 
-fn pauses(
-    pieces: impl Iterator<Item = (Duration, Result<Bytes, BoxError>)> + Send + 'static,
-) -> Body {
+fn pauses(pieces: impl Iterator<Item = (Duration, Result<Bytes, BoxError>)> + Send + 'static) -> Body {
     let frames = stream::iter(pieces).then(|(pause, piece)| async move {
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;

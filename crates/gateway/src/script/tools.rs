@@ -20,10 +20,8 @@ const SHELL_TOOLS: [&str; 10] = [
 ];
 const COMMAND_ARGUMENTS: [&str; 4] = ["command", "cmd", "script", "code"];
 
-const WRITE_TOOLS: [&str; 6] =
-    ["write", "write_file", "create_file", "write_to_file", "file_write", "writefile"];
-const PATH_ARGUMENTS: [&str; 7] =
-    ["path", "file_path", "filePath", "filename", "file", "target_file", "absolute_path"];
+const WRITE_TOOLS: [&str; 6] = ["write", "write_file", "create_file", "write_to_file", "file_write", "writefile"];
+const PATH_ARGUMENTS: [&str; 7] = ["path", "file_path", "filePath", "filename", "file", "target_file", "absolute_path"];
 const CONTENT_ARGUMENTS: [&str; 5] = ["content", "contents", "text", "file_text", "code_content"];
 /// Clients with these arguments want an absolute path.
 const ABSOLUTE_PATH_ARGUMENTS: [&str; 3] = ["file_path", "filePath", "absolute_path"];
@@ -31,15 +29,21 @@ const ABSOLUTE_PATH_ARGUMENTS: [&str; 3] = ["file_path", "filePath", "absolute_p
 /// The name and arguments of the call that carries out `action`, or which tools there are instead.
 pub(super) fn fit(action: &Action, offers: &[ToolOffer]) -> Result<(String, Value), String> {
     match action {
-        Action::Shell(command) => shell(command, offers)
-            .ok_or_else(|| format!("the model script calls a shell, but the request offers no shell tool; {}", offered(offers))),
+        Action::Shell(command) => shell(command, offers).ok_or_else(|| {
+            format!("the model script calls a shell, but the request offers no shell tool; {}", offered(offers))
+        }),
         Action::Write(file) => write(file, offers).or_else(|| shell(&write_command(file), offers)).ok_or_else(|| {
-            format!("the model script writes a file, but the request offers neither a tool for that nor a shell; {}", offered(offers))
+            format!(
+                "the model script writes a file, but the request offers neither a tool for that nor a shell; {}",
+                offered(offers)
+            )
         }),
         Action::Tool(Tool { name, input }) => {
             let known = offers.iter().any(|offer| offer.name == *name);
             let call = known.then(|| (name.clone(), Value::Object(input.clone())));
-            call.ok_or_else(|| format!("the model script calls `{name}`, which the request does not offer; {}", offered(offers)))
+            call.ok_or_else(|| {
+                format!("the model script calls `{name}`, which the request does not offer; {}", offered(offers))
+            })
         }
     }
 }
@@ -71,18 +75,13 @@ fn write(file: &Write, offers: &[ToolOffer]) -> Option<(String, Value)> {
     if ABSOLUTE_PATH_ARGUMENTS.contains(&path) && !absolute && shell("", offers).is_some() {
         return None;
     }
-    Some((
-        offer.name.clone(),
-        offer.fill([(path, json!(file.path)), (content, json!(file.content))]),
-    ))
+    Some((offer.name.clone(), offer.fill([(path, json!(file.path)), (content, json!(file.content))])))
 }
 
 /// A command that writes the file, whatever its name and content hold.
 fn write_command(file: &Write) -> String {
-    let folder =
-        file.path.rsplit_once('/').map(|(folder, _)| folder).filter(|folder| !folder.is_empty());
-    let make =
-        folder.map(|folder| format!("mkdir -p -- {} && ", quoted(folder))).unwrap_or_default();
+    let folder = file.path.rsplit_once('/').map(|(folder, _)| folder).filter(|folder| !folder.is_empty());
+    let make = folder.map(|folder| format!("mkdir -p -- {} && ", quoted(folder))).unwrap_or_default();
     format!("{make}printf %s {} > {}", quoted(&file.content), quoted(&file.path))
 }
 
@@ -104,9 +103,7 @@ impl ToolOffer {
     fn kind(&self, argument: &str) -> Option<&str> {
         match self.schema.get("properties")?.get(argument)?.get("type")? {
             Value::String(kind) => Some(kind),
-            Value::Array(kinds) => {
-                kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null")
-            }
+            Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
             _ => None,
         }
     }
@@ -122,8 +119,7 @@ impl ToolOffer {
 
     /// The arguments given, and something harmless for whatever else the tool insists on.
     fn fill<const N: usize>(&self, given: [(&str, Value); N]) -> Value {
-        let mut input: Map<String, Value> =
-            given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let mut input: Map<String, Value> = given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         for name in self.required() {
             if !input.contains_key(name) {
                 input.insert(name.to_owned(), self.harmless(name));
@@ -158,10 +154,8 @@ mod tests {
     }
 
     fn takes(name: &str, arguments: &[(&str, &str)]) -> ToolOffer {
-        let properties: Map<String, Value> = arguments
-            .iter()
-            .map(|(name, kind)| ((*name).to_owned(), json!({ "type": kind })))
-            .collect();
+        let properties: Map<String, Value> =
+            arguments.iter().map(|(name, kind)| ((*name).to_owned(), json!({ "type": kind }))).collect();
         let required: Vec<&str> = arguments.iter().map(|(name, _)| *name).collect();
         offer(name, json!({ "type": "object", "properties": properties, "required": required }))
     }
@@ -187,10 +181,7 @@ mod tests {
                 json!({ "command": "ls", "description": "scripted" }),
             ),
             (
-                takes(
-                    "execute_command",
-                    &[("command", "string"), ("requires_approval", "boolean")],
-                ),
+                takes("execute_command", &[("command", "string"), ("requires_approval", "boolean")]),
                 json!({ "command": "ls", "requires_approval": false }),
             ),
             (takes("do_it", &[("cmd", "string")]), json!({ "cmd": "ls" })),
@@ -218,10 +209,7 @@ mod tests {
         );
         assert_eq!(
             fit(&file("a b/c", "it's\n"), &[bash, claude.clone()]),
-            Ok((
-                "Bash".to_owned(),
-                json!({ "command": "mkdir -p -- 'a b' && printf %s 'it'\\''s\n' > 'a b/c'" })
-            ))
+            Ok(("Bash".to_owned(), json!({ "command": "mkdir -p -- 'a b' && printf %s 'it'\\''s\n' > 'a b/c'" })))
         );
         assert_eq!(
             fit(&file("b", "x"), &[claude]),

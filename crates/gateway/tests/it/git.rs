@@ -24,14 +24,9 @@ fn command(home: &Path) -> Command {
     let mut command = Command::new("git");
     command.env_clear();
     command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", home);
-    command
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_TERMINAL_PROMPT", "0");
+    command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_TERMINAL_PROMPT", "0");
     for role in ["AUTHOR", "COMMITTER"] {
-        command
-            .env(format!("GIT_{role}_NAME"), "T")
-            .env(format!("GIT_{role}_EMAIL"), "t@example.com");
+        command.env(format!("GIT_{role}_NAME"), "T").env(format!("GIT_{role}_EMAIL"), "t@example.com");
     }
     command.stdin(Stdio::null()).kill_on_drop(true);
     command
@@ -66,15 +61,8 @@ impl Repository {
         let folder = tempfile::tempdir().unwrap();
         let bare = folder.path().join("session.git");
         run(folder.path(), folder.path(), ["init", "-q", "-b", "main", "seed"]).await.ok();
-        run(
-            folder.path(),
-            &folder.path().join("seed"),
-            ["commit", "-q", "--allow-empty", "-m", "first"],
-        )
-        .await
-        .ok();
-        let clone: [&OsStr; 4] =
-            ["clone".as_ref(), "--bare".as_ref(), "seed".as_ref(), bare.as_ref()];
+        run(folder.path(), &folder.path().join("seed"), ["commit", "-q", "--allow-empty", "-m", "first"]).await.ok();
+        let clone: [&OsStr; 4] = ["clone".as_ref(), "--bare".as_ref(), "seed".as_ref(), bare.as_ref()];
         run(folder.path(), folder.path(), clone).await.ok();
         let access = git::Access {
             name: "repo".to_owned(),
@@ -162,16 +150,10 @@ async fn clone_commit_and_push_to_the_own_branch() {
     repository.git(["push", "-q", "origin", &format!("HEAD:{BRANCH}")]).await.ok();
     repository.git(["push", "-q", "origin", &format!("HEAD:{NAMESPACE}checkpoint/1")]).await.ok();
     let head = repository.git(["rev-parse", "HEAD"]).await.ok();
-    let pushed = run(
-        repository.folder.path(),
-        repository.folder.path(),
-        ["--git-dir=session.git", "rev-parse", BRANCH],
-    );
+    let pushed =
+        run(repository.folder.path(), repository.folder.path(), ["--git-dir=session.git", "rev-parse", BRANCH]);
     assert_eq!(pushed.await.ok(), head);
-    assert_eq!(
-        repository.refs().await,
-        format!("{NAMESPACE}checkpoint/1\n{BRANCH}\nrefs/heads/main")
-    );
+    assert_eq!(repository.refs().await, format!("{NAMESPACE}checkpoint/1\n{BRANCH}\nrefs/heads/main"));
     repository.git(["fetch", "-q", "origin"]).await.ok();
 }
 
@@ -211,18 +193,10 @@ async fn other_refs_are_refused_with_a_readable_message() {
         &["HEAD:refs/heads/harvest/fix-1", "HEAD:refs/heads/other"],
     ] {
         let args: Vec<&str> = ["push", "origin"].iter().chain(push).copied().collect();
-        let output = command(repository.folder.path())
-            .current_dir(repository.work())
-            .args(args)
-            .output()
-            .await
-            .unwrap();
+        let output =
+            command(repository.folder.path()).current_dir(repository.work()).args(args).output().await.unwrap();
         assert!(!output.status.success(), "{push:?}");
-        seen.push(format!(
-            "$ git push origin {}\n{}",
-            push.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        ));
+        seen.push(format!("$ git push origin {}\n{}", push.join(" "), String::from_utf8_lossy(&output.stderr)));
     }
     assert_eq!(repository.refs().await, before);
     insta::assert_snapshot!(seen.join("\n").replace(&repository.url, "[url]"));
@@ -242,8 +216,7 @@ async fn the_own_branch_cannot_be_deleted() {
 async fn a_refused_large_push_still_hears_why() {
     let repository = Repository::new(true).await;
     repository.clone().await;
-    let noise: Vec<u8> =
-        (0..3u32 << 18).flat_map(|n| n.wrapping_mul(2654435761).to_be_bytes()).collect();
+    let noise: Vec<u8> = (0..3u32 << 18).flat_map(|n| n.wrapping_mul(2654435761).to_be_bytes()).collect();
     repository.commit("noise", &noise).await;
     let refused = repository.git(["push", "origin", "HEAD:refs/heads/main"]).await.refused();
     assert!(refused.contains("not a ref of this session"), "{refused}");
@@ -264,22 +237,12 @@ async fn every_version_of_the_protocol() {
     for version in ["0", "1", "2"] {
         let mut traced = command(repository.folder.path());
         traced.current_dir(repository.folder.path()).env("GIT_TRACE_PACKET", "1");
-        traced.args([
-            "-c",
-            &format!("protocol.version={version}"),
-            "clone",
-            &repository.url,
-            &format!("v{version}"),
-        ]);
+        traced.args(["-c", &format!("protocol.version={version}"), "clone", &repository.url, &format!("v{version}")]);
         let output = traced.output().await.unwrap();
         let trace = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{trace}");
         assert_eq!(trace.contains("git< version 2"), version == "2", "{trace}");
-        assert_eq!(
-            trace.contains("git< version 1") || trace.contains("< version 1"),
-            version == "1",
-            "{trace}"
-        );
+        assert_eq!(trace.contains("git< version 1") || trace.contains("< version 1"), version == "1", "{trace}");
     }
 }
 
@@ -318,9 +281,7 @@ async fn requests_that_no_git_client_makes() {
     }
     let receive = |body: &'static [u8]| {
         let mut request = post("/git/repo/git-receive-pack", Bytes::from_static(body));
-        request
-            .headers_mut()
-            .insert("content-type", "application/x-git-receive-pack-request".parse().unwrap());
+        request.headers_mut().insert("content-type", "application/x-git-receive-pack-request".parse().unwrap());
         request
     };
     for body in [&b"0001"[..], b"0003", b"ffff", b"00", b"zzzz", b"0032short"] {
@@ -357,11 +318,9 @@ async fn a_process_ends_when_its_client_hangs_up() {
         command: Arc::new(Endless),
     };
     let served = serve(Options::default(), Some(access));
-    let mut body =
-        served.send(get("/git/repo/info/refs?service=git-upload-pack")).await.into_body();
+    let mut body = served.send(get("/git/repo/info/refs?service=git-upload-pack")).await.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
-    let pid =
-        String::from_utf8(first.to_vec()).unwrap().rsplit("0000").next().unwrap().trim().to_owned();
+    let pid = String::from_utf8(first.to_vec()).unwrap().rsplit("0000").next().unwrap().trim().to_owned();
     let status = PathBuf::from(format!("/proc/{pid}/status"));
     assert!(status.exists());
     drop(body);
@@ -370,7 +329,5 @@ async fn a_process_ends_when_its_client_hangs_up() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(20), gone)
-        .await
-        .expect("the process is gone");
+    tokio::time::timeout(std::time::Duration::from_secs(20), gone).await.expect("the process is gone");
 }

@@ -1,10 +1,5 @@
 //! The gateway as its clients see it: over real sockets, with upstreams that speak the real protocols and a real git.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "in a test that is how one fails"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test that is how one fails")]
 
 mod git;
 mod metering;

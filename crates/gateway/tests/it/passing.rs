@@ -36,13 +36,9 @@ async fn the_placeholder_stays_and_the_real_key_goes() {
 #[tokio::test]
 async fn a_stream_arrives_byte_for_byte_with_status_and_headers() {
     let (address, _asks) = upstream(|_| {
-        let chunks: Vec<_> = STREAM
-            .as_bytes()
-            .chunks(7)
-            .map(|chunk| Ok::<_, std::io::Error>(Bytes::from(chunk)))
-            .collect();
-        let mut response =
-            answer("text/event-stream", axum::body::Body::from_stream(stream::iter(chunks)));
+        let chunks: Vec<_> =
+            STREAM.as_bytes().chunks(7).map(|chunk| Ok::<_, std::io::Error>(Bytes::from(chunk))).collect();
+        let mut response = answer("text/event-stream", axum::body::Body::from_stream(stream::iter(chunks)));
         *response.status_mut() = StatusCode::ACCEPTED;
         response.headers_mut().insert("request-id", "req_1".parse().unwrap());
         response
@@ -62,24 +58,16 @@ async fn the_first_byte_is_not_delayed() {
     let source = std::sync::Arc::new(std::sync::Mutex::new(Some(source)));
     let (address, _asks) = upstream(move |_| {
         let source = source.lock().unwrap().take().unwrap();
-        let body =
-            stream::unfold(
-                source,
-                |mut source| async move { Some((source.recv().await?, source)) },
-            );
+        let body = stream::unfold(source, |mut source| async move { Some((source.recv().await?, source)) });
         let body = body.map(|chunk| Ok::<_, std::io::Error>(Bytes::from(chunk)));
         answer("text/event-stream", axum::body::Body::from_stream(body))
     })
     .await;
     let served = serve_upstream(&address);
     chunks.send("data: {\"choices\":[]}\n").unwrap();
-    let mut body =
-        served.post("/openai/v1/chat/completions", &json!({ "stream": true })).await.into_body();
+    let mut body = served.post("/openai/v1/chat/completions", &json!({ "stream": true })).await.into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
-    assert_eq!(
-        first, "data: {\"choices\":[]}\n",
-        "it came while the upstream waits to be told the next chunk"
-    );
+    assert_eq!(first, "data: {\"choices\":[]}\n", "it came while the upstream waits to be told the next chunk");
     chunks.send("\n").unwrap();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "\n");
     chunks.send("data: [DONE]\n\n").unwrap();
@@ -104,10 +92,7 @@ async fn listing_models_passes_unmetered() {
     let served = serve_upstream(&address);
     served.books.refuse("nothing is left");
     let response = served.send(get("/openai/v1/models?limit=3")).await;
-    assert_eq!(
-        (response.status(), text(response).await.as_str()),
-        (StatusCode::OK, r#"{"data":[]}"#)
-    );
+    assert_eq!((response.status(), text(response).await.as_str()), (StatusCode::OK, r#"{"data":[]}"#));
     assert_eq!(asks.recv().await.unwrap().0.uri, "/v1/models?limit=3");
     served.post("/anthropic/v1/messages/count_tokens", &json!({})).await;
     assert_eq!(asks.recv().await.unwrap().0.uri, "/v1/messages/count_tokens");
@@ -143,8 +128,7 @@ async fn an_upstream_that_is_not_there() {
 #[tokio::test]
 async fn stopping_cuts_what_is_open() {
     let (address, mut asks) = upstream(|_| {
-        let body = stream::iter([Ok::<_, std::io::Error>(Bytes::from("data: {}\n"))])
-            .chain(stream::pending());
+        let body = stream::iter([Ok::<_, std::io::Error>(Bytes::from("data: {}\n"))]).chain(stream::pending());
         answer("text/event-stream", axum::body::Body::from_stream(body))
     })
     .await;

@@ -1,6 +1,6 @@
 //! Paths that lead nowhere say what there is.
 
-use harvest_gateway::Options;
+use harvest_gateway::{Gateway, Options, Upstream, Upstreams};
 use hyper::StatusCode;
 use serde_json::json;
 
@@ -20,11 +20,7 @@ async fn unknown_paths() {
 #[tokio::test]
 async fn endpoints_that_are_not_open() {
     let served = serve_upstream("http://127.0.0.1:1");
-    for path in [
-        "/anthropic/v1/files",
-        "/openai/v1/models/../files",
-        "/openai/v1/organization/admin_api_keys",
-    ] {
+    for path in ["/anthropic/v1/files", "/openai/v1/models/../files", "/openai/v1/organization/admin_api_keys"] {
         assert_eq!(served.send(get(path)).await.status(), StatusCode::NOT_FOUND, "{path}");
     }
     insta::assert_snapshot!(served.ask("/openai/v1/embeddings", &json!({})).await.1);
@@ -41,4 +37,16 @@ async fn without_a_key_the_answer_says_what_to_set() {
     }
     insta::assert_snapshot!(seen.join("\n"));
     assert_eq!(served.books.settled().await, []);
+}
+
+#[test]
+fn a_gateway_to_the_vendors_own_hosts_can_be_made() {
+    let upstreams = Upstreams {
+        anthropic: Some(Upstream::anthropic("k".to_owned().into())),
+        openai: Some(Upstream::openai("k".to_owned().into())),
+    };
+    match Gateway::new(Options { upstreams, ..Options::default() }) {
+        Ok(_) => {}
+        Err(error) => assert!(error.to_string().contains("ca-certificates"), "{error}"),
+    }
 }

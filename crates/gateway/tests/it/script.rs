@@ -28,28 +28,21 @@ conversations:
 /// A request in Anthropic's format that offers the tools of the built-in agent.
 fn messages(stream: bool, turns: &[(&str, Value)]) -> Value {
     let tool = |name: &str, arguments: &[&str]| {
-        let properties: serde_json::Map<String, Value> = arguments
-            .iter()
-            .map(|name| ((*name).to_owned(), json!({ "type": "string" })))
-            .collect();
+        let properties: serde_json::Map<String, Value> =
+            arguments.iter().map(|name| ((*name).to_owned(), json!({ "type": "string" }))).collect();
         json!({ "name": name, "input_schema": { "type": "object", "properties": properties, "required": arguments } })
     };
-    let tools = [
-        tool("bash", &["command"]),
-        tool("write", &["path", "content"]),
-        tool("search", &["query"]),
-    ];
-    let turns: Vec<Value> =
-        turns.iter().map(|(role, content)| json!({ "role": role, "content": content })).collect();
+    let tools = [tool("bash", &["command"]), tool("write", &["path", "content"]), tool("search", &["query"])];
+    let turns: Vec<Value> = turns.iter().map(|(role, content)| json!({ "role": role, "content": content })).collect();
     json!({ "model": "any", "max_tokens": 100, "stream": stream, "tools": tools, "messages": turns })
 }
 
 /// The same in OpenAI's format.
 fn chat(stream: bool, turns: &[(&str, Value)]) -> Value {
     let mut request = messages(stream, turns);
-    let tools = request["tools"].as_array().unwrap().iter().map(|tool| {
-        json!({ "type": "function", "function": { "name": tool["name"], "parameters": tool["input_schema"] } })
-    });
+    let tools = request["tools"].as_array().unwrap().iter().map(
+        |tool| json!({ "type": "function", "function": { "name": tool["name"], "parameters": tool["input_schema"] } }),
+    );
     request["tools"] = tools.collect();
     request
 }
@@ -84,10 +77,7 @@ async fn anthropic_documents() {
     let first = document(&served, MESSAGES, &messages(false, &[user("add a greeting")])).await;
     insta::assert_json_snapshot!(first);
     let settled = served.books.next().await;
-    assert_eq!(
-        (settled.provider.as_str(), settled.model.as_str(), settled.status),
-        ("scripted", "scripted-1", 200)
-    );
+    assert_eq!((settled.provider.as_str(), settled.model.as_str(), settled.status), ("scripted", "scripted-1", 200));
     assert_eq!(settled.usage, Usage { input_tokens: 1200, output_tokens: 40, ..Usage::default() });
     assert_eq!((settled.cost, settled.estimated), (Cost::from_dollars(0.0042).unwrap(), false));
 }
@@ -98,10 +88,7 @@ async fn anthropic_streams() {
     let response = served.post(MESSAGES, &messages(true, &[user("add a greeting")])).await;
     assert_eq!(response.headers()["content-type"], "text/event-stream; charset=utf-8");
     insta::assert_snapshot!(text(response).await);
-    assert_eq!(
-        served.books.next().await.usage,
-        Usage { input_tokens: 1200, output_tokens: 40, ..Usage::default() }
-    );
+    assert_eq!(served.books.next().await.usage, Usage { input_tokens: 1200, output_tokens: 40, ..Usage::default() });
 }
 
 #[tokio::test]
@@ -117,12 +104,10 @@ async fn openai_documents_and_streams() {
     // Put together, the stream says what the document says.
     let events = events(&stream);
     let deltas = || events.iter().map(|event| &event["choices"][0]["delta"]);
-    let join =
-        |pick: &dyn Fn(&Value) -> Option<String>| deltas().filter_map(pick).collect::<String>();
+    let join = |pick: &dyn Fn(&Value) -> Option<String>| deltas().filter_map(pick).collect::<String>();
     let message = &first["choices"][0]["message"];
     assert_eq!(join(&|delta| Some(delta["content"].as_str()?.to_owned())), message["content"]);
-    let arguments =
-        join(&|delta| Some(delta["tool_calls"][0]["function"]["arguments"].as_str()?.to_owned()));
+    let arguments = join(&|delta| Some(delta["tool_calls"][0]["function"]["arguments"].as_str()?.to_owned()));
     assert_eq!(arguments, message["tool_calls"][0]["function"]["arguments"]);
 }
 
@@ -167,12 +152,7 @@ async fn what_does_not_fit_is_refused_with_the_reason() {
     without_shell["tools"] = json!([{ "name": "read", "input_schema": {} }]);
     let seen = [
         refusal(&served, MESSAGES, &messages(false, &[user("something else")])).await,
-        refusal(
-            &served,
-            CHAT,
-            &chat(true, &[user("a greeting"), assistant(), ("tool", json!("exit code 1"))]),
-        )
-        .await,
+        refusal(&served, CHAT, &chat(true, &[user("a greeting"), assistant(), ("tool", json!("exit code 1"))])).await,
         refusal(&served, MESSAGES, &without_shell).await,
         refusal(&served, "/openai/v1/responses", &json!({})).await,
     ];
@@ -182,8 +162,7 @@ async fn what_does_not_fit_is_refused_with_the_reason() {
 #[tokio::test]
 async fn a_request_without_tools_uses_up_nothing() {
     let served = serve_script(GREETING);
-    for (path, mut request) in
-        [(MESSAGES, messages(true, &[user("a title")])), (CHAT, chat(true, &[user("a title")]))]
+    for (path, mut request) in [(MESSAGES, messages(true, &[user("a title")])), (CHAT, chat(true, &[user("a title")]))]
     {
         request["tools"] = json!([]);
         let (_, stream) = served.ask(path, &request).await;
@@ -202,42 +181,30 @@ async fn failures_happen_once_and_then_the_reply_comes() {
         ] }]",
     );
     let at = |index: usize, stream| {
-        let turns: Vec<_> =
-            (0..index).flat_map(|_| [user("x"), assistant()]).chain([user("x")]).collect();
+        let turns: Vec<_> = (0..index).flat_map(|_| [user("x"), assistant()]).chain([user("x")]).collect();
         (messages(stream, &turns), chat(stream, &turns))
     };
     let (status, body) = served.ask(MESSAGES, &at(0, true).0).await;
     assert_eq!((status.as_u16(), body.contains("overloaded_error")), (529, true));
     assert_eq!(served.books.next().await.status, 529);
-    assert_eq!(
-        served.ask(CHAT, &at(0, true).1).await.0,
-        StatusCode::OK,
-        "whatever format asks again"
-    );
+    assert_eq!(served.ask(CHAT, &at(0, true).1).await.0, StatusCode::OK, "whatever format asks again");
 
     let (seen, complete) = until_cut(served.post(MESSAGES, &at(1, true).0).await).await;
     assert_eq!((seen.matches("text_delta").count(), complete), (3, false));
     assert!(until_cut(served.post(MESSAGES, &at(1, true).0).await).await.1);
 
-    assert!(
-        !until_cut(served.post(CHAT, &at(2, false).1).await).await.1,
-        "documents are cut as well"
-    );
+    assert!(!until_cut(served.post(CHAT, &at(2, false).1).await).await.1, "documents are cut as well");
     assert!(until_cut(served.post(CHAT, &at(2, false).1).await).await.1);
 
     served.serving.stop().await;
     let settled = served.books.settled().await;
-    assert_eq!(
-        settled.iter().map(|call| call.estimated).collect::<Vec<_>>(),
-        [false, true, false, true, false]
-    );
+    assert_eq!(settled.iter().map(|call| call.estimated).collect::<Vec<_>>(), [false, true, false, true, false]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn delays_and_stalls_take_their_time() {
-    let served = serve_script(
-        "conversations: [{ replies: [{ say: a b c, delay: 200ms, chunk_delay: 1s, stall: 1m }] }]",
-    );
+    let served =
+        serve_script("conversations: [{ replies: [{ say: a b c, delay: 200ms, chunk_delay: 1s, stall: 1m }] }]");
     let mut took = Vec::new();
     for _ in 0..2 {
         let started = tokio::time::Instant::now();
@@ -257,12 +224,8 @@ async fn calls_come_in_the_order_of_the_file() {
         shell: [true, ls]",
     );
     let reply = document(&served, MESSAGES, &messages(false, &[user("x")])).await;
-    let calls: Vec<_> = reply["content"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|call| (&call["name"], &call["input"]))
-        .collect();
+    let calls: Vec<_> =
+        reply["content"].as_array().unwrap().iter().map(|call| (&call["name"], &call["input"])).collect();
     insta::assert_json_snapshot!(calls);
 }
 
@@ -270,13 +233,10 @@ async fn calls_come_in_the_order_of_the_file() {
 async fn lists_of_models_and_token_counts() {
     let served = serve_script(GREETING);
     for path in ["/anthropic/v1/models", "/openai/v1/models"] {
-        let models: Value =
-            serde_json::from_str(&text(served.send(get(path)).await).await).unwrap();
+        let models: Value = serde_json::from_str(&text(served.send(get(path)).await).await).unwrap();
         assert_eq!(models["data"][0]["id"], "scripted-1");
     }
-    let counted =
-        document(&served, "/anthropic/v1/messages/count_tokens", &messages(false, &[user("x")]))
-            .await;
+    let counted = document(&served, "/anthropic/v1/messages/count_tokens", &messages(false, &[user("x")])).await;
     assert!(counted["input_tokens"].as_u64().unwrap() > 10);
     assert_eq!(served.books.settled().await, []);
 }
@@ -319,9 +279,7 @@ fn files_that_cannot_be_read() {
     assert!(matches!(Script::load(folder.path()), Err(ScriptError::Unreadable { .. })), "a folder");
     let file = folder.path().join("binary.yaml");
     std::fs::write(&file, b"model: x\n\xff").unwrap();
-    let Err(ScriptError::Invalid { line, .. }) = Script::load(&file) else {
-        panic!("it is not UTF-8")
-    };
+    let Err(ScriptError::Invalid { line, .. }) = Script::load(&file) else { panic!("it is not UTF-8") };
     assert_eq!(line, Some(2));
     std::fs::write(&file, GREETING).unwrap();
     assert_eq!(Script::load(&file).unwrap().model(), "scripted-1");

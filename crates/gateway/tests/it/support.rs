@@ -7,8 +7,7 @@ use async_trait::async_trait;
 use axum::body::Body as UpstreamBody;
 use bytes::Bytes;
 use harvest_gateway::{
-    Call, Gateway, Meter, Options, Prices, Refused, Script, Serving, Session, Upstream, Upstreams,
-    git,
+    Call, Gateway, Meter, Options, Prices, Refused, Script, Serving, Session, Upstream, Upstreams, git,
 };
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -100,8 +99,7 @@ pub fn serve_upstream(address: &str) -> Served {
 impl Served {
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
         let stream = UnixStream::connect(&self.socket).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         // Ends when the response or its body is dropped.
         tokio::spawn(async move { drop(connection.await) });
         sender.send_request(request).await.unwrap()

@@ -44,13 +44,9 @@ impl Wire for Messages {
         let mut block = |start: Value, deltas: Vec<Value>| {
             let mut pieces: Vec<String> = deltas
                 .into_iter()
-                .map(|delta| {
-                    event(&json!({ "type": "content_block_delta", "index": index, "delta": delta }))
-                })
+                .map(|delta| event(&json!({ "type": "content_block_delta", "index": index, "delta": delta })))
                 .collect();
-            let start = event(
-                &json!({ "type": "content_block_start", "index": index, "content_block": start }),
-            );
+            let start = event(&json!({ "type": "content_block_start", "index": index, "content_block": start }));
             let stop = event(&json!({ "type": "content_block_stop", "index": index }));
             match pieces.as_mut_slice() {
                 [] => pieces.push(start + &stop),
@@ -64,16 +60,15 @@ impl Wire for Messages {
             index += 1;
         };
         if !reply.text.is_empty() {
-            let deltas =
-                words(&reply.text).map(|word| json!({ "type": "text_delta", "text": word }));
+            let deltas = words(&reply.text).map(|word| json!({ "type": "text_delta", "text": word }));
             block(json!({ "type": "text", "text": "" }), deltas.collect());
         }
         for call in &reply.calls {
             let arguments = call.input.to_string();
-            let deltas = halves(&arguments)
-                .into_iter()
-                .map(|half| json!({ "type": "input_json_delta", "partial_json": half }));
-            let start = json!({ "type": "tool_use", "id": format!("toolu_{}", call.id), "name": call.name, "input": {} });
+            let deltas =
+                halves(&arguments).into_iter().map(|half| json!({ "type": "input_json_delta", "partial_json": half }));
+            let start =
+                json!({ "type": "tool_use", "id": format!("toolu_{}", call.id), "name": call.name, "input": {} });
             block(start, deltas.collect());
         }
         let delta = json!({
@@ -81,8 +76,7 @@ impl Wire for Messages {
             "delta": { "stop_reason": stop_reason(reply), "stop_sequence": null },
             "usage": { "output_tokens": reply.tokens.output },
         });
-        streamed.closing =
-            [event(&delta), event(&json!({ "type": "message_stop" }))].concat().into();
+        streamed.closing = [event(&delta), event(&json!({ "type": "message_stop" }))].concat().into();
         streamed
     }
 }

@@ -54,9 +54,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// A call's arguments in two pieces, so that clients must put them together.
 fn halves(arguments: &str) -> Vec<&str> {
-    let middle = (arguments.len() / 2..arguments.len())
-        .find(|at| arguments.is_char_boundary(*at))
-        .unwrap_or(0);
+    let middle = (arguments.len() / 2..arguments.len()).find(|at| arguments.is_char_boundary(*at)).unwrap_or(0);
     let (first, second) = arguments.split_at(middle);
     [first, second].into_iter().filter(|half| !half.is_empty()).collect()
 }
@@ -66,16 +64,11 @@ fn text_of(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(blocks) => {
-            let texts =
-                blocks.iter().map(|block| match (block.get("text"), block.get("content")) {
-                    (Some(Value::String(text)), _) => text.clone(),
-                    (_, Some(inner))
-                        if block.get("type").is_some_and(|kind| kind == "tool_result") =>
-                    {
-                        text_of(inner)
-                    }
-                    _ => String::new(),
-                });
+            let texts = blocks.iter().map(|block| match (block.get("text"), block.get("content")) {
+                (Some(Value::String(text)), _) => text.clone(),
+                (_, Some(inner)) if block.get("type").is_some_and(|kind| kind == "tool_result") => text_of(inner),
+                _ => String::new(),
+            });
             texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
         }
         _ => String::new(),
@@ -84,22 +77,14 @@ fn text_of(content: &Value) -> String {
 
 /// What all formats with a list of messages have in common.
 fn read_messages(body: &Value, is_input: impl Fn(&str) -> bool) -> Result<Request, String> {
-    let messages =
-        body.get("messages").and_then(Value::as_array).ok_or("`messages` is not a list")?;
-    let role = |message: &Value| {
-        message.get("role").and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
+    let messages = body.get("messages").and_then(Value::as_array).ok_or("`messages` is not a list")?;
+    let role = |message: &Value| message.get("role").and_then(Value::as_str).unwrap_or_default().to_owned();
     let text = |message: &Value| message.get("content").map(text_of).unwrap_or_default();
     let is_assistant = |message: &&Value| role(message) == "assistant";
-    let newest =
-        messages.iter().rposition(|message| is_assistant(&message)).map_or(0, |last| last + 1);
+    let newest = messages.iter().rposition(|message| is_assistant(&message)).map_or(0, |last| last + 1);
     let newest = messages.iter().skip(newest).filter(|message| is_input(&role(message))).map(text);
     Ok(Request {
-        first_user_text: messages
-            .iter()
-            .find(|message| role(message) == "user")
-            .map(text)
-            .unwrap_or_default(),
+        first_user_text: messages.iter().find(|message| role(message) == "user").map(text).unwrap_or_default(),
         newest_text: newest.collect::<Vec<_>>().join("\n"),
         assistant_count: messages.iter().filter(is_assistant).count(),
         tools: Vec::new(),

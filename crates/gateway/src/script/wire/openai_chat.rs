@@ -17,10 +17,7 @@ impl Wire for ChatCompletions {
         let offers = tools.filter_map(|tool| {
             let function = tool.get("function")?;
             let name = function.get("name")?.as_str()?.to_owned();
-            Some(ToolOffer {
-                name,
-                schema: function.get("parameters").cloned().unwrap_or_default(),
-            })
+            Some(ToolOffer { name, schema: function.get("parameters").cloned().unwrap_or_default() })
         });
         Ok(Request {
             tools: offers.collect(),
@@ -57,8 +54,7 @@ impl Wire for ChatCompletions {
             event(reply, &json!([choice]), &Value::Null)
         };
         let delta = |delta| Bytes::from(chunk(delta, Value::Null));
-        let mut chunks: Vec<Bytes> =
-            words(&reply.text).map(|word| delta(json!({ "content": word }))).collect();
+        let mut chunks: Vec<Bytes> = words(&reply.text).map(|word| delta(json!({ "content": word }))).collect();
         for (index, call) in reply.calls.iter().enumerate() {
             let arguments = call.input.to_string();
             for (number, half) in halves(&arguments).into_iter().enumerate() {
@@ -71,14 +67,9 @@ impl Wire for ChatCompletions {
                 chunks.push(delta(json!({ "tool_calls": [part] })));
             }
         }
-        let end = chunk(json!({}), finish_reason(reply))
-            + &event(reply, &json!([]), &usage(reply))
-            + "data: [DONE]\n\n";
-        Streamed {
-            opening: delta(json!({ "role": "assistant", "content": "" })),
-            chunks,
-            closing: end.into(),
-        }
+        let end =
+            chunk(json!({}), finish_reason(reply)) + &event(reply, &json!([]), &usage(reply)) + "data: [DONE]\n\n";
+        Streamed { opening: delta(json!({ "role": "assistant", "content": "" })), chunks, closing: end.into() }
     }
 }
 
