@@ -14,7 +14,7 @@ pub struct Turn<'a> {
     pub gateway_port: u16,
     pub home: &'a Path,
     pub workspace: &'a Path,
-    /// The agent's program.
+    /// The folder with the programs that Harvest brings into every sandbox.
     pub bin: &'a Path,
     /// What the agent gets as `PATH`.
     pub path: &'a str,

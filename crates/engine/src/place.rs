@@ -260,7 +260,7 @@ struct ConfinedGit {
 }
 
 impl git::Command for ConfinedGit {
-    fn git(&self, args: &[&str]) -> tokio::process::Command {
+    fn git(&self, args: &[&str], protocol: Option<&str>) -> tokio::process::Command {
         let fixed = [
             ("HOME", "/nonexistent"),
             ("LC_ALL", "C.UTF-8"),
@@ -277,7 +277,7 @@ impl git::Command for ConfinedGit {
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             read_only: vec![self.objects.clone(), self.repository.join("config")],
             writable: vec![self.repository.clone()],
-            env: fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            env: fixed.iter().copied().chain(protocol.map(|version| ("GIT_PROTOCOL", version))).map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             cwd: None,
         })
     }

@@ -1,27 +1,23 @@
 //! The control plane's end of the link: one task per attached sandbox.
 //!
-//! It never lets one slow reader hold up the others: output that finds its queue full is dropped, the runner is told to
-//! pause that process, and once there is room it sends again from where the queue ends. Only a record that begins where the
-//! last one ended is ever delivered, so whatever happens to the link, a process sees each line once and in order.
+//! The runner sends no more than a window beyond what a reader has taken, so a slow reader holds up no one else and costs no
+//! memory; the rest waits in the spool. Only a record that begins where the last one ended is ever delivered, so whatever
+//! happens to the link, a process sees each line once and in order.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use harvest_core::OutputStream;
-use harvest_link::{FromRunner, ProcessSpec, Record, Report, Stream, ToRunner};
+use harvest_link::{FromRunner, ProcessSpec, Record, Report, Stream, ToRunner, WINDOW};
 use tokio::io::unix::AsyncFd;
 use tokio::net::UnixListener;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::{Exit, Output};
-
-/// How much output may wait for one reader, in lines and in bytes (one more line of any length may come on top).
-const QUEUE_LINES: usize = 1024;
-const QUEUE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Orders kept for a runner that is dialling again; more than that is a caller who does not notice.
 const MAX_PENDING: usize = 256;
@@ -36,68 +32,64 @@ pub(crate) enum Command {
     Send(ToRunner),
 }
 
-/// The actor's end of a queue.
+/// The actor's end of a queue. It has no bound of its own: the window is one.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     process: String,
     delivered: u64,
-    sender: mpsc::Sender<Output>,
-    flow: Arc<Flow>,
+    /// How far the runner may send.
+    limit: u64,
+    sender: mpsc::UnboundedSender<Output>,
+    taken: Arc<AtomicU64>,
 }
 
 /// The reader's end of a queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    receiver: mpsc::Receiver<Output>,
-    flow: Arc<Flow>,
+    receiver: mpsc::UnboundedReceiver<Output>,
+    /// The offset after the last line that was read.
+    taken: Arc<AtomicU64>,
+    /// When the reader last asked for more.
+    asked: u64,
     wake: Arc<Notify>,
 }
 
-#[derive(Debug, Default)]
-struct Flow {
-    bytes: AtomicUsize,
-    stalled: AtomicBool,
-}
-
-pub(crate) fn subscribe(
-    process: String,
-    delivered: u64,
-    wake: Arc<Notify>,
-) -> (Subscription, Queue) {
-    let (sender, receiver) = mpsc::channel(QUEUE_LINES);
-    let flow = Arc::new(Flow::default());
-    (
-        Subscription { process, delivered, sender, flow: flow.clone() },
-        Queue { receiver, flow, wake },
-    )
+pub(crate) fn subscribe(process: String, delivered: u64, wake: Arc<Notify>) -> (Subscription, Queue) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let taken = Arc::new(AtomicU64::new(delivered));
+    let limit = delivered + WINDOW;
+    let subscription = Subscription { process, delivered, limit, sender, taken: taken.clone() };
+    (subscription, Queue { receiver, taken, asked: delivered, wake })
 }
 
 impl Queue {
     pub async fn next(&mut self) -> Output {
         let Some(output) = self.receiver.recv().await else { return Output::Lost };
-        if let Output::Line { line, .. } = &output {
-            self.flow.bytes.fetch_sub(line.len(), Ordering::SeqCst);
-        }
-        if self.flow.stalled.load(Ordering::SeqCst) {
-            self.wake.notify_one();
+        if let Output::Line { offset, .. } = &output {
+            self.taken.store(*offset, Ordering::Release);
+            if *offset >= self.asked + WINDOW / 2 {
+                self.asked = *offset;
+                self.wake.notify_one();
+            }
         }
         output
     }
 }
 
 impl Subscription {
-    fn is_full(&self) -> bool {
-        self.sender.capacity() == 0 || self.flow.bytes.load(Ordering::SeqCst) >= QUEUE_BYTES
-    }
-
-    /// Half empty: worth waking the runner for.
-    fn has_room(&self) -> bool {
-        self.sender.capacity() >= QUEUE_LINES / 2
-            && self.flow.bytes.load(Ordering::SeqCst) <= QUEUE_BYTES / 2
-    }
-
-    fn resume(&self) -> ToRunner {
+    fn resume(&mut self) -> ToRunner {
+        self.limit = self.delivered + WINDOW;
         ToRunner::Resume { process: self.process.clone(), offset: self.delivered }
+    }
+
+    /// Moves the window on when enough was read.
+    fn open_window(&mut self) -> Option<ToRunner> {
+        let limit = self.taken.load(Ordering::Acquire) + WINDOW;
+        if limit < self.limit + WINDOW / 4 {
+            return None;
+        }
+        self.limit = limit;
+        Some(ToRunner::Window { process: self.process.clone(), limit })
     }
 }
 
@@ -141,11 +133,11 @@ impl Actor {
                             }
                             None => return,
                         },
-                        () = self.wake.notified() => link.send_all(&entries.unstall()).await.is_err(),
+                        () = self.wake.notified() => link.send_all(&entries.open_windows()).await.is_err(),
                         message = link.receive() => match message {
                             Ok(message) => {
-                                let orders = entries.message(message);
-                                link.send_all(&orders).await.is_err()
+                                entries.message(message);
+                                false
                             }
                             Err(error) => {
                                 tracing::debug!(%error, "link to the sandbox lost");
@@ -201,14 +193,12 @@ impl Entries {
             Command::Start { spec, subscription, answer } => {
                 let order = ToRunner::Start { process: (*spec).clone() };
                 let process = subscription.process.clone();
-                self.entries
-                    .insert(process, Entry { subscription, start: Some(Start { spec, answer }) });
+                self.entries.insert(process, Entry { subscription, start: Some(Start { spec, answer }) });
                 vec![order]
             }
-            Command::Resume { subscription } => {
+            Command::Resume { mut subscription } => {
                 let order = subscription.resume();
-                self.entries
-                    .insert(subscription.process.clone(), Entry { subscription, start: None });
+                self.entries.insert(subscription.process.clone(), Entry { subscription, start: None });
                 vec![order]
             }
             Command::Send(order) => vec![order],
@@ -229,8 +219,7 @@ impl Entries {
     /// What to say on a new connection.
     fn again(&mut self) -> Vec<ToRunner> {
         let mut orders = Vec::new();
-        for entry in self.entries.values() {
-            entry.subscription.flow.stalled.store(false, Ordering::SeqCst);
+        for entry in self.entries.values_mut() {
             orders.push(match &entry.start {
                 Some(Start { spec, .. }) => ToRunner::Start { process: (**spec).clone() },
                 None => entry.subscription.resume(),
@@ -240,38 +229,28 @@ impl Entries {
         orders
     }
 
-    fn unstall(&mut self) -> Vec<ToRunner> {
-        let mut orders = Vec::new();
-        for Entry { subscription, .. } in self.entries.values() {
-            if subscription.flow.stalled.load(Ordering::SeqCst) && subscription.has_room() {
-                subscription.flow.stalled.store(false, Ordering::SeqCst);
-                orders.push(subscription.resume());
-            }
-        }
-        orders
+    fn open_windows(&mut self) -> Vec<ToRunner> {
+        self.entries.values_mut().filter_map(|entry| entry.subscription.open_window()).collect()
     }
 
-    fn message(&mut self, message: FromRunner) -> Vec<ToRunner> {
+    fn message(&mut self, message: FromRunner) {
         match message {
             FromRunner::Output(record) => self.output(record),
-            FromRunner::Control(Report::Hello { .. }) => Vec::new(),
+            FromRunner::Control(Report::Hello { .. }) => {}
             FromRunner::Control(Report::Started { process, pid }) => {
-                if let Some(Start { answer, .. }) =
-                    self.entries.get_mut(&process).and_then(|entry| entry.start.take())
+                if let Some(Start { answer, .. }) = self.entries.get_mut(&process).and_then(|entry| entry.start.take())
                 {
                     let _ = answer.send(Ok(pid));
                 }
-                Vec::new()
             }
             FromRunner::Control(Report::Failed { process, offset, message }) => {
-                if let Some(Start { answer, .. }) =
-                    self.entries.get_mut(&process).and_then(|entry| entry.start.take())
+                if let Some(Start { answer, .. }) = self.entries.get_mut(&process).and_then(|entry| entry.start.take())
                 {
                     let _ = answer.send(Err(message));
                     self.entries.remove(&process);
-                    return Vec::new();
+                    return;
                 }
-                self.end(&process, offset, Output::Failed { message })
+                self.end(&process, offset, Output::Failed { message });
             }
             FromRunner::Control(Report::Exited {
                 process,
@@ -291,63 +270,35 @@ impl Entries {
                     max_rss_kb,
                     duration: Duration::from_millis(duration_ms),
                 };
-                self.end(&process, offset, Output::Exited(exit))
+                self.end(&process, offset, Output::Exited(exit));
             }
         }
     }
 
-    fn output(&mut self, record: Record) -> Vec<ToRunner> {
-        let Some(Entry { subscription, .. }) = self.entries.get_mut(&record.process) else {
-            return Vec::new();
-        };
-        if subscription.sender.is_closed() {
-            self.entries.remove(&record.process);
-            return vec![ToRunner::Pause { process: record.process }];
+    fn output(&mut self, record: Record) {
+        let Some(Entry { subscription, .. }) = self.entries.get_mut(&record.process) else { return };
+        // Still under way from before a resume, sent twice, or by a runner that does not keep to the window.
+        if record.start() != subscription.delivered || record.start() >= subscription.limit {
+            return;
         }
-        // Still under way from before a pause, or sent twice.
-        if record.start() != subscription.delivered
-            || subscription.flow.stalled.load(Ordering::SeqCst)
-        {
-            return Vec::new();
-        }
-        if subscription.is_full() {
-            return Self::stall(subscription);
-        }
-        let Record { offset, stream, continued, line, .. } = record;
+        let Record { process, offset, stream, continued, line } = record;
         let stream = match stream {
             Stream::Stdout => OutputStream::Stdout,
             Stream::Stderr => OutputStream::Stderr,
         };
-        subscription.flow.bytes.fetch_add(line.len(), Ordering::SeqCst);
-        if subscription.sender.try_send(Output::Line { stream, line, continued, offset }).is_ok() {
-            subscription.delivered = offset;
+        subscription.delivered = offset;
+        if subscription.sender.send(Output::Line { stream, line, continued, offset }).is_err() {
+            // No one reads any more, so the window stays shut.
+            self.entries.remove(&process);
         }
-        Vec::new()
     }
 
     /// Delivers the last word on a process, unless some of its output has still to come.
-    fn end(&mut self, process: &str, offset: u64, last: Output) -> Vec<ToRunner> {
-        let Some(Entry { subscription, .. }) = self.entries.get_mut(process) else {
-            return Vec::new();
-        };
-        if offset != subscription.delivered || subscription.flow.stalled.load(Ordering::SeqCst) {
-            return Vec::new();
+    fn end(&mut self, process: &str, offset: u64, last: Output) {
+        let Some(Entry { subscription, .. }) = self.entries.get(process) else { return };
+        if offset == subscription.delivered {
+            let _ = subscription.sender.send(last);
+            self.entries.remove(process);
         }
-        if subscription.sender.capacity() == 0 {
-            return Self::stall(subscription);
-        }
-        let _ = subscription.sender.try_send(last);
-        self.entries.remove(process);
-        Vec::new()
-    }
-
-    fn stall(subscription: &Subscription) -> Vec<ToRunner> {
-        subscription.flow.stalled.store(true, Ordering::SeqCst);
-        // The reader may have emptied the queue just before it could see that it was stalled.
-        if subscription.has_room() {
-            subscription.flow.stalled.store(false, Ordering::SeqCst);
-            return vec![subscription.resume()];
-        }
-        vec![ToRunner::Pause { process: subscription.process.clone() }]
     }
 }

@@ -41,9 +41,7 @@ pub(crate) fn spawn(command: std::process::Command, log: &Path) -> Result<Identi
     let file = fs::File::create(log).map_err(|error| Error::io(log, error))?;
     let mut command = tokio::process::Command::from(command);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).kill_on_drop(false);
-    let mut child = command
-        .spawn()
-        .map_err(|error| Error::failed(format!("the runner cannot be started: {error}")))?;
+    let mut child = command.spawn().map_err(|error| Error::failed(format!("the runner cannot be started: {error}")))?;
     let identity = child.id().and_then(|pid| Identity::of(i32::try_from(pid).ok()?));
     // Only to reap it; that it has ended is noticed elsewhere.
     tokio::spawn(async move { child.wait().await });
@@ -60,13 +58,7 @@ impl Expected<'_> {
         };
         let (commands, receiver) = mpsc::channel(64);
         let wake = Arc::new(Notify::new());
-        let actor = Actor {
-            listener,
-            peer_uid: self.peer_uid,
-            alive,
-            commands: receiver,
-            wake: wake.clone(),
-        };
+        let actor = Actor { listener, peer_uid: self.peer_uid, alive, commands: receiver, wake: wake.clone() };
         tokio::spawn(actor.run(connection));
         let shared = Shared {
             id: self.id.clone(),
@@ -79,10 +71,7 @@ impl Expected<'_> {
         Ok(Sandbox { shared: Arc::new(shared), commands, wake })
     }
 
-    async fn welcome(
-        &self,
-        listener: &UnixListener,
-    ) -> Result<(Connection, crate::connection::Hello), Error> {
+    async fn welcome(&self, listener: &UnixListener) -> Result<(Connection, crate::connection::Hello), Error> {
         let accepted = async {
             loop {
                 match Connection::accept(listener, self.peer_uid).await {

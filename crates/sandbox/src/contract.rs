@@ -41,12 +41,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            wall: Duration::from_secs(3600),
-            processes: 2048,
-            open_files: 4096,
-            output_bytes: 1 << 30,
-        }
+        Self { wall: Duration::from_secs(3600), processes: 2048, open_files: 4096, output_bytes: 1 << 30 }
     }
 }
 

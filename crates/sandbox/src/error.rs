@@ -7,15 +7,11 @@ use harvest_core::{Code, SandboxId};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error(
-        "bubblewrap (`bwrap`) was not found; install it, for example with `apt install bubblewrap`"
-    )]
+    #[error("bubblewrap (`bwrap`) was not found; install it, for example with `apt install bubblewrap`")]
     ToolMissing,
     #[error("bubblewrap {found} is too old; version {needed} or newer is needed")]
     ToolTooOld { found: String, needed: &'static str },
-    #[error(
-        "this host does not allow user namespaces, which keep a sandbox apart: {detail}; {fix}"
-    )]
+    #[error("this host does not allow user namespaces, which keep a sandbox apart: {detail}; {fix}")]
     NamespacesForbidden { detail: String, fix: String },
     #[error("the sandbox could not be made: {detail}")]
     Failed { detail: String },
@@ -25,9 +21,7 @@ pub enum Error {
     Lost { id: SandboxId },
     #[error("`{program}` could not be started in the sandbox: {message}")]
     Start { program: String, message: String },
-    #[error(
-        "this provider cannot layer a workspace over a shared folder; it needs a folder of its own"
-    )]
+    #[error("this provider cannot layer a workspace over a shared folder; it needs a folder of its own")]
     OverlayUnsupported,
     #[error("the path {} is too long for a socket; choose a shorter runtime folder", path.display())]
     PathTooLong { path: PathBuf },

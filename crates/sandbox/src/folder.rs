@@ -13,11 +13,7 @@ use crate::Error;
 
 /// Makes a folder, and those above it, that only its owner can enter.
 pub(crate) fn make_private(path: &Path) -> Result<(), Error> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|error| Error::io(path, error))
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| Error::io(path, error))
 }
 
 /// Makes a folder that everyone can read who can reach it.
@@ -41,8 +37,7 @@ pub(crate) fn listen(path: &Path) -> Result<UnixListener, Error> {
         _ => {}
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let parent =
-        rustix::fs::open(parent, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
+    let parent = rustix::fs::open(parent, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
     let alias = Path::new("/proc/self/fd").join(parent.as_raw_fd().to_string()).join(name);
     let listener = UnixListener::bind(alias).map_err(failed)?;
     open_to_sandbox(path)?;
@@ -61,8 +56,7 @@ pub(crate) fn open_to_sandbox(path: &Path) -> Result<(), Error> {
 pub(crate) fn give(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
     let (owner, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
     walk(path, &mut |path| {
-        rustix::fs::chownat(CWD, path, owner, group, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(io::Error::from)
+        rustix::fs::chownat(CWD, path, owner, group, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)
     })
     .map_err(|error| Error::io(path, error))
 }

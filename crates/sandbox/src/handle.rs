@@ -107,16 +107,9 @@ impl Sandbox {
         if spec.cwd.is_empty() {
             spec.cwd = workspace.display().to_string();
         }
-        let path = format!(
-            "{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            bin.display()
-        );
-        for (name, value) in [
-            ("PATH", path.as_str()),
-            ("HOME", &text(home)),
-            ("USER", "harvest"),
-            ("LANG", "C.UTF-8"),
-        ] {
+        let path = format!("{}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", bin.display());
+        for (name, value) in [("PATH", path.as_str()), ("HOME", &text(home)), ("USER", "harvest"), ("LANG", "C.UTF-8")]
+        {
             if !spec.env.iter().any(|(given, _)| given == name) {
                 spec.env.push((name.to_owned(), value.to_owned()));
             }

@@ -31,19 +31,15 @@ pub(crate) struct Tool {
 }
 
 const MINIMUM: (u32, u32, u32) = (0, 5, 0);
-const PLACES: &[&str] =
-    &["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
+const PLACES: &[&str] = &["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
 
 impl Tool {
     pub fn find() -> Result<Self, Error> {
-        let path =
-            PLACES.iter().map(Path::new).find(|path| path.exists()).ok_or(Error::ToolMissing)?;
+        let path = PLACES.iter().map(Path::new).find(|path| path.exists()).ok_or(Error::ToolMissing)?;
         let path = path.to_owned();
-        let output =
-            command(&path).arg("--version").output().map_err(|error| Error::io(&path, error))?;
+        let output = command(&path).arg("--version").output().map_err(|error| Error::io(&path, error))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = parse_version(&text)
-            .ok_or_else(|| Error::failed(format!("`bwrap --version` says {text:?}")))?;
+        let version = parse_version(&text).ok_or_else(|| Error::failed(format!("`bwrap --version` says {text:?}")))?;
         if version < MINIMUM {
             let found = text.trim().trim_start_matches("bubblewrap ").to_owned();
             return Err(Error::ToolTooOld { found, needed: "0.5" });
@@ -63,10 +59,7 @@ fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
 }
 
 /// A program of the host, started without any of our environment.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this crate's one place for it; the environment is cleared here"
-)]
+#[expect(clippy::disallowed_methods, reason = "this crate's one place for it; the environment is cleared here")]
 pub(crate) fn command(program: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(program);
     command.env_clear().stdin(std::process::Stdio::null());
@@ -75,9 +68,7 @@ pub(crate) fn command(program: &Path) -> std::process::Command {
 
 /// Why user namespaces do not work, and what to do, as far as the kernel tells.
 pub(crate) fn namespaces_forbidden(detail: &str) -> Error {
-    let setting = |name: &str| {
-        fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|text| text.trim().to_owned())
-    };
+    let setting = |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).ok().map(|text| text.trim().to_owned());
     let fix = if setting("kernel/unprivileged_userns_clone").as_deref() == Some("0") {
         "set `sysctl -w kernel.unprivileged_userns_clone=1`".to_owned()
     } else if setting("user/max_user_namespaces").as_deref() == Some("0") {
@@ -127,9 +118,7 @@ pub fn report(local: Result<&crate::local::Local, &Error>) -> Vec<Fact> {
             Fact {
                 name: "no nested user namespaces",
                 state: State::Degraded,
-                detail:
-                    "this bubblewrap cannot keep agents from making user namespaces of their own"
-                        .to_owned(),
+                detail: "this bubblewrap cannot keep agents from making user namespaces of their own".to_owned(),
                 fix: Some("install bubblewrap 0.8 or newer".to_owned()),
             }
         });
@@ -152,12 +141,7 @@ pub fn report(local: Result<&crate::local::Local, &Error>) -> Vec<Fact> {
         }),
         Err(Error::ToolMissing | Error::ToolTooOld { .. }) => {}
         Err(error) => {
-            facts.push(Fact {
-                name: "sandbox",
-                state: State::Missing,
-                detail: error.to_string(),
-                fix: None,
-            });
+            facts.push(Fact { name: "sandbox", state: State::Missing, detail: error.to_string(), fix: None });
         }
     }
     facts

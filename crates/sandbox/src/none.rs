@@ -12,10 +12,7 @@ use harvest_link::Boot;
 
 use crate::arrival::{self, Expected};
 use crate::layout::{self, Layout, Remembered};
-use crate::{
-    Binaries, Capabilities, Confined, Error, Paths, Provider, Sandbox, Spec, Workspace, folder,
-    host, pid,
-};
+use crate::{Binaries, Capabilities, Confined, Error, Paths, Provider, Sandbox, Spec, Workspace, folder, host, pid};
 
 const NAME: &str = "none";
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -49,12 +46,7 @@ impl Unisolated {
         Layout::new(&self.options.state, &self.options.runtime, id)
     }
 
-    async fn start(
-        &self,
-        spec: Spec,
-        workspace: PathBuf,
-        began: Instant,
-    ) -> Result<Sandbox, Error> {
+    async fn start(&self, spec: Spec, workspace: PathBuf, began: Instant) -> Result<Sandbox, Error> {
         let layout = self.layout(&spec.id);
         if layout.gateway().as_os_str().len() > MAX_SOCKET_PATH {
             return Err(Error::PathTooLong { path: layout.gateway() });
@@ -96,9 +88,7 @@ impl Unisolated {
         let runner = arrival::spawn(command, &layout.log())?;
         facts.runner = Some(runner);
         layout.remember(&facts)?;
-        self.expect(&spec.id, &layout, &facts.folder, began, &layout.log())
-            .arrive(listener, runner)
-            .await
+        self.expect(&spec.id, &layout, &facts.folder, began, &layout.log()).arrive(listener, runner).await
     }
 
     fn expect<'a>(
@@ -172,18 +162,12 @@ impl Provider for Unisolated {
         }
         // Without a pid namespace, what a process was started with is all that tells whose it is.
         let mark = format!("HARVEST_PROCESS={id}/").into_bytes();
-        let marked = |environ: &[u8]| {
-            environ.split(|byte| *byte == 0).any(|variable| variable.starts_with(&mark))
-        };
-        let find = || {
-            pid::find(|cmdline, environ| pid::is_runner_of(cmdline, id.as_str()) || marked(environ))
-        };
+        let marked = |environ: &[u8]| environ.split(|byte| *byte == 0).any(|variable| variable.starts_with(&mark));
+        let find = || pid::find(|cmdline, environ| pid::is_runner_of(cmdline, id.as_str()) || marked(environ));
         if !pid::kill_all(find).await {
             return Err(Error::failed(format!("the processes of sandbox {id} would not end")));
         }
-        tokio::task::spawn_blocking(move || layout.remove())
-            .await
-            .map_err(|error| Error::failed(error.to_string()))?
+        tokio::task::spawn_blocking(move || layout.remove()).await.map_err(|error| Error::failed(error.to_string()))?
     }
 
     async fn list(&self) -> Result<Vec<SandboxId>, Error> {

@@ -28,17 +28,13 @@ impl Identity {
 
     /// A handle of the process, if it is still the same one and alive.
     pub fn open(self) -> Option<OwnedFd> {
-        let handle =
-            rustix::process::pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        let handle = rustix::process::pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
         // Looked at after opening: from here on the number cannot pass to another.
         (Self::of(self.pid) == Some(self)).then_some(handle)
     }
 
     /// The same handle, to wait on: it becomes readable when the process has ended.
-    #[expect(
-        deprecated,
-        reason = "an owned descriptor is just what makes this call sound; its replacement is unsafe"
-    )]
+    #[expect(deprecated, reason = "an owned descriptor is just what makes this call sound; its replacement is unsafe")]
     pub fn watch(self) -> Option<AsyncFd<OwnedFd>> {
         AsyncFd::with_interest(self.open()?, Interest::READABLE).ok()
     }
@@ -47,8 +43,7 @@ impl Identity {
 /// Every process of which `test` holds, told from its command line and its environment (empty where it may not be read).
 pub(crate) fn find(test: impl Fn(&[u8], &[u8]) -> bool) -> Vec<Identity> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids =
-        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| {
         let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
         test(&read("cmdline"), &read("environ"))
@@ -59,13 +54,10 @@ pub(crate) fn find(test: impl Fn(&[u8], &[u8]) -> bool) -> Vec<Identity> {
 
 /// Whether this is the command line of a runner or launcher of the sandbox `id`, or of the bubblewrap around one.
 pub(crate) fn is_runner_of(cmdline: &[u8], id: &str) -> bool {
-    let arguments: Vec<&[u8]> =
-        cmdline.strip_suffix(b"\0").unwrap_or(cmdline).split(|byte| *byte == 0).collect();
+    let arguments: Vec<&[u8]> = cmdline.strip_suffix(b"\0").unwrap_or(cmdline).split(|byte| *byte == 0).collect();
     match arguments.as_slice() {
         [.., program, mode, _, last] => {
-            program.ends_with(b"harvest-runner")
-                && (*mode == b"run" || *mode == b"launch")
-                && *last == id.as_bytes()
+            program.ends_with(b"harvest-runner") && (*mode == b"run" || *mode == b"launch") && *last == id.as_bytes()
         }
         _ => false,
     }
@@ -100,10 +92,7 @@ mod tests {
     #[test]
     fn only_runners_of_this_sandbox_are_recognised() {
         assert!(is_runner_of(b"/x/harvest-runner\0run\0/b.json\0abc\0", "abc"));
-        assert!(is_runner_of(
-            b"bwrap\0--\0/harvest/bin/harvest-runner\0run\0/b.json\0abc\0",
-            "abc"
-        ));
+        assert!(is_runner_of(b"bwrap\0--\0/harvest/bin/harvest-runner\0run\0/b.json\0abc\0", "abc"));
         assert!(!is_runner_of(b"/x/harvest-runner\0run\0/b.json\0abcd\0", "abc"));
         assert!(!is_runner_of(b"harvest\0destroy\0x\0abc\0", "abc"));
         assert!(!is_runner_of(b"", "abc"));

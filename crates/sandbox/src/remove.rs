@@ -58,13 +58,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
 fn lift(folder: &OwnedFd, name: &CStr, top: &OwnedFd, mut moved: u64) -> io::Result<u64> {
     loop {
         moved += 1;
-        match rustix::fs::renameat_with(
-            folder,
-            name,
-            top,
-            format!(".{moved}"),
-            rustix::fs::RenameFlags::NOREPLACE,
-        ) {
+        match rustix::fs::renameat_with(folder, name, top, format!(".{moved}"), rustix::fs::RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(moved),
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),

@@ -14,7 +14,7 @@ fn turn(provider: Provider) -> Turn<'static> {
         gateway_port: 4711,
         home: Path::new("/home/harvest"),
         workspace: Path::new("/workspace"),
-        bin: Path::new("/opt/harvest/agent"),
+        bin: Path::new("/harvest/bin"),
         path: "/usr/bin:/bin",
         max_turns: 50,
     }

@@ -33,9 +33,9 @@ pub struct Access {
 
 /// How git is started: by the caller's rules, which clear the environment and confine the process.
 pub trait Command: Send + Sync + Debug {
-    /// `git <args…>` on the session's repository. The gateway pipes stdin, stdout and stderr, kills the process on drop,
-    /// and sets `GIT_PROTOCOL` on the returned command: confinement must let that one variable through.
-    fn git(&self, args: &[&str]) -> tokio::process::Command;
+    /// `git <args…>` on the session's repository, with `GIT_PROTOCOL` set to `protocol` if there is one. The gateway pipes
+    /// stdin, stdout and stderr, and kills the process on drop.
+    fn git(&self, args: &[&str], protocol: Option<&str>) -> tokio::process::Command;
 }
 
 impl Access {

@@ -49,10 +49,7 @@ impl Running {
         input: Input,
         slot: OwnedSemaphorePermit,
     ) -> std::io::Result<Self> {
-        let mut command = access.command.git(args);
-        if let Some(protocol) = protocol {
-            command.env("GIT_PROTOCOL", protocol);
-        }
+        let mut command = access.command.git(args, protocol);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())

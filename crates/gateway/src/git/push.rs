@@ -202,7 +202,7 @@ mod tests {
     struct NoGit;
 
     impl super::super::Command for NoGit {
-        fn git(&self, _: &[&str]) -> tokio::process::Command {
+        fn git(&self, _: &[&str], _: Option<&str>) -> tokio::process::Command {
             panic!("git must not be started")
         }
     }

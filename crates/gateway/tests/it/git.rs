@@ -36,9 +36,9 @@ fn command(home: &Path) -> Command {
 struct Plain(PathBuf);
 
 impl git::Command for Plain {
-    fn git(&self, args: &[&str]) -> Command {
+    fn git(&self, args: &[&str], protocol: Option<&str>) -> Command {
         let mut command = command(&self.0);
-        command.args(args);
+        command.args(args).envs(protocol.map(|version| ("GIT_PROTOCOL", version)));
         command
     }
 }
@@ -300,7 +300,7 @@ struct Endless;
 
 impl git::Command for Endless {
     #[expect(clippy::disallowed_methods, reason = "a program that ignores what it is asked")]
-    fn git(&self, _: &[&str]) -> Command {
+    fn git(&self, _: &[&str], _: Option<&str>) -> Command {
         let mut command = Command::new("/bin/sh");
         command.env_clear().args(["-c", "echo $$; exec /bin/sleep 1000"]);
         command

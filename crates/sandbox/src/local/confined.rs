@@ -16,29 +16,22 @@ pub(super) fn command(local: &Local, helper: Confined) -> tokio::process::Comman
         env.push(("PATH".to_owned(), PATH.to_owned()));
     }
     let mut arguments = Arguments::default();
-    arguments.add(&[
-        &local.tool.path.to_string_lossy(),
-        "--unshare-all",
-        "--uid",
-        "1000",
-        "--gid",
-        "1000",
-    ]);
+    arguments.add(&[&local.tool.path.to_string_lossy(), "--unshare-all", "--uid", "1000", "--gid", "1000"]);
     arguments.add(&["--cap-drop", "ALL", "--die-with-parent", "--new-session"]);
     arguments.system().add(&["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]);
     arguments.add(&["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]);
     arguments.add(&["--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]);
+    let mut shown: Vec<(&PathBuf, &str, Owner)> = Vec::new();
+    shown.extend(read_only.iter().map(|path| (path, "--ro-bind", Owner::Mapped)));
+    shown.extend(writable.iter().map(|path| (path, "--bind", Owner::Kept)));
+    // One may lie inside the other, either way round: the outer one first.
+    shown.sort_by_key(|(path, ..)| path.components().count());
     let mut binds = Vec::new();
-    let mut show = |paths: &[PathBuf], option: &str, owner: Owner| {
-        for path in paths {
-            let name = format!("confined{}", binds.len());
-            arguments.bind(option, &format!("{STAGE}/{name}"), path);
-            binds.push(Bind { name, source: path.clone(), owner });
-        }
-    };
-    // A writable one may lie inside a read-only one, not the other way round.
-    show(&read_only, "--ro-bind", Owner::Mapped);
-    show(&writable, "--bind", Owner::Kept);
+    for (path, option, owner) in shown {
+        let name = format!("confined{}", binds.len());
+        arguments.bind(option, &format!("{STAGE}/{name}"), path);
+        binds.push(Bind { name, source: path.clone(), owner });
+    }
     if let Some(folder) = cwd.as_ref().or(writable.first()) {
         arguments.add(&["--chdir", &folder.to_string_lossy()]);
     }

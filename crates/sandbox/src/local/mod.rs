@@ -21,9 +21,7 @@ use self::view::{STAGE, SYNTHESISED, View};
 use crate::arrival::{self, Expected};
 use crate::host::{self, Fact, State, Tool};
 use crate::layout::{self, Layout, Remembered};
-use crate::{
-    Binaries, Capabilities, Confined, Error, Paths, Provider, Sandbox, Spec, Workspace, folder, pid,
-};
+use crate::{Binaries, Capabilities, Confined, Error, Paths, Provider, Sandbox, Spec, Workspace, folder, pid};
 
 const NAME: &str = "local";
 
@@ -110,8 +108,7 @@ impl Local {
         }
         self.give_folder(&layout.sockets, identity)?;
         let launch = self.launch(layout, spec, identity)?;
-        let view =
-            View { tool: &self.tool, tools: &self.options.tools, objects: spec.objects.is_some() };
+        let view = View { tool: &self.tool, tools: &self.options.tools, objects: spec.objects.is_some() };
         let boot = Boot {
             sandbox: spec.id.to_string(),
             link: format!("{}/link/link.sock", view::PRIVATE).into(),
@@ -130,11 +127,7 @@ impl Local {
     }
 
     fn launch(&self, layout: &Layout, spec: &Spec, identity: Identity) -> Result<Launch, Error> {
-        let bind = |name: &str, source: &Path, owner| Bind {
-            name: name.to_owned(),
-            source: source.to_owned(),
-            owner,
-        };
+        let bind = |name: &str, source: &Path, owner| Bind { name: name.to_owned(), source: source.to_owned(), owner };
         let mut binds = vec![
             bind("etc", &self.etc(), Owner::Kept),
             bind("bin", &self.options.binaries.folder, Owner::Kept),
@@ -158,11 +151,7 @@ impl Local {
                 self.give(&layout.layer(), identity)?;
                 binds.push(bind("lower", lower, Owner::MustBeMapped));
                 binds.push(bind("layer", &layout.layer(), Owner::Kept));
-                Some(Overlay {
-                    name: "workspace".to_owned(),
-                    lower: "lower".to_owned(),
-                    layer: "layer".to_owned(),
-                })
+                Some(Overlay { name: "workspace".to_owned(), lower: "lower".to_owned(), layer: "layer".to_owned() })
             }
             Workspace::Folder { path } => {
                 self.give(path, identity)?;
@@ -170,8 +159,7 @@ impl Local {
                 None
             }
         };
-        let view =
-            View { tool: &self.tool, tools: &self.options.tools, objects: spec.objects.is_some() };
+        let view = View { tool: &self.tool, tools: &self.options.tools, objects: spec.objects.is_some() };
         let mut arguments = view.sandbox();
         arguments.add(&["--info-fd", "{info}", "--", &format!("{}/harvest-runner", view::BIN)]);
         // The id at the end is how `destroy` recognises a sandbox whose pid was never written down.
@@ -192,8 +180,9 @@ impl Local {
     /// The folder alone, without what is in it: the gateway may be listening there already.
     fn give_folder(&self, path: &Path, identity: Identity) -> Result<(), Error> {
         match self.uids.change_to(identity) {
-            Some(Identity { uid, gid }) => std::os::unix::fs::lchown(path, Some(uid), Some(gid))
-                .map_err(|error| Error::io(path, error)),
+            Some(Identity { uid, gid }) => {
+                std::os::unix::fs::lchown(path, Some(uid), Some(gid)).map_err(|error| Error::io(path, error))
+            }
             None => Ok(()),
         }
     }
@@ -225,20 +214,13 @@ impl Local {
         let runner = arrival::spawn(command, &layout.log())?;
         facts.runner = Some(runner);
         layout.remember(&facts)?;
-        let sandbox =
-            self.expect(&spec.id, workspace, began, &layout.log()).arrive(listener, runner).await?;
+        let sandbox = self.expect(&spec.id, workspace, began, &layout.log()).arrive(listener, runner).await?;
         facts.init = layout.init();
         layout.remember(&facts)?;
         Ok(sandbox)
     }
 
-    fn expect<'a>(
-        &self,
-        id: &'a SandboxId,
-        workspace: WorkspaceKind,
-        began: Instant,
-        log: &'a Path,
-    ) -> Expected<'a> {
+    fn expect<'a>(&self, id: &'a SandboxId, workspace: WorkspaceKind, began: Instant, log: &'a Path) -> Expected<'a> {
         let peer_uid = self.uids.sandbox(id).uid;
         Expected { id, provider: NAME, paths: Self::paths(), workspace, peer_uid, began, log }
     }
@@ -247,25 +229,14 @@ impl Local {
         let name = "overlay workspaces";
         match &self.no_overlay {
             None => {
-                let how = if matches!(self.uids, Uids::Own { .. }) {
-                    ""
-                } else {
-                    ", each sandbox under its own uid"
-                };
-                Fact {
-                    name,
-                    state: State::Ok,
-                    detail: format!("mounted without copying{how}"),
-                    fix: None,
-                }
+                let how = if matches!(self.uids, Uids::Own { .. }) { "" } else { ", each sandbox under its own uid" };
+                Fact { name, state: State::Ok, detail: format!("mounted without copying{how}"), fix: None }
             }
             Some(reason) => Fact {
                 name,
                 state: State::Degraded,
                 detail: format!("workspaces are copied, since {reason}"),
-                fix: Some(
-                    "use a kernel from 5.19 on and a data folder on ext4, xfs or btrfs".to_owned(),
-                ),
+                fix: Some("use a kernel from 5.19 on and a data folder on ext4, xfs or btrfs".to_owned()),
             },
         }
     }
@@ -325,23 +296,15 @@ impl Provider for Local {
         let gone = match layout.recall() {
             Some(Remembered { runner: Some(runner), init: Some(init), .. }) => {
                 // Its init takes everything along, so it goes first.
-                pid::kill_all(|| {
-                    [init, runner].into_iter().filter(|process| process.open().is_some()).collect()
-                })
-                .await
+                pid::kill_all(|| [init, runner].into_iter().filter(|process| process.open().is_some()).collect()).await
             }
             // Whoever made it did not get as far as writing everything down.
-            _ => {
-                pid::kill_all(|| pid::find(|cmdline, _| pid::is_runner_of(cmdline, id.as_str())))
-                    .await
-            }
+            _ => pid::kill_all(|| pid::find(|cmdline, _| pid::is_runner_of(cmdline, id.as_str()))).await,
         };
         if !gone {
             return Err(Error::failed(format!("the processes of sandbox {id} would not end")));
         }
-        tokio::task::spawn_blocking(move || layout.remove())
-            .await
-            .map_err(|error| Error::failed(error.to_string()))?
+        tokio::task::spawn_blocking(move || layout.remove()).await.map_err(|error| Error::failed(error.to_string()))?
     }
 
     async fn list(&self) -> Result<Vec<SandboxId>, Error> {

@@ -41,22 +41,16 @@ fn attempt(local: &Local, overlay: bool) -> Result<Result<(), String>, Error> {
         let layout = Layout { state: root.join("state"), sockets: root.join("sockets") };
         let folder = root.join("folder");
         crate::folder::make_private(&folder)?;
-        let workspace = if overlay {
-            Workspace::Overlay { lower: folder }
-        } else {
-            Workspace::Folder { path: folder }
-        };
+        let workspace = if overlay { Workspace::Overlay { lower: folder } } else { Workspace::Folder { path: folder } };
         let spec = Spec { id, workspace, objects: None, limits: Limits::default() };
         let mut launch: Launch = local.lay_out(&layout, &spec)?;
         let view = View { tool: &local.tool, tools: &local.options.tools, objects: false };
         // In place of the runner: what the runner would start, and a write to the workspace.
-        let end =
-            launch.argv.iter().position(|argument| argument == "--").unwrap_or(launch.argv.len());
+        let end = launch.argv.iter().position(|argument| argument == "--").unwrap_or(launch.argv.len());
         launch.argv.truncate(end + 1);
         launch.argv.extend(view.process().into_vec());
         launch.argv.extend(["/bin/sh", "-c", "echo written > /workspace/probe"].map(str::to_owned));
-        let order =
-            serde_json::to_string(&launch).map_err(|error| Error::failed(error.to_string()))?;
+        let order = serde_json::to_string(&launch).map_err(|error| Error::failed(error.to_string()))?;
         let output = local
             .launcher()
             .arg("--inline")
@@ -67,34 +61,22 @@ fn attempt(local: &Local, overlay: bool) -> Result<Result<(), String>, Error> {
             return Ok(Ok(()));
         }
         let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Ok(Err(if complaint.is_empty() {
-            format!("the sandbox ended with {}", output.status)
-        } else {
-            complaint
-        }))
+        Ok(Err(if complaint.is_empty() { format!("the sandbox ended with {}", output.status) } else { complaint }))
     })();
     remove::remove(&root)?;
     outcome
 }
 
 fn is_forbidden(complaint: &str) -> bool {
-    [
-        "Operation not permitted",
-        "Permission denied",
-        "No space left on device",
-        "namespace",
-        "uid map",
-    ]
-    .iter()
-    .any(|sign| complaint.contains(sign))
+    ["Operation not permitted", "Permission denied", "No space left on device", "namespace", "uid map"]
+        .iter()
+        .any(|sign| complaint.contains(sign))
 }
 
 /// Changes when something changes that the outcome depends on.
 fn fingerprint(local: &Local) -> String {
     let kernel = rustix::system::uname();
-    let tool = fs::metadata(&local.tool.path)
-        .map(|data| (data.len(), data.mtime(), data.mode()))
-        .unwrap_or_default();
+    let tool = fs::metadata(&local.tool.path).map(|data| (data.len(), data.mtime(), data.mode())).unwrap_or_default();
     let device = fs::metadata(&local.options.state).map(|data| data.dev()).unwrap_or_default();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     format!(

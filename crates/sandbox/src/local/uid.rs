@@ -30,20 +30,18 @@ impl Uids {
         if !uid.is_root() {
             return Ok(Self::Own { uid: uid.as_raw(), gid: gid.as_raw() });
         }
-        let map = std::fs::read_to_string("/proc/self/uid_map")
-            .map_err(|error| Error::io("/proc/self/uid_map", error))?;
+        let map =
+            std::fs::read_to_string("/proc/self/uid_map").map_err(|error| Error::io("/proc/self/uid_map", error))?;
         Self::from_map(&map)
     }
 
     fn from_map(map: &str) -> Result<Self, Error> {
         let ranges = map.lines().filter_map(|line| {
             let mut fields = line.split_ascii_whitespace().map(str::parse::<u32>);
-            let (first, _, count) =
-                (fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?);
+            let (first, _, count) = (fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?);
             Some((first, count))
         });
-        let from_zero =
-            ranges.filter(|(first, _)| *first == 0).map(|(_, count)| count).max().unwrap_or(0);
+        let from_zero = ranges.filter(|(first, _)| *first == 0).map(|(_, count)| count).max().unwrap_or(0);
         if from_zero > HELPER {
             Ok(Self::High)
         } else if from_zero >= 2048 {
@@ -59,10 +57,8 @@ impl Uids {
 
     /// Whom the sandbox runs as, seen from outside.
     pub fn sandbox(self, id: &SandboxId) -> Identity {
-        let hash = id
-            .as_str()
-            .bytes()
-            .fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        let hash =
+            id.as_str().bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         // The high bits of this hash depend on every character.
         let hash = hash ^ hash >> 15;
         match self {
@@ -101,8 +97,7 @@ mod tests {
     #[test]
     fn no_map_ever_yields_root_or_a_uid_that_does_not_exist() {
         let id: SandboxId = "0123456789abcdef".parse().unwrap();
-        for map in ["0 0 4294967295", "0 100000 65536", "0 0 1\n1 5 3000\n", "0 1000 1", "", "junk"]
-        {
+        for map in ["0 0 4294967295", "0 100000 65536", "0 0 1\n1 5 3000\n", "0 1000 1", "", "junk"] {
             let Ok(uids) = Uids::from_map(map) else { continue };
             let limit = if let Uids::Within { count } = uids { count } else { u32::MAX };
             for identity in [uids.sandbox(&id), uids.helper()] {

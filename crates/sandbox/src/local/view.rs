@@ -114,17 +114,7 @@ impl View<'_> {
     pub fn sandbox(&self) -> Arguments {
         let mut args = Arguments::default();
         args.add(&[&self.tool.path.to_string_lossy()]);
-        args.add(&[
-            "--unshare-all",
-            "--uid",
-            INSIDE,
-            "--gid",
-            INSIDE,
-            "--hostname",
-            "harvest",
-            "--cap-drop",
-            "ALL",
-        ]);
+        args.add(&["--unshare-all", "--uid", INSIDE, "--gid", INSIDE, "--hostname", "harvest", "--cap-drop", "ALL"]);
         args.system();
         let etc = Path::new("/etc");
         for entry in ETC.iter().map(|name| etc.join(name)).chain(java_settings()) {
@@ -156,13 +146,7 @@ impl View<'_> {
     pub fn process(&self) -> Arguments {
         let mut args = Arguments::default();
         args.add(&[&format!("{PRIVATE}/bwrap")]);
-        args.add(&[
-            "--unshare-user",
-            "--unshare-pid",
-            "--unshare-ipc",
-            "--unshare-uts",
-            "--unshare-cgroup-try",
-        ]);
+        args.add(&["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]);
         args.add(&["--uid", INSIDE, "--gid", INSIDE, "--hostname", "harvest", "--cap-drop", "ALL"]);
         args.add(&["--die-with-parent", "--new-session"]);
         if self.tool.is_recent() {
@@ -183,8 +167,6 @@ impl View<'_> {
 /// Debian keeps what a JDK needs to start in `/etc/java-<version>-openjdk`.
 fn java_settings() -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir("/etc") else { return Vec::new() };
-    let name = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("java-"))
-    };
+    let name = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("java-"));
     entries.flatten().map(|entry| entry.path()).filter(name).collect()
 }

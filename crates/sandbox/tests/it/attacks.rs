@@ -20,8 +20,7 @@ async fn sandbox() -> (Place, Sandbox) {
 
 async fn python(sandbox: &Sandbox, id: &str, script: &str) -> String {
     let argv = ["python3", "-c", script].map(str::to_owned).to_vec();
-    let outcome =
-        finish(&mut sandbox.start(ProcessSpec { argv, ..shell(id, "") }).await.unwrap()).await;
+    let outcome = finish(&mut sandbox.start(ProcessSpec { argv, ..shell(id, "") }).await.unwrap()).await;
     assert_eq!(outcome.code(), Some(0), "{outcome:?}");
     outcome.text()
 }
@@ -30,14 +29,10 @@ async fn python(sandbox: &Sandbox, id: &str, script: &str) -> String {
 async fn this_host_layers_workspaces_and_the_layer_below_stays_as_it_is() {
     let (place, sandbox) = sandbox().await;
     assert!(place.provider.capabilities().overlay);
-    let script =
-        "echo changed > given.txt; rm -f given.txt; mkdir d; echo x > d/f; ls; stat -c %u .";
+    let script = "echo changed > given.txt; rm -f given.txt; mkdir d; echo x > d/f; ls; stat -c %u .";
     let outcome = run(&sandbox, "p", script).await;
     assert_eq!(outcome.stdout, ["d", "1000"], "{outcome:?}");
-    assert_eq!(
-        fs::read_to_string(place.folder.path().join("snapshot/given.txt")).unwrap(),
-        "given\n"
-    );
+    assert_eq!(fs::read_to_string(place.folder.path().join("snapshot/given.txt")).unwrap(), "given\n");
     place.provider.destroy(sandbox.id()).await.unwrap();
 }
 
@@ -46,8 +41,7 @@ async fn there_is_no_network_but_loopback() {
     let (place, sandbox) = sandbox().await;
     let host = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = host.local_addr().unwrap().port();
-    let interfaces =
-        run(&sandbox, "dev", "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '").await;
+    let interfaces = run(&sandbox, "dev", "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '").await;
     assert_eq!(interfaces.stdout, ["lo"]);
     let script = format!(
         "import socket\n\
@@ -101,22 +95,9 @@ async fn nothing_of_the_host_is_visible_but_the_system() {
         "/home:\nharvest\n\n/run:\n\n/tmp:\n\n/var:\ntmp"
     );
     let folder = place.folder.path().display().to_string();
-    for path in [
-        "/etc/shadow",
-        "/etc/ssh",
-        "/etc/machine-id",
-        "/root",
-        "/sys",
-        "/boot",
-        "/proc/1/root/root",
-        &folder,
-    ] {
-        let outcome = run(
-            &sandbox,
-            &format!("see{}", path.replace('/', "-")),
-            &format!("ls {path} || cat {path}"),
-        )
-        .await;
+    for path in ["/etc/shadow", "/etc/ssh", "/etc/machine-id", "/root", "/sys", "/boot", "/proc/1/root/root", &folder] {
+        let outcome =
+            run(&sandbox, &format!("see{}", path.replace('/', "-")), &format!("ls {path} || cat {path}")).await;
         assert_ne!(outcome.code(), Some(0), "{path}: {outcome:?}");
     }
     let script = "for f in /usr/x /etc/x /x /harvest/bin/x /harvest/x /opt/x /home/x /proc/sys/kernel/core_pattern \
@@ -129,11 +110,8 @@ async fn nothing_of_the_host_is_visible_but_the_system() {
 #[tokio::test]
 async fn no_variable_of_the_host_comes_in() {
     let (place, sandbox) = sandbox().await;
-    let spec = ProcessSpec {
-        argv: vec!["env".to_owned()],
-        env: vec![("MINE".to_owned(), "1".to_owned())],
-        ..shell("p", "")
-    };
+    let spec =
+        ProcessSpec { argv: vec!["env".to_owned()], env: vec![("MINE".to_owned(), "1".to_owned())], ..shell("p", "") };
     let mut names: Vec<String> = finish(&mut sandbox.start(spec).await.unwrap())
         .await
         .stdout
@@ -143,15 +121,9 @@ async fn no_variable_of_the_host_comes_in() {
     names.sort();
     assert_eq!(names, ["HOME", "LANG", "MINE", "PATH", "PWD", "USER"]);
     // Nor to anyone else who can be looked at from in there.
-    let all =
-        run(&sandbox, "all", "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | cut -d= -f1 | sort -u")
-            .await;
+    let all = run(&sandbox, "all", "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | cut -d= -f1 | sort -u").await;
     for name in &all.stdout {
-        assert!(
-            ["HOME", "LANG", "PATH", "PWD", "USER", "OLDPWD", "SHLVL", "_"]
-                .contains(&name.as_str()),
-            "{name}"
-        );
+        assert!(["HOME", "LANG", "PATH", "PWD", "USER", "OLDPWD", "SHLVL", "_"].contains(&name.as_str()), "{name}");
     }
     place.provider.destroy(sandbox.id()).await.unwrap();
 }
@@ -160,8 +132,7 @@ async fn no_variable_of_the_host_comes_in() {
 async fn the_agent_is_no_one_on_the_host() {
     let (place, sandbox) = sandbox().await;
     let mark = format!("mark-{}", sandbox.id());
-    let mut process =
-        sandbox.start(shell("p", &format!("id -u; sleep 60; : {mark}"))).await.unwrap();
+    let mut process = sandbox.start(shell("p", &format!("id -u; sleep 60; : {mark}"))).await.unwrap();
     let Output::Line { line, .. } = next(&mut process).await else { panic!("no line") };
     assert_eq!(line, b"1000");
     let mut checked = 0;
@@ -186,8 +157,7 @@ async fn the_agent_is_no_one_on_the_host() {
             for line in read("uid_map").lines().chain(read("gid_map").lines()) {
                 let outside: u32 = line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap();
                 assert!(
-                    outside >= 0x6000_0000
-                        || fs::read_to_string("/proc/self/uid_map").unwrap().contains(line),
+                    outside >= 0x6000_0000 || fs::read_to_string("/proc/self/uid_map").unwrap().contains(line),
                     "{line}"
                 );
             }
@@ -216,18 +186,12 @@ async fn the_runner_cannot_be_seen_signalled_or_spoken_to() {
     let (processes, rest) = outcome.stdout.split_first().unwrap();
     assert!(processes.parse::<u32>().unwrap() <= 2 + 3, "{outcome:?}");
     assert_eq!(
-        rest.iter()
-            .filter(|line| !line.is_empty() && !line.starts_with("/proc/"))
-            .collect::<Vec<_>>(),
+        rest.iter().filter(|line| !line.is_empty() && !line.starts_with("/proc/")).collect::<Vec<_>>(),
         ["0", "0"]
     );
     // As far as it can reach, everything goes; the runner is out of reach.
-    let outcome = run(
-        &sandbox,
-        "kill",
-        "kill -9 -1; for p in $(seq 1 400); do kill -9 $p; done 2>/dev/null; echo left",
-    )
-    .await;
+    let outcome =
+        run(&sandbox, "kill", "kill -9 -1; for p in $(seq 1 400); do kill -9 $p; done 2>/dev/null; echo left").await;
     assert_eq!(outcome.text(), "");
     assert_eq!(run(&sandbox, "after", "echo alive").await.text(), "alive");
     place.provider.destroy(sandbox.id()).await.unwrap();
@@ -236,15 +200,9 @@ async fn the_runner_cannot_be_seen_signalled_or_spoken_to() {
 #[tokio::test]
 async fn planted_links_do_not_lead_the_runner_to_its_own_files() {
     let (place, sandbox) = sandbox().await;
-    run(
-        &sandbox,
-        "plant",
-        "ln -s /run/harvest/spool ~/innocent; ln -s /run/harvest/spool/plant ~/settings.json",
-    )
-    .await;
+    run(&sandbox, "plant", "ln -s /run/harvest/spool ~/innocent; ln -s /run/harvest/spool/plant ~/settings.json").await;
     for (id, path) in [("a", "/home/harvest/innocent/evil"), ("b", "/home/harvest/settings.json")] {
-        let files =
-            vec![File { path: path.to_owned(), content: "x".to_owned(), executable: false }];
+        let files = vec![File { path: path.to_owned(), content: "x".to_owned(), executable: false }];
         let refused = sandbox.start(ProcessSpec { files, ..shell(id, "true") }).await;
         assert!(matches!(refused, Err(Error::Start { .. })), "{path}");
     }
@@ -271,26 +229,16 @@ async fn a_setuid_file_left_behind_belongs_to_no_one_who_matters() {
     for workspace in [place.workspace(), place.folder_workspace()] {
         let spec = harvest_sandbox::Spec { workspace: workspace.clone(), ..place.spec() };
         let sandbox = place.provider.create(spec).await.unwrap();
-        let outcome = run(
-            &sandbox,
-            "p",
-            "cp /bin/sh suid && chmod 6755 suid && ls -l suid && echo x >> given.txt",
-        )
-        .await;
+        let outcome =
+            run(&sandbox, "p", "cp /bin/sh suid && chmod 6755 suid && ls -l suid && echo x >> given.txt").await;
         assert_eq!(outcome.code(), Some(0), "{outcome:?}");
         let folder = match &workspace {
-            Workspace::Overlay { .. } => {
-                place.state().join(sandbox.id().as_str()).join("layer/upper")
-            }
+            Workspace::Overlay { .. } => place.state().join(sandbox.id().as_str()).join("layer/upper"),
             Workspace::Folder { path } => path.clone(),
         };
         for name in ["suid", "given.txt"] {
             let data = fs::metadata(folder.join(name)).unwrap();
-            assert!(if is_root() {
-                data.uid() >= 0x6000_0000 && data.gid() >= 0x6000_0000
-            } else {
-                data.uid() == own
-            });
+            assert!(if is_root() { data.uid() >= 0x6000_0000 && data.gid() >= 0x6000_0000 } else { data.uid() == own });
         }
         place.provider.destroy(sandbox.id()).await.unwrap();
     }
@@ -300,8 +248,7 @@ async fn a_setuid_file_left_behind_belongs_to_no_one_who_matters() {
 async fn sandboxes_cannot_see_each_other() {
     let place = support::local();
     let (first, second) = (place.create().await, place.create().await);
-    let mut busy =
-        first.start(shell("p", "echo secret > note; echo ready; sleep 60")).await.unwrap();
+    let mut busy = first.start(shell("p", "echo secret > note; echo ready; sleep 60")).await.unwrap();
     assert!(matches!(next(&mut busy).await, Output::Line { .. }));
     let outcome = run(&second, "p", "ls; cat /proc/[0-9]*/cmdline | tr '\\0' ' '").await;
     assert!(outcome.stdout.first().is_some_and(|line| line == "given.txt"), "{outcome:?}");
@@ -317,8 +264,7 @@ async fn sandboxes_cannot_see_each_other() {
 async fn a_fork_bomb_hurts_only_itself() {
     let place = support::local();
     let limits = Limits { processes: 50, ..Limits::default() };
-    let sandbox =
-        place.provider.create(harvest_sandbox::Spec { limits, ..place.spec() }).await.unwrap();
+    let sandbox = place.provider.create(harvest_sandbox::Spec { limits, ..place.spec() }).await.unwrap();
     let script = "import os, time\n\
                   made = 0\n\
                   try:\n\
@@ -340,9 +286,7 @@ async fn a_fork_bomb_hurts_only_itself() {
 #[tokio::test]
 async fn state_is_closed_to_others() {
     let (place, sandbox) = sandbox().await;
-    for path in
-        [place.state(), place.state().join(sandbox.id().as_str()), place.folder.path().join("run")]
-    {
+    for path in [place.state(), place.state().join(sandbox.id().as_str()), place.folder.path().join("run")] {
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o077, 0, "{}", path.display());
     }
     let sockets = place.provider.gateway_socket(sandbox.id());
@@ -372,12 +316,9 @@ async fn a_folder_with_a_difficult_name_can_be_a_workspace_and_a_data_folder() {
     };
     let id = spec.id.clone();
     let sandbox = harvest_sandbox::Provider::create(&provider, spec).await.unwrap();
-    let outcome = run(
-        &sandbox,
-        "p",
-        "cat given.txt /harvest/objects/given.txt; echo x > /harvest/objects/x || echo closed",
-    )
-    .await;
+    let outcome =
+        run(&sandbox, "p", "cat given.txt /harvest/objects/given.txt; echo x > /harvest/objects/x || echo closed")
+            .await;
     assert_eq!(outcome.stdout, ["given", "given", "closed"]);
     harvest_sandbox::Provider::destroy(&provider, &id).await.unwrap();
 }

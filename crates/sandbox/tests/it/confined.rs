@@ -9,17 +9,12 @@ use harvest_sandbox::Confined;
 use crate::support::{self, Place};
 
 fn helper(script: &str) -> Confined {
-    Confined {
-        program: "sh".to_owned(),
-        args: vec!["-c".to_owned(), script.to_owned()],
-        ..Confined::default()
-    }
+    Confined { program: "sh".to_owned(), args: vec!["-c".to_owned(), script.to_owned()], ..Confined::default() }
 }
 
 async fn run(place: &Place, helper: Confined) -> (bool, String) {
     let output = place.provider.confined(helper).stdin(Stdio::null()).output().await.unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned()
-        + &String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), text)
 }
 
@@ -27,8 +22,7 @@ async fn run(place: &Place, helper: Confined) -> (bool, String) {
 async fn git_works_on_a_repository_it_was_given_and_sees_nothing_else() {
     for place in [support::local(), support::none()] {
         let folder = place.folder.path();
-        let (mirror, repository, secret) =
-            (folder.join("mirror"), folder.join("repo"), folder.join("secret"));
+        let (mirror, repository, secret) = (folder.join("mirror"), folder.join("repo"), folder.join("secret"));
         for path in [&mirror, &repository, &secret] {
             fs::create_dir(path).unwrap();
         }
@@ -49,32 +43,20 @@ async fn git_works_on_a_repository_it_was_given_and_sees_nothing_else() {
             repository.display(),
             mirror.display()
         );
-        let both = Confined {
-            read_only: vec![mirror.clone()],
-            writable: vec![repository.clone()],
-            ..helper(&script)
-        };
+        let both = Confined { read_only: vec![mirror.clone()], writable: vec![repository.clone()], ..helper(&script) };
         assert_eq!(run(&place, both).await, (true, "true\nreadable\n".to_owned()));
         assert!(repository.join("made").exists());
         if place.provider.capabilities().isolated {
-            let script = format!(
-                "echo x > {}/y; ls {}; cat /etc/shadow; ls /root /home",
-                mirror.display(),
-                secret.display()
-            );
-            let (success, text) =
-                run(&place, Confined { read_only: vec![mirror.clone()], ..helper(&script) }).await;
+            let script =
+                format!("echo x > {}/y; ls {}; cat /etc/shadow; ls /root /home", mirror.display(), secret.display());
+            let (success, text) = run(&place, Confined { read_only: vec![mirror.clone()], ..helper(&script) }).await;
             assert!(!success && !text.contains("key"), "{text}");
             assert!(!mirror.join("y").exists());
-            let (_, text) =
-                run(&place, helper("id -u; env; tail -n +3 /proc/net/dev | cut -d: -f1")).await;
+            let (_, text) = run(&place, helper("id -u; env; tail -n +3 /proc/net/dev | cut -d: -f1")).await;
             let lines: Vec<&str> = text.lines().map(str::trim).collect();
             assert_eq!(lines.first(), Some(&"1000"), "{text}");
             assert_eq!(lines.last(), Some(&"lo"), "{text}");
-            assert!(
-                lines.iter().all(|line| !line.contains('=') || line.starts_with("P")),
-                "{text}"
-            );
+            assert!(lines.iter().all(|line| !line.contains('=') || line.starts_with("P")), "{text}");
             let owner = fs::metadata(repository.join("made")).unwrap().uid();
             let own = fs::metadata(folder).unwrap().uid();
             assert!(owner != 0 && (own == 0 || owner == own), "{owner}");

@@ -52,7 +52,8 @@ async fn a_process_sees_its_workspace_input_files_and_environment(place: Place) 
         files: vec![
             File {
                 path: paths.workspace.join("tool.sh").display().to_string(),
-                content: "#!/bin/sh\ncat given.txt; echo \"$GREETING\"; cat \"$HOME/deep/note\"; cat; echo; pwd\n".to_owned(),
+                content: "#!/bin/sh\ncat given.txt; echo \"$GREETING\"; cat \"$HOME/deep/note\"; cat; echo; pwd\n"
+                    .to_owned(),
                 executable: true,
             },
             File {
@@ -65,11 +66,7 @@ async fn a_process_sees_its_workspace_input_files_and_environment(place: Place) 
     };
     let outcome = finish(&mut sandbox.start(spec).await.unwrap()).await;
     let folder = paths.workspace.display().to_string();
-    assert_eq!(
-        outcome.stdout,
-        ["given", "hello there", "noted", "line one", "line two", &folder],
-        "{outcome:?}"
-    );
+    assert_eq!(outcome.stdout, ["given", "hello there", "noted", "line one", "line two", &folder], "{outcome:?}");
     // What one process writes the next one sees.
     run(&sandbox, "write", "echo kept > here.txt; echo kept > ~/there.txt").await;
     assert_eq!(run(&sandbox, "read", "cat here.txt ~/there.txt").await.stdout, ["kept", "kept"]);
@@ -78,8 +75,7 @@ async fn a_process_sees_its_workspace_input_files_and_environment(place: Place) 
 
 async fn both_streams_come_in_order_with_the_exit_code(place: Place) {
     let sandbox = place.create().await;
-    let script =
-        "for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done; printf 'no newline'; exit 7";
+    let script = "for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done; printf 'no newline'; exit 7";
     let outcome = run(&sandbox, "p", script).await;
     assert_eq!(outcome.stdout, ["out 1", "out 2", "out 3", "out 4", "out 5", "no newline"]);
     assert_eq!(outcome.stderr, ["err 1", "err 2", "err 3", "err 4", "err 5"]);
@@ -99,9 +95,7 @@ async fn a_program_that_is_not_there_is_an_error_or_an_exit(place: Place) {
         assert!(sandbox.start(shell(bad, "true")).await.is_err(), "{bad}");
     }
     let outside = File { path: "/etc/harvest-test".to_owned(), ..File::default() };
-    assert!(
-        sandbox.start(ProcessSpec { files: vec![outside], ..shell("f", "true") }).await.is_err()
-    );
+    assert!(sandbox.start(ProcessSpec { files: vec![outside], ..shell("f", "true") }).await.is_err());
     let mut unknown = sandbox.resume("never-started", 0).await.unwrap();
     assert!(matches!(next(&mut unknown).await, Output::Failed { .. }));
     place.provider.destroy(sandbox.id()).await.unwrap();
@@ -122,10 +116,8 @@ async fn signals_reach_the_process(place: Place) {
     let exit = finish(&mut process).await.exit.unwrap();
     assert_eq!((exit.code, exit.signal), (None, Some(15)));
 
-    let mut process = sandbox
-        .start(shell("deaf", "trap '' INT TERM; echo ready; while :; do sleep 1; done"))
-        .await
-        .unwrap();
+    let mut process =
+        sandbox.start(shell("deaf", "trap '' INT TERM; echo ready; while :; do sleep 1; done")).await.unwrap();
     assert!(matches!(next(&mut process).await, Output::Line { .. }));
     process.signal(Signal::Kill).await.unwrap();
     let exit = finish(&mut process).await.exit.unwrap();
@@ -138,7 +130,9 @@ const DAEMON: &str = "rm -f beat; setsid sh -c 'while :; do date +%s%N > beat; s
                       while ! [ -s beat ]; do sleep 0.01; done; echo ready; ";
 
 async fn is_beating(sandbox: &harvest_sandbox::Sandbox, id: &str) -> bool {
-    let outcome = run(sandbox, id, "a=$(cat beat); sleep 0.3; b=$(cat beat); [ \"$a\" = \"$b\" ] && echo still || echo beating").await;
+    let outcome =
+        run(sandbox, id, "a=$(cat beat); sleep 0.3; b=$(cat beat); [ \"$a\" = \"$b\" ] && echo still || echo beating")
+            .await;
     outcome.text() == "beating"
 }
 
@@ -164,9 +158,8 @@ async fn a_daemonised_child_cannot_hold_up_the_exit(place: Place) {
 async fn several_processes_run_at_the_same_time(place: Place) {
     let sandbox = place.create().await;
     // Each waits for the other, so neither ends unless both run.
-    let script = |mine: &str, other: &str| {
-        format!("touch {mine}; while ! [ -e {other} ]; do sleep 0.01; done; echo {mine}")
-    };
+    let script =
+        |mine: &str, other: &str| format!("touch {mine}; while ! [ -e {other} ]; do sleep 0.01; done; echo {mine}");
     let mut first = sandbox.start(shell("a", &script("a", "b"))).await.unwrap();
     let mut second = sandbox.start(shell("b", &script("b", "a"))).await.unwrap();
     assert_eq!(finish(&mut first).await.text(), "a");
@@ -177,14 +170,13 @@ async fn several_processes_run_at_the_same_time(place: Place) {
 async fn a_lost_link_is_resumed_without_gap_or_duplicate(place: Place) {
     let sandbox = place.create().await;
     let id = sandbox.id().clone();
-    let script = "i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); [ $((i % 100)) = 0 ] && sleep 0.01; done; echo end >&2";
+    let script =
+        "i=0; while [ $i -lt 3000 ]; do echo $i; i=$((i+1)); [ $((i % 100)) = 0 ] && sleep 0.01; done; echo end >&2";
     let mut process = sandbox.start(shell("count", script)).await.unwrap();
     let mut seen = Vec::new();
     let mut safe = 0;
     for _ in 0..250 {
-        let Output::Line { line, offset, .. } = next(&mut process).await else {
-            panic!("ended early")
-        };
+        let Output::Line { line, offset, .. } = next(&mut process).await else { panic!("ended early") };
         seen.push(String::from_utf8(line).unwrap());
         safe = offset;
     }
@@ -214,10 +206,7 @@ async fn the_end_is_told_again_after_attaching(place: Place) {
     let sandbox = place.provider.attach(&id).await.unwrap();
     for _ in 0..2 {
         let outcome = finish(&mut sandbox.resume("p", 0).await.unwrap()).await;
-        assert_eq!(
-            (outcome.stdout, outcome.exit.unwrap().code),
-            (vec!["one".to_owned(), "two".to_owned()], Some(5))
-        );
+        assert_eq!((outcome.stdout, outcome.exit.unwrap().code), (vec!["one".to_owned(), "two".to_owned()], Some(5)));
     }
     place.provider.destroy(&id).await.unwrap();
 }
@@ -228,10 +217,7 @@ async fn a_slow_reader_holds_up_no_one_and_loses_nothing(place: Place) {
     assert!(matches!(next(&mut slow).await, Output::Line { .. }));
     // Its queue is full by now and stays so, while another comes and goes.
     for number in 0..3 {
-        assert_eq!(
-            run(&sandbox, &format!("quick{number}"), "seq 1 2000 | tail -1").await.text(),
-            "2000"
-        );
+        assert_eq!(run(&sandbox, &format!("quick{number}"), "seq 1 2000 | tail -1").await.text(), "2000");
     }
     let rest = finish(&mut slow).await;
     assert_eq!(rest.stdout, (2..=200_000).map(|number| number.to_string()).collect::<Vec<_>>());
@@ -276,13 +262,9 @@ async fn the_gateway_may_come_late(place: Place) {
         "import socket\ns = socket.create_connection(('127.0.0.1', {port}))\ns.sendall(b'ping')\nprint('asked', flush=True)\n\
          s.shutdown(socket.SHUT_WR)\nprint(s.recv(100).decode())"
     );
-    let spec =
-        ProcessSpec { argv: vec!["python3".to_owned(), "-c".to_owned(), script], ..shell("p", "") };
+    let spec = ProcessSpec { argv: vec!["python3".to_owned(), "-c".to_owned(), script], ..shell("p", "") };
     let mut process = sandbox.start(spec).await.unwrap();
-    assert!(
-        matches!(next(&mut process).await, Output::Line { .. }),
-        "the connection must not fail"
-    );
+    assert!(matches!(next(&mut process).await, Output::Line { .. }), "the connection must not fail");
     let listener = place.provider.listen(sandbox.id()).unwrap();
     let (mut stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
     let mut asked = String::new();
@@ -301,10 +283,7 @@ async fn destroying_leaves_nothing(place: Place) {
     let sandbox = place.provider.create(spec).await.unwrap();
     let mark = format!("mark-{id}");
     let mut process = sandbox
-        .start(shell(
-            "p",
-            &format!("{DAEMON} mkdir -p a/b; chmod 0 a; exec sh -c 'sleep 60; : {mark}'"),
-        ))
+        .start(shell("p", &format!("{DAEMON} mkdir -p a/b; chmod 0 a; exec sh -c 'sleep 60; : {mark}'")))
         .await
         .unwrap();
     assert!(matches!(next(&mut process).await, Output::Line { .. }));
@@ -312,10 +291,7 @@ async fn destroying_leaves_nothing(place: Place) {
     assert!(processes_with(id.as_str()) > 0);
     place.provider.destroy(&id).await.unwrap();
     assert_eq!(next(&mut process).await, Output::Lost);
-    assert!(matches!(
-        sandbox.start(shell("late", "true")).await,
-        Err(harvest_sandbox::Error::Lost { .. })
-    ));
+    assert!(matches!(sandbox.start(shell("late", "true")).await, Err(harvest_sandbox::Error::Lost { .. })));
     drop(gateway);
     assert_eq!(processes_with(id.as_str()), 0);
     assert_eq!(processes_with(&mark), 0);
@@ -342,10 +318,8 @@ async fn a_sandbox_that_was_killed_is_lost(place: Place) {
     let id = sandbox.id().clone();
     let mut process = sandbox.start(shell("p", "echo ready; sleep 60")).await.unwrap();
     assert!(matches!(next(&mut process).await, Output::Line { .. }));
-    let facts: serde_json::Value = serde_json::from_slice(
-        &std::fs::read(place.state().join(id.as_str()).join("sandbox.json")).unwrap(),
-    )
-    .unwrap();
+    let facts: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(place.state().join(id.as_str()).join("sandbox.json")).unwrap()).unwrap();
     let init = facts["init"]["pid"].as_i64().or(facts["runner"]["pid"].as_i64()).unwrap();
     std::process::Command::new("kill").args(["-9", &init.to_string()]).status().unwrap();
     assert_eq!(next(&mut process).await, Output::Lost);
@@ -393,11 +367,7 @@ async fn endless_output_is_ended(place: Place) {
 async fn what_cannot_be_made_says_why_and_leaves_nothing(place: Place) {
     let missing = place.folder.path().join("missing");
     let overlay = place.provider.capabilities().overlay;
-    let workspace = if overlay {
-        Workspace::Overlay { lower: missing }
-    } else {
-        Workspace::Folder { path: missing }
-    };
+    let workspace = if overlay { Workspace::Overlay { lower: missing } } else { Workspace::Folder { path: missing } };
     let spec = Spec { workspace, ..place.spec() };
     match place.provider.create(spec).await {
         Err(error) => {

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use harvest_core::{Entropy, OutputStream, SandboxId};
 use harvest_sandbox::{
-    Binaries, Exit, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Spec, Workspace,
-    local, none,
+    Binaries, Exit, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Spec, Workspace, local, none,
 };
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,8 +22,7 @@ struct Random;
 impl Entropy for Random {
     fn bytes(&self) -> [u8; 10] {
         let mut bytes = [0; 10];
-        std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom").unwrap(), &mut bytes)
-            .unwrap();
+        std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom").unwrap(), &mut bytes).unwrap();
         bytes
     }
 }
@@ -76,11 +74,7 @@ impl Place {
         let path = self.folder.path().join("snapshot");
         std::fs::create_dir_all(&path).unwrap();
         std::fs::write(path.join("given.txt"), "given\n").unwrap();
-        if self.provider.capabilities().overlay {
-            Workspace::Overlay { lower: path }
-        } else {
-            self.folder_workspace()
-        }
+        if self.provider.capabilities().overlay { Workspace::Overlay { lower: path } } else { self.folder_workspace() }
     }
 
     pub fn folder_workspace(&self) -> Workspace {
@@ -104,11 +98,7 @@ impl Place {
 }
 
 pub fn shell(id: &str, script: &str) -> ProcessSpec {
-    ProcessSpec {
-        id: id.to_owned(),
-        argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
-        ..ProcessSpec::default()
-    }
+    ProcessSpec { id: id.to_owned(), argv: ["sh", "-c", script].map(str::to_owned).to_vec(), ..ProcessSpec::default() }
 }
 
 /// What came out of a process, stream by stream.
