@@ -1,11 +1,6 @@
 //! Builds the programs that run inside sandboxes: static, small, with a profile and a target folder of their own.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    reason = "a build script reports by failing"
-)]
+#![allow(clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "a build script reports by failing")]
 
 use std::env;
 use std::fs;
@@ -27,14 +22,8 @@ const FOREIGN: [&str; 9] = [
     "RUSTDOCFLAGS",
     "TARGET",
 ];
-const FOREIGN_PREFIXES: [&str; 6] = [
-    "CARGO_BUILD_",
-    "CARGO_CFG_",
-    "CARGO_FEATURE_",
-    "CARGO_MANIFEST_",
-    "CARGO_PKG_",
-    "CARGO_PROFILE_",
-];
+const FOREIGN_PREFIXES: [&str; 6] =
+    ["CARGO_BUILD_", "CARGO_CFG_", "CARGO_FEATURE_", "CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_PROFILE_"];
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
@@ -45,9 +34,7 @@ fn main() {
         println!("cargo:rerun-if-changed={}", root.join(path).display());
     }
     // One folder for all profiles of the build around this one.
-    let folder = env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root.join("target"), PathBuf::from)
-        .join("sandboxed");
+    let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("sandboxed");
     build(&root, &folder, &target);
     let mut digest = DefaultHasher::new();
     for program in PROGRAMS {
@@ -63,16 +50,12 @@ fn build(root: &Path, folder: &Path, target: &str) {
     let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets it"));
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
-        if FOREIGN.contains(&&*text)
-            || FOREIGN_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
-        {
+        if FOREIGN.contains(&&*text) || FOREIGN_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
             cargo.env_remove(&name);
         }
     }
     cargo.current_dir(root).env("RUSTFLAGS", "-C target-feature=+crt-static");
-    cargo
-        .args(["build", "--locked", "--profile", "sandboxed", "--target", target, "--target-dir"])
-        .arg(folder);
+    cargo.args(["build", "--locked", "--profile", "sandboxed", "--target", target, "--target-dir"]).arg(folder);
     for program in PROGRAMS {
         cargo.args(["--package", program]);
     }

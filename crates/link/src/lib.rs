@@ -10,7 +10,7 @@ mod record;
 mod start;
 
 pub use frame::{Decoder, Error, MAX_PAYLOAD, Message};
-pub use message::{File, FromRunner, ProcessSpec, Report, Signal, ToRunner};
+pub use message::{File, FromRunner, ProcessSpec, Report, Signal, ToRunner, WINDOW};
 pub use record::{MAX_LINE, Record, SPOOL_HEADER, SpoolRecord, Stream};
 pub use start::{Bind, Boot, Identity, Launch, Overlay, Owner};
 

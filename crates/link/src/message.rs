@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::frame::{self, Error, Message};
 use crate::record::Record;
 
+/// How much output may be under way to a reader, in bytes of the spool, unless it says otherwise. A record may go beyond it by
+/// its own length.
+pub const WINDOW: u64 = 256 * 1024;
+
 /// From the runner to the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromRunner {
@@ -62,9 +66,10 @@ pub enum ToRunner {
         process: String,
         offset: u64,
     },
-    /// Send nothing more of this process until it is resumed; its output stays in the spool.
-    Pause {
+    /// Records that begin before this offset may be sent. After a start or a resume it is [`WINDOW`] from there.
+    Window {
         process: String,
+        limit: u64,
     },
     /// Output up to here is safe elsewhere and may be forgotten.
     Ack {

@@ -65,8 +65,7 @@ impl Record {
     }
 
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
-        let record =
-            SpoolRecord { stream: self.stream, continued: self.continued, line: &self.line };
+        let record = SpoolRecord { stream: self.stream, continued: self.continued, line: &self.line };
         record.encode(&self.process, self.offset)
     }
 
@@ -78,10 +77,7 @@ impl Record {
         let process = std::str::from_utf8(process).map_err(|_| Error::BadRecord)?;
         let offset = u64::from_be_bytes(*offset);
         let (stream, continued) = read_flags(flags)?;
-        if !is_valid_id(process)
-            || line.len() > MAX_LINE
-            || offset < (SPOOL_HEADER + line.len()) as u64
-        {
+        if !is_valid_id(process) || line.len() > MAX_LINE || offset < (SPOOL_HEADER + line.len()) as u64 {
             return Err(Error::BadRecord);
         }
         Ok(Self { process: process.to_owned(), offset, stream, continued, line: line.to_vec() })

@@ -1,19 +1,11 @@
 //! Whatever is encoded comes back, however it is cut; whatever comes in never panics.
 
-use harvest_link::{
-    Decoder, File, FromRunner, ProcessSpec, Record, Report, Signal, SpoolRecord, Stream, ToRunner,
-};
+use harvest_link::{Decoder, File, FromRunner, ProcessSpec, Record, Report, Signal, SpoolRecord, Stream, ToRunner};
 use proptest::prelude::*;
 
 fn record() -> impl Strategy<Value = Record> {
     let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)];
-    (
-        "[a-zA-Z0-9_-]{1,64}",
-        stream,
-        any::<bool>(),
-        any::<u32>(),
-        proptest::collection::vec(any::<u8>(), 0..300),
-    )
+    ("[a-zA-Z0-9_-]{1,64}", stream, any::<bool>(), any::<u32>(), proptest::collection::vec(any::<u8>(), 0..300))
         .prop_map(|(process, stream, continued, before, line)| {
             let offset = u64::from(before) + 5 + line.len() as u64;
             Record { process, offset, stream, continued, line }
@@ -26,26 +18,19 @@ fn from_runner() -> impl Strategy<Value = FromRunner> {
         (any::<u32>(), any::<u16>(), any::<u32>()).prop_map(|(version, gateway_port, pid)| {
             FromRunner::Control(Report::Hello { version, gateway_port, pid })
         }),
-        (".*", any::<u64>(), ".*").prop_map(|(process, offset, message)| FromRunner::Control(
-            Report::Failed { process, offset, message }
-        )),
+        (".*", any::<u64>(), ".*").prop_map(|(process, offset, message)| FromRunner::Control(Report::Failed {
+            process,
+            offset,
+            message
+        })),
     ]
 }
 
 fn to_runner() -> impl Strategy<Value = ToRunner> {
-    let spec = (".*", proptest::collection::vec(".*", 0..4), ".*", ".*").prop_map(
-        |(id, argv, stdin, content)| {
-            let files = vec![File { path: "/workspace/x".to_owned(), content, executable: true }];
-            ProcessSpec {
-                id,
-                argv,
-                stdin,
-                files,
-                env: vec![("A".to_owned(), "b".to_owned())],
-                cwd: String::new(),
-            }
-        },
-    );
+    let spec = (".*", proptest::collection::vec(".*", 0..4), ".*", ".*").prop_map(|(id, argv, stdin, content)| {
+        let files = vec![File { path: "/workspace/x".to_owned(), content, executable: true }];
+        ProcessSpec { id, argv, stdin, files, env: vec![("A".to_owned(), "b".to_owned())], cwd: String::new() }
+    });
     prop_oneof![
         spec.prop_map(|process| ToRunner::Start { process }),
         (".*", any::<u64>()).prop_map(|(process, offset)| ToRunner::Resume { process, offset }),
@@ -122,9 +107,5 @@ fn a_frame_that_is_too_large_is_refused_before_it_arrives() {
     decoder.feed(&u32::MAX.to_be_bytes());
     assert!(decoder.message::<FromRunner>().is_err());
     let stdin = "x".repeat(17 * 1024 * 1024);
-    assert!(
-        ToRunner::Start { process: ProcessSpec { stdin, ..ProcessSpec::default() } }
-            .encode()
-            .is_err()
-    );
+    assert!(ToRunner::Start { process: ProcessSpec { stdin, ..ProcessSpec::default() } }.encode().is_err());
 }

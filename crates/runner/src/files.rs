@@ -44,8 +44,7 @@ fn write_beneath(root: &Path, inner: &Path, file: &harvest_link::File) -> io::Re
         so_far.push(part);
     }
     let mode = Mode::from_raw_mode(if file.executable { 0o755 } else { 0o644 });
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let handle = beneath(&root, inner, flags, mode)?;
     rustix::fs::fchmod(&handle, mode)?;
     File::from(handle).write_all(file.content.as_bytes())
@@ -55,13 +54,7 @@ fn beneath(root: &OwnedFd, path: &Path, flags: OFlags, mode: Mode) -> io::Result
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     // The mode is only allowed where something may be created.
     let mode = if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() };
-    Ok(rustix::fs::openat2(
-        root,
-        path,
-        flags,
-        mode,
-        ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
-    )?)
+    Ok(rustix::fs::openat2(root, path, flags, mode, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)?)
 }
 
 #[cfg(test)]
@@ -71,11 +64,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn file(path: &Path) -> harvest_link::File {
-        harvest_link::File {
-            path: path.to_str().unwrap().to_owned(),
-            content: "new".to_owned(),
-            executable: true,
-        }
+        harvest_link::File { path: path.to_str().unwrap().to_owned(), content: "new".to_owned(), executable: true }
     }
 
     #[test]

@@ -24,12 +24,7 @@ pub async fn serve(boot: Rc<Boot>, registry: Rc<Registry>, gateway_port: u16) {
     }
 }
 
-async fn converse(
-    stream: UnixStream,
-    boot: &Rc<Boot>,
-    registry: &Rc<Registry>,
-    gateway_port: u16,
-) -> io::Result<()> {
+async fn converse(stream: UnixStream, boot: &Rc<Boot>, registry: &Rc<Registry>, gateway_port: u16) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let hello = Report::Hello { version: VERSION, gateway_port, pid: std::process::id() };
     writer.write_all(&FromRunner::Control(hello).encode().map_err(io::Error::other)?).await?;
@@ -61,11 +56,7 @@ async fn tell(mut writer: OwnedWriteHalf, registry: &Registry) -> io::Result<()>
 }
 
 /// Returns `Ok` only when told to shut down.
-async fn obey(
-    mut reader: OwnedReadHalf,
-    boot: &Rc<Boot>,
-    registry: &Rc<Registry>,
-) -> io::Result<()> {
+async fn obey(mut reader: OwnedReadHalf, boot: &Rc<Boot>, registry: &Rc<Registry>) -> io::Result<()> {
     let mut decoder = Decoder::new();
     let mut buffer = vec![0; 16 * 1024];
     loop {
@@ -80,9 +71,9 @@ async fn obey(
                     Some(process) => process.resume(offset),
                     None => registry.refuse(&id, offset),
                 },
-                ToRunner::Pause { process } => {
+                ToRunner::Window { process, limit } => {
                     if let Some(process) = registry.get(&process) {
-                        process.pause();
+                        process.open_window(limit);
                     }
                 }
                 ToRunner::Ack { process, offset } => {

@@ -30,22 +30,12 @@ fn main() -> ExitCode {
         return ExitCode::from(FAILED);
     }
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let text: Vec<&str> =
-        arguments.iter().map(|argument| argument.to_str().unwrap_or_default()).collect();
+    let text: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap_or_default()).collect();
     let outcome = match (text.as_slice(), arguments.as_slice()) {
-        (["run", ..], [_, boot, ..]) => {
-            supervisor::run(boot.as_ref()).map_err(|error| error.to_string())
-        }
-        (["launch", "--inline", order], _) => {
-            launch::inline(order).map_err(|error| error.to_string())
-        }
-        (["launch", ..], [_, order, ..]) => {
-            launch::from_file(order.as_ref()).map_err(|error| error.to_string())
-        }
-        _ => Err(
-            "usage: harvest-runner run BOOT.json [ID] | launch (LAUNCH.json [ID] | --inline JSON)"
-                .to_owned(),
-        ),
+        (["run", ..], [_, boot, ..]) => supervisor::run(boot.as_ref()).map_err(|error| error.to_string()),
+        (["launch", "--inline", order], _) => launch::inline(order).map_err(|error| error.to_string()),
+        (["launch", ..], [_, order, ..]) => launch::from_file(order.as_ref()).map_err(|error| error.to_string()),
+        _ => Err("usage: harvest-runner run BOOT.json [ID] | launch (LAUNCH.json [ID] | --inline JSON)".to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

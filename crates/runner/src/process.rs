@@ -55,9 +55,9 @@ pub fn signal(boot: &Boot, process: &Process, signal: Signal) {
     // A wrapper would not pass a polite signal on, so those go to the group it started. Killing the wrapper itself ends the
     // namespace it made, and with it everything that ever ran there.
     let group = match (boot.wrap.is_empty(), signal) {
-        (false, Signal::Interrupt | Signal::Terminate) => tree::child_of(pid)
-            .and_then(|init| rustix::process::getpgid(Some(init)).ok())
-            .unwrap_or(pid),
+        (false, Signal::Interrupt | Signal::Terminate) => {
+            tree::child_of(pid).and_then(|init| rustix::process::getpgid(Some(init)).ok()).unwrap_or(pid)
+        }
         _ => pid,
     };
     let _ = rustix::process::kill_process_group(group, number);
@@ -83,8 +83,7 @@ fn spawn(boot: &Boot, process: &Process, spec: &ProcessSpec) -> Result<Running, 
     for file in &spec.files {
         files::write(&roots, file).map_err(|error| error.to_string())?;
     }
-    let spool =
-        Spool::create(&boot.spool.join(&spec.id)).map_err(|error| format!("no spool: {error}"))?;
+    let spool = Spool::create(&boot.spool.join(&spec.id)).map_err(|error| format!("no spool: {error}"))?;
     *process.spool.borrow_mut() = Some(spool);
     let mut argv = boot.wrap.iter().chain(&spec.argv);
     let program = argv.next().filter(|_| !spec.argv.is_empty()).ok_or("there is nothing to run")?;
@@ -113,23 +112,11 @@ fn spawn(boot: &Boot, process: &Process, spec: &ProcessSpec) -> Result<Running, 
 }
 
 impl Running {
-    async fn see_through(
-        self,
-        boot: &Rc<Boot>,
-        registry: &Rc<Registry>,
-        process: Rc<Process>,
-        stdin: String,
-    ) {
+    async fn see_through(self, boot: &Rc<Boot>, registry: &Rc<Registry>, process: Rc<Process>, stdin: String) {
         let Self { child, stdin: input, stdout, stderr } = self;
         let feeding = input.map(|input| tokio::task::spawn_local(feed(input, stdin)));
         let reading = [(Stream::Stdout, stdout), (Stream::Stderr, stderr)].map(|(stream, pipe)| {
-            tokio::task::spawn_local(collect(
-                boot.clone(),
-                registry.clone(),
-                process.clone(),
-                stream,
-                pipe,
-            ))
+            tokio::task::spawn_local(collect(boot.clone(), registry.clone(), process.clone(), stream, pipe))
         });
         let ended = child.wait().await;
         if boot.wrap.is_empty() {
@@ -145,9 +132,7 @@ impl Running {
         let duration_ms = u64::try_from(process.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let end = match (process.failure.borrow_mut().take(), ended) {
             (Some(message), _) => End::Failed { message },
-            (None, Err(error)) => {
-                End::Failed { message: format!("it cannot be waited for: {error}") }
-            }
+            (None, Err(error)) => End::Failed { message: format!("it cannot be waited for: {error}") },
             (None, Ok(ended)) => End::Exited { ended: unwrap(boot, &process, ended), duration_ms },
         };
         *process.end.borrow_mut() = Some(end);
@@ -190,13 +175,7 @@ async fn feed(input: OwnedFd, text: String) {
     }
 }
 
-async fn collect(
-    boot: Rc<Boot>,
-    registry: Rc<Registry>,
-    process: Rc<Process>,
-    stream: Stream,
-    pipe: OwnedFd,
-) {
+async fn collect(boot: Rc<Boot>, registry: Rc<Registry>, process: Rc<Process>, stream: Stream, pipe: OwnedFd) {
     let Ok(mut pipe) = pipe::Receiver::from_owned_fd(pipe) else { return };
     let mut lines = crate::lines::Lines::new(MAX_LINE);
     let mut buffer = vec![0; READ];
@@ -235,10 +214,7 @@ fn store(boot: &Boot, process: &Process, records: &[u8]) {
         if spool.length() + records.len() as u64 > boot.max_spool_bytes {
             Some(format!("it printed more than {} bytes and was ended", boot.max_spool_bytes))
         } else {
-            spool
-                .append(records)
-                .err()
-                .map(|error| format!("its output could not be kept: {error}"))
+            spool.append(records).err().map(|error| format!("its output could not be kept: {error}"))
         }
     };
     if let Some(message) = failure {

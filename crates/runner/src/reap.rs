@@ -25,10 +25,7 @@ pub struct Child {
 
 impl Child {
     /// `pid` must be a child that nothing else waits for.
-    #[expect(
-        deprecated,
-        reason = "an owned descriptor is just what makes this call sound; its replacement is unsafe"
-    )]
+    #[expect(deprecated, reason = "an owned descriptor is just what makes this call sound; its replacement is unsafe")]
     pub fn new(pid: Pid) -> io::Result<Self> {
         let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Self { pid, handle: AsyncFd::with_interest(handle, Interest::READABLE)? })
@@ -45,18 +42,13 @@ impl Child {
     }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "only wait4 tells what a child used, and rustix has no wrapper for it"
-)]
+#[expect(unsafe_code, reason = "only wait4 tells what a child used, and rustix has no wrapper for it")]
 fn wait4(pid: Pid) -> io::Result<Option<Ended>> {
     let mut status = 0;
     // SAFETY: all-zero bytes are a valid rusage, which is a struct of integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to live, writable locals of the types that wait4 fills in.
-    let waited = unsafe {
-        libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, libc::WNOHANG, &raw mut usage)
-    };
+    let waited = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, libc::WNOHANG, &raw mut usage) };
     match waited {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(None),

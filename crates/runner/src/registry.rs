@@ -9,7 +9,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
-use harvest_link::{FromRunner, Report, Signal};
+use harvest_link::{FromRunner, Report, Signal, WINDOW};
 use rustix::process::Pid;
 use tokio::sync::Notify;
 
@@ -39,6 +39,8 @@ pub struct Process {
     pub signalled: Cell<Option<Signal>>,
     /// How far it was sent to whoever is listening; none while no one asked.
     cursor: Cell<Option<u64>>,
+    /// How far it may be sent.
+    limit: Cell<u64>,
     announce: Cell<bool>,
     end_sent: Cell<bool>,
     /// What to answer to a resume that cannot be.
@@ -62,6 +64,7 @@ impl Process {
             failure: RefCell::new(None),
             signalled: Cell::new(None),
             cursor: Cell::new(Some(0)),
+            limit: Cell::new(WINDOW),
             announce: Cell::new(true),
             end_sent: Cell::new(false),
             refused: RefCell::new(None),
@@ -81,6 +84,7 @@ impl Process {
             self.cursor.set(None);
         } else {
             self.cursor.set(Some(offset));
+            self.limit.set(offset + WINDOW);
         }
     }
 
@@ -89,8 +93,8 @@ impl Process {
         self.resume(0);
     }
 
-    pub fn pause(&self) {
-        self.cursor.set(None);
+    pub fn open_window(&self, limit: u64) {
+        self.limit.set(limit);
     }
 
     /// The next thing to send, encoded; none when there is nothing now.
@@ -108,7 +112,7 @@ impl Process {
         }
         let Some(cursor) = self.cursor.get() else { return Ok(None) };
         if let Some(spool) = self.spool.borrow().as_ref() {
-            match spool.read(&self.id, cursor) {
+            match spool.read(&self.id, cursor, self.limit.get()) {
                 Ok(Some(chunk)) => {
                     self.cursor.set(Some(chunk.end));
                     return Ok(Some(chunk.frames));
@@ -117,13 +121,12 @@ impl Process {
                 Err(error) => {
                     self.cursor.set(None);
                     let message = format!("its output cannot be read from {cursor}: {error}");
-                    return report(Report::Failed {
-                        process: self.id.clone(),
-                        offset: cursor,
-                        message,
-                    });
+                    return report(Report::Failed { process: self.id.clone(), offset: cursor, message });
                 }
             }
+        }
+        if cursor < self.length() {
+            return Ok(None);
         }
         match &*self.end.borrow() {
             Some(end) if !self.end_sent.replace(true) => report(end.report(&self.id, cursor)),
@@ -136,9 +139,7 @@ impl End {
     fn report(&self, process: &str, offset: u64) -> Report {
         let process = process.to_owned();
         match self {
-            Self::Failed { message } => {
-                Report::Failed { process, offset, message: message.clone() }
-            }
+            Self::Failed { message } => Report::Failed { process, offset, message: message.clone() },
             Self::Exited { ended, duration_ms } => Report::Exited {
                 process,
                 offset,

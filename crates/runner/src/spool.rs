@@ -50,9 +50,9 @@ impl Spool {
         written
     }
 
-    /// Some records from `offset` on: none at the end of the spool, else at least one.
-    pub fn read(&self, process: &str, offset: u64) -> io::Result<Option<Chunk>> {
-        if offset == self.length {
+    /// Some of the records from `offset` on that begin before `limit`; none when there is none.
+    pub fn read(&self, process: &str, offset: u64, limit: u64) -> io::Result<Option<Chunk>> {
+        if offset == self.length || offset >= limit {
             return Ok(None);
         }
         let mut buffer = self.read_at(offset, READ)?;
@@ -61,16 +61,14 @@ impl Spool {
         }
         let mut chunk = Chunk { frames: Vec::new(), end: offset };
         let mut rest = buffer.as_slice();
-        while let Some(record) = SpoolRecord::read(rest).map_err(invalid)? {
+        while chunk.end < limit
+            && let Some(record) = SpoolRecord::read(rest).map_err(invalid)?
+        {
             chunk.end += record.size();
             chunk.frames.extend(record.encode(process, chunk.end).map_err(invalid)?);
             rest = rest.get(SPOOL_HEADER + record.line.len()..).unwrap_or_default();
         }
-        if chunk.end == offset {
-            Err(invalid("no record begins at this offset"))
-        } else {
-            Ok(Some(chunk))
-        }
+        if chunk.end == offset { Err(invalid("no record begins at this offset")) } else { Ok(Some(chunk)) }
     }
 
     /// Gives back the space of what will not be asked for again.
@@ -79,15 +77,13 @@ impl Spool {
         if offset >= self.forgotten + FORGET {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             // Some file systems cannot; then the space comes back with the sandbox.
-            let _ =
-                rustix::fs::fallocate(&self.file, flags, self.forgotten, offset - self.forgotten);
+            let _ = rustix::fs::fallocate(&self.file, flags, self.forgotten, offset - self.forgotten);
             self.forgotten = offset;
         }
     }
 
     fn read_at(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
-        let left =
-            self.length.checked_sub(offset).ok_or_else(|| invalid("the offset is past the end"))?;
+        let left = self.length.checked_sub(offset).ok_or_else(|| invalid("the offset is past the end"))?;
         let mut buffer = vec![0; most.min(usize::try_from(left).unwrap_or(most))];
         self.file.read_exact_at(&mut buffer, offset)?;
         Ok(buffer)
@@ -111,16 +107,14 @@ mod tests {
 
     fn record(line: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        SpoolRecord { stream: Stream::Stdout, continued: false, line }
-            .append_to(&mut bytes)
-            .unwrap();
+        SpoolRecord { stream: Stream::Stdout, continued: false, line }.append_to(&mut bytes).unwrap();
         bytes
     }
 
     fn read_from(spool: &Spool, mut offset: u64) -> Vec<Vec<u8>> {
         let mut decoder = Decoder::new();
         let mut lines = Vec::new();
-        while let Some(chunk) = spool.read("p", offset).unwrap() {
+        while let Some(chunk) = spool.read("p", offset, u64::MAX).unwrap() {
             decoder.feed(&chunk.frames);
             while let Some(FromRunner::Output(record)) = decoder.message().unwrap() {
                 assert_eq!(record.start(), offset);
@@ -135,8 +129,7 @@ mod tests {
     #[test]
     fn reading_from_any_record_on_gives_the_rest() {
         let (_folder, mut spool) = spool();
-        let lines: Vec<Vec<u8>> =
-            vec![b"one".to_vec(), vec![], vec![b'x'; MAX_LINE], b"last".to_vec()];
+        let lines: Vec<Vec<u8>> = vec![b"one".to_vec(), vec![], vec![b'x'; MAX_LINE], b"last".to_vec()];
         let mut offsets = vec![0];
         for line in &lines {
             spool.append(&record(line)).unwrap();
@@ -148,11 +141,23 @@ mod tests {
     }
 
     #[test]
+    fn no_record_begins_behind_the_limit() {
+        let (_folder, mut spool) = spool();
+        for line in [b"one", b"two", b"six"] {
+            spool.append(&record(line)).unwrap();
+        }
+        assert_eq!(spool.read("p", 0, 0).unwrap(), None);
+        assert_eq!(spool.read("p", 0, 1).unwrap().unwrap().end, 8);
+        assert_eq!(spool.read("p", 0, 8).unwrap().unwrap().end, 8);
+        assert_eq!(spool.read("p", 0, 9).unwrap().unwrap().end, 16);
+    }
+
+    #[test]
     fn offsets_that_are_none_are_errors() {
         let (_folder, mut spool) = spool();
         spool.append(&record(b"hello")).unwrap();
-        assert!(spool.read("p", 3).is_err());
-        assert!(spool.read("p", 1000).is_err());
+        assert!(spool.read("p", 3, u64::MAX).is_err());
+        assert!(spool.read("p", 1000, u64::MAX).is_err());
     }
 
     #[test]

@@ -36,15 +36,9 @@ pub fn run(path: &Path) -> Result<(), Error> {
     if let Some(files) = boot.open_files {
         let hard = rustix::process::getrlimit(Resource::Nofile).maximum;
         let files = hard.map_or(files, |hard| files.min(hard));
-        let _ = rustix::process::setrlimit(
-            Resource::Nofile,
-            Rlimit { current: Some(files), maximum: Some(files) },
-        );
+        let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(files), maximum: Some(files) });
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Error::Runtime)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
     tokio::task::LocalSet::new().block_on(&runtime, supervise(Rc::new(boot)))
 }
 

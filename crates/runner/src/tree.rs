@@ -12,9 +12,7 @@ pub fn child_of(parent: Pid) -> Option<Pid> {
             return false;
         };
         // The name in parentheses may hold anything, so count from its end.
-        let ppid = stat
-            .rsplit_once(')')
-            .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse().ok());
+        let ppid = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse().ok());
         ppid == Some(parent.as_raw_nonzero().get())
     })
 }

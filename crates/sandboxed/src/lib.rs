@@ -4,6 +4,9 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// `harvest-runner`.
 pub static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/harvest-runner"));
@@ -14,7 +17,7 @@ pub static BUILTIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/harvest-bu
 pub const DIGEST: &str = env!("HARVEST_SANDBOXED_DIGEST");
 
 fn programs() -> [(&'static str, &'static [u8]); 2] {
-    [("harvest-runner", RUNNER), ("harvest-builtin", BUILTIN)]
+    [("harvest-builtin", BUILTIN), ("harvest-runner", RUNNER)]
 }
 
 /// Makes sure that the programs lie in a folder of their own below `folder`, and says where. Does nothing when they do.
@@ -53,13 +56,28 @@ fn write(folder: &Path) -> io::Result<()> {
         fs::set_permissions(&path, Permissions::from_mode(0o755))?;
     }
     // Sandboxes look at it as another uid.
-    fs::set_permissions(folder, Permissions::from_mode(0o755))
+    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    settle(&folder.join("harvest-runner"))
+}
+
+/// Waits until the program can be started. A process that another thread forked while we were writing has our descriptor until
+/// it becomes another program, and what is open for writing cannot be run.
+#[expect(clippy::disallowed_methods, reason = "started with a cleared environment")]
+fn settle(program: &Path) -> io::Result<()> {
+    for _ in 0..200 {
+        // Without arguments it says how it is used and ends.
+        let mut command = Command::new(program);
+        let quiet = command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match quiet.status() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => sleep(Duration::from_millis(5)),
+            outcome => return outcome.map(drop),
+        }
+    }
+    Err(io::ErrorKind::ExecutableFileBusy.into())
 }
 
 fn is_complete(folder: &Path) -> bool {
-    programs()
-        .iter()
-        .all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|found| found == *bytes))
+    programs().iter().all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|found| found == *bytes))
 }
 
 #[cfg(test)]

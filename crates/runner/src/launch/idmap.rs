@@ -70,10 +70,7 @@ fn fork() -> io::Result<Option<Pid>> {
     }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "the copy must end without running what the original does at its end"
-)]
+#[expect(unsafe_code, reason = "the copy must end without running what the original does at its end")]
 fn be_born(say_ready: &OwnedFd, wait: &OwnedFd) -> ! {
     if super::unshare(UnshareFlags::NEWUSER).is_ok() && rustix::io::write(say_ready, b"!").is_ok() {
         // Ends when the parent has what it came for, or is gone.

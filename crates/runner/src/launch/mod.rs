@@ -84,8 +84,7 @@ fn enter_namespaces(identity: Option<Identity>) -> Result<(), Error> {
             }
         }
     }
-    let flags =
-        rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC;
+    let flags = rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC;
     rustix::mount::mount_change("/", flags).map_err(|error| Error::MountNamespace(error.into()))
 }
 
@@ -96,13 +95,10 @@ pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
 }
 
 fn limit(order: &Launch) -> Result<(), Error> {
-    let failed =
-        |error: rustix::io::Errno| Error::Identity { what: "limits", source: error.into() };
+    let failed = |error: rustix::io::Errno| Error::Identity { what: "limits", source: error.into() };
     let set = |resource, value: u64| {
-        let value =
-            rustix::process::getrlimit(resource).maximum.map_or(value, |hard| value.min(hard));
-        rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
-            .map_err(failed)
+        let value = rustix::process::getrlimit(resource).maximum.map_or(value, |hard| value.min(hard));
+        rustix::process::setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) }).map_err(failed)
     };
     // A core file would carry what was in memory to wherever the host keeps them.
     set(Resource::Core, 0)?;
@@ -111,8 +107,7 @@ fn limit(order: &Launch) -> Result<(), Error> {
 }
 
 fn become_other(Identity { uid, gid }: Identity) -> Result<(), Error> {
-    let failed =
-        |what| move |error: rustix::io::Errno| Error::Identity { what, source: error.into() };
+    let failed = |what| move |error: rustix::io::Errno| Error::Identity { what, source: error.into() };
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     // These are of the calling thread alone, and there is no other.
     rustix::thread::set_thread_groups(&[]).map_err(failed("supplementary groups"))?;
@@ -137,19 +132,14 @@ fn become_program(order: &Launch, info: Option<&OwnedFd>) -> Result<Infallible, 
     let failed = |path: &str, source: io::Error| Error::Exec { path: path.into(), source };
     let descriptor = match info {
         Some(info) => {
-            rustix::io::fcntl_setfd(info, FdFlags::empty())
-                .map_err(|error| failed("info", error.into()))?;
+            rustix::io::fcntl_setfd(info, FdFlags::empty()).map_err(|error| failed("info", error.into()))?;
             info.as_raw_fd().to_string()
         }
         None => String::new(),
     };
-    let mut argv =
-        order.argv.iter().map(|argument| if argument == "{info}" { &descriptor } else { argument });
+    let mut argv = order.argv.iter().map(|argument| if argument == "{info}" { &descriptor } else { argument });
     let program = argv.next().ok_or_else(|| failed("", io::ErrorKind::InvalidInput.into()))?;
-    let error = command(program)
-        .args(argv)
-        .envs(order.env.iter().map(|(name, value)| (name, value)))
-        .current_dir("/")
-        .exec();
+    let error =
+        command(program).args(argv).envs(order.env.iter().map(|(name, value)| (name, value))).current_dir("/").exec();
     Err(failed(program, error))
 }

@@ -19,14 +19,8 @@ pub fn make(order: &Launch) -> Result<(), Error> {
         opened.push((bind, tree));
     }
     let quiet = MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount(
-        "harvest",
-        &order.stage,
-        "tmpfs",
-        quiet,
-        c"mode=0755,size=1m,nr_inodes=4096",
-    )
-    .map_err(|error| failed("the stage", &order.stage)(error.into()))?;
+    rustix::mount::mount("harvest", &order.stage, "tmpfs", quiet, c"mode=0755,size=1m,nr_inodes=4096")
+        .map_err(|error| failed("the stage", &order.stage)(error.into()))?;
     for (bind, tree) in opened {
         let target = order.stage.join(&bind.name);
         place(&tree, &target).map_err(failed("showing", &bind.source))?;
@@ -57,9 +51,7 @@ fn open(bind: &Bind, order: &Launch) -> io::Result<OwnedFd> {
     let tree = rustix::mount::open_tree(CWD, &bind.source, clone)?;
     match idmap::apply(&tree, (status.st_uid, status.st_gid), identity) {
         Ok(()) => Ok(tree),
-        Err(_) if bind.owner == Owner::Mapped => {
-            Ok(rustix::mount::open_tree(CWD, &bind.source, whole)?)
-        }
+        Err(_) if bind.owner == Owner::Mapped => Ok(rustix::mount::open_tree(CWD, &bind.source, whole)?),
         Err(error) => Err(error),
     }
 }
@@ -81,15 +73,8 @@ fn mount_overlay(order: &Launch, overlay: &Overlay, target: &Path) -> io::Result
     let Overlay { lower, layer, .. } = overlay;
     // Short names of our own, so there is nothing to quote. userxattr: what the layer notes about itself has to be writable
     // without privileges, and must not be taken for what a privileged overlay notes.
-    let options = format!(
-        "lowerdir={stage}/{lower},upperdir={stage}/{layer}/upper,workdir={stage}/{layer}/work,userxattr"
-    );
+    let options =
+        format!("lowerdir={stage}/{lower},upperdir={stage}/{layer}/upper,workdir={stage}/{layer}/work,userxattr");
     let options = std::ffi::CString::new(options)?;
-    Ok(rustix::mount::mount(
-        "overlay",
-        target,
-        "overlay",
-        MountFlags::NOSUID | MountFlags::NODEV,
-        options.as_c_str(),
-    )?)
+    Ok(rustix::mount::mount("overlay", target, "overlay", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?)
 }
