@@ -65,11 +65,13 @@ pub enum Command {
   harvest run \"Make the failing test pass\"
   harvest run \"Add a --verbose flag\" --test \"make check\" --budget-usd 2
   harvest run \"Fix the build\" --repo ../other --base release-1.2
+  harvest run - --repo ../other < task.md
   harvest run \"Try this\" --model-script script.yaml --json
 
 Exit code: 0 done and verified, 1 failed, 2 refused, 3 stopped by a limit or a person.")]
 pub struct Run {
-    /// What to do
+    /// What to do; `-` reads it from standard input
+    #[arg(allow_hyphen_values = true)]
     pub prompt: String,
     /// A repository's path or URL [default: the one around the current folder]
     #[arg(long, value_name = "PATH|URL")]

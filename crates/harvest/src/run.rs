@@ -1,10 +1,11 @@
 //! `harvest run`: one task from prompt to verified branch, in the foreground.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use harvest_agents::{Agent, Provider, Registry};
-use harvest_core::{Code, Event, EventBody, Outcome, Prompt, Source};
+use harvest_core::{Code, Event, EventBody, MAX_PROMPT_BYTES, Outcome, Prompt, PromptError, Source};
 use harvest_engine::{Engine, Interrupts, Ownership, Request, Stop, Submission};
 use harvest_gateway::{Script, ScriptError};
 use harvest_store::OwnerKind;
@@ -23,9 +24,7 @@ const MAX_TURNS: u32 = 50;
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 
 pub async fn run(global: &Global, environment: Environment, options: Run) -> Result<Exit, Failure> {
-    let prompt = Prompt::new(options.prompt.as_str()).map_err(|error| {
-        Failure::refused(Code::BadPrompt, error.to_string(), "say what to do: harvest run \"Make the failing test pass\"")
-    })?;
+    let prompt = read_prompt(&options.prompt)?;
     let script = options.model_script.as_deref().map(load_script).transpose()?;
     let registry = Registry::bundled().map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
     let agent = find_agent(&registry, &options.agent)?;
@@ -92,6 +91,24 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         eprintln!("error[{}]: {}", code_of(reason), crate::view::clean(why));
     }
     Ok(Exit::of(&outcome))
+}
+
+/// The prompt itself, or standard input for `-`: a command line cannot hold a long one.
+fn read_prompt(argument: &str) -> Result<Prompt, Failure> {
+    let help = "say what to do: harvest run \"Make the failing test pass\"";
+    let refuse = |message: String| Failure::refused(Code::BadPrompt, message, help);
+    if argument != "-" {
+        return Prompt::new(argument).map_err(|error| refuse(error.to_string()));
+    }
+    let mut text = Vec::new();
+    // One byte more than allowed tells a prompt that is too long without reading all of it.
+    let most = MAX_PROMPT_BYTES as u64 + 1;
+    std::io::stdin().lock().take(most).read_to_end(&mut text).map_err(|error| refuse(format!("the prompt cannot be read: {error}")))?;
+    let text = String::from_utf8(text).map_err(|_| refuse("the prompt is not UTF-8 text".to_owned()))?;
+    Prompt::new(text).map_err(|error| match error {
+        PromptError::TooLong { .. } => refuse(format!("the prompt has more than {MAX_PROMPT_BYTES} bytes")),
+        error @ PromptError::Empty => refuse(error.to_string()),
+    })
 }
 
 pub fn load_script(path: &Path) -> Result<Arc<Script>, Failure> {
