@@ -1,0 +1,40 @@
+# `make` alone lists what can be done here. Whatever takes more than a line lies in scripts/ or in xtask/.
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test check bench clean
+
+# Failpoints and the benchmarks are compiled with the tests and the lints, so that they cannot rot.
+FEATURES := harvest/failpoints,xtask/bench
+
+# More arguments for what a target starts: make run ARGS=--once, make test ARGS='-p harvest-core', make bench ARGS=--quick
+ARGS ?=
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+build: ## Build the release: one file, target/release/harvest
+	@scripts/need cargo cc
+	scripts/env cargo build --release -p harvest
+
+run: ## Install what is missing, build the release and start the demo
+	@scripts/need cargo cc git bwrap
+	scripts/env cargo build --release -p harvest
+	scripts/env scripts/demo $(ARGS)
+
+test: ## Install what the tests need, run them all and count
+	@scripts/need cargo cc git bwrap python3 setpriv
+	@scripts/env scripts/test --features $(FEATURES) $(ARGS)
+
+check: ## Formatting, lints, licences, dependency directions
+	@scripts/need cargo cc
+	scripts/env cargo fmt --all --check
+	scripts/env cargo clippy --workspace --all-targets --features $(FEATURES) -- --deny warnings
+	scripts/env cargo run --quiet -p xtask -- check
+	scripts/env scripts/deny check licenses bans sources
+
+bench: ## Measure against the bare thing, and fail when a bound is broken
+	@scripts/need cargo cc git bwrap
+	scripts/env cargo run --release -p xtask --features bench -- bench $(ARGS)
+
+clean: ## Remove what was built
+	scripts/env cargo clean

@@ -1,0 +1,128 @@
+//! Where the measuring happens: a temporary folder on a real disk, ids, sessions in a store.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use harvest_core::{
+    BranchName, Cost, Entropy, OwnerId, Prompt, SandboxId, SessionId, Settings, Source, TaskId, TaskKind, Timestamp,
+    TurnId,
+};
+use harvest_sandbox::{Binaries, local};
+use harvest_store::{Lease, NewTask, Sqlite, Store};
+
+#[derive(Debug)]
+pub struct Place {
+    folder: tempfile::TempDir,
+}
+
+#[derive(Debug)]
+struct Random;
+
+impl Entropy for Random {
+    fn bytes(&self) -> [u8; 10] {
+        let mut bytes = [0; 10];
+        // Ids that repeat are refused by whoever is given them.
+        let _ = getrandom::fill(&mut bytes);
+        bytes
+    }
+}
+
+impl Place {
+    pub fn new() -> anyhow::Result<Self> {
+        // In many installations /tmp is memory, where neither syncing nor reading costs anything.
+        let builder = || tempfile::Builder::new().prefix("harvest-bench-").to_owned();
+        let folder = builder().tempdir_in("/var/tmp").or_else(|_| builder().tempdir())?;
+        Ok(Self { folder })
+    }
+
+    /// A folder in it, made if it is not there.
+    pub fn folder(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// What the figures depend on.
+    pub fn machine(&self) -> String {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let disk = file_system(&mounts, self.folder.path()).unwrap_or("an unknown file system");
+        format!("{cores} cores, {disk}")
+    }
+
+    pub fn sandboxes(&self, name: &str) -> anyhow::Result<local::Local> {
+        let folder = self.folder(name)?;
+        let binaries = harvest_sandboxed::write_to(&folder.join("bin"))?;
+        let options = local::Options {
+            state: folder.join("state"),
+            runtime: folder.join("run"),
+            binaries: Binaries::in_folder(binaries),
+            tools: Vec::new(),
+        };
+        local::Local::new(options).context("no sandbox can be made here")
+    }
+
+    pub fn store(&self, name: &str) -> anyhow::Result<Sqlite> {
+        Sqlite::open(&self.folder(name)?.join("harvest.db")).context("the store cannot be opened")
+    }
+}
+
+pub fn sandbox_id() -> SandboxId {
+    SandboxId::generate(&Random)
+}
+
+/// A session that someone has begun to work on.
+pub async fn claimed_session(store: &Sqlite) -> anyhow::Result<Lease> {
+    let (session, turn) = (SessionId::generate(&Random), TurnId::generate(&Random));
+    let new = NewTask {
+        id: TaskId::generate(&Random),
+        branch: BranchName::for_session("measure", &session),
+        session,
+        turn: turn.clone(),
+        kind: TaskKind::Prompt,
+        source: Source::Cli,
+        prompt: Prompt::new("Measure it.")?,
+        agent: "builtin".to_owned(),
+        model: None,
+        repository: "/nowhere".to_owned(),
+        base: "0".repeat(40),
+        settings: Settings {
+            test: None,
+            require_tests: false,
+            timeout_ms: 60_000,
+            max_turns: 1,
+            provider: "anthropic".to_owned(),
+            author_name: "Bench".to_owned(),
+            author_email: "bench@localhost".to_owned(),
+        },
+        budget: Cost::from_nanos(u64::MAX),
+        requested_by: "bench".to_owned(),
+        at: Timestamp::now(),
+    };
+    store.create_task(new).await?;
+    let owner = OwnerId::generate(&Random);
+    store.claim(&owner, Some(&turn), Timestamp::now()).await?.context("the turn was taken by someone else")
+}
+
+/// The type of the file system that `path` lies on.
+fn file_system<'a>(mountinfo: &'a str, path: &Path) -> Option<&'a str> {
+    let mounts = mountinfo.lines().filter_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        Some((Path::new(place.split(' ').nth(4)?), kind.split(' ').next()?))
+    });
+    // Of mounts at the same place the last one is on top.
+    mounts.filter(|(at, _)| path.starts_with(at)).max_by_key(|(at, _)| at.components().count()).map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_system_is_that_of_the_deepest_mount() {
+        let mounts = "1 0 8:1 / / rw - ext4 /dev/x rw\n2 1 0:5 / /tmp rw shared:1 - tmpfs tmpfs rw\n";
+        assert_eq!(file_system(mounts, Path::new("/var/tmp/x")), Some("ext4"));
+        assert_eq!(file_system(mounts, Path::new("/tmp/x")), Some("tmpfs"));
+        assert_eq!(file_system("", Path::new("/tmp/x")), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! The local sandbox: from asking for one to the first instruction of what runs in it.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, bail, ensure};
+use harvest_sandbox::{Limits, Output, ProcessSpec, Provider, Spec, Workspace, local};
+
+use super::place::{self, Place};
+use super::statistics::median;
+use super::table::{Amount, Bound, Row};
+use super::{Findings, Size};
+
+const TIMES_BARE: f64 = 3.0;
+
+pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
+    let provider = place.sandboxes("sandbox")?;
+    ensure!(provider.capabilities().overlay, "overlays do not work here, and the bound includes one");
+    let lower = place.folder("lower")?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    // The first of each only warms up.
+    for _ in 0..=size.pick(40, 10) {
+        theirs.push(bare()?);
+        ours.push(first_instruction(&provider, Workspace::Overlay { lower: lower.clone() }).await?);
+    }
+    let row = Row {
+        name: "sandbox, create to first instruction",
+        ours: Amount::Time(median(&ours[1..])),
+        theirs: Amount::Time(median(&theirs[1..])),
+        against: "bwrap --unshare-all --ro-bind / / true",
+        bound: Bound::Times(TIMES_BARE),
+    };
+    Ok(Findings { rows: vec![row], notes: Vec::new() })
+}
+
+/// Makes a sandbox, has it tell the time, and removes it.
+#[expect(clippy::disallowed_methods, reason = "compared with the time that a program in the sandbox tells")]
+async fn first_instruction(provider: &local::Local, workspace: Workspace) -> anyhow::Result<Duration> {
+    let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let spec = Spec { id: place::sandbox_id(), workspace, objects: None, limits: Limits::default() };
+    let sandbox = provider.create(spec).await?;
+    let argv = vec!["date".to_owned(), "+%s%N".to_owned()];
+    let mut process = sandbox.start(ProcessSpec { id: "date".to_owned(), argv, ..ProcessSpec::default() }).await?;
+    let told = match process.next().await {
+        Output::Line { line, .. } => Duration::from_nanos(String::from_utf8(line)?.trim().parse()?),
+        other => bail!("the sandbox did not tell the time: {other:?}"),
+    };
+    provider.destroy(sandbox.id()).await?;
+    told.checked_sub(began).context("the clock was set back")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the bare program is what is measured")]
+fn bare() -> anyhow::Result<Duration> {
+    let began = Instant::now();
+    let status = std::process::Command::new("bwrap")
+        .args(["--unshare-all", "--ro-bind", "/", "/", "true"])
+        .stdin(Stdio::null())
+        .status()
+        .context("bwrap cannot be started")?;
+    let took = began.elapsed();
+    ensure!(status.success(), "bare bwrap failed: {status}");
+    Ok(took)
+}

@@ -1,0 +1,227 @@
+//! The table that is printed, and the verdict on each of its rows.
+
+use std::fmt;
+use std::time::Duration;
+
+/// One promise and what came of it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub name: &'static str,
+    pub ours: Amount,
+    pub theirs: Amount,
+    /// What `theirs` is.
+    pub against: &'static str,
+    pub bound: Bound,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Amount {
+    Time(Duration),
+    PerSecond(f64),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Bound {
+    /// Ours is at most so many times theirs.
+    Times(f64),
+    /// Ours takes at most this long.
+    Within(Duration),
+    /// Ours takes at most this much longer than theirs.
+    Added(Duration),
+    /// Ours does at least so many a second.
+    AtLeast(f64),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Kept,
+    /// Beyond the bound, but not by more than measuring is worth.
+    Tolerated,
+    Broken,
+}
+
+impl Row {
+    /// Ours over theirs.
+    fn ratio(&self) -> f64 {
+        self.ours.number() / self.theirs.number()
+    }
+
+    /// How much of what the bound allows is used up: 1 is all of it.
+    fn used(&self) -> f64 {
+        let (ours, theirs) = (self.ours.number(), self.theirs.number());
+        match self.bound {
+            Bound::Times(most) => ours / theirs / most,
+            Bound::Within(most) => ours / most.as_secs_f64(),
+            Bound::Added(most) => (ours - theirs).max(0.0) / most.as_secs_f64(),
+            Bound::AtLeast(least) => least / ours,
+        }
+    }
+
+    pub fn verdict(&self, tolerance: f64) -> Verdict {
+        match self.used() {
+            used if used <= 1.0 => Verdict::Kept,
+            used if used <= 1.0 + tolerance => Verdict::Tolerated,
+            // Not a number, for want of samples, is no success either.
+            _ => Verdict::Broken,
+        }
+    }
+}
+
+impl Amount {
+    fn number(self) -> f64 {
+        match self {
+            Self::Time(time) => time.as_secs_f64(),
+            Self::PerSecond(rate) => rate,
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Time(time) => duration(*time),
+            Self::PerSecond(rate) => format!("{}/s", thousands(*rate)),
+        };
+        f.pad(&text)
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Times(most) => format!("≤ {most}×"),
+            Self::Within(most) => format!("≤ {}", duration(*most)),
+            Self::Added(most) => format!("+ ≤ {}", duration(*most)),
+            Self::AtLeast(least) => format!("≥ {}/s", thousands(*least)),
+        };
+        f.pad(&text)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Kept => "ok",
+            Self::Tolerated => "ok, tolerated",
+            Self::Broken => "BROKEN",
+        })
+    }
+}
+
+/// Three digits that matter, in the unit that fits.
+fn duration(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    let (value, unit) = if seconds >= 1.0 { (seconds, "s") } else { (seconds * 1e3, "ms") };
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+fn ratio(ratio: f64) -> String {
+    if ratio < 0.1 { format!("1/{}", thousands(1.0 / ratio)) } else { format!("{ratio:.2}×") }
+}
+
+const BAR: usize = 16;
+
+/// How much of the bound is used, as a picture; it ends in an arrow when it is more than all.
+fn bar(used: f64) -> String {
+    if used > 1.0 {
+        return "█".repeat(BAR - 1) + "▶";
+    }
+    let full = (used * BAR as f64).ceil() as usize;
+    "█".repeat(full) + &"·".repeat(BAR.saturating_sub(full))
+}
+
+pub fn render(rows: &[Row], tolerance: f64) -> String {
+    const HEAD: [&str; 7] = ["", "ours", "theirs", "ratio", "bound", "used of the bound", "verdict"];
+    let mut lines = vec![HEAD.map(str::to_owned)];
+    for row in rows {
+        lines.push([
+            format!("{}, against {}", row.name, row.against),
+            row.ours.to_string(),
+            row.theirs.to_string(),
+            ratio(row.ratio()),
+            row.bound.to_string(),
+            format!("{} {:3.0} %", bar(row.used()), row.used() * 100.0),
+            row.verdict(tolerance).to_string(),
+        ]);
+    }
+    let widths: Vec<usize> = (0..HEAD.len())
+        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut text = String::new();
+    for line in &lines {
+        let mut shown = String::new();
+        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            // Figures stand under each other, words begin together.
+            let cell = if (1..=4).contains(&column) { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
+            shown.push_str(&cell);
+            shown.push_str("   ");
+        }
+        text.push_str(shown.trim_end());
+        text.push('\n');
+    }
+    text + &format!("A row fails when it is more than {:.0} % beyond its bound.", tolerance * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ours: u64, theirs: u64, bound: Bound) -> Row {
+        let time = |millis| Amount::Time(Duration::from_millis(millis));
+        Row { name: "this", ours: time(ours), theirs: time(theirs), against: "that", bound }
+    }
+
+    #[test]
+    fn each_kind_of_bound_is_judged_by_its_own_measure() {
+        let verdict = |row: &Row| row.verdict(0.25);
+        assert_eq!(verdict(&row(30, 10, Bound::Times(3.0))), Verdict::Kept);
+        assert_eq!(verdict(&row(35, 10, Bound::Times(3.0))), Verdict::Tolerated);
+        assert_eq!(verdict(&row(40, 10, Bound::Times(3.0))), Verdict::Broken);
+        assert_eq!(verdict(&row(15, 9000, Bound::Within(Duration::from_millis(15)))), Verdict::Kept);
+        assert_eq!(verdict(&row(5, 9, Bound::Added(Duration::from_millis(2)))), Verdict::Kept);
+        assert_eq!(verdict(&row(15, 9, Bound::Added(Duration::from_millis(2)))), Verdict::Broken);
+        let rate = |ours| Row { ours: Amount::PerSecond(ours), ..row(0, 1, Bound::AtLeast(50_000.0)) };
+        assert_eq!(verdict(&rate(80_000.0)), Verdict::Kept);
+        assert_eq!(verdict(&rate(30_000.0)), Verdict::Broken);
+        assert_eq!(verdict(&row(0, 0, Bound::Times(3.0))), Verdict::Broken, "nothing measured is nothing shown");
+    }
+
+    #[test]
+    fn the_table_is_aligned() {
+        let rows = [
+            row(12, 4, Bound::Times(3.5)),
+            row(9, 4100, Bound::Within(Duration::from_millis(5))),
+            Row {
+                ours: Amount::PerSecond(123_456.7),
+                theirs: Amount::PerSecond(2000.0),
+                ..row(0, 0, Bound::AtLeast(50_000.0))
+            },
+        ];
+        let expected = "\
+                            ours    theirs    ratio        bound   used of the bound        verdict
+this, against that      12.0 ms   4.00 ms    3.00×       ≤ 3.5×   ██████████████··  86 %   ok
+this, against that      9.00 ms    4.10 s    1/456    ≤ 5.00 ms   ███████████████▶ 180 %   BROKEN
+this, against that    123,457/s   2,000/s   61.73×   ≥ 50,000/s   ███████·········  41 %   ok
+A row fails when it is more than 25 % beyond its bound.";
+        assert_eq!(render(&rows, 0.25), expected);
+    }
+}
