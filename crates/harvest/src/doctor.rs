@@ -86,10 +86,14 @@ fn sandbox(installation: &Installation) -> Vec<Fact> {
         Ok(folder) => harvest_sandbox::Binaries::in_folder(folder),
         Err(error) => return vec![fact("sandbox programs", State::Missing, error.to_string(), Some("check the data directory"))],
     };
+    let runtime = match installation.runtime_folder() {
+        Ok(runtime) => runtime,
+        Err(error) => return vec![fact("data directory", State::Missing, error.to_string(), Some("choose another with --data-dir"))],
+    };
     let (_, tools) = installation.toolchain();
     let local = local::Local::new(local::Options {
         state: installation.data.sandboxes().join("local"),
-        runtime: installation.environment.runtime_folder(),
+        runtime,
         binaries,
         tools,
     });

@@ -1,7 +1,7 @@
 //! Opens a data directory and wires everything together.
 
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harvest_agents::Registry;
@@ -111,7 +111,7 @@ impl Installation {
         };
         let folder = harvest_sandboxed::write_to(&self.data.path().join("bin")).map_err(io)?;
         let binaries = Binaries::in_folder(folder);
-        let (state, runtime) = (self.data.sandboxes(), self.environment.runtime_folder());
+        let (state, runtime) = (self.data.sandboxes(), self.runtime_folder().map_err(io)?);
         Ok(match kind {
             SandboxKind::Local => {
                 let (_, tools) = self.toolchain();
@@ -123,7 +123,14 @@ impl Installation {
         })
     }
 
-    pub fn toolchain(&self) -> (Toolchain, Vec<std::path::PathBuf>) {
+    /// Sockets of this data directory alone: whatever is found there and is not recorded here counts as left behind. Named
+    /// after the folder's number, which is short and the same by whatever path it is reached.
+    pub fn runtime_folder(&self) -> std::io::Result<PathBuf> {
+        let folder = std::fs::metadata(self.data.path())?;
+        Ok(self.environment.runtime_folder().join(format!("{:x}-{:x}", folder.dev(), folder.ino())))
+    }
+
+    pub fn toolchain(&self) -> (Toolchain, Vec<PathBuf>) {
         toolchain::find(self.environment.home().as_deref())
     }
 
