@@ -30,7 +30,7 @@ check: ## Formatting, lints, licences, dependency directions
 	scripts/env cargo fmt --all --check
 	scripts/env cargo clippy --workspace --all-targets --features $(FEATURES) -- --deny warnings
 	scripts/env cargo run --quiet -p xtask -- check
-	scripts/env scripts/deny check licenses bans sources
+	scripts/env scripts/deny check --hide-inclusion-graph licenses bans sources
 
 bench: ## Measure against the bare thing, and fail when a bound is broken
 	@scripts/need cargo cc git bwrap
