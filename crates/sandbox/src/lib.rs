@@ -22,3 +22,4 @@ pub use error::Error;
 pub use handle::{Exit, Output, Process, Sandbox};
 pub use harvest_link::{File, ProcessSpec, Signal};
 pub use host::{Fact, State, report};
+pub use remove::remove as remove_tree;

@@ -14,8 +14,9 @@ use rustix::io::Errno;
 
 use crate::Error;
 
-/// Removes `path` and everything in it. Not being there is fine. Nothing may write to it any more.
-pub(crate) fn remove(path: &Path) -> Result<(), Error> {
+/// Removes `path` and everything in it, whatever a sandbox left there: folders without permissions, links that lead elsewhere,
+/// trees of any depth. Not being there is fine. Nothing may write to it any more.
+pub fn remove(path: &Path) -> Result<(), Error> {
     remove_tree(path).map_err(|error| Error::io(path, error))
 }
 

@@ -5,6 +5,7 @@
 //! the home folder and loopback with the runner and sees nothing else of it.
 
 mod confined;
+mod etc;
 mod probe;
 mod uid;
 mod view;
@@ -17,7 +18,7 @@ use harvest_core::{SandboxId, WorkspaceKind};
 use harvest_link::{Bind, Boot, Identity, Launch, Overlay, Owner};
 
 use self::uid::Uids;
-use self::view::{STAGE, SYNTHESISED, View};
+use self::view::{STAGE, View};
 use crate::arrival::{self, Expected};
 use crate::host::{self, Fact, State, Tool};
 use crate::layout::{self, Layout, Remembered};
@@ -41,6 +42,8 @@ pub struct Local {
     options: Options,
     tool: Tool,
     uids: Uids,
+    /// The `/etc` of all sandboxes.
+    etc: PathBuf,
     /// Why there are no overlays here, if there are none.
     no_overlay: Option<String>,
 }
@@ -56,8 +59,8 @@ impl Local {
             *path = std::path::absolute(&*path).map_err(|error| Error::io(path.clone(), error))?;
         }
         options.tools.retain(|path| path.is_absolute() && path.to_str().is_some() && path.exists());
-        let mut local = Self { options, tool, uids, no_overlay: None };
-        local.write_etc()?;
+        let etc = etc::make(&options.state)?;
+        let mut local = Self { options, tool, uids, etc, no_overlay: None };
         local.no_overlay = probe::overlay(&local)?;
         Ok(local)
     }
@@ -73,21 +76,6 @@ impl Local {
             objects: view::OBJECTS.into(),
             bin: view::BIN.into(),
         }
-    }
-
-    fn etc(&self) -> PathBuf {
-        self.options.state.join(".etc")
-    }
-
-    fn write_etc(&self) -> Result<(), Error> {
-        folder::make_readable(&self.etc())?;
-        for (name, content) in SYNTHESISED {
-            let path = self.etc().join(name);
-            if std::fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
-                layout::write(&path, content.as_bytes())?;
-            }
-        }
-        Ok(())
     }
 
     /// Whom the sandbox runs as and, where that is not us, whom its folders belong to.
@@ -129,7 +117,7 @@ impl Local {
     fn launch(&self, layout: &Layout, spec: &Spec, identity: Identity) -> Result<Launch, Error> {
         let bind = |name: &str, source: &Path, owner| Bind { name: name.to_owned(), source: source.to_owned(), owner };
         let mut binds = vec![
-            bind("etc", &self.etc(), Owner::Kept),
+            bind("etc", &self.etc, Owner::Kept),
             bind("bin", &self.options.binaries.folder, Owner::Kept),
             bind("link", &layout.sockets, Owner::Kept),
             bind("spool", &layout.spool(), Owner::Kept),

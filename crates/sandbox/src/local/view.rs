@@ -18,44 +18,6 @@ pub(super) const PRIVATE: &str = "/run/harvest";
 /// The sandbox's own uid, as seen inside.
 const INSIDE: &str = "1000";
 
-/// What of `/etc` may be seen. Nothing here tells one host from another or holds a secret.
-const ETC: &[&str] = &[
-    "alternatives",
-    "ca-certificates",
-    "ca-certificates.conf",
-    "debian_version",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "localtime",
-    "lsb-release",
-    "mime.types",
-    "os-release",
-    "pki/ca-trust",
-    "pki/tls/certs",
-    "protocols",
-    "services",
-    "ssl/certs",
-    "ssl/openssl.cnf",
-];
-
-/// Files of `/etc` that say the same in every sandbox.
-pub(super) const SYNTHESISED: &[(&str, &str)] = &[
-    (
-        "passwd",
-        "root:x:0:0:root:/root:/usr/sbin/nologin\n\
-         harvest:x:1000:1000:harvest:/home/harvest:/bin/sh\n\
-         nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-    ),
-    ("group", "root:x:0:\nharvest:x:1000:\nnogroup:x:65534:\n"),
-    ("hosts", "127.0.0.1 localhost harvest\n::1 localhost\n"),
-    ("hostname", "harvest\n"),
-    (
-        "nsswitch.conf",
-        "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n",
-    ),
-];
-
 /// Arguments of one bubblewrap.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Arguments(Vec<String>);
@@ -116,15 +78,7 @@ impl View<'_> {
         args.add(&[&self.tool.path.to_string_lossy()]);
         args.add(&["--unshare-all", "--uid", INSIDE, "--gid", INSIDE, "--hostname", "harvest", "--cap-drop", "ALL"]);
         args.system();
-        let etc = Path::new("/etc");
-        for entry in ETC.iter().map(|name| etc.join(name)).chain(java_settings()) {
-            if entry.exists() {
-                args.bind("--ro-bind", &entry.to_string_lossy(), &entry);
-            }
-        }
-        for (name, _) in SYNTHESISED {
-            args.bind("--ro-bind", &format!("{STAGE}/etc/{name}"), &etc.join(name));
-        }
+        args.add(&["--ro-bind", &format!("{STAGE}/etc"), "/etc"]);
         args.scratch(self.tool);
         for (number, path) in self.tools.iter().enumerate() {
             args.bind("--ro-bind", &format!("{STAGE}/tool{number}"), path);
@@ -162,11 +116,4 @@ impl View<'_> {
         args.add(&["--remount-ro", "/", "--"]);
         args
     }
-}
-
-/// Debian keeps what a JDK needs to start in `/etc/java-<version>-openjdk`.
-fn java_settings() -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir("/etc") else { return Vec::new() };
-    let name = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("java-"));
-    entries.flatten().map(|entry| entry.path()).filter(name).collect()
 }

@@ -68,6 +68,26 @@ pub fn binaries(folder: &Path) -> Binaries {
     Binaries::in_folder(harvest_sandboxed::write_to(&folder.join("bin")).unwrap())
 }
 
+impl Drop for Place {
+    /// Also when a test failed midway: nothing stays behind.
+    fn drop(&mut self) {
+        let provider = self.provider.clone();
+        let cleaning = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                for id in provider.list().await.unwrap() {
+                    provider.destroy(&id).await.unwrap();
+                }
+            });
+        });
+        let _ = cleaning.join();
+        // The workspaces of tests may hold what an ordinary removal cannot.
+        for entry in std::fs::read_dir(self.folder.path()).into_iter().flatten().flatten() {
+            let _ = harvest_sandbox::remove_tree(&entry.path());
+        }
+    }
+}
+
 impl Place {
     /// A workspace with one file in it, layered where the provider can.
     pub fn workspace(&self) -> Workspace {
