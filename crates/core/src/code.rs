@@ -43,6 +43,14 @@ codes! {
     TaskFinished = "0153", "the task has already ended";
     NothingToApply = "0161", "the task has no branch";
     CannotApply = "0162", "the branch cannot be applied here";
+    UnknownDependency = "0171", "there is no such task to wait for";
+    DependencyCycle = "0172", "tasks wait for each other in a circle";
+    KeyReused = "0173", "the idempotency key was used for something else";
+    NotRetryable = "0174", "the task cannot be tried again";
+    BadCron = "0181", "the schedule's time cannot be read";
+    UnknownSchedule = "0182", "there is no such schedule";
+    UnknownTemplate = "0183", "there is no such template";
+    BadImport = "0191", "the file to import is not valid";
     SandboxToolMissing = "0201", "bubblewrap is not installed";
     NamespacesForbidden = "0202", "user namespaces are forbidden on this host";
     SandboxFailed = "0203", "the sandbox could not be made";
@@ -51,6 +59,10 @@ codes! {
     DiskFull = "0302", "the disk is full";
     DatabaseTooNew = "0303", "the database was made by a newer Harvest";
     Database = "0304", "the database failed";
+    DatabaseUnreachable = "0305", "the database cannot be reached";
+    BadConfig = "0311", "the configuration is not valid";
+    BadBackup = "0321", "the backup cannot be used";
+    Guard = "0331", "this machine has too little room for more work";
     Budget = "0401", "the budget is spent";
     Model = "0402", "the model refused or failed";
     Timeout = "0403", "the turn took too long";

@@ -79,6 +79,9 @@ pub enum EventBody {
     Raw { stream: OutputStream, line: String },
     #[serde(rename = "turn.finished")]
     TurnFinished { turn_id: TurnId, reason: Option<FailureReason> },
+    /// The turn failed for a reason that may pass; it will be tried again.
+    #[serde(rename = "task.retried")]
+    TaskRetried { reason: FailureReason, error: String, tries: u32, delay_ms: u64 },
     #[serde(rename = "task.finished")]
     TaskFinished(Outcome),
 }
@@ -170,6 +173,7 @@ impl EventBody {
             Self::BranchDelivered { .. } => "branch.delivered",
             Self::Raw { .. } => "raw",
             Self::TurnFinished { .. } => "turn.finished",
+            Self::TaskRetried { .. } => "task.retried",
             Self::TaskFinished(_) => "task.finished",
         }
     }

@@ -10,6 +10,7 @@ mod event;
 mod evidence;
 mod id;
 mod prompt;
+mod queue;
 mod reason;
 mod status;
 mod task;
@@ -24,6 +25,7 @@ pub use event::{
 pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
 pub use id::{AttemptId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TurnId};
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
+pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use reason::FailureReason;
 pub use status::{IllegalMove, Move, TaskStatus};
 pub use task::{Attempt, Outcome, Session, Settings, Source, Task, TaskKind, Turn, TurnStatus};

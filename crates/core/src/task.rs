@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttemptId, BranchName, Cost, Evidence, FailureReason, Prompt, SessionId, TaskId, TaskStatus, Timestamp, TurnId, Usage,
+    AttemptId, BranchName, Cost, Evidence, FailureReason, OnFailedDependency, Priority, Prompt, SessionId, TaskId, TaskStatus, Timestamp, TurnId, Usage,
 };
 
 /// What is asked.
@@ -24,6 +24,20 @@ pub struct Task {
     /// The full hash the work starts from.
     pub base: String,
     pub settings: Settings,
+    pub priority: Priority,
+    /// The tasks this one waits for.
+    pub after: Vec<TaskId>,
+    pub on_failed_dependency: OnFailedDependency,
+    /// The batch it belongs to.
+    pub convoy: Option<String>,
+    /// How often it may still be tried again by itself.
+    pub retries_left: u32,
+    /// How often it was worked on.
+    pub tries: u32,
+    /// Where it came from: the issue, the thread, the message.
+    pub source_url: Option<String>,
+    /// What another tracker says about it, kept for writing back.
+    pub extra: Option<serde_json::Value>,
     pub budget_usd: Cost,
     pub branch: Option<BranchName>,
     pub commit: Option<String>,
@@ -103,7 +117,14 @@ pub struct Turn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {
+    /// Anyone may take it.
     Ready,
+    /// It waits for other tasks.
+    Blocked,
+    /// It waits for its next try.
+    Waiting,
+    /// It waits for a place under a cap.
+    Parked,
     Claimed,
     Done,
 }

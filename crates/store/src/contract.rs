@@ -1,23 +1,43 @@
 //! What a store must do, whatever database is behind it.
 
+mod queue;
+mod schedule;
+mod step;
+mod task;
+
 use async_trait::async_trait;
-use harvest_core::{
-    Attempt, BranchName, Cost, Event, EventBody, Move, Outcome, OwnerId, Prompt, SandboxId, SandboxPurpose, Session,
-    SessionId, Settings, Source, Task, TaskId, TaskKind, TaskStatus, Timestamp, TurnId,
-};
-use serde::{Deserialize, Serialize};
+use harvest_core::{Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
+use tokio::sync::watch;
 
 use crate::Error;
 
+pub use queue::{
+    Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, SandboxRecord, TurnCounts,
+};
+pub use schedule::{MissedRuns, Schedule, Template};
+pub use step::{AttemptUpdate, End, Step};
+pub use task::{IdempotencyKey, NewTask, Submitted, TaskDetail, TaskPage, TaskQuery};
+
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug {
-    /// Records the task, its session, its first turn and the `task.created` event, all or nothing.
-    async fn create_task(&self, new: NewTask) -> Result<Submitted, Error>;
+    /// Records tasks, each with its session, first turn and `task.created` event: all of them or none. They may wait for
+    /// each other in any order. With an idempotency key that is known already the task of that key is returned, or the
+    /// whole request refused when it asks for something else.
+    async fn create_tasks(&self, new: Vec<NewTask>) -> Result<Vec<Submitted>, Error>;
 
-    /// Takes one ready turn (or the given one) for `owner`. Of any number of claimers exactly one gets it.
-    async fn claim(&self, owner: &OwnerId, turn: Option<&TurnId>, at: Timestamp) -> Result<Option<Lease>, Error>;
+    /// Takes ready turns, the best first. Of any number of claimers exactly one gets each.
+    async fn claim(&self, claim: Claim) -> Result<Vec<Lease>, Error>;
 
-    /// Takes over a turn of a dead owner; its old lease is void from here on.
+    /// Extends every lease that `owner` still has and returns them; what is missing has been lost.
+    async fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error>;
+
+    /// Gives back turns whose lease has run out, and hands out those whose next try is due.
+    async fn reclaim(&self, now: Timestamp) -> Result<Reclaimed, Error>;
+
+    /// Gives back every turn of an owner that is known to be dead.
+    async fn release(&self, dead: &OwnerId, at: Timestamp) -> Result<Vec<Lease>, Error>;
+
+    /// Takes over the turns of a dead owner to end them; the old leases are void from here on.
     async fn take_over(&self, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error>;
 
     /// One step of a claimed turn: fence check, events, spool offset and state change in one transaction. Returns the number
@@ -27,11 +47,17 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Cancels a task that no one works on. `None` when it is being worked on or has ended.
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error>;
 
+    /// Queues a failed or cancelled task once more.
+    async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error>;
+
     /// The journal of a session behind `after`, at most `limit` events, in order.
     async fn events(&self, session: &SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error>;
 
-    /// Wakes up whenever the session's journal has grown; holds the number of its last event.
-    fn watch(&self, session: &SessionId) -> tokio::sync::watch::Receiver<u64>;
+    /// Wakes up whenever the session's journal has grown.
+    fn watch(&self, session: &SessionId) -> watch::Receiver<u64>;
+
+    /// Wakes up whenever there may be work to claim or the queue's settings have changed, whichever process caused it.
+    fn watch_queue(&self) -> watch::Receiver<u64>;
 
     async fn tasks(&self, query: TaskQuery) -> Result<TaskPage, Error>;
 
@@ -48,127 +74,26 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn record_sandbox(&self, record: SandboxRecord) -> Result<(), Error>;
     async fn forget_sandbox(&self, id: &SandboxId) -> Result<(), Error>;
     async fn sandboxes(&self) -> Result<Vec<SandboxRecord>, Error>;
-}
 
-/// Everything that is known about a task before anyone works on it.
-#[derive(Debug, Clone)]
-pub struct NewTask {
-    pub id: TaskId,
-    pub session: SessionId,
-    pub turn: TurnId,
-    pub kind: TaskKind,
-    pub source: Source,
-    pub prompt: Prompt,
-    pub agent: String,
-    pub model: Option<String>,
-    pub repository: String,
-    pub base: String,
-    pub branch: BranchName,
-    pub settings: Settings,
-    pub budget: Cost,
-    pub requested_by: String,
-    pub at: Timestamp,
-}
+    async fn queue(&self) -> Result<QueueState, Error>;
+    async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error>;
+    /// Sets the size of a cap, or lifts it with `None`.
+    async fn set_cap(&self, name: &str, size: Option<u32>) -> Result<(), Error>;
+    async fn convoys(&self) -> Result<Vec<Convoy>, Error>;
 
-#[derive(Debug, Clone)]
-pub struct Submitted {
-    pub task: Task,
-    pub session: SessionId,
-    pub turn: TurnId,
-}
+    async fn save_schedule(&self, schedule: Schedule) -> Result<(), Error>;
+    async fn schedules(&self) -> Result<Vec<Schedule>, Error>;
+    async fn remove_schedule(&self, id: &str) -> Result<bool, Error>;
+    /// Moves a schedule on from `due` to `next`; false when someone else already did. The tasks come with it or not at all.
+    async fn fire_schedule(
+        &self,
+        id: &str,
+        due: Timestamp,
+        next: Option<Timestamp>,
+        tasks: Vec<NewTask>,
+    ) -> Result<bool, Error>;
 
-/// The right to work on a turn. `fence` grows with every claim; a smaller one is refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lease {
-    pub task: TaskId,
-    pub session: SessionId,
-    pub turn: TurnId,
-    pub fence: u64,
-}
-
-/// What one transaction writes.
-#[derive(Debug, Clone)]
-pub struct Step {
-    pub at: Timestamp,
-    pub events: Vec<EventBody>,
-    pub to: Option<Move>,
-    pub attempt: Option<AttemptUpdate>,
-    pub outcome: Option<Outcome>,
-}
-
-impl Step {
-    pub fn new(at: Timestamp, events: Vec<EventBody>) -> Self {
-        Self { at, events, to: None, attempt: None, outcome: None }
-    }
-
-    pub fn moving(mut self, to: Move) -> Self {
-        self.to = Some(to);
-        self
-    }
-
-    pub fn with_attempt(mut self, update: AttemptUpdate) -> Self {
-        self.attempt = Some(update);
-        self
-    }
-
-    /// Ends the turn and the task.
-    pub fn ending(mut self, outcome: Outcome) -> Self {
-        self.outcome = Some(outcome);
-        self
-    }
-}
-
-#[derive(Debug, Clone)]
-pub enum AttemptUpdate {
-    Started(Attempt),
-    /// Everything of the agent's output up to `offset` is in the journal.
-    Journaled { attempt: harvest_core::AttemptId, offset: u64 },
-    Finished { attempt: harvest_core::AttemptId, exit_code: Option<i32>, stderr_tail: String },
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct TaskQuery {
-    pub status: Option<TaskStatus>,
-    pub cursor: Option<String>,
-    pub limit: usize,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub struct TaskPage {
-    pub items: Vec<Task>,
-    pub next_cursor: Option<String>,
-}
-
-/// A task with everything below it.
-#[derive(Debug, Clone, Serialize)]
-pub struct TaskDetail {
-    #[serde(flatten)]
-    pub task: Task,
-    pub sessions: Vec<Session>,
-}
-
-/// A process that owns live sessions. Whether it lives is told by its lock file, not by its pid.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
-    pub id: OwnerId,
-    pub kind: OwnerKind,
-    pub pid: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OwnerKind {
-    /// `harvest run` in the foreground: its sessions end with it.
-    Run,
-    /// A server: its sessions are taken over by the next one.
-    Server,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SandboxRecord {
-    pub id: SandboxId,
-    pub owner: OwnerId,
-    pub session: SessionId,
-    pub purpose: SandboxPurpose,
-    pub provider: String,
+    async fn save_template(&self, template: Template) -> Result<(), Error>;
+    async fn templates(&self) -> Result<Vec<Template>, Error>;
+    async fn remove_template(&self, name: &str) -> Result<bool, Error>;
 }

@@ -6,6 +6,14 @@ pub enum Error {
     UnknownTask(String),
     #[error("`{prefix}` fits {count} tasks: {examples}")]
     AmbiguousId { prefix: String, count: usize, examples: String },
+    #[error("there is no task {0} to wait for")]
+    UnknownDependency(String),
+    #[error("tasks cannot wait for each other in a circle: {0}")]
+    Cycle(String),
+    #[error("the idempotency key `{0}` was used for something else")]
+    KeyReused(String),
+    #[error("the cursor `{0}` is not one of ours")]
+    BadCursor(String),
     #[error("the lease on turn {turn} was lost: fencing number {held} is stale")]
     StaleLease { turn: String, held: u64 },
     #[error(transparent)]
@@ -27,6 +35,10 @@ impl Error {
         match self {
             Self::UnknownTask(_) => Code::UnknownTask,
             Self::AmbiguousId { .. } => Code::AmbiguousId,
+            Self::UnknownDependency(_) => Code::UnknownDependency,
+            Self::Cycle(_) => Code::DependencyCycle,
+            Self::KeyReused(_) => Code::KeyReused,
+            Self::BadCursor(_) => Code::BadOption,
             Self::TooNew { .. } => Code::DatabaseTooNew,
             Self::DiskFull(_) => Code::DiskFull,
             Self::Sqlite(_) | Self::Corrupt { .. } | Self::Closed => Code::Database,

@@ -9,7 +9,9 @@ mod error;
 pub mod sqlite;
 
 pub use contract::{
-    AttemptUpdate, Lease, NewTask, Owner, OwnerKind, SandboxRecord, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery,
+    AttemptUpdate, Cap, Claim, Convoy, End, IdempotencyKey, Lease, MissedRuns, NewTask, Owner, OwnerKind, QueueSettings,
+    QueueState, Reclaimed, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    TurnCounts,
 };
 pub use error::Error;
 pub use sqlite::Sqlite;

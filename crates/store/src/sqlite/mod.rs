@@ -2,6 +2,7 @@
 
 mod migrate;
 mod read;
+mod wake;
 mod write;
 mod writer;
 
@@ -11,14 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use harvest_core::{Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp, TurnId};
+use harvest_core::{Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::watch;
 
-use crate::contract::{
-    Lease, NewTask, Owner, SandboxRecord, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery,
-};
 use crate::Error;
+use crate::contract::{
+    Claim, Convoy, Lease, NewTask, Owner, QueueSettings, QueueState, Reclaimed, SandboxRecord, Schedule, Step, Store,
+    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+};
+use wake::Waker;
+use write::Effects;
 use writer::Writer;
 
 /// How long a writer waits for another process that is committing.
@@ -36,6 +40,7 @@ struct Shared {
     writer: Writer,
     readers: Mutex<Vec<Connection>>,
     tails: Mutex<HashMap<SessionId, watch::Sender<u64>>>,
+    waker: Waker,
 }
 
 impl Sqlite {
@@ -49,7 +54,7 @@ impl Sqlite {
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection)?;
         let writer = Writer::spawn(connection).map_err(|error| Error::corrupt("the writer thread", error))?;
-        let shared = Shared { path: path.to_owned(), writer, readers: Mutex::default(), tails: Mutex::default() };
+        let shared = Shared { path: path.to_owned(), writer, readers: Mutex::default(), tails: Mutex::default(), waker: Waker::new(path) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -66,6 +71,26 @@ impl Sqlite {
             result
         });
         reading.await.map_err(|_| Error::Closed)?
+    }
+
+    /// Writes, and once it is on disk wakes those whom it concerns.
+    async fn write<T, F>(&self, write: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection, &mut Effects) -> Result<T, Error> + Send + 'static,
+    {
+        let write = move |db: &Connection| {
+            let mut effects = Effects::default();
+            write(db, &mut effects).map(|done| (done, effects))
+        };
+        let (done, effects) = self.shared.writer.write(write).await?;
+        for (session, last) in &effects.grown {
+            self.announce(session, *last);
+        }
+        if effects.queue {
+            self.shared.waker.wake();
+        }
+        Ok(done)
     }
 
     fn announce(&self, session: &SessionId, last: u64) {
@@ -100,38 +125,47 @@ impl Shared {
 
 #[async_trait]
 impl Store for Sqlite {
-    async fn create_task(&self, new: NewTask) -> Result<Submitted, Error> {
-        self.shared.writer.write(move |db| write::create_task(db, &new)).await
+    async fn create_tasks(&self, new: Vec<NewTask>) -> Result<Vec<Submitted>, Error> {
+        self.write(move |db, effects| write::create::create_tasks(db, effects, &new)).await
     }
 
-    async fn claim(&self, owner: &OwnerId, turn: Option<&TurnId>, at: Timestamp) -> Result<Option<Lease>, Error> {
-        let (owner, turn) = (owner.clone(), turn.cloned());
-        let claimed = self.shared.writer.write(move |db| write::claim(db, &owner, turn.as_ref(), at)).await?;
-        if let Some((lease, last)) = &claimed {
-            self.announce(&lease.session, *last);
-        }
-        Ok(claimed.map(|(lease, _)| lease))
+    async fn claim(&self, claim: Claim) -> Result<Vec<Lease>, Error> {
+        self.write(move |db, effects| write::claim::claim(db, effects, &claim)).await
+    }
+
+    async fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error> {
+        let owner = owner.clone();
+        self.write(move |db, _| write::claim::heartbeat(db, &owner, until)).await
+    }
+
+    async fn reclaim(&self, now: Timestamp) -> Result<Reclaimed, Error> {
+        self.write(move |db, effects| write::claim::reclaim(db, effects, now)).await
+    }
+
+    async fn release(&self, dead: &OwnerId, at: Timestamp) -> Result<Vec<Lease>, Error> {
+        let dead = dead.clone();
+        self.write(move |db, effects| write::claim::release(db, effects, &dead, at)).await
     }
 
     async fn take_over(&self, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
         let (dead, heir) = (dead.clone(), heir.clone());
-        self.shared.writer.write(move |db| write::take_over(db, &dead, &heir)).await
+        self.write(move |db, _| write::claim::take_over(db, &dead, &heir)).await
     }
 
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error> {
-        let owned = lease.clone();
-        let last = self.shared.writer.write(move |db| write::append(db, &owned, &step)).await?;
-        self.announce(&lease.session, last);
-        Ok(last)
+        let lease = lease.clone();
+        self.write(move |db, effects| write::step::append(db, effects, &lease, &step)).await
     }
 
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
         let task = task.clone();
-        let cancelled = self.shared.writer.write(move |db| write::cancel_waiting(db, &task, at)).await?;
-        if let Some((outcome, last)) = &cancelled {
-            self.announce(&outcome.session_id, *last);
-        }
-        Ok(cancelled.map(|(outcome, _)| outcome))
+        let why = "cancelled before anyone worked on it";
+        self.write(move |db, effects| write::end::cancel(db, effects, &task, at, why)).await
+    }
+
+    async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error> {
+        let task = task.clone();
+        self.write(move |db, effects| write::end::retry(db, effects, &task, at)).await
     }
 
     async fn events(&self, session: &SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error> {
@@ -142,6 +176,10 @@ impl Store for Sqlite {
     fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
         let mut tails = self.shared.tails.lock().unwrap_or_else(PoisonError::into_inner);
         tails.entry(session.clone()).or_insert_with(|| watch::channel(0).0).subscribe()
+    }
+
+    fn watch_queue(&self) -> watch::Receiver<u64> {
+        self.shared.waker.watch()
     }
 
     async fn tasks(&self, query: TaskQuery) -> Result<TaskPage, Error> {
@@ -159,7 +197,7 @@ impl Store for Sqlite {
     }
 
     async fn register_owner(&self, owner: Owner) -> Result<(), Error> {
-        self.shared.writer.write(move |db| write::register_owner(db, &owner)).await
+        self.write(move |db, _| write::settings::register_owner(db, &owner)).await
     }
 
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
@@ -168,19 +206,73 @@ impl Store for Sqlite {
 
     async fn remove_owner(&self, owner: &OwnerId) -> Result<(), Error> {
         let owner = owner.clone();
-        self.shared.writer.write(move |db| write::remove_owner(db, &owner)).await
+        self.write(move |db, _| write::settings::remove_owner(db, &owner)).await
     }
 
     async fn record_sandbox(&self, record: SandboxRecord) -> Result<(), Error> {
-        self.shared.writer.write(move |db| write::record_sandbox(db, &record)).await
+        self.write(move |db, _| write::settings::record_sandbox(db, &record)).await
     }
 
     async fn forget_sandbox(&self, id: &SandboxId) -> Result<(), Error> {
         let id = id.clone();
-        self.shared.writer.write(move |db| write::forget_sandbox(db, &id)).await
+        self.write(move |db, _| write::settings::forget_sandbox(db, &id)).await
     }
 
     async fn sandboxes(&self) -> Result<Vec<SandboxRecord>, Error> {
         self.read(read::sandboxes).await
+    }
+
+    async fn queue(&self) -> Result<QueueState, Error> {
+        self.read(read::queue).await
+    }
+
+    async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error> {
+        self.write(move |db, effects| write::settings::set_queue(db, effects, settings)).await
+    }
+
+    async fn set_cap(&self, name: &str, size: Option<u32>) -> Result<(), Error> {
+        let name = name.to_owned();
+        self.write(move |db, effects| write::admit::set_cap(db, effects, &name, size)).await
+    }
+
+    async fn convoys(&self) -> Result<Vec<Convoy>, Error> {
+        self.read(read::convoys).await
+    }
+
+    async fn save_schedule(&self, schedule: Schedule) -> Result<(), Error> {
+        self.write(move |db, effects| write::settings::save_schedule(db, effects, &schedule)).await
+    }
+
+    async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
+        self.read(read::schedules).await
+    }
+
+    async fn remove_schedule(&self, id: &str) -> Result<bool, Error> {
+        let id = id.to_owned();
+        self.write(move |db, _| write::settings::remove_schedule(db, &id)).await
+    }
+
+    async fn fire_schedule(
+        &self,
+        id: &str,
+        due: Timestamp,
+        next: Option<Timestamp>,
+        tasks: Vec<NewTask>,
+    ) -> Result<bool, Error> {
+        let id = id.to_owned();
+        self.write(move |db, effects| write::settings::fire_schedule(db, effects, &id, due, next, &tasks)).await
+    }
+
+    async fn save_template(&self, template: Template) -> Result<(), Error> {
+        self.write(move |db, _| write::settings::save_template(db, &template)).await
+    }
+
+    async fn templates(&self) -> Result<Vec<Template>, Error> {
+        self.read(read::templates).await
+    }
+
+    async fn remove_template(&self, name: &str) -> Result<bool, Error> {
+        let name = name.to_owned();
+        self.write(move |db, _| write::settings::remove_template(db, &name)).await
     }
 }

@@ -1,5 +1,6 @@
 //! Everything that only looks.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use harvest_core::{
@@ -11,11 +12,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::contract::{Owner, OwnerKind, SandboxRecord, TaskDetail, TaskPage, TaskQuery};
+use crate::contract::{
+    Cap, Convoy, Owner, OwnerKind, QueueSettings, QueueState, SandboxRecord, Schedule, TaskDetail, TaskPage, TaskQuery,
+    Template, TurnCounts,
+};
 
 const TASK: &str = "SELECT id, kind, source, status, reason, error, prompt, agent, model, repository, base, settings,
      budget_nanos, branch, commit_id, evidence, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
-     reasoning_tokens, cost_nanos, requested_by, created_at, finished_at, number FROM tasks";
+     reasoning_tokens, cost_nanos, requested_by, created_at, finished_at, number, priority, on_failed_dependency, convoy,
+     retries_left, tries, source_url, extra FROM tasks";
 const MAX_PAGE: usize = 500;
 const EXAMPLES: usize = 3;
 
@@ -37,13 +42,24 @@ pub(super) fn events(db: &Connection, session: &SessionId, after: u64, limit: us
 
 pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Error> {
     let limit = query.limit.clamp(1, MAX_PAGE);
-    let before = query.cursor.as_deref().map(str::parse::<i64>).transpose();
-    let before = before.map_err(|_| Error::UnknownTask(format!("cursor {}", query.cursor.as_deref().unwrap_or_default())))?;
-    let mut statement = db.prepare_cached(&format!(
-        "{TASK} WHERE number < ?1 AND (?2 IS NULL OR status = ?2) ORDER BY number DESC LIMIT ?3"
-    ))?;
-    let status = query.status.map(TaskStatus::as_str);
-    let mut rows = statement.query(params![before.unwrap_or(i64::MAX), status, limit as u64 + 1])?;
+    let before = query.cursor.as_deref().map(|cursor| cursor.parse::<i64>().map_err(|_| Error::BadCursor(cursor.to_owned())));
+    let before = before.transpose()?.unwrap_or(i64::MAX);
+    // Only the filters that are given, so that each list walks the index made for it.
+    let mut filter = String::from("number < ?1");
+    let mut values: Vec<Box<dyn rusqlite::ToSql>> = vec![Box::new(before), Box::new(limit as u64 + 1)];
+    let given = [
+        ("status", query.status.map(|status| status.as_str().to_owned())),
+        ("repository", query.repository.clone()),
+        ("convoy", query.convoy.clone()),
+    ];
+    for (column, value) in given {
+        if let Some(value) = value {
+            values.push(Box::new(value));
+            filter.push_str(&format!(" AND {column} = ?{}", values.len()));
+        }
+    }
+    let mut statement = db.prepare_cached(&format!("{TASK} WHERE {filter} ORDER BY number DESC LIMIT ?2"))?;
+    let mut rows = statement.query(rusqlite::params_from_iter(values))?;
     let mut items = Vec::new();
     let mut last = None;
     while let Some(row) = rows.next()? {
@@ -51,7 +67,7 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Erro
             return Ok(TaskPage { items, next_cursor: last });
         }
         last = Some(row.get::<_, i64>(25)?.to_string());
-        items.push(task_from(row)?);
+        items.push(task_from(db, row)?);
     }
     Ok(TaskPage { items, next_cursor: None })
 }
@@ -60,14 +76,7 @@ pub(super) fn task(db: &Connection, id: &TaskId) -> Result<Task, Error> {
     let mut statement = db.prepare_cached(&format!("{TASK} WHERE id = ?1"))?;
     let mut rows = statement.query([id.as_str()])?;
     let row = rows.next()?.ok_or_else(|| Error::UnknownTask(id.to_string()))?;
-    task_from(row)
-}
-
-pub(super) fn task_of_session(db: &Connection, session: &SessionId) -> Result<TaskId, Error> {
-    let task: String = db
-        .prepare_cached("SELECT task_id FROM sessions WHERE id = ?1")?
-        .query_row([session.as_str()], |row| row.get(0))?;
-    id(&task)
+    task_from(db, row)
 }
 
 pub(super) fn task_detail(db: &Connection, task_id: &TaskId) -> Result<TaskDetail, Error> {
@@ -179,12 +188,26 @@ pub(super) fn sandboxes(db: &Connection) -> Result<Vec<SandboxRecord>, Error> {
     Ok(records)
 }
 
-fn task_from(row: &Row<'_>) -> Result<Task, Error> {
+fn task_from(db: &Connection, row: &Row<'_>) -> Result<Task, Error> {
+    let task: TaskId = id_at(row, 0)?;
+    let after: Vec<String> = db
+        .prepare_cached("SELECT after_id FROM dependencies WHERE task_id = ?1 ORDER BY after_id")?
+        .query_map([task.as_str()], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let extra: Option<String> = row.get(32)?;
     let status: String = row.get(3)?;
     let reason: Option<String> = row.get(4)?;
     let evidence: Option<String> = row.get(15)?;
     Ok(Task {
-        id: id_at(row, 0)?,
+        id: task,
+        priority: from_word(&row.get::<_, String>(26)?, "tasks.priority")?,
+        on_failed_dependency: from_word(&row.get::<_, String>(27)?, "tasks.on_failed_dependency")?,
+        convoy: row.get(28)?,
+        retries_left: row.get(29)?,
+        tries: row.get(30)?,
+        source_url: row.get(31)?,
+        extra: extra.map(|extra| from_json(&extra, "tasks.extra")).transpose()?,
+        after: after.iter().map(|after| id(after)).collect::<Result<_, _>>()?,
         kind: from_word(&row.get::<_, String>(1)?, "tasks.kind")?,
         source: from_word(&row.get::<_, String>(2)?, "tasks.source")?,
         status: TaskStatus::parse(&status).ok_or_else(|| Error::corrupt("tasks.status", status))?,
@@ -214,6 +237,100 @@ fn task_from(row: &Row<'_>) -> Result<Task, Error> {
         created_at: time(row, 23)?,
         finished_at: optional_time(row, 24)?,
     })
+}
+
+pub(super) fn queue(db: &Connection) -> Result<QueueState, Error> {
+    let settings = db.query_row("SELECT paused, agents FROM queue", [], |row| {
+        Ok(QueueSettings { paused: row.get(0)?, agents: row.get(1)? })
+    })?;
+    let count = |status: &str| -> Result<u64, Error> {
+        let mut statement = db.prepare_cached("SELECT count(*) FROM turns WHERE status = ?1 AND status <> 'done'")?;
+        Ok(statement.query_row([status], |row| row.get(0))?)
+    };
+    let turns = TurnCounts {
+        ready: count("ready")?,
+        blocked: count("blocked")?,
+        waiting: count("waiting")?,
+        parked: count("parked")?,
+        claimed: count("claimed")?,
+    };
+    let pairs = |sql: &str| -> Result<BTreeMap<String, u64>, Error> {
+        let mut statement = db.prepare_cached(sql)?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    };
+    let caps = db
+        .prepare_cached("SELECT name, size, used FROM caps ORDER BY name")?
+        .query_map([], |row| Ok(Cap { name: row.get(0)?, size: row.get(1)?, used: row.get(2)? }))?
+        .collect::<Result<_, _>>()?;
+    Ok(QueueState {
+        settings,
+        turns,
+        tasks: pairs("SELECT status, count(*) FROM tasks GROUP BY status")?,
+        failures: pairs("SELECT reason, count(*) FROM tasks WHERE status = 'failed' AND reason IS NOT NULL GROUP BY reason")?,
+        cost_nanos: db.query_row("SELECT coalesce(sum(cost_nanos), 0) FROM tasks", [], |row| row.get(0))?,
+        caps,
+    })
+}
+
+pub(super) fn convoys(db: &Connection) -> Result<Vec<Convoy>, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT convoy, status, count(*), sum(cost_nanos) FROM tasks WHERE convoy IS NOT NULL GROUP BY convoy, status
+         ORDER BY convoy",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut convoys: Vec<Convoy> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(0)?;
+        if convoys.last().is_none_or(|last| last.name != name) {
+            convoys.push(Convoy { name, tasks: BTreeMap::new(), cost_nanos: 0 });
+        }
+        if let Some(convoy) = convoys.last_mut() {
+            convoy.tasks.insert(row.get(1)?, row.get(2)?);
+            convoy.cost_nanos += row.get::<_, u64>(3)?;
+        }
+    }
+    Ok(convoys)
+}
+
+pub(super) fn schedules(db: &Connection) -> Result<Vec<Schedule>, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT id, cron, time_zone, missed, request, next_ms, last_ms, created_at FROM schedules ORDER BY created_at, id",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut schedules = Vec::new();
+    while let Some(row) = rows.next()? {
+        schedules.push(Schedule {
+            id: row.get(0)?,
+            cron: row.get(1)?,
+            time_zone: row.get(2)?,
+            missed: from_word(&row.get::<_, String>(3)?, "schedules.missed")?,
+            request: from_json(&row.get::<_, String>(4)?, "schedules.request")?,
+            next: milliseconds(row.get(5)?)?,
+            last: milliseconds(row.get(6)?)?,
+            created_at: time(row, 7)?,
+        });
+    }
+    Ok(schedules)
+}
+
+pub(super) fn templates(db: &Connection) -> Result<Vec<Template>, Error> {
+    let mut statement = db.prepare_cached("SELECT name, prompt, options, created_at FROM templates ORDER BY name")?;
+    let mut rows = statement.query([])?;
+    let mut templates = Vec::new();
+    while let Some(row) = rows.next()? {
+        templates.push(Template {
+            name: row.get(0)?,
+            prompt: row.get(1)?,
+            options: from_json(&row.get::<_, String>(2)?, "templates.options")?,
+            created_at: time(row, 3)?,
+        });
+    }
+    Ok(templates)
+}
+
+fn milliseconds(value: Option<i64>) -> Result<Option<Timestamp>, Error> {
+    value.map(Timestamp::from_millisecond).transpose().map_err(|error| Error::corrupt("a time", error))
 }
 
 fn prompt(text: String) -> Result<Prompt, Error> {

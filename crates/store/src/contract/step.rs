@@ -1,0 +1,57 @@
+//! What one transaction of a claimed turn writes.
+
+use harvest_core::{Attempt, AttemptId, EventBody, Move, Outcome, Timestamp};
+
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub at: Timestamp,
+    pub events: Vec<EventBody>,
+    pub to: Option<Move>,
+    pub attempt: Option<AttemptUpdate>,
+    pub end: Option<End>,
+}
+
+/// How a turn leaves the hands of its owner.
+#[derive(Debug, Clone)]
+pub enum End {
+    /// It is over, and its task with it.
+    Finished(Outcome),
+    /// It is tried again at `due`, and has one retry less.
+    Retry { due: Timestamp },
+}
+
+#[derive(Debug, Clone)]
+pub enum AttemptUpdate {
+    Started(Attempt),
+    /// Everything of the agent's output up to `offset` is in the journal.
+    Journaled { attempt: AttemptId, offset: u64 },
+    Finished { attempt: AttemptId, exit_code: Option<i32>, stderr_tail: String },
+}
+
+impl Step {
+    pub fn new(at: Timestamp, events: Vec<EventBody>) -> Self {
+        Self { at, events, to: None, attempt: None, end: None }
+    }
+
+    pub fn moving(mut self, to: Move) -> Self {
+        self.to = Some(to);
+        self
+    }
+
+    pub fn with_attempt(mut self, update: AttemptUpdate) -> Self {
+        self.attempt = Some(update);
+        self
+    }
+
+    /// Ends the turn and the task.
+    pub fn ending(mut self, outcome: Outcome) -> Self {
+        self.end = Some(End::Finished(outcome));
+        self
+    }
+
+    /// Gives the turn back to be tried again.
+    pub fn retrying(mut self, due: Timestamp) -> Self {
+        self.end = Some(End::Retry { due });
+        self
+    }
+}

@@ -1,0 +1,75 @@
+//! Tasks as they come in and as they are listed.
+
+use harvest_core::{
+    BranchName, Cost, OnFailedDependency, Priority, Prompt, Session, SessionId, Settings, Source, Task, TaskId, TaskKind,
+    TaskStatus, Timestamp, TurnId,
+};
+use serde::Serialize;
+
+/// Everything that is known about a task before anyone works on it.
+#[derive(Debug, Clone)]
+pub struct NewTask {
+    pub id: TaskId,
+    pub session: SessionId,
+    pub turn: TurnId,
+    pub kind: TaskKind,
+    pub source: Source,
+    pub source_url: Option<String>,
+    pub prompt: Prompt,
+    pub agent: String,
+    pub model: Option<String>,
+    pub repository: String,
+    pub base: String,
+    pub branch: BranchName,
+    pub settings: Settings,
+    pub budget: Cost,
+    pub priority: Priority,
+    pub after: Vec<TaskId>,
+    pub on_failed_dependency: OnFailedDependency,
+    pub convoy: Option<String>,
+    pub retries: u32,
+    /// The names of the caps it counts against.
+    pub caps: Vec<String>,
+    pub extra: Option<serde_json::Value>,
+    pub key: Option<IdempotencyKey>,
+    pub requested_by: String,
+    pub at: Timestamp,
+}
+
+/// Makes asking twice the same as asking once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    pub key: String,
+    /// Of everything that was asked for under this key.
+    pub digest: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct Submitted {
+    pub task: Task,
+    pub session: SessionId,
+    pub turn: TurnId,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct TaskQuery {
+    pub status: Option<TaskStatus>,
+    pub repository: Option<String>,
+    pub convoy: Option<String>,
+    pub cursor: Option<String>,
+    pub limit: usize,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct TaskPage {
+    pub items: Vec<Task>,
+    pub next_cursor: Option<String>,
+}
+
+/// A task with everything below it.
+#[derive(Debug, Clone, Serialize)]
+pub struct TaskDetail {
+    #[serde(flatten)]
+    pub task: Task,
+    pub sessions: Vec<Session>,
+}

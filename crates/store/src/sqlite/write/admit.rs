@@ -1,0 +1,156 @@
+//! Which turns may be claimed: those that wait for nothing and find a place under all their caps.
+
+use harvest_core::{OnFailedDependency, TaskId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::Effects;
+use crate::Error;
+
+/// Parked turns that are looked at when a place gets free: enough that one that is held by another cap does not block it.
+const LOOKAHEAD: u32 = 32;
+
+/// Puts a turn that no one holds where it belongs: blocked, parked or ready.
+pub(crate) fn admit(db: &Connection, effects: &mut Effects, turn: i64, task: &TaskId) -> Result<(), Error> {
+    let blockers: u64 = db
+        .prepare_cached("SELECT blockers FROM tasks WHERE id = ?1")?
+        .query_row([task.as_str()], |row| row.get(0))?;
+    if blockers > 0 {
+        return set_status(db, turn, "blocked");
+    }
+    if !try_ready(db, effects, turn)? {
+        db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
+        set_status(db, turn, "parked")?;
+    }
+    Ok(())
+}
+
+/// Takes a place under every cap of the turn, or under none.
+fn try_ready(db: &Connection, effects: &mut Effects, turn: i64) -> Result<bool, Error> {
+    let full: bool = db
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
+                            WHERE turn_caps.turn = ?1 AND caps.used >= caps.size)",
+        )?
+        .query_row([turn], |row| row.get(0))?;
+    if full {
+        return Ok(false);
+    }
+    db.prepare_cached("UPDATE caps SET used = used + 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = ?1)")?
+        .execute([turn])?;
+    db.prepare_cached("UPDATE turn_caps SET parked = 0 WHERE turn = ?1 AND parked = 1")?.execute([turn])?;
+    set_status(db, turn, "ready")?;
+    effects.queue = true;
+    Ok(true)
+}
+
+/// Gives back the places of a turn that was ready or claimed, and lets parked ones take them.
+pub(crate) fn give_back(db: &Connection, effects: &mut Effects, turn: i64) -> Result<(), Error> {
+    let freed: Vec<String> = db
+        .prepare_cached(
+            "UPDATE caps SET used = used - 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = ?1) RETURNING name",
+        )?
+        .query_map([turn], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    freed.iter().try_for_each(|cap| promote(db, effects, cap))
+}
+
+/// Lets parked turns of a cap become ready, the best first, until it is full.
+pub(crate) fn promote(db: &Connection, effects: &mut Effects, cap: &str) -> Result<(), Error> {
+    let parked: Vec<i64> = db
+        .prepare_cached("SELECT turn FROM turn_caps WHERE cap = ?1 AND parked = 1 ORDER BY rank, turn LIMIT ?2")?
+        .query_map(params![cap, LOOKAHEAD], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for turn in parked {
+        let full: Option<bool> = db
+            .prepare_cached("SELECT used >= size FROM caps WHERE name = ?1")?
+            .query_row([cap], |row| row.get(0))
+            .optional()?;
+        if full == Some(true) {
+            break;
+        }
+        try_ready(db, effects, turn)?;
+    }
+    Ok(())
+}
+
+/// The size of a cap, now. Ready turns beyond it are parked; claimed ones go on.
+pub(crate) fn set_cap(db: &Connection, effects: &mut Effects, name: &str, size: Option<u32>) -> Result<(), Error> {
+    let ready: Vec<i64> = db
+        .prepare_cached(
+            "SELECT turns.number FROM turn_caps JOIN turns ON turns.number = turn_caps.turn
+             WHERE turn_caps.cap = ?1 AND turns.status = 'ready'",
+        )?
+        .query_map([name], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for turn in ready {
+        db.prepare_cached("UPDATE caps SET used = used - 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = ?1)")?
+            .execute([turn])?;
+        db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
+        set_status(db, turn, "parked")?;
+    }
+    match size {
+        Some(size) => {
+            let claimed: u32 = db.query_row(
+                "SELECT count(*) FROM turn_caps JOIN turns ON turns.number = turn_caps.turn
+                 WHERE turn_caps.cap = ?1 AND turns.status = 'claimed'",
+                [name],
+                |row| row.get(0),
+            )?;
+            db.execute(
+                "INSERT INTO caps (name, size, used) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (name) DO UPDATE SET size = ?2, used = ?3",
+                params![name, size, claimed],
+            )?;
+        }
+        None => {
+            db.execute("DELETE FROM caps WHERE name = ?1", [name])?;
+        }
+    }
+    let parked: Vec<i64> = db
+        .prepare_cached("SELECT turn FROM turn_caps WHERE cap = ?1 AND parked = 1 ORDER BY rank, turn")?
+        .query_map([name], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for turn in parked {
+        try_ready(db, effects, turn)?;
+    }
+    effects.queue = true;
+    Ok(())
+}
+
+/// A task has completed: those that waited for it only may go.
+pub(crate) fn unblock(db: &Connection, effects: &mut Effects, completed: &TaskId) -> Result<(), Error> {
+    let waiting: Vec<String> = db
+        .prepare_cached("UPDATE dependencies SET satisfied = 1 WHERE after_id = ?1 AND satisfied = 0 RETURNING task_id")?
+        .query_map([completed.as_str()], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for task in waiting {
+        db.prepare_cached("UPDATE tasks SET blockers = blockers - 1 WHERE id = ?1")?.execute([&task])?;
+        let blocked: Option<i64> = db
+            .prepare_cached("SELECT number FROM turns WHERE task_id = ?1 AND status = 'blocked'")?
+            .query_row([&task], |row| row.get(0))
+            .optional()?;
+        if let Some(turn) = blocked {
+            admit(db, effects, turn, &crate::sqlite::read::id(&task)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// The unfinished tasks that are to be cancelled because `failed` did not complete.
+pub(crate) fn doomed(db: &Connection, failed: &TaskId) -> Result<Vec<TaskId>, Error> {
+    let policy = crate::sqlite::read::to_word(&OnFailedDependency::Cancel)?;
+    let tasks: Vec<String> = db
+        .prepare_cached(
+            "SELECT tasks.id FROM dependencies JOIN tasks ON tasks.id = dependencies.task_id
+             WHERE dependencies.after_id = ?1 AND tasks.status = 'pending' AND tasks.on_failed_dependency = ?2",
+        )?
+        .query_map(params![failed.as_str(), policy], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    tasks.iter().map(|task| crate::sqlite::read::id(task)).collect()
+}
+
+fn set_status(db: &Connection, turn: i64, status: &str) -> Result<(), Error> {
+    db.prepare_cached("UPDATE turns SET status = ?2, owner = NULL, lease_until_ms = NULL, due_ms = NULL WHERE number = ?1")?
+        .execute(params![turn, status])?;
+    Ok(())
+}

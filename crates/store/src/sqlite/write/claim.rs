@@ -1,0 +1,169 @@
+//! Claims and leases.
+
+use harvest_core::{EventBody, Move, OwnerId, SessionId, TaskId, Timestamp, TurnId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Effects, admit, journal};
+use crate::Error;
+use crate::contract::{Claim, Lease, Reclaimed};
+use crate::sqlite::read;
+
+/// How much longer someone may wait so that a warm repository is used again.
+const WARM_MS: i64 = 5 * 60 * 1000;
+const BATCH: u32 = 500;
+
+/// A ready turn that may be claimed.
+struct Candidate {
+    number: i64,
+    rank: i64,
+}
+
+pub(crate) fn claim(db: &Connection, effects: &mut Effects, claim: &Claim) -> Result<Vec<Lease>, Error> {
+    let paused: bool = db.prepare_cached("SELECT paused FROM queue")?.query_row([], |row| row.get(0))?;
+    let chosen = match &claim.turn {
+        Some(turn) => db
+            .prepare_cached("SELECT number FROM turns WHERE id = ?1 AND status = 'ready'")?
+            .query_row([turn.as_str()], |row| row.get(0))
+            .optional()?
+            .into_iter()
+            .collect(),
+        None if paused => Vec::new(),
+        None => choose(db, claim)?,
+    };
+    chosen.into_iter().map(|turn| take(db, effects, claim, turn)).collect()
+}
+
+/// The best turns: by rank, where those of warm repositories get a small head start.
+fn choose(db: &Connection, claim: &Claim) -> Result<Vec<i64>, Error> {
+    let candidate = |row: &Row<'_>| Ok(Candidate { number: row.get(0)?, rank: row.get(1)? });
+    let mut found: Vec<Candidate> = db
+        .prepare_cached("SELECT number, rank FROM turns WHERE status = 'ready' ORDER BY rank, number LIMIT ?1")?
+        .query_map([claim.most as u64], candidate)?
+        .collect::<Result<_, _>>()?;
+    let Some(best) = found.first().map(|first| first.rank) else { return Ok(Vec::new()) };
+    for repository in &claim.warm {
+        let warm = db
+            .prepare_cached(
+                "SELECT number, rank - ?3 FROM turns WHERE status = 'ready' AND repository = ?1 AND rank <= ?2
+                 ORDER BY rank, number LIMIT ?4",
+            )?
+            .query_map(params![repository, best + WARM_MS, WARM_MS, claim.most as u64], candidate)?
+            .collect::<Result<Vec<_>, _>>()?;
+        found.extend(warm);
+    }
+    found.sort_by_key(|candidate| (candidate.rank, candidate.number));
+    let mut chosen = Vec::new();
+    for candidate in found {
+        if chosen.len() < claim.most && !chosen.contains(&candidate.number) {
+            chosen.push(candidate.number);
+        }
+    }
+    Ok(chosen)
+}
+
+fn take(db: &Connection, effects: &mut Effects, claim: &Claim, turn: i64) -> Result<Lease, Error> {
+    let until = claim.until.map(Timestamp::as_millisecond);
+    let (lease, number, author) = db
+        .prepare_cached(
+            "UPDATE turns SET status = 'claimed', owner = ?2, fence = fence + 1, lease_until_ms = ?3 WHERE number = ?1
+             RETURNING id, session_id, task_id, fence, ordinal, author",
+        )?
+        .query_row(params![turn, claim.owner.as_str(), until], |row| {
+            Ok((raw_lease(row)?, row.get::<_, u32>(4)?, row.get::<_, String>(5)?))
+        })?;
+    let lease = lease.checked()?;
+    db.prepare_cached("UPDATE tasks SET tries = tries + 1 WHERE id = ?1")?.execute([lease.task.as_str()])?;
+    journal::move_task(db, &lease.task, Move::Claim)?;
+    let started = EventBody::TurnStarted { turn_id: lease.turn.clone(), number, author };
+    journal::write(db, effects, &lease.session, claim.at, &[started])?;
+    Ok(lease)
+}
+
+pub(crate) fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error> {
+    leases(
+        db,
+        "UPDATE turns SET lease_until_ms = ?2 WHERE owner = ?1 AND status = 'claimed'
+         RETURNING id, session_id, task_id, fence",
+        params![owner.as_str(), until.as_millisecond()],
+    )
+}
+
+pub(crate) fn take_over(db: &Connection, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
+    leases(
+        db,
+        "UPDATE turns SET owner = ?2, fence = fence + 1, lease_until_ms = NULL WHERE owner = ?1 AND status = 'claimed'
+         RETURNING id, session_id, task_id, fence",
+        params![dead.as_str(), heir.as_str()],
+    )
+}
+
+pub(crate) fn release(db: &Connection, effects: &mut Effects, dead: &OwnerId, at: Timestamp) -> Result<Vec<Lease>, Error> {
+    let lost = leases(
+        db,
+        "UPDATE turns SET status = 'ready', owner = NULL, fence = fence + 1, lease_until_ms = NULL
+         WHERE owner = ?1 AND status = 'claimed' RETURNING id, session_id, task_id, fence",
+        params![dead.as_str()],
+    )?;
+    give_back(db, effects, &lost, at)?;
+    Ok(lost)
+}
+
+pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) -> Result<Reclaimed, Error> {
+    let expired = leases(
+        db,
+        "UPDATE turns SET status = 'ready', owner = NULL, fence = fence + 1, lease_until_ms = NULL
+         WHERE number IN (SELECT number FROM turns WHERE status = 'claimed' AND lease_until_ms < ?1 LIMIT ?2)
+         RETURNING id, session_id, task_id, fence",
+        params![now.as_millisecond(), BATCH],
+    )?;
+    give_back(db, effects, &expired, now)?;
+    let due: Vec<(i64, String)> = db
+        .prepare_cached("SELECT number, task_id FROM turns WHERE status = 'waiting' AND due_ms <= ?1 LIMIT ?2")?
+        .query_map(params![now.as_millisecond(), BATCH], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    for (turn, task) in &due {
+        admit::admit(db, effects, *turn, &read::id(task)?)?;
+    }
+    let next: Option<i64> = db
+        .prepare_cached("SELECT min(due_ms) FROM turns WHERE status = 'waiting'")?
+        .query_row([], |row| row.get(0))?;
+    let next_due = next.map(Timestamp::from_millisecond).transpose();
+    let next_due = next_due.map_err(|error| Error::corrupt("turns.due_ms", error))?;
+    Ok(Reclaimed { expired: expired.len(), due: due.len(), next_due })
+}
+
+/// The turns are in the queue again; their tasks and journals say so.
+fn give_back(db: &Connection, effects: &mut Effects, lost: &[Lease], at: Timestamp) -> Result<(), Error> {
+    for lease in lost {
+        journal::move_task(db, &lease.task, Move::LoseLease)?;
+        let message = "the worker was lost; the turn is in the queue again".to_owned();
+        journal::write(db, effects, &lease.session, at, &[EventBody::Warning { message }])?;
+        effects.queue = true;
+    }
+    Ok(())
+}
+
+struct RawLease {
+    turn: String,
+    session: String,
+    task: String,
+    fence: u64,
+}
+
+impl RawLease {
+    fn checked(&self) -> Result<Lease, Error> {
+        let (task, session, turn): (TaskId, SessionId, TurnId) =
+            (read::id(&self.task)?, read::id(&self.session)?, read::id(&self.turn)?);
+        Ok(Lease { task, session, turn, fence: self.fence })
+    }
+}
+
+fn raw_lease(row: &Row<'_>) -> rusqlite::Result<RawLease> {
+    Ok(RawLease { turn: row.get(0)?, session: row.get(1)?, task: row.get(2)?, fence: row.get(3)? })
+}
+
+fn leases(db: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Lease>, Error> {
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map(params, raw_lease)?;
+    rows.map(|row| row?.checked()).collect()
+}

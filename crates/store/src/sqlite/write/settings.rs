@@ -1,0 +1,103 @@
+//! Owners, sandboxes, the queue's settings, schedules and templates.
+
+use harvest_core::{OwnerId, SandboxId, Timestamp};
+use rusqlite::{Connection, params};
+
+use super::{Effects, create};
+use crate::Error;
+use crate::contract::{NewTask, Owner, OwnerKind, QueueSettings, SandboxRecord, Schedule, Template};
+use crate::sqlite::read;
+
+pub(crate) fn register_owner(db: &Connection, owner: &Owner) -> Result<(), Error> {
+    let kind = match owner.kind {
+        OwnerKind::Run => "run",
+        OwnerKind::Server => "server",
+    };
+    db.execute("INSERT INTO owners (id, kind, pid) VALUES (?1, ?2, ?3)", params![owner.id.as_str(), kind, owner.pid])?;
+    Ok(())
+}
+
+pub(crate) fn remove_owner(db: &Connection, owner: &OwnerId) -> Result<(), Error> {
+    db.execute("DELETE FROM owners WHERE id = ?1", [owner.as_str()])?;
+    Ok(())
+}
+
+pub(crate) fn record_sandbox(db: &Connection, record: &SandboxRecord) -> Result<(), Error> {
+    db.prepare_cached("INSERT INTO sandboxes (id, owner, session_id, purpose, provider) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![
+            record.id.as_str(),
+            record.owner.as_str(),
+            record.session.as_str(),
+            read::to_word(&record.purpose)?,
+            record.provider,
+        ])?;
+    Ok(())
+}
+
+pub(crate) fn forget_sandbox(db: &Connection, id: &SandboxId) -> Result<(), Error> {
+    db.prepare_cached("DELETE FROM sandboxes WHERE id = ?1")?.execute([id.as_str()])?;
+    Ok(())
+}
+
+pub(crate) fn set_queue(db: &Connection, effects: &mut Effects, settings: QueueSettings) -> Result<(), Error> {
+    db.execute("UPDATE queue SET paused = ?1, agents = ?2", params![settings.paused, settings.agents])?;
+    effects.queue = true;
+    Ok(())
+}
+
+pub(crate) fn save_schedule(db: &Connection, effects: &mut Effects, schedule: &Schedule) -> Result<(), Error> {
+    let request = serde_json::to_string(&schedule.request).map_err(|error| Error::corrupt("a request", error))?;
+    db.execute(
+        "INSERT INTO schedules (id, cron, time_zone, missed, request, next_ms, last_ms, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        params![
+            schedule.id,
+            schedule.cron,
+            schedule.time_zone,
+            read::to_word(&schedule.missed)?,
+            request,
+            schedule.next.map(Timestamp::as_millisecond),
+            schedule.last.map(Timestamp::as_millisecond),
+            schedule.created_at.to_string(),
+        ],
+    )?;
+    effects.queue = true;
+    Ok(())
+}
+
+pub(crate) fn remove_schedule(db: &Connection, id: &str) -> Result<bool, Error> {
+    Ok(db.execute("DELETE FROM schedules WHERE id = ?1", [id])? > 0)
+}
+
+pub(crate) fn fire_schedule(
+    db: &Connection,
+    effects: &mut Effects,
+    id: &str,
+    due: Timestamp,
+    next: Option<Timestamp>,
+    tasks: &[NewTask],
+) -> Result<bool, Error> {
+    let moved = db.execute(
+        "UPDATE schedules SET next_ms = ?3, last_ms = ?2 WHERE id = ?1 AND next_ms = ?2",
+        params![id, due.as_millisecond(), next.map(Timestamp::as_millisecond)],
+    )?;
+    if moved == 0 {
+        return Ok(false);
+    }
+    create::create_tasks(db, effects, tasks)?;
+    Ok(true)
+}
+
+pub(crate) fn save_template(db: &Connection, template: &Template) -> Result<(), Error> {
+    let options = serde_json::to_string(&template.options).map_err(|error| Error::corrupt("options", error))?;
+    db.execute(
+        "INSERT INTO templates (name, prompt, options, created_at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (name) DO UPDATE SET prompt = ?2, options = ?3",
+        params![template.name, template.prompt, options, template.created_at.to_string()],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn remove_template(db: &Connection, name: &str) -> Result<bool, Error> {
+    Ok(db.execute("DELETE FROM templates WHERE name = ?1", [name])? > 0)
+}
