@@ -1,7 +1,10 @@
 //! The runner's end of the link: dials, greets, obeys and reports, and dials again.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use harvest_link::{Boot, Decoder, FromRunner, Report, ToRunner, VERSION};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,15 +14,31 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use crate::registry::Registry;
 use crate::{gateway, process};
 
-/// Returns when it is told to shut down.
+/// Returns when it is told to shut down, or when no one can ever listen again.
 pub async fn serve(boot: Rc<Boot>, registry: Rc<Registry>, gateway_port: u16) {
     loop {
-        let stream = gateway::connect(&boot.link).await;
+        let stream = tokio::select! {
+            stream = gateway::connect(&boot.link) => stream,
+            () = removed(&boot.link) => return,
+        };
         registry.forget_listener();
         match converse(stream, &boot, &registry, gateway_port).await {
             Ok(()) => return,
             // Also keeps a server that refuses us from being called without pause.
-            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+/// Waits until the folder of the socket is removed: whoever did that will not come back for us.
+async fn removed(socket: &Path) {
+    let folder = socket.parent().unwrap_or(socket);
+    loop {
+        // A mounted folder stays visible when it is removed, but is linked from nowhere.
+        match std::fs::metadata(folder) {
+            Ok(data) if data.nlink() == 0 => return,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            _ => tokio::time::sleep(Duration::from_secs(1)).await,
         }
     }
 }

@@ -37,6 +37,7 @@ for_every_provider!(
     destroying_leaves_nothing,
     a_sandbox_that_was_killed_is_lost,
     the_wall_clock_ends_it,
+    a_sandbox_whose_folders_are_gone_ends_by_itself,
     endless_output_is_ended,
     what_cannot_be_made_says_why_and_leaves_nothing,
     no_open_file_of_the_server_comes_in,
@@ -392,4 +393,17 @@ async fn no_open_file_of_the_server_comes_in(place: Place) {
     let outcome = run(&sandbox, "p", "for fd in /proc/$$/fd/*; do readlink $fd; done").await;
     assert!(outcome.stdout.len() <= 4 && !outcome.text().contains("database"), "{outcome:?}");
     place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+async fn a_sandbox_whose_folders_are_gone_ends_by_itself(place: Place) {
+    let sandbox = place.create().await;
+    let id = sandbox.id().clone();
+    drop(sandbox);
+    std::fs::remove_dir_all(place.provider.gateway_socket(&id).parent().unwrap()).unwrap();
+    let gone = async {
+        while processes_with(id.as_str()) > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.unwrap();
 }
