@@ -16,7 +16,10 @@ impl Turn {
         }
         let branch = &self.session.branch;
         self.repository.set_branch(branch, commit).await?;
-        let published = self.forge.publish(self.repository.path(), branch, commit).await?;
+        let previous = self.journal.last_delivered().await?;
+        // Who has lost the lease must not publish; who loses it right now meets the branch where it does not expect it.
+        self.journal.write(Vec::new()).await?;
+        let published = self.forge.publish(self.repository.path(), branch, commit, previous.as_deref()).await?;
         failpoint::reach("deliver::published")?;
         let mut events = vec![EventBody::BranchDelivered { branch: branch.clone(), commit: commit.to_owned() }];
         if published == Published::KeptHere {

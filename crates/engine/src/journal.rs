@@ -50,10 +50,10 @@ impl Journal {
         self.write(vec![EventBody::StageFinished { stage, result }]).await
     }
 
-    /// What a stage came to in this turn before, if it got that far.
+    /// What a stage came to in this try before, if it got that far.
     pub(crate) async fn stage<T: DeserializeOwned>(&self, stage: StageName) -> Result<Option<T>, harvest_store::Error> {
         let found = self
-            .since_turn_start()
+            .of_this_try()
             .await?
             .into_iter()
             .rev()
@@ -64,19 +64,33 @@ impl Journal {
         Ok(found.and_then(|result| serde_json::from_value(result).ok()))
     }
 
-    async fn since_turn_start(&self) -> Result<Vec<Event>, harvest_store::Error> {
+    /// Where the session's branch was published last.
+    pub(crate) async fn last_delivered(&self) -> Result<Option<String>, harvest_store::Error> {
+        let delivered = self.all().await?.into_iter().rev().find_map(|event| match event.body {
+            EventBody::BranchDelivered { commit, .. } => Some(commit),
+            _ => None,
+        });
+        Ok(delivered)
+    }
+
+    async fn of_this_try(&self) -> Result<Vec<Event>, harvest_store::Error> {
+        let mut events = self.all().await?;
+        // A try that failed is over; one that was cut off by a crash is taken up where it was.
+        let fresh = |event: &Event| matches!(&event.body, EventBody::TaskRetried { .. });
+        let start = events.iter().rposition(fresh).map_or(0, |last| last + 1);
+        Ok(events.split_off(start))
+    }
+
+    async fn all(&self) -> Result<Vec<Event>, harvest_store::Error> {
         let mut events: Vec<Event> = Vec::new();
         loop {
             let after = events.last().map_or(0, |event| event.seq);
             let page = self.store.events(&self.lease.session, after, PAGE).await?;
             if page.is_empty() {
-                break;
+                return Ok(events);
             }
             events.extend(page);
         }
-        let ours = |event: &Event| matches!(&event.body, EventBody::TurnStarted { turn_id, .. } if *turn_id == self.lease.turn);
-        let start = events.iter().position(ours).unwrap_or(0);
-        Ok(events.split_off(start))
     }
 
     fn redacted(&self, event: EventBody) -> EventBody {

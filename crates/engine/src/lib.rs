@@ -13,7 +13,9 @@ mod interrupts;
 mod journal;
 mod meter;
 mod owner;
+mod guard;
 mod place;
+mod pool;
 mod record;
 mod recover;
 mod stop;
@@ -25,19 +27,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harvest_agents::Registry;
-use harvest_core::{Clock, Entropy};
+use harvest_core::{Clock, Entropy, TaskId};
 use harvest_gateway::Gateway;
 use harvest_sandbox::Provider;
 use harvest_store::Store;
 use harvest_vault::Redactor;
-use harvest_workspace::{Mirrors, Snapshots};
+use harvest_workspace::{Git, Mirrors, Snapshots};
 
 pub use error::{Error, Failure};
 pub use interrupts::Interrupts;
 pub use owner::Ownership;
 pub use recover::{Recovered, Recovery};
 pub use stop::Stop;
-pub use submit::{Request, Submission};
+pub use pool::{Limits, Notice, Pool, Summary};
+pub use submit::{Queueing, Request};
+pub use turn::Worked;
 pub use verify::{find_test_command, read_counts};
 
 /// What an engine is made of.
@@ -52,6 +56,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub toolchain: Toolchain,
+    /// Git that acts for the person whose repositories these are.
+    pub git: Git,
 }
 
 /// Where everything of an installation lives.
@@ -114,13 +120,23 @@ pub struct Engine {
     options: Arc<Options>,
     mirrors: Mirrors,
     snapshots: Snapshots,
+    stops: stop::Stops,
 }
 
 impl Engine {
     pub fn new(options: Options) -> Self {
         let (mirrors, snapshots) =
             (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
-        Self { options: Arc::new(options), mirrors, snapshots }
+        Self { options: Arc::new(options), mirrors, snapshots, stops: stop::Stops::default() }
+    }
+
+    /// The flag that stops a task while this engine works on it.
+    pub fn stop_of(&self, task: &TaskId) -> Stop {
+        self.stops.of(task)
+    }
+
+    pub(crate) fn forget_stop(&self, task: &TaskId) {
+        self.stops.forget(task);
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {

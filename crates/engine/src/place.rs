@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use harvest_core::{EventBody, OutputStream, SandboxId, SandboxPurpose, WorkspaceKind};
+use harvest_core::{EventBody, OutputStream, OwnerId, SandboxId, SandboxPurpose, SessionId, WorkspaceKind};
 use harvest_gateway::{Meter, Serving, git};
 use harvest_sandbox::{Confined, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
@@ -12,7 +12,7 @@ use harvest_workspace::{SessionRepository, materialise};
 
 use crate::error::Halt;
 use crate::turn::Turn;
-use crate::{Error, failpoint};
+use crate::{Engine, Error, failpoint};
 
 /// Where an isolated sandbox shows the mirror's objects; written into every snapshot.
 pub(crate) const OBJECTS_INSIDE: &str = "/harvest/objects";
@@ -185,6 +185,21 @@ impl Turn {
         env.extend(toolchain.env.iter().cloned());
         env.extend(more.iter().map(own));
         env
+    }
+}
+
+impl Engine {
+    /// Ends every sandbox that `owner` has for a session: nobody works there any more.
+    pub(crate) async fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> Result<(), Error> {
+        let options = &self.options;
+        for record in options.store.sandboxes().await? {
+            if record.session == *session && record.owner == *owner {
+                options.provider.destroy(&record.id).await?;
+                remove_workspace(&options.data.workspace(&record.id)).await?;
+                options.store.forget_sandbox(&record.id).await?;
+            }
+        }
+        Ok(())
     }
 }
 

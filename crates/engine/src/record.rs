@@ -1,11 +1,11 @@
 //! The end of a turn: one transaction that finishes the turn and the task and says how.
 
-use harvest_core::{BranchName, EventBody, Evidence, FailureReason, Move, Outcome, Task, TaskStatus};
+use harvest_core::{BranchName, EventBody, Evidence, FailureReason, Move, Outcome, Task, TaskStatus, retry_delay};
 use harvest_store::Step;
 
 use crate::execute::Execution;
 use crate::journal::Journal;
-use crate::turn::Turn;
+use crate::turn::{Turn, Worked};
 use crate::{Engine, Error, Failure, failpoint};
 
 impl Turn {
@@ -15,7 +15,7 @@ impl Turn {
         evidence: Option<Evidence>,
         branch: Option<BranchName>,
         failure: Option<Failure>,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Worked, Error> {
         failpoint::reach("record::before")?;
         let spent = self.meter.spent();
         let outcome = Outcome {
@@ -33,8 +33,21 @@ impl Turn {
         };
         finish(&self.journal, outcome.clone()).await?;
         failpoint::reach("record::after")?;
-        Ok(outcome)
+        Ok(Worked::Finished(outcome))
     }
+
+    pub(crate) fn may_retry(&self, failure: &Failure) -> bool {
+        may_retry(&self.task, failure)
+    }
+
+    pub(crate) async fn retry_later(&self, failure: &Failure) -> Result<Worked, Error> {
+        self.engine.retry_later(&self.journal, &self.task, failure).await
+    }
+}
+
+/// Only what may go better the next time is tried again.
+fn may_retry(task: &Task, failure: &Failure) -> bool {
+    task.retries_left > 0 && failure.reason.is_retryable()
 }
 
 impl Engine {
@@ -44,7 +57,10 @@ impl Engine {
         journal: &Journal,
         task: &Task,
         failure: Failure,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Worked, Error> {
+        if may_retry(task, &failure) {
+            return self.retry_later(journal, task, &failure).await;
+        }
         let outcome = Outcome {
             task_id: task.id.clone(),
             session_id: journal.lease().session.clone(),
@@ -59,7 +75,25 @@ impl Engine {
             cost_usd: task.cost_usd,
         };
         finish(journal, outcome.clone()).await?;
-        Ok(outcome)
+        Ok(Worked::Finished(outcome))
+    }
+
+    async fn retry_later(&self, journal: &Journal, task: &Task, failure: &Failure) -> Result<Worked, Error> {
+        let [random, ..] = self.options.entropy.bytes();
+        let delay = retry_delay(task.tries, f64::from(random) / 255.0);
+        let due = journal.now().saturating_add(delay).unwrap_or(harvest_core::Timestamp::MAX);
+        let (reason, error) = (failure.reason, failure.message.clone());
+        let events = vec![
+            EventBody::TurnFinished { turn_id: journal.lease().turn.clone(), reason: Some(reason) },
+            EventBody::TaskRetried {
+                reason,
+                error: error.clone(),
+                tries: task.tries,
+                delay_ms: crate::place::millis(delay),
+            },
+        ];
+        journal.step(Step::new(journal.now(), events).retrying(due)).await?;
+        Ok(Worked::WillRetry { reason, error, due })
     }
 }
 

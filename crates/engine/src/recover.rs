@@ -5,7 +5,7 @@ use std::sync::Arc;
 use harvest_core::{Clock, Entropy, FailureReason, Outcome, OwnerId, TaskId, TaskStatus};
 use harvest_forge::Forge;
 use harvest_sandbox::Provider;
-use harvest_store::{Lease, Owner, Store};
+use harvest_store::{Lease, Owner, OwnerKind, Store};
 use harvest_vault::Redactor;
 use harvest_workspace::SessionRepository;
 
@@ -16,7 +16,10 @@ use crate::{DataFolder, Error, owner, record};
 /// What was found and put right.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    pub tasks: Vec<TaskId>,
+    /// Tasks of a `harvest run`, which end with it.
+    pub ended: Vec<TaskId>,
+    /// Tasks of a worker, for the next one to take.
+    pub queued_again: Vec<TaskId>,
     pub sandboxes: usize,
 }
 
@@ -40,11 +43,19 @@ impl Recovery {
         for dead in self.store.owners().await? {
             let Some(_lock) = owner::lock_of_dead(&self.data, &dead.id) else { continue };
             recovered.sandboxes += self.remove_sandboxes(&dead).await?;
-            let heir = OwnerId::generate(self.entropy.as_ref());
-            for lease in self.store.take_over(&dead.id, &heir).await? {
-                let task = lease.task.clone();
-                self.end(&open_forge, lease, &dead).await?;
-                recovered.tasks.push(task);
+            match dead.kind {
+                OwnerKind::Run => {
+                    let heir = OwnerId::generate(self.entropy.as_ref());
+                    for lease in self.store.take_over(&dead.id, &heir).await? {
+                        let task = lease.task.clone();
+                        self.end(&open_forge, lease, &dead).await?;
+                        recovered.ended.push(task);
+                    }
+                }
+                OwnerKind::Server => {
+                    let released = self.store.release(&dead.id, self.clock.now()).await?;
+                    recovered.queued_again.extend(released.into_iter().map(|lease| lease.task));
+                }
             }
             self.store.remove_owner(&dead.id).await?;
             let _ = std::fs::remove_file(owner::lock_path(&self.data, &dead.id));
@@ -104,7 +115,7 @@ impl Recovery {
             repository.set_branch(&session.branch, commit).await?;
             if let Some(forge) = open_forge(&task.repository).await {
                 // A repository that has gone meanwhile must not keep the task from ending: the work stays in Harvest's own.
-                let _ = forge.publish(repository.path(), &session.branch, commit).await;
+                let _ = forge.publish(repository.path(), &session.branch, commit, None).await;
             }
             branch = Some(session.branch.clone());
         }

@@ -1,7 +1,9 @@
 //! How a person stops a turn: a flag that everyone can wait for.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use harvest_core::TaskId;
 use tokio::sync::watch;
 
 /// Cheap to clone; all clones are one flag.
@@ -28,5 +30,30 @@ impl Stop {
     pub async fn requested(&self) {
         // The sender lives as long as `self`, so waiting can only end with the flag set.
         let _ = self.flag.subscribe().wait_for(|set| *set).await;
+    }
+}
+
+/// The flags of the tasks that this process works on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stops {
+    known: Arc<Mutex<HashMap<TaskId, Stop>>>,
+}
+
+impl Stops {
+    pub(crate) fn of(&self, task: &TaskId) -> Stop {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).entry(task.clone()).or_default().clone()
+    }
+
+    pub(crate) fn forget(&self, task: &TaskId) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
+    }
+
+    /// True when someone here works on the task.
+    pub(crate) fn request(&self, task: &TaskId) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(task).is_some_and(|stop| {
+            stop.request();
+            true
+        })
     }
 }

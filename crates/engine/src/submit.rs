@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use harvest_core::{BranchName, Cost, Prompt, SessionId, Settings, Source, TaskId, TaskKind, TurnId};
+use harvest_core::{
+    BranchName, Cost, OnFailedDependency, Priority, Prompt, SessionId, Settings, Source, TaskId, TaskKind, TurnId,
+};
 use harvest_forge::{Base, Forge};
-use harvest_store::{NewTask, Submitted};
+use harvest_store::{IdempotencyKey, NewTask, Submitted};
 
 use crate::{Engine, Error, verify};
 
@@ -25,20 +27,43 @@ pub struct Request {
     pub budget: Cost,
     pub source: Source,
     pub requested_by: String,
+    pub queue: Queueing,
 }
 
-/// A task that waits for someone to work on it.
-#[derive(Debug, Clone)]
-pub struct Submission {
-    pub submitted: Submitted,
-    pub(crate) forge: Arc<dyn Forge>,
-    pub(crate) object_format: String,
-    pub(crate) warnings: Vec<String>,
+/// Where a task stands among others.
+#[derive(Debug, Clone, Default)]
+pub struct Queueing {
+    pub priority: Priority,
+    pub after: Vec<TaskId>,
+    pub on_failed_dependency: OnFailedDependency,
+    pub convoy: Option<String>,
+    pub retries: u32,
+    pub key: Option<IdempotencyKey>,
+    pub source_url: Option<String>,
+    pub extra: Option<serde_json::Value>,
+    /// Chosen before, so that tasks of one batch can wait for each other.
+    pub id: Option<TaskId>,
 }
 
 impl Engine {
-    pub async fn submit(&self, request: Request) -> Result<Submission, Error> {
-        let Request { forge, base, .. } = request;
+    /// Fetches what is needed to begin and queues the task.
+    pub async fn submit(&self, request: Request) -> Result<Submitted, Error> {
+        let mut submitted = self.submit_all(vec![request]).await?;
+        submitted.pop().ok_or(Error::Store(harvest_store::Error::Closed))
+    }
+
+    /// All of the requests or none.
+    pub async fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<Submitted>, Error> {
+        let mut tasks = Vec::with_capacity(requests.len());
+        for request in requests {
+            tasks.push(self.new_task(request).await?);
+        }
+        Ok(self.options.store.create_tasks(tasks).await?)
+    }
+
+    /// The task that a request asks for, with everything fetched that it starts from.
+    pub async fn new_task(&self, request: Request) -> Result<NewTask, Error> {
+        let Request { forge, base, queue, .. } = request;
         if self.options.registry.get(&request.agent).is_none() {
             return Err(Error::UnknownAgent(request.agent));
         }
@@ -54,32 +79,47 @@ impl Engine {
         };
         let entropy = self.options.entropy.as_ref();
         let session = SessionId::generate(entropy);
-        let new = NewTask {
-            id: TaskId::generate(entropy),
+        let repository = forge.name().to_owned();
+        let provider = request.provider.as_str();
+        let caps = vec![
+            format!("repository:{repository}"),
+            format!("user:{}", request.requested_by),
+            format!("credential:{provider}"),
+        ];
+        Ok(NewTask {
+            id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
             turn: TurnId::generate(entropy),
             kind: TaskKind::Prompt,
             source: request.source,
+            source_url: queue.source_url,
             branch: BranchName::for_session(request.prompt.title(), &session),
             session,
             prompt: request.prompt,
             agent: request.agent,
             model: Some(request.model),
-            repository: forge.name().to_owned(),
+            repository,
             base: base.commit,
             settings: Settings {
                 test,
                 require_tests: request.require_tests,
                 timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
                 max_turns: request.max_turns,
-                provider: request.provider.as_str().to_owned(),
+                provider: provider.to_owned(),
                 author_name,
                 author_email,
             },
             budget: request.budget,
+            priority: queue.priority,
+            after: queue.after,
+            on_failed_dependency: queue.on_failed_dependency,
+            convoy: queue.convoy,
+            retries: queue.retries,
+            caps,
+            extra: queue.extra,
+            key: queue.key,
+            warnings: base.warnings,
             requested_by: request.requested_by,
             at: self.options.clock.now(),
-        };
-        let submitted = self.options.store.create_task(new).await?;
-        Ok(Submission { submitted, forge, object_format: base.object_format, warnings: base.warnings })
+        })
     }
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use harvest_core::{Outcome, OwnerId, Session, StageName, Task};
+use harvest_core::{FailureReason, Outcome, OwnerId, Session, StageName, Task, Timestamp, TurnId};
 use harvest_forge::Forge;
-use harvest_store::Lease;
+use harvest_store::{Claim, Lease, TaskDetail};
 use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 
 use crate::error::Halt;
@@ -13,7 +13,10 @@ use crate::execute::Execution;
 use crate::journal::Journal;
 use crate::meter::{Spent, TurnMeter};
 use crate::place::OBJECTS_INSIDE;
-use crate::{Engine, Error, Failure, Stop, Submission, failpoint};
+use crate::{Engine, Error, Failure, Stop, failpoint};
+
+/// A hash of this many digits is one of SHA-256.
+const SHA256_HEX: usize = 64;
 
 /// Everything the stages of one turn share.
 #[derive(Debug)]
@@ -31,43 +34,55 @@ pub(crate) struct Turn {
     pub(crate) stop: Stop,
 }
 
+/// What became of a claimed turn.
+#[derive(Debug, Clone)]
+pub enum Worked {
+    Finished(Outcome),
+    /// It failed for a reason that may pass, and is tried again at `due`.
+    WillRetry { reason: FailureReason, error: String, due: Timestamp },
+}
+
 impl Engine {
-    /// Claims the submission's turn and works on it to its end. `None` when someone else took it.
-    pub async fn work(&self, owner: &OwnerId, submission: Submission, stop: Stop) -> Result<Option<Outcome>, Error> {
-        let options = &self.options;
-        let turn = &submission.submitted.turn;
-        let Some(lease) = options.store.claim(owner, Some(turn), options.clock.now()).await? else { return Ok(None) };
-        failpoint::reach("claim::after")?;
-        let journal = Journal::new(options.store.clone(), lease, options.redactor.clone(), options.clock.clone());
-        for warning in &submission.warnings {
-            journal.warn(warning.as_str()).await?;
-        }
-        let prepared = match self.prepare(owner, &submission, journal.clone(), stop).await {
-            Ok(prepared) => prepared,
-            Err(Halt::Engine(error)) => return Err(error),
-            Err(Halt::Turn(failure)) => {
-                return self.record_unstarted(&journal, &submission.submitted.task, failure).await.map(Some);
-            }
+    /// Claims one turn for an owner whose death is seen by its lock. `None` when it is not to be had.
+    pub async fn claim(&self, owner: &OwnerId, turn: &TurnId) -> Result<Option<Lease>, Error> {
+        let claim = Claim {
+            owner: owner.clone(),
+            turn: Some(turn.clone()),
+            most: 1,
+            warm: Vec::new(),
+            at: self.options.clock.now(),
+            until: None,
         };
-        prepared.drive().await.map(Some)
+        Ok(self.options.store.claim(claim).await?.pop())
+    }
+
+    /// Works on a claimed turn to its end.
+    pub async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
+        failpoint::reach("claim::after")?;
+        let options = &self.options;
+        let task = options.store.task(&lease.task).await?;
+        let journal = Journal::new(options.store.clone(), lease, options.redactor.clone(), options.clock.clone());
+        match self.prepare(owner, task.clone(), journal.clone(), stop).await {
+            Ok(prepared) => prepared.drive().await,
+            Err(Halt::Engine(error)) => Err(error),
+            Err(Halt::Turn(failure)) => self.record_unstarted(&journal, &task.task, failure).await,
+        }
     }
 
     async fn prepare(
         &self,
         owner: &OwnerId,
-        submission: &Submission,
+        TaskDetail { task, sessions }: TaskDetail,
         journal: Journal,
         stop: Stop,
     ) -> Result<Turn, Halt> {
         let options = &self.options;
-        let Lease { task, session, .. } = journal.lease().clone();
-        let detail = options.store.task(&task).await?;
-        let task = detail.task;
-        let Some(session) = detail.sessions.into_iter().find(|known| known.id == session) else {
-            return Err(Failure::new(harvest_core::FailureReason::Internal, "the session is gone").into());
+        let Some(session) = sessions.into_iter().find(|known| known.id == journal.lease().session) else {
+            return Err(Failure::new(FailureReason::Internal, "the session is gone").into());
         };
-        let forge = submission.forge.clone();
-        let mirror = self.mirrors.open(&forge.identity(), &submission.object_format).await?;
+        let forge: Arc<dyn Forge> = harvest_forge::open(&task.repository, options.git.clone()).await?.into();
+        let object_format = if task.base.len() == SHA256_HEX { "sha256" } else { "sha1" };
+        let mirror = self.mirrors.open(&forge.identity(), object_format).await?;
         mirror.ensure(&task.base, || forge.fetch(&mirror, &task.base)).await?;
         let snapshot = self.snapshots.open(&mirror, &task.base, Path::new(OBJECTS_INSIDE)).await?;
         let path = options.data.session_repository(&session.id);
@@ -96,7 +111,7 @@ impl Turn {
         self.journal.lease()
     }
 
-    async fn drive(self) -> Result<Outcome, Error> {
+    async fn drive(self) -> Result<Worked, Error> {
         let execution = self.resume_or(StageName::Execute, self.execute()).await;
         let execution = match execution {
             Ok(execution) => execution,
@@ -118,6 +133,11 @@ impl Turn {
         };
         if failure.is_none() {
             failure = self.judge(evidence.as_ref());
+        }
+        if let Some(failure) = &failure
+            && self.may_retry(failure)
+        {
+            return self.retry_later(failure).await;
         }
         let branch = match self.resume_or(StageName::Deliver, self.deliver(&execution.commit)).await {
             Ok(branch) => branch,

@@ -18,6 +18,8 @@ pub enum Error {
     RefLocked { lock: PathBuf },
     #[error("`{url}` cannot be used: {reason}")]
     UnsupportedUrl { url: String, reason: &'static str },
+    #[error("the branch {branch} is at {found}, where Harvest did not put it")]
+    BranchMoved { branch: String, found: String },
     #[error("{name} could not be fetched")]
     Fetch { name: String, source: harvest_workspace::Error },
     #[error(transparent)]
@@ -32,7 +34,7 @@ impl Error {
             Self::UnknownBase { .. } => Code::UnknownBase,
             Self::BadBase { .. } => Code::BadBase,
             Self::InProgress { .. } => Code::OperationInProgress,
-            Self::RefLocked { .. } => Code::RefLocked,
+            Self::RefLocked { .. } | Self::BranchMoved { .. } => Code::RefLocked,
             Self::UnsupportedUrl { .. } => Code::UnsupportedUrl,
             Self::Fetch { source, .. } | Self::Git(source) => source.code(),
         }
@@ -52,6 +54,7 @@ impl Error {
                 format!("finish it or give it up first: git {operation} --continue, or git {operation} --abort")
             }
             Self::RefLocked { .. } => "wait for the other git to end; if none runs, remove the file".into(),
+            Self::BranchMoved { .. } => "rename that branch, then retry the task".into(),
             Self::UnsupportedUrl { .. } => "use a path, or a URL that begins with https://, http:// or ssh://".into(),
             Self::Fetch { .. } => "check the address and your access: git ls-remote <url>".into(),
             Self::Git(_) => "look at the message above; `harvest doctor` checks the tools Harvest needs".into(),

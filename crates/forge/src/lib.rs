@@ -31,8 +31,15 @@ pub trait Forge: Send + Sync + std::fmt::Debug {
     /// Brings `commit` into the mirror under [`Mirror::base_ref`].
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error>;
 
-    /// Publishes `commit`, which lies in the bare repository `from`, as `branch`. Doing it twice is the same as once.
-    async fn publish(&self, from: &Path, branch: &BranchName, commit: &str) -> Result<Published, Error>;
+    /// Publishes `commit`, which lies in the bare repository `from`, as `branch`, which is at `previous` if it was published
+    /// before. Doing it twice is the same as once; a branch that is anywhere else is left alone.
+    async fn publish(
+        &self,
+        from: &Path,
+        branch: &BranchName,
+        commit: &str,
+        previous: Option<&str>,
+    ) -> Result<Published, Error>;
 }
 
 /// Where work starts.

@@ -121,17 +121,34 @@ impl Forge for Local {
         fetch_into(&self.git, mirror.path(), self.common.as_os_str(), &wanted, &[]).await
     }
 
-    async fn publish(&self, from: &Path, branch: &BranchName, commit: &str) -> Result<Published, Error> {
+    async fn publish(
+        &self,
+        from: &Path,
+        branch: &BranchName,
+        commit: &str,
+        previous: Option<&str>,
+    ) -> Result<Published, Error> {
         let name = branch.as_ref_name();
-        let wanted = format!("+{commit}:{name}");
+        let found = self.git.line(&self.path, &["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).await.ok();
+        match found {
+            Some(found) if found == commit => return Ok(Published::InRepository),
+            Some(found) if Some(found.as_str()) != previous => {
+                return Err(Error::BranchMoved { branch: branch.to_string(), found });
+            }
+            _ => {}
+        }
         // The session's repository is Harvest's own, even where it belongs to a sandbox's uid.
         let ours = ["--upload-pack=git -c safe.directory=* upload-pack"];
-        fetch_into(&self.git, &self.path, from.as_os_str(), &wanted, &ours).await?;
+        fetch_into(&self.git, &self.path, from.as_os_str(), commit, &ours).await?;
+        // Git checks the old value under the ref's lock: of two that publish at the same time one is refused.
+        let nothing = "0".repeat(commit.len());
+        let expected = found.as_deref().unwrap_or(&nothing);
+        self.git.run(&self.path, &["update-ref", "--no-deref", &name, commit, expected]).await?;
         Ok(Published::InRepository)
     }
 }
 
-/// `git fetch` that moves the wanted ref and leaves nothing else behind: no FETCH_HEAD, tags, hooks, pruning or upkeep.
+/// `git fetch` that brings what is wanted and leaves nothing else behind: no FETCH_HEAD, tags, hooks, pruning or upkeep.
 pub(crate) async fn fetch_into(
     git: &Git,
     into: &Path,

@@ -81,7 +81,8 @@ impl Forge for Remote {
     }
 
     fn identity(&self) -> Vec<u8> {
-        self.url.clone().into_bytes()
+        // Without a password: who asks with another one means the same repository.
+        self.name.clone().into_bytes()
     }
 
     async fn resolve(&self, base: Option<&str>) -> Result<Base, Error> {
@@ -95,7 +96,7 @@ impl Forge for Remote {
         fetch_into(&self.git, mirror.path(), OsStr::new(&self.url), &wanted, &[]).await
     }
 
-    async fn publish(&self, _from: &Path, _branch: &BranchName, _commit: &str) -> Result<Published, Error> {
+    async fn publish(&self, _: &Path, _: &BranchName, _: &str, _: Option<&str>) -> Result<Published, Error> {
         Ok(Published::KeptHere)
     }
 }

@@ -76,6 +76,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn sandboxes(&self) -> Result<Vec<SandboxRecord>, Error>;
 
     async fn queue(&self) -> Result<QueueState, Error>;
+    async fn queue_settings(&self) -> Result<QueueSettings, Error>;
     async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error>;
     /// Sets the size of a cap, or lifts it with `None`.
     async fn set_cap(&self, name: &str, size: Option<u32>) -> Result<(), Error>;

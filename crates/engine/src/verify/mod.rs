@@ -91,14 +91,7 @@ impl Turn {
 
     /// A stop during verification: both sandboxes go, and the result stays unverified.
     async fn abandon(&self) -> Result<Option<Evidence>, Halt> {
-        let options = &self.engine.options;
-        for record in options.store.sandboxes().await? {
-            if record.session == self.session.id && record.owner == self.owner {
-                options.provider.destroy(&record.id).await?;
-                crate::place::remove_workspace(&options.data.workspace(&record.id)).await?;
-                options.store.forget_sandbox(&record.id).await?;
-            }
-        }
+        self.engine.clear_session(&self.owner, &self.session.id).await?;
         Err(self.stopped().into())
     }
 

@@ -32,6 +32,8 @@ pub struct NewTask {
     pub caps: Vec<String>,
     pub extra: Option<serde_json::Value>,
     pub key: Option<IdempotencyKey>,
+    /// What a person should know before work begins; journaled with the task.
+    pub warnings: Vec<String>,
     pub requested_by: String,
     pub at: Timestamp,
 }

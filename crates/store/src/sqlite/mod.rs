@@ -226,6 +226,10 @@ impl Store for Sqlite {
         self.read(read::queue).await
     }
 
+    async fn queue_settings(&self) -> Result<QueueSettings, Error> {
+        self.read(read::queue_settings).await
+    }
+
     async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error> {
         self.write(move |db, effects| write::settings::set_queue(db, effects, settings)).await
     }

@@ -240,9 +240,7 @@ fn task_from(db: &Connection, row: &Row<'_>) -> Result<Task, Error> {
 }
 
 pub(super) fn queue(db: &Connection) -> Result<QueueState, Error> {
-    let settings = db.query_row("SELECT paused, agents FROM queue", [], |row| {
-        Ok(QueueSettings { paused: row.get(0)?, agents: row.get(1)? })
-    })?;
+    let settings = queue_settings(db)?;
     let count = |status: &str| -> Result<u64, Error> {
         let mut statement = db.prepare_cached("SELECT count(*) FROM turns WHERE status = ?1 AND status <> 'done'")?;
         Ok(statement.query_row([status], |row| row.get(0))?)
@@ -271,6 +269,11 @@ pub(super) fn queue(db: &Connection) -> Result<QueueState, Error> {
         cost_nanos: db.query_row("SELECT coalesce(sum(cost_nanos), 0) FROM tasks", [], |row| row.get(0))?,
         caps,
     })
+}
+
+pub(super) fn queue_settings(db: &Connection) -> Result<QueueSettings, Error> {
+    let mut statement = db.prepare_cached("SELECT paused, agents FROM queue")?;
+    Ok(statement.query_row([], |row| Ok(QueueSettings { paused: row.get(0)?, agents: row.get(1)? }))?)
 }
 
 pub(super) fn convoys(db: &Connection) -> Result<Vec<Convoy>, Error> {

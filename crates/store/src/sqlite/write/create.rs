@@ -132,7 +132,9 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
         agent: new.agent.clone(),
         model: new.model.clone(),
     };
-    journal::write(db, effects, &new.session, new.at, &[created])?;
+    let warnings = new.warnings.iter().map(|message| EventBody::Warning { message: message.clone() });
+    let events: Vec<EventBody> = std::iter::once(created).chain(warnings).collect();
+    journal::write(db, effects, &new.session, new.at, &events)?;
     Ok(turn)
 }
 
