@@ -60,8 +60,8 @@ pub struct Settings {
     pub timeout_ms: u64,
     /// How often the agent may call the model in a turn.
     pub max_turns: u32,
-    /// Which wire format the agent speaks with the model.
-    pub provider: String,
+    /// Which vendor's wire format the agent speaks; `None`: whoever works on it decides.
+    pub provider: Option<String>,
     /// Who the commits are by.
     pub author_name: String,
     pub author_email: String,

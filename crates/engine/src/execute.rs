@@ -17,7 +17,7 @@ use crate::checkpoint::Checkpoints;
 use crate::error::Halt;
 use crate::place::{Place, Tail};
 use crate::turn::Turn;
-use crate::{Failure, failpoint};
+use crate::{Failure, ModelChoice, failpoint};
 
 /// No output for this long means that the agent hangs.
 const STALL: Duration = Duration::from_secs(10 * 60);
@@ -114,7 +114,7 @@ impl Turn {
         let started = EventBody::AgentStarted {
             attempt_id: id.clone(),
             agent: agent.id.clone(),
-            model: self.task.model.clone(),
+            model: self.model_choice(agent).model,
         };
         let step = Step::new(self.journal.now(), vec![started]).moving(Move::Start);
         self.journal.step(step.with_attempt(AttemptUpdate::Started(attempt))).await?;
@@ -135,11 +135,11 @@ impl Turn {
     fn agent_process(&self, agent: &Agent, place: &Place) -> ProcessSpec {
         let paths = place.sandbox.paths();
         let toolchain = &self.engine.options.toolchain;
-        let provider = agent.providers.iter().find(|known| known.as_str() == self.task.settings.provider);
+        let choice = self.model_choice(agent);
         let turn = harvest_agents::Turn {
             prompt: self.task.prompt.as_str(),
-            provider: provider.copied().unwrap_or(harvest_agents::Provider::Anthropic),
-            model: self.task.model.as_deref().unwrap_or_default(),
+            provider: choice.provider,
+            model: choice.model.as_deref().unwrap_or_default(),
             gateway_port: place.sandbox.gateway_port(),
             home: &paths.home,
             workspace: &paths.workspace,
@@ -163,6 +163,16 @@ impl Turn {
             files: files.collect(),
             ..ProcessSpec::default()
         }
+    }
+
+    /// What the task says, else what this engine offers, else the agent's own choice.
+    fn model_choice(&self, agent: &Agent) -> ModelChoice {
+        let offered = &self.engine.options.model;
+        let asked = self.task.settings.provider.as_deref();
+        let named = asked.and_then(|asked| agent.providers.iter().copied().find(|known| known.as_str() == asked));
+        let provider = named.unwrap_or(offered.provider);
+        let model = self.task.model.clone().or_else(|| offered.model.clone().filter(|_| provider == offered.provider));
+        ModelChoice { provider, model: model.or_else(|| agent.default_model(provider).map(str::to_owned)) }
     }
 
     /// Journals what the agent prints until it ends or has to.

@@ -58,6 +58,15 @@ pub struct Options {
     pub toolchain: Toolchain,
     /// Git that acts for the person whose repositories these are.
     pub git: Git,
+    /// For tasks that leave the choice to whoever works on them.
+    pub model: ModelChoice,
+}
+
+/// Which vendor and which of its models; `None`: the agent's own choice.
+#[derive(Debug, Clone)]
+pub struct ModelChoice {
+    pub provider: harvest_agents::Provider,
+    pub model: Option<String>,
 }
 
 /// Where everything of an installation lives.

@@ -8,7 +8,7 @@ use harvest_core::{
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, Submitted};
 
-use crate::{Engine, Error, verify};
+use crate::{Engine, Error, ModelChoice, verify};
 
 /// What a person asks for, checked.
 #[derive(Debug, Clone)]
@@ -17,8 +17,8 @@ pub struct Request {
     pub base: Base,
     pub prompt: Prompt,
     pub agent: String,
-    pub provider: harvest_agents::Provider,
-    pub model: String,
+    /// `None`: whoever works on it decides.
+    pub model: Option<ModelChoice>,
     /// Given by the person; found in the repository otherwise.
     pub test: Option<String>,
     pub require_tests: bool,
@@ -80,12 +80,9 @@ impl Engine {
         let entropy = self.options.entropy.as_ref();
         let session = SessionId::generate(entropy);
         let repository = forge.name().to_owned();
-        let provider = request.provider.as_str();
-        let caps = vec![
-            format!("repository:{repository}"),
-            format!("user:{}", request.requested_by),
-            format!("credential:{provider}"),
-        ];
+        let provider = request.model.as_ref().map(|choice| choice.provider.as_str().to_owned());
+        let mut caps = vec![format!("repository:{repository}"), format!("user:{}", request.requested_by)];
+        caps.extend(provider.as_ref().map(|provider| format!("credential:{provider}")));
         Ok(NewTask {
             id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
             turn: TurnId::generate(entropy),
@@ -96,7 +93,7 @@ impl Engine {
             session,
             prompt: request.prompt,
             agent: request.agent,
-            model: Some(request.model),
+            model: request.model.and_then(|choice| choice.model),
             repository,
             base: base.commit,
             settings: Settings {
@@ -104,7 +101,7 @@ impl Engine {
                 require_tests: request.require_tests,
                 timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
                 max_turns: request.max_turns,
-                provider: provider.to_owned(),
+                provider,
                 author_name,
                 author_email,
             },

@@ -29,6 +29,9 @@ pub struct Global {
     /// Where Harvest keeps everything [default: the XDG data folder]
     #[arg(long, global = true, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Keep tasks and journals in PostgreSQL instead of a file: postgres://…
+    #[arg(long, global = true, value_name = "URL")]
+    pub database_url: Option<String>,
     /// Print JSON for programs instead of text for people
     #[arg(long, global = true)]
     pub json: bool,
@@ -46,6 +49,21 @@ pub enum Command {
     /// Look at tasks and act on them
     #[command(subcommand)]
     Task(Task),
+    /// Work off the queue with several agents side by side
+    Up(Up),
+    /// The queue, the agents, failures and spending at a glance
+    #[command(after_help = "Examples:\n  harvest status\n  harvest status --watch")]
+    Status {
+        /// Keep showing it
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Change how the queue is worked off
+    #[command(subcommand)]
+    Queue(Queue),
+    /// Batches of tasks that are followed as one
+    #[command(subcommand)]
+    Convoy(Convoy),
     /// The coding agents Harvest can drive
     #[command(subcommand)]
     Agent(Agent),
@@ -70,39 +88,52 @@ pub enum Command {
 
 Exit code: 0 done and verified, 1 failed, 2 refused, 3 stopped by a limit or a person.")]
 pub struct Run {
+    #[command(flatten)]
+    pub ask: Ask,
+    /// Let a file play the model: no key, no network
+    #[arg(long, value_name = "FILE")]
+    pub model_script: Option<PathBuf>,
+    /// Where the agent runs
+    #[arg(long, value_enum, default_value_t = SandboxKind::Local)]
+    pub sandbox: SandboxKind,
+}
+
+/// What is asked for, the same for every command that makes tasks.
+#[derive(Debug, Clone, Args)]
+pub struct Ask {
     /// What to do; `-` reads it from standard input
     #[arg(allow_hyphen_values = true)]
     pub prompt: String,
+    #[command(flatten)]
+    pub options: AskOptions,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct AskOptions {
     /// A repository's path or URL [default: the one around the current folder]
     #[arg(long, value_name = "PATH|URL")]
     pub repo: Option<String>,
     /// The branch, tag or commit to start from [default: HEAD]
     #[arg(long, value_name = "REF", allow_hyphen_values = true)]
     pub base: Option<String>,
-    /// Which agent works on it; see `harvest agent list`
-    #[arg(long, value_name = "ID", default_value = "builtin")]
-    pub agent: String,
+    /// Which agent works on it; see `harvest agent list` [default: builtin]
+    #[arg(long, value_name = "ID")]
+    pub agent: Option<String>,
     /// The model to use [default: the agent's choice]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Let a file play the model: no key, no network
-    #[arg(long, value_name = "FILE")]
-    pub model_script: Option<PathBuf>,
     /// The test command that proves the result [default: found in the repository]
     #[arg(long, value_name = "CMD", allow_hyphen_values = true)]
     pub test: Option<String>,
     /// Fail when there is no test command
     #[arg(long)]
     pub require_tests: bool,
-    /// How long the agent may work
-    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = duration)]
-    pub timeout: Duration,
-    /// How much the models may cost, in US dollars
-    #[arg(long, value_name = "N", default_value = "10", value_parser = budget, allow_hyphen_values = true)]
-    pub budget_usd: Cost,
-    /// Where the agent runs
-    #[arg(long, value_enum, default_value_t = SandboxKind::Local)]
-    pub sandbox: SandboxKind,
+    /// How long the agent may work [default: 30m]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// How much the models may cost, in US dollars [default: 10]
+    #[arg(long, value_name = "N", value_parser = budget, allow_hyphen_values = true)]
+    pub budget_usd: Option<Cost>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -123,11 +154,25 @@ pub struct Demo {
 
 #[derive(Debug, Subcommand)]
 pub enum Task {
+    /// Queue a task for `harvest up` to work on
+    #[command(after_help = "Examples:
+  harvest task add \"Update the dependencies\" --repo ../shop --priority high
+  harvest task add \"Then remove the old API\" --after 7k3m --convoy spring-clean --retries 2")]
+    Add(Box<TaskAdd>),
+    /// Queue a failed or cancelled task once more
+    #[command(after_help = "Examples:\n  harvest task retry 7k3m")]
+    Retry { id: String },
     /// List tasks, newest first
-    #[command(after_help = "Examples:\n  harvest task list\n  harvest task list --status failed --json")]
+    #[command(after_help = "Examples:\n  harvest task list\n  harvest task list --status failed --convoy spring-clean --json")]
     List {
         #[arg(long, value_name = "STATUS", value_parser = status)]
         status: Option<harvest_core::TaskStatus>,
+        /// Only those of this repository
+        #[arg(long, value_name = "PATH|URL")]
+        repo: Option<String>,
+        /// Only those of this convoy
+        #[arg(long, value_name = "NAME")]
+        convoy: Option<String>,
         #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
         /// Go on behind an earlier page
@@ -151,6 +196,122 @@ pub enum Task {
     Cancel { id: String },
 }
 
+#[derive(Debug, Args)]
+pub struct TaskAdd {
+    #[command(flatten)]
+    pub ask: Ask,
+    #[command(flatten)]
+    pub queue: QueueOptions,
+}
+
+/// Where a task stands among others.
+#[derive(Debug, Clone, Args)]
+pub struct QueueOptions {
+    /// low, normal, high or urgent
+    #[arg(long, value_name = "PRIORITY", default_value = "normal", value_parser = priority)]
+    pub priority: harvest_core::Priority,
+    /// Wait for this task to complete; may be given several times
+    #[arg(long, value_name = "ID")]
+    pub after: Vec<String>,
+    /// What to do when a task it waits for does not complete
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = OnFailed::Hold)]
+    pub on_failed_dependency: OnFailed,
+    /// The batch it belongs to
+    #[arg(long, value_name = "NAME", value_parser = convoy_name)]
+    pub convoy: Option<String>,
+    /// How often to try again by itself when a failure may pass
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
+    pub retries: u32,
+    /// Asking again with the same key makes no second task
+    #[arg(long, value_name = "KEY")]
+    pub idempotency_key: Option<String>,
+    /// The issue, thread or message it came from
+    #[arg(long, value_name = "URL")]
+    pub source_url: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnFailed {
+    /// Wait until the other is retried
+    Hold,
+    /// Be cancelled as well
+    Cancel,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  harvest up --agents 3
+  harvest up --agents 3 --until-empty --max-usd 20
+  harvest up --model-script script.yaml --until-empty
+
+The first Ctrl-C or SIGTERM stops taking work and waits for what is under way; the second leaves at once, and the next
+worker takes over.")]
+pub struct Up {
+    /// How many agents work side by side [default: as many as fit this machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub agents: Option<u32>,
+    /// Exit 0 when every task has ended, whatever its outcome
+    #[arg(long)]
+    pub until_empty: bool,
+    /// Stop after taking this many tasks
+    #[arg(long, value_name = "N")]
+    pub max_tasks: Option<u64>,
+    /// Stop taking work after this many hours
+    #[arg(long, value_name = "H", value_parser = hours)]
+    pub max_hours: Option<Duration>,
+    /// Stop taking work when this much is spent
+    #[arg(long, value_name = "X", value_parser = budget)]
+    pub max_usd: Option<Cost>,
+    /// Let a file play the model: no key, no network
+    #[arg(long, value_name = "FILE")]
+    pub model_script: Option<PathBuf>,
+    /// Where the agents run
+    #[arg(long, value_enum, default_value_t = SandboxKind::Local)]
+    pub sandbox: SandboxKind,
+    /// How long a turn may go without a sign of life from its worker before another takes it
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub lease: Duration,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Queue {
+    /// How many agents each `harvest up` runs, from now on
+    #[command(after_help = "Examples:\n  harvest queue resize 5")]
+    Resize {
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+        agents: u32,
+    },
+    /// Take no more work until `harvest queue resume`
+    #[command(after_help = "Examples:\n  harvest queue pause")]
+    Pause,
+    /// Take work again
+    #[command(after_help = "Examples:\n  harvest queue resume")]
+    Resume,
+    /// How many tasks of a repository, user or credential may be worked on at a time
+    #[command(after_help = "Examples:\n  harvest queue cap repository:/srv/shop 2\n  harvest queue cap user:ada 5\n  harvest queue cap credential:anthropic 8\n  harvest queue cap user:ada none")]
+    Cap {
+        /// `repository:PATH`, `user:NAME` or `credential:PROVIDER`
+        #[arg(value_parser = cap_name)]
+        name: String,
+        /// A number, or `none` to lift it
+        #[arg(value_parser = cap_size)]
+        size: CapSize,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapSize(pub Option<u32>);
+
+#[derive(Debug, Subcommand)]
+pub enum Convoy {
+    /// List convoys
+    #[command(after_help = "Examples:\n  harvest convoy list")]
+    List,
+    /// Show one convoy with its tasks
+    #[command(after_help = "Examples:\n  harvest convoy show spring-clean")]
+    Show { name: String },
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Agent {
     /// List the agents
@@ -172,6 +333,40 @@ fn budget(text: &str) -> Result<Cost, String> {
     match Cost::from_dollars(dollars) {
         Some(cost) if cost > Cost::ZERO => Ok(cost),
         _ => Err("it must be more than 0, e.g. 2.50".to_owned()),
+    }
+}
+
+fn hours(text: &str) -> Result<Duration, String> {
+    let hours: f64 = text.parse().map_err(|_| format!("`{text}` is no number of hours"))?;
+    Duration::try_from_secs_f64(hours * 3600.0).ok().filter(|time| !time.is_zero()).ok_or_else(|| "it must be more than 0".into())
+}
+
+fn priority(text: &str) -> Result<harvest_core::Priority, String> {
+    harvest_core::Priority::parse(text).ok_or_else(|| "it must be low, normal, high or urgent".to_owned())
+}
+
+fn convoy_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if (1..=64).contains(&text.len()) && text.chars().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err("it must be 1 to 64 letters, digits, dashes, dots or underscores".to_owned())
+}
+
+fn cap_name(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some(("repository" | "user" | "credential", name)) if !name.is_empty() => Ok(text.to_owned()),
+        _ => Err("it must be repository:PATH, user:NAME or credential:PROVIDER".to_owned()),
+    }
+}
+
+fn cap_size(text: &str) -> Result<CapSize, String> {
+    if text == "none" {
+        return Ok(CapSize(None));
+    }
+    match text.parse() {
+        Ok(size) if size > 0 => Ok(CapSize(Some(size))),
+        _ => Err("it must be a number from 1 on, or `none`".to_owned()),
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use harvest_agents::Registry;
 use harvest_core::{Clock, Code, Entropy, Timestamp};
-use harvest_engine::{DataFolder, Engine, Options, Recovered, Recovery, Toolchain};
+use harvest_engine::{DataFolder, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
 use harvest_forge::Forge;
 use harvest_gateway::{Gateway, Prices, Script, Upstream, Upstreams};
 use harvest_sandbox::{Binaries, Provider, local, none};
-use harvest_store::{Sqlite, Store};
+use harvest_store::{OwnerKind, Sqlite, Store};
 use harvest_vault::{ExposeSecret, Redactor, SecretString};
 
 use crate::cli::{Global, SandboxKind};
@@ -78,7 +78,10 @@ impl Installation {
             keys,
         };
         let recovered = installation.recover().await?;
-        for task in &recovered.tasks {
+        for task in &recovered.queued_again {
+            eprintln!("note: task {} is in the queue again: the worker that had it was killed", task.short());
+        }
+        for task in &recovered.ended {
             eprintln!("note: task {} was ended: the process working on it had been killed", task.short());
         }
         Ok(installation)
@@ -134,7 +137,7 @@ impl Installation {
         toolchain::find(self.environment.home().as_deref())
     }
 
-    pub fn engine(&self, provider: Arc<dyn Provider>, script: Option<Arc<Script>>) -> Result<Engine, Failure> {
+    pub fn engine(&self, provider: Arc<dyn Provider>, script: Option<Arc<Script>>, model: ModelChoice) -> Result<Engine, Failure> {
         let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
         let upstream = |key: &Option<SecretString>, url: &Option<String>, make: fn(SecretString) -> Upstream| {
             key.clone().map(|key| {
@@ -164,7 +167,14 @@ impl Installation {
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             toolchain,
+            git: self.environment.git(),
+            model,
         }))
+    }
+
+    /// Makes this process an owner of tasks.
+    pub async fn own(&self, kind: OwnerKind) -> Result<Ownership, Failure> {
+        Ok(Ownership::register(&self.data, self.store.clone(), self.entropy.as_ref(), kind).await?)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The `harvest` program: command line, configuration, and the wiring of everything below.
 
 mod agent;
+mod ask;
 mod cli;
+mod convoy;
 mod demo;
 mod doctor;
 mod environment;
@@ -11,9 +13,12 @@ mod follow;
 mod installation;
 mod log;
 mod output;
+mod queue;
 mod run;
+mod status;
 mod task;
 mod toolchain;
+mod up;
 mod view;
 
 use std::process::ExitCode;
@@ -59,6 +64,10 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Run(options) => run::run(global, environment, options).await,
         Command::Demo(options) => demo::demo(global, environment, &options).await,
         Command::Task(command) => task::task(global, environment, command).await,
+        Command::Up(options) => up::up(global, environment, options).await,
+        Command::Status { watch } => status::status(global, environment, watch).await,
+        Command::Queue(command) => queue::queue(global, environment, command).await,
+        Command::Convoy(command) => convoy::convoy(global, environment, command).await,
         Command::Agent(cli::Agent::List) => agent::list(global, &environment),
         Command::Doctor => doctor::doctor(global, environment).await,
         Command::Explain { code } => explain::explain(global, &code),

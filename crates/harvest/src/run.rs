@@ -1,83 +1,54 @@
 //! `harvest run`: one task from prompt to verified branch, in the foreground.
 
-use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
-use harvest_agents::{Agent, Provider, Registry};
-use harvest_core::{Code, Event, EventBody, MAX_PROMPT_BYTES, Outcome, Prompt, PromptError, Source};
-use harvest_engine::{Engine, Interrupts, Ownership, Request, Stop, Submission};
-use harvest_gateway::{Script, ScriptError};
-use harvest_store::OwnerKind;
+use harvest_core::{Code, Event, EventBody, Outcome};
+use harvest_engine::{Engine, Interrupts, Ownership, Stop, Worked};
+use harvest_store::{OwnerKind, Submitted};
 use harvest_workspace::SessionRepository;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::ask;
 use crate::cli::{Global, Run, SandboxKind};
-use crate::environment::{Environment, ModelKeys};
+use crate::environment::Environment;
 use crate::failure::{Exit, Failure, code_of};
 use crate::follow::{Follow, ends};
 use crate::installation::Installation;
 use crate::output;
 use crate::view::{Activity, Style, summary};
 
-const MAX_TURNS: u32 = 50;
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 
 pub async fn run(global: &Global, environment: Environment, options: Run) -> Result<Exit, Failure> {
-    let prompt = read_prompt(&options.prompt)?;
-    let script = options.model_script.as_deref().map(load_script).transpose()?;
-    let registry = Registry::bundled().map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
-    let agent = find_agent(&registry, &options.agent)?;
+    let prompt = ask::read_prompt(&options.ask.prompt)?;
+    let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
+    ask::check_agent(&options.ask.options)?;
     let installation = Installation::open(global, environment).await?;
-    let (provider, model) = choose_model(agent, options.model.as_deref(), script.as_deref(), &installation.keys)?;
-    let repo = options.repo.as_deref().unwrap_or(".");
-    let forge: Arc<dyn harvest_forge::Forge> = harvest_forge::open(repo, installation.environment.git()).await?.into();
-    let base = forge.resolve(options.base.as_deref()).await?;
+    let decide = ask::Decide::Now(script.as_deref());
+    let request = ask::request(&installation, prompt, &options.ask.options, decide).await?;
+    let model = request.model.clone().ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
     if options.sandbox == SandboxKind::None {
         eprintln!("warning: --sandbox none gives the agent everything you have: your files, your network, your processes");
     }
     let sandboxes = installation.provider(options.sandbox)?;
-    let engine = installation.engine(sandboxes, script)?;
-    let interrupts = Interrupts::watch(&installation.data)?;
-    let owner = Ownership::register(
-        &installation.data,
-        installation.store.clone(),
-        installation.entropy.as_ref(),
-        OwnerKind::Run,
-    )
-    .await?;
-    let request = Request {
-        forge,
-        base,
-        prompt,
-        agent: agent.id.clone(),
-        provider,
-        model,
-        test: options.test,
-        require_tests: options.require_tests,
-        timeout: options.timeout,
-        max_turns: MAX_TURNS,
-        budget: options.budget_usd,
-        source: Source::Cli,
-        requested_by: installation.environment.user(),
-    };
-    let submitted = engine.submit(request).await;
-    let submission = match submitted {
-        Ok(submission) => submission,
+    let engine = installation.engine(sandboxes, script, model)?;
+    let interrupts = Interrupts::watch(&engine)?;
+    let owner = installation.own(OwnerKind::Run).await?;
+    let submitted = match engine.submit(request).await {
+        Ok(submitted) => submitted,
         Err(error) => {
             owner.release().await?;
             return Err(Failure::from(error).refusing());
         }
     };
-    let stop = Stop::default();
-    interrupts.register(&submission.submitted.task.id, stop.clone());
+    let stop = interrupts.stop_of(&submitted.task.id);
     stop_on_signals(stop.clone());
     let outcome = if global.json {
-        work(&engine, &owner, submission, stop.clone(), |event| output::json(event)).await
+        work(&engine, &owner, &submitted, stop.clone(), |event| output::json(event)).await
     } else {
         let style = Style::detect(&installation.environment);
-        let mut screen = Screen::new(style, &submission);
-        let outcome = work(&engine, &owner, submission, stop.clone(), |event| screen.show(event)).await;
+        let mut screen = Screen::new(style, &submitted);
+        let outcome = work(&engine, &owner, &submitted, stop.clone(), |event| screen.show(event)).await;
         screen.close();
         if let Ok(outcome) = &outcome {
             let _ = output::line(&closing(&installation, style, outcome).await);
@@ -93,103 +64,21 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     Ok(Exit::of(&outcome))
 }
 
-/// The prompt itself, or standard input for `-`: a command line cannot hold a long one.
-fn read_prompt(argument: &str) -> Result<Prompt, Failure> {
-    let help = "say what to do: harvest run \"Make the failing test pass\"";
-    let refuse = |message: String| Failure::refused(Code::BadPrompt, message, help);
-    if argument != "-" {
-        return Prompt::new(argument).map_err(|error| refuse(error.to_string()));
-    }
-    let mut text = Vec::new();
-    // One byte more than allowed tells a prompt that is too long without reading all of it.
-    let most = MAX_PROMPT_BYTES as u64 + 1;
-    std::io::stdin().lock().take(most).read_to_end(&mut text).map_err(|error| refuse(format!("the prompt cannot be read: {error}")))?;
-    let text = String::from_utf8(text).map_err(|_| refuse("the prompt is not UTF-8 text".to_owned()))?;
-    Prompt::new(text).map_err(|error| match error {
-        PromptError::TooLong { .. } => refuse(format!("the prompt has more than {MAX_PROMPT_BYTES} bytes")),
-        error @ PromptError::Empty => refuse(error.to_string()),
-    })
-}
-
-pub fn load_script(path: &Path) -> Result<Arc<Script>, Failure> {
-    Script::load(path).map(Arc::new).map_err(|error| {
-        let (code, help) = match &error {
-            ScriptError::Unreadable { .. } => (Code::UnreadableScript, "check the path and its permissions"),
-            _ => (Code::BadScript, "the format is described in docs/model-script.md"),
-        };
-        Failure::refused(code, error.to_string(), help)
-    })
-}
-
-fn find_agent<'r>(registry: &'r Registry, id: &str) -> Result<&'r Agent, Failure> {
-    registry.get(id).ok_or_else(|| {
-        let known: Vec<&str> = registry.iter().map(|agent| agent.id.as_str()).collect();
-        Failure::refused(
-            Code::UnknownAgent,
-            format!("there is no agent `{}`", crate::view::clean(id)),
-            format!("use one of: {}", known.join(", ")),
-        )
-    })
-}
-
-/// The vendor is the one whose name the model bears, else the first the agent speaks that has a key.
-fn choose_model(
-    agent: &Agent,
-    model: Option<&str>,
-    script: Option<&Script>,
-    keys: &ModelKeys,
-) -> Result<(Provider, String), Failure> {
-    if let Some(script) = script {
-        let provider = agent.providers.first().copied().unwrap_or(Provider::Anthropic);
-        return Ok((provider, model.unwrap_or(script.model()).to_owned()));
-    }
-    let has_key = |provider: Provider| match provider {
-        Provider::Anthropic => keys.anthropic.is_some(),
-        Provider::Openai => keys.openai.is_some(),
-    };
-    let named = model.and_then(|model| {
-        let model = model.to_ascii_lowercase();
-        if model.starts_with("claude") {
-            Some(Provider::Anthropic)
-        } else if ["gpt", "o1", "o3", "o4", "chatgpt"].iter().any(|family| model.starts_with(family)) {
-            Some(Provider::Openai)
-        } else {
-            None
-        }
-    });
-    let usable = match named {
-        Some(provider) => Some(provider).filter(|provider| has_key(*provider)),
-        None => agent.providers.iter().copied().find(|provider| has_key(*provider)),
-    };
-    let Some(provider) = usable else {
-        let wanted = match named {
-            Some(Provider::Anthropic) => "ANTHROPIC_API_KEY",
-            Some(Provider::Openai) => "OPENAI_API_KEY",
-            None => "ANTHROPIC_API_KEY or OPENAI_API_KEY",
-        };
-        return Err(Failure::refused(
-            Code::NoModel,
-            "there is no key for a model and no model script",
-            format!("set {wanted}, or try without a model: harvest demo --once"),
-        ));
-    };
-    let model = model.or_else(|| agent.default_model(provider)).unwrap_or_default();
-    Ok((provider, model.to_owned()))
-}
-
-/// Works on a submission and shows every event as it is journaled. A reader who goes away stops the task.
+/// Works on a task and shows every event as it is journaled. A reader who goes away stops the task.
 pub async fn work(
     engine: &Engine,
     owner: &Ownership,
-    submission: Submission,
+    submitted: &Submitted,
     stop: Stop,
     mut show: impl FnMut(&Event) -> Result<(), output::Closed>,
 ) -> Result<Outcome, Failure> {
-    let mut follow = Follow::new(engine.store().clone(), submission.submitted.session.clone());
+    let taken = || Failure::failed(Code::Internal, "someone else took the task");
+    let mut follow = Follow::new(engine.store().clone(), submitted.session.clone());
+    let lease = engine.claim(owner.id(), &submitted.turn).await?.ok_or_else(taken)?;
     let (worker, owner) = (engine.clone(), owner.id().clone());
     let working = {
         let stop = stop.clone();
-        tokio::spawn(async move { worker.work(&owner, submission, stop).await })
+        tokio::spawn(async move { worker.work(&owner, lease, stop).await })
     };
     tokio::pin!(working);
     let mut seen_end = false;
@@ -213,8 +102,9 @@ pub async fn work(
         }
     }
     match result {
-        Ok(Ok(Some(outcome))) => Ok(outcome),
-        Ok(Ok(None)) => Err(Failure::failed(Code::Internal, "someone else took the task")),
+        Ok(Ok(Worked::Finished(outcome))) => Ok(outcome),
+        // A task in the foreground has no retries.
+        Ok(Ok(Worked::WillRetry { error, .. })) => Err(Failure::failed(Code::Internal, error)),
         Ok(Err(error)) => Err(error.into()),
         Err(panic) => Err(Failure::failed(Code::Internal, format!("the engine broke down: {panic}"))),
     }
@@ -222,6 +112,11 @@ pub async fn work(
 
 /// The first signal stops the task and keeps its work; the second leaves at once, and the next command cleans up.
 pub fn stop_on_signals(stop: Stop) {
+    on_signals(stop, "stopping; the work is kept (once more to leave at once)");
+}
+
+/// Requests `stop` at the first signal, saying so, and leaves at the second.
+pub fn on_signals(stop: Stop, words: &'static str) {
     use tokio::signal::unix::{SignalKind, signal};
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
         let Ok(mut signals) = signal(kind) else { continue };
@@ -231,7 +126,7 @@ pub fn stop_on_signals(stop: Stop) {
                 if stop.is_requested() {
                     std::process::exit(Exit::Stopped as i32);
                 }
-                eprintln!("stopping; the work is kept (once more to leave at once)");
+                eprintln!("{words}");
                 stop.request();
             }
         });
@@ -262,8 +157,8 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(style: Style, submission: &Submission) -> Self {
-        let task = &submission.submitted.task;
+    fn new(style: Style, submitted: &Submitted) -> Self {
+        let task = &submitted.task;
         let dot = style.dot();
         let model = task.model.as_deref().unwrap_or_default();
         let _ = output::line(&format!("{} {}", style.accent("harvest"), style.bold(&crate::view::clean(task.prompt.title()))));

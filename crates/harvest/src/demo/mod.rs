@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use harvest_core::{Code, Cost, EventBody, FailureReason, Outcome, Prompt, Source, TaskStatus};
-use harvest_engine::{Engine, Interrupts, Ownership, Request, Stop};
+use harvest_engine::{Engine, Interrupts, Ownership, Queueing, Request, Stop};
 use harvest_gateway::Script;
 use harvest_store::OwnerKind;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
+use crate::ask;
 use crate::cli::{Demo, Global, SandboxKind};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
@@ -33,15 +34,10 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
     let repository = sample::create(&installation.data.path().join("demo")).await?;
     let script = Script::parse(sample::SCRIPT).map_err(|error| Failure::failed(Code::BadScript, error.to_string()))?;
     let provider = installation.provider(SandboxKind::Local)?;
-    let engine = installation.engine(provider, Some(Arc::new(script)))?;
-    let owner = Ownership::register(
-        &installation.data,
-        installation.store.clone(),
-        installation.entropy.as_ref(),
-        OwnerKind::Run,
-    )
-    .await?;
-    let interrupts = Interrupts::watch(&installation.data)?;
+    let model = ask::offered_model(&installation, Some(&script))?;
+    let engine = installation.engine(provider, Some(Arc::new(script)), model)?;
+    let owner = installation.own(OwnerKind::Run).await?;
+    let interrupts = Interrupts::watch(&engine)?;
     let stop = Stop::default();
     stop_on_signals(stop.clone());
     if !global.json {
@@ -95,8 +91,7 @@ async fn run_job(
         base,
         prompt: Prompt::new(job.prompt).map_err(|error| internal(&error))?,
         agent: "builtin".to_owned(),
-        provider: harvest_agents::Provider::Anthropic,
-        model: "scripted-1".to_owned(),
+        model: None,
         test: Some(job.test.to_owned()),
         require_tests: true,
         timeout: TIMEOUT,
@@ -104,14 +99,23 @@ async fn run_job(
         budget,
         source: Source::Cli,
         requested_by: installation.environment.user(),
+        queue: Queueing::default(),
     };
-    let submission = engine.submit(request).await?;
-    interrupts.register(&submission.submitted.task.id, stop.clone());
-    let outcome = work(engine, owner, submission, stop, |event| {
+    let submitted = engine.submit(request).await?;
+    let stopping = interrupts.stop_of(&submitted.task.id);
+    let all_stopped = async {
+        stop.requested().await;
+        stopping.request();
+        std::future::pending::<()>().await;
+    };
+    let working = work(engine, owner, &submitted, stopping.clone(), |event| {
         lane.show(&event.body);
         Ok(())
-    })
-    .await?;
+    });
+    let outcome = tokio::select! {
+        outcome = working => outcome?,
+        () = all_stopped => return Err(internal(&"stopped")),
+    };
     lane.finish(&outcome);
     Ok(outcome)
 }

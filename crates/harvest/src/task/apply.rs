@@ -38,7 +38,7 @@ pub async fn apply(global: &Global, installation: &Installation, style: Style, i
     if git.run(into, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await.is_err() {
         let repository = SessionRepository::existing(installation.data.session_repository(&session.id));
         if let Some(repository) = repository {
-            local.publish(repository.path(), branch, commit).await?;
+            local.publish(repository.path(), branch, commit, None).await?;
         }
     }
     check_mergeable(&git, into, commit, branch.as_str(), &current).await?;

@@ -18,11 +18,9 @@ pub async fn list(
     global: &Global,
     installation: &Installation,
     style: Style,
-    status: Option<TaskStatus>,
-    limit: usize,
-    cursor: Option<String>,
+    query: TaskQuery,
 ) -> Result<Exit, Failure> {
-    let page = installation.store.tasks(TaskQuery { status, cursor, limit }).await?;
+    let page = installation.store.tasks(query).await?;
     if global.json {
         let _ = output::json(&page);
         return Ok(Exit::Done);
@@ -41,7 +39,7 @@ pub async fn list(
     Ok(Exit::Done)
 }
 
-fn row(style: Style, task: &Task) -> String {
+pub fn row(style: Style, task: &Task) -> String {
     let title: String = clean(task.prompt.title()).chars().take(TITLE).collect();
     let state = match task.reason {
         Some(reason) if task.status == TaskStatus::Failed => format!("{}: {reason}", task.status),
@@ -97,6 +95,16 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
     }
     let usage = &task.usage;
     field("cost", &format!("{} of {} ({} tokens in, {} out)", task.cost_usd, task.budget_usd, usage.input_tokens, usage.output_tokens));
+    if let Some(convoy) = &task.convoy {
+        field("convoy", convoy);
+    }
+    if !task.after.is_empty() {
+        let after: Vec<&str> = task.after.iter().map(|task| task.short()).collect();
+        field("waits for", &after.join(", "));
+    }
+    if task.tries > 1 || task.retries_left > 0 {
+        field("tries", &format!("{}, {} more if it fails", task.tries, task.retries_left));
+    }
     field("asked", &format!("{} by {}", task.created_at, task.requested_by));
     if let Some(finished) = task.finished_at {
         field("finished", &finished.to_string());

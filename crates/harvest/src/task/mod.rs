@@ -1,8 +1,13 @@
 //! `harvest task …`: looking at tasks and acting on them.
 
+mod add;
 mod apply;
 mod cancel;
 mod look;
+
+pub use look::row;
+
+use harvest_store::TaskQuery;
 
 use crate::cli::{Global, Task};
 use crate::environment::Environment;
@@ -15,8 +20,15 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
     let installation = Installation::open(global, environment).await?;
     let find = async |id: &str| installation.store.find_task(id).await.map_err(Failure::from);
     match command {
-        Task::List { status, limit, cursor } => {
-            look::list(global, &installation, style, status, usize::from(limit), cursor).await
+        Task::Add(options) => add::add(global, &installation, style, *options).await,
+        Task::Retry { id } => add::retry(global, &installation, style, &find(&id).await?).await,
+        Task::List { status, repo, convoy, limit, cursor } => {
+            let repository = match repo {
+                Some(repo) => Some(harvest_forge::open(&repo, installation.environment.git()).await?.name().to_owned()),
+                None => None,
+            };
+            let query = TaskQuery { status, repository, convoy, cursor, limit: usize::from(limit) };
+            look::list(global, &installation, style, query).await
         }
         Task::Show { id } => look::show(global, &installation, style, &find(&id).await?).await,
         Task::Logs { id } => look::logs(global, &installation, style, &find(&id).await?).await,

@@ -54,7 +54,7 @@ fn new_task(prompt: &str) -> NewTask {
             require_tests: false,
             timeout_ms: 1_800_000,
             max_turns: 50,
-            provider: "anthropic".into(),
+            provider: Some("anthropic".into()),
             author_name: "Ada (Harvest)".into(),
             author_email: "ada@example.com".into(),
         },

@@ -1,0 +1,171 @@
+//! What a person asks for becomes a request to the engine: prompt, repository, agent, model, checked one by one.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use harvest_agents::{Agent, Provider, Registry};
+use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, Prompt, PromptError, Source};
+use harvest_engine::{ModelChoice, Queueing, Request};
+use harvest_forge::Forge;
+use harvest_gateway::{Script, ScriptError};
+
+use crate::cli::AskOptions;
+use crate::environment::ModelKeys;
+use crate::failure::Failure;
+use crate::installation::Installation;
+
+const MAX_TURNS: u32 = 50;
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
+const BUDGET: Cost = Cost::from_nanos(10_000_000_000);
+const AGENT: &str = "builtin";
+
+/// The prompt itself, or standard input for `-`: a command line cannot hold a long one.
+pub fn read_prompt(argument: &str) -> Result<Prompt, Failure> {
+    let help = "say what to do: harvest run \"Make the failing test pass\"";
+    let refuse = |message: String| Failure::refused(Code::BadPrompt, message, help);
+    if argument != "-" {
+        return Prompt::new(argument).map_err(|error| refuse(error.to_string()));
+    }
+    let mut text = Vec::new();
+    // One byte more than allowed tells a prompt that is too long without reading all of it.
+    let most = MAX_PROMPT_BYTES as u64 + 1;
+    let read = std::io::stdin().lock().take(most).read_to_end(&mut text);
+    read.map_err(|error| refuse(format!("the prompt cannot be read: {error}")))?;
+    let text = String::from_utf8(text).map_err(|_| refuse("the prompt is not UTF-8 text".to_owned()))?;
+    Prompt::new(text).map_err(|error| match error {
+        PromptError::TooLong { .. } => refuse(format!("the prompt has more than {MAX_PROMPT_BYTES} bytes")),
+        error @ PromptError::Empty => refuse(error.to_string()),
+    })
+}
+
+pub fn load_script(path: &Path) -> Result<Arc<Script>, Failure> {
+    Script::load(path).map(Arc::new).map_err(|error| {
+        let (code, help) = match &error {
+            ScriptError::Unreadable { .. } => (Code::UnreadableScript, "check the path and its permissions"),
+            _ => (Code::BadScript, "the format is described in docs/model-script.md"),
+        };
+        Failure::refused(code, error.to_string(), help)
+    })
+}
+
+/// Refuses an unknown agent before anything is opened.
+pub fn check_agent(options: &AskOptions) -> Result<(), Failure> {
+    find_agent(&registry()?, options.agent.as_deref().unwrap_or(AGENT)).map(drop)
+}
+
+/// Who decides on the model.
+#[derive(Debug, Clone, Copy)]
+pub enum Decide<'s> {
+    /// This process, now: it works on the task itself.
+    Now(Option<&'s Script>),
+    /// Whoever works on the task, unless a model is named.
+    Later,
+}
+
+/// Everything checked and resolved; nothing written yet.
+pub async fn request(
+    installation: &Installation,
+    prompt: Prompt,
+    options: &AskOptions,
+    decide: Decide<'_>,
+) -> Result<Request, Failure> {
+    let registry = registry()?;
+    let agent = find_agent(&registry, options.agent.as_deref().unwrap_or(AGENT))?;
+    let named = options.model.as_deref();
+    let model = match decide {
+        Decide::Now(script) => Some(choose_model(agent, named, script, &installation.keys)?),
+        Decide::Later => named.map(|named| ModelChoice {
+            provider: vendor_of(named).or(agent.providers.first().copied()).unwrap_or(Provider::Anthropic),
+            model: Some(named.to_owned()),
+        }),
+    };
+    let repo = options.repo.as_deref().unwrap_or(".");
+    let forge: Arc<dyn Forge> = harvest_forge::open(repo, installation.environment.git()).await?.into();
+    let base = forge.resolve(options.base.as_deref()).await?;
+    Ok(Request {
+        forge,
+        base,
+        prompt,
+        agent: agent.id.clone(),
+        model,
+        test: options.test.clone(),
+        require_tests: options.require_tests,
+        timeout: options.timeout.unwrap_or(TIMEOUT),
+        max_turns: MAX_TURNS,
+        budget: options.budget_usd.unwrap_or(BUDGET),
+        source: Source::Cli,
+        requested_by: installation.environment.user(),
+        queue: Queueing::default(),
+    })
+}
+
+fn registry() -> Result<Registry, Failure> {
+    Registry::bundled().map_err(|error| Failure::failed(Code::Internal, error.to_string()))
+}
+
+fn find_agent<'r>(registry: &'r Registry, id: &str) -> Result<&'r Agent, Failure> {
+    registry.get(id).ok_or_else(|| {
+        let known: Vec<&str> = registry.iter().map(|agent| agent.id.as_str()).collect();
+        Failure::refused(
+            Code::UnknownAgent,
+            format!("there is no agent `{}`", crate::view::clean(id)),
+            format!("use one of: {}", known.join(", ")),
+        )
+    })
+}
+
+/// What this process offers for tasks that leave the choice to it.
+pub fn offered_model(installation: &Installation, script: Option<&Script>) -> Result<ModelChoice, Failure> {
+    let registry = registry()?;
+    let choice = choose_model(find_agent(&registry, AGENT)?, None, script, &installation.keys)?;
+    // With keys, each agent has its own favourite.
+    Ok(if script.is_some() { choice } else { ModelChoice { model: None, ..choice } })
+}
+
+/// The vendor whose name a model bears.
+fn vendor_of(model: &str) -> Option<Provider> {
+    let model = model.to_ascii_lowercase();
+    if model.starts_with("claude") {
+        return Some(Provider::Anthropic);
+    }
+    let openai = ["gpt", "o1", "o3", "o4", "chatgpt"];
+    openai.iter().any(|family| model.starts_with(family)).then_some(Provider::Openai)
+}
+
+/// The vendor is the one whose name the model bears, else the first the agent speaks that has a key.
+fn choose_model(
+    agent: &Agent,
+    model: Option<&str>,
+    script: Option<&Script>,
+    keys: &ModelKeys,
+) -> Result<ModelChoice, Failure> {
+    if let Some(script) = script {
+        let provider = agent.providers.first().copied().unwrap_or(Provider::Anthropic);
+        return Ok(ModelChoice { provider, model: Some(model.unwrap_or(script.model()).to_owned()) });
+    }
+    let has_key = |provider: Provider| match provider {
+        Provider::Anthropic => keys.anthropic.is_some(),
+        Provider::Openai => keys.openai.is_some(),
+    };
+    let named = model.and_then(vendor_of);
+    let usable = match named {
+        Some(provider) => Some(provider).filter(|provider| has_key(*provider)),
+        None => agent.providers.iter().copied().find(|provider| has_key(*provider)),
+    };
+    let Some(provider) = usable else {
+        let wanted = match named {
+            Some(Provider::Anthropic) => "ANTHROPIC_API_KEY",
+            Some(Provider::Openai) => "OPENAI_API_KEY",
+            None => "ANTHROPIC_API_KEY or OPENAI_API_KEY",
+        };
+        return Err(Failure::refused(
+            Code::NoModel,
+            "there is no key for a model and no model script",
+            format!("set {wanted}, or try without a model: harvest demo --once"),
+        ));
+    };
+    let model = model.or_else(|| agent.default_model(provider)).map(str::to_owned);
+    Ok(ModelChoice { provider, model })
+}

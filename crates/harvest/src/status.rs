@@ -1,0 +1,89 @@
+//! `harvest status`: agents, queue, convoys, failures and spending at a glance.
+
+use std::time::Duration;
+
+use harvest_core::{Cost, TaskStatus};
+use harvest_store::{Convoy, OwnerKind, QueueState, TaskQuery};
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::convoy;
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::task::row;
+use crate::view::Style;
+
+const RUNNING_SHOWN: usize = 20;
+const WATCH: Duration = Duration::from_secs(1);
+
+pub async fn status(global: &Global, environment: Environment, watch: bool) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let installation = Installation::open(global, environment).await?;
+    let mut changes = installation.store.watch_queue();
+    loop {
+        changes.mark_unchanged();
+        let shown = show(global, &installation, style, watch).await?;
+        if !watch || shown.is_err() {
+            return Ok(Exit::Done);
+        }
+        // Costs and running tasks change without the queue changing, so the clock wakes us as well.
+        let _ = tokio::time::timeout(WATCH, changes.changed()).await;
+    }
+}
+
+async fn show(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    watch: bool,
+) -> Result<Result<(), output::Closed>, Failure> {
+    let store = &installation.store;
+    let (queue, convoys, owners) = (store.queue().await?, store.convoys().await?, store.owners().await?);
+    let query = TaskQuery { status: Some(TaskStatus::Running), limit: RUNNING_SHOWN, ..TaskQuery::default() };
+    let running = store.tasks(query).await?.items;
+    let workers = owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
+    if global.json {
+        return Ok(output::json(&json!({ "queue": queue, "convoys": convoys, "workers": workers, "running": running })));
+    }
+    let mut text = if watch && style.terminal { "\u{1b}[H\u{1b}[2J".to_owned() } else { String::new() };
+    text.push_str(&page(style, &queue, &convoys, workers));
+    for task in &running {
+        text.push_str(&format!("\n  {}", row(style, task)));
+    }
+    Ok(output::line(&text))
+}
+
+fn page(style: Style, queue: &QueueState, convoys: &[Convoy], workers: usize) -> String {
+    let turns = &queue.turns;
+    let count = |status: &str| queue.tasks.get(status).copied().unwrap_or(0);
+    let dot = style.dot();
+    let mut lines = Vec::new();
+    let mut field = |name: &str, value: String| lines.push(format!("{}  {value}", style.dim(&format!("{name:<9}"))));
+    let paused = if queue.settings.paused { style.warn(" (paused)") } else { String::new() };
+    let size = queue.settings.agents.map(|agents| format!(" {dot} {agents} agents each")).unwrap_or_default();
+    field("workers", format!("{workers}{size}{paused}"));
+    field("working", format!("{}", turns.claimed));
+    field(
+        "queue",
+        format!(
+            "{} ready {dot} {} blocked {dot} {} waiting for their next try {dot} {} parked by a cap",
+            turns.ready, turns.blocked, turns.waiting, turns.parked
+        ),
+    );
+    let failures: Vec<String> = queue.failures.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let failed = if failures.is_empty() { String::new() } else { format!(" ({})", failures.join(", ")) };
+    field(
+        "ended",
+        format!("{} completed {dot} {} failed{failed} {dot} {} cancelled", count("completed"), count("failed"), count("cancelled")),
+    );
+    field("spent", Cost::from_nanos(queue.cost_nanos).to_string());
+    for cap in &queue.caps {
+        field("cap", format!("{} {} of {}", cap.name, cap.used, cap.size));
+    }
+    for batch in convoys {
+        field("convoy", convoy::line(style, batch));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,114 @@
+//! `harvest up`: works off the queue, several agents side by side.
+
+use harvest_core::{Outcome, TaskStatus};
+use harvest_engine::{Interrupts, Limits, Notice, Pool, Stop, Summary};
+use harvest_store::OwnerKind;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::ask;
+use crate::cli::{Global, SandboxKind, Up};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::run::on_signals;
+use crate::view::{Style, clean};
+
+const NOTICES: usize = 256;
+
+pub async fn up(global: &Global, environment: Environment, options: Up) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
+    let installation = Installation::open(global, environment).await?;
+    let model = ask::offered_model(&installation, script.as_deref())?;
+    if options.sandbox == SandboxKind::None {
+        eprintln!("warning: --sandbox none gives the agents everything you have: your files, your network, your processes");
+    }
+    let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
+    let _interrupts = Interrupts::watch(&engine)?;
+    let owner = installation.own(OwnerKind::Server).await?;
+    let drain = Stop::default();
+    on_signals(drain.clone(), "taking no more work; waiting for what is under way (once more to leave at once)");
+    let limits = Limits {
+        agents: options.agents.map(|agents| agents as usize),
+        until_empty: options.until_empty,
+        tasks: options.max_tasks,
+        time: options.max_hours,
+        cost: options.max_usd,
+        lease: options.lease,
+    };
+    let (notices, mut inbox) = mpsc::channel(NOTICES);
+    let pool = Pool::new(engine, owner.id().clone(), limits, notices);
+    let working = pool.run(drain);
+    let showing = async {
+        while let Some(notice) = inbox.recv().await {
+            // Nobody reading is no reason to stop working.
+            let _ = if global.json { show_json(&notice) } else { show(style, &notice) };
+        }
+    };
+    let (summary, ()) = tokio::join!(working, showing);
+    let summary = summary?;
+    owner.release().await?;
+    if !global.json {
+        let _ = output::line(&closing(style, &summary));
+    }
+    Ok(Exit::Done)
+}
+
+fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
+    let line = match notice {
+        Notice::Started { task } => format!("{} {} started", style.dim(style.symbol("▸", ">")), task.short()),
+        Notice::Finished(outcome) => finished(style, outcome),
+        Notice::WillRetry { task, reason, error, due } => {
+            format!("{} {} {reason}: {}; tried again at {due}", style.stopped(), task.short(), clean(error))
+        }
+        Notice::Lost { task } => format!("{} {} was taken over by another worker", style.stopped(), task.short()),
+        Notice::Broken { task, error } => format!("{} {} could not go on: {}", style.failed(), task.short(), clean(error)),
+        Notice::Resized { agents } => style.dim(&format!("{agents} agents side by side")),
+        Notice::Holding { why } => format!("{} taking no work: {why}", style.stopped()),
+    };
+    output::line(&line)
+}
+
+fn finished(style: Style, outcome: &Outcome) -> String {
+    let id = outcome.task_id.short();
+    match (outcome.status, outcome.reason) {
+        (TaskStatus::Completed, _) => {
+            let branch = outcome.branch.as_ref().map_or("nothing changed", |branch| branch.as_str());
+            format!("{} {id} completed {} {branch} {} {}", style.ok(), style.dot(), style.dot(), outcome.cost_usd)
+        }
+        (_, Some(reason)) if reason.is_stop() => format!("{} {id} stopped: {reason}", style.stopped()),
+        (status, _) => {
+            let why = outcome.error.as_deref().map(clean).unwrap_or_default();
+            format!("{} {id} {status}: {why}", style.failed())
+        }
+    }
+}
+
+fn show_json(notice: &Notice) -> Result<(), output::Closed> {
+    output::json(&match notice {
+        Notice::Started { task } => json!({ "type": "started", "task_id": task }),
+        Notice::Finished(outcome) => json!({ "type": "finished", "task_id": outcome.task_id, "outcome": outcome }),
+        Notice::WillRetry { task, reason, error, due } => {
+            json!({ "type": "will_retry", "task_id": task, "reason": reason, "error": error, "due": due.to_string() })
+        }
+        Notice::Lost { task } => json!({ "type": "lost", "task_id": task }),
+        Notice::Broken { task, error } => json!({ "type": "broken", "task_id": task, "error": error }),
+        Notice::Resized { agents } => json!({ "type": "resized", "agents": agents }),
+        Notice::Holding { why } => json!({ "type": "holding", "why": why }),
+    })
+}
+
+fn closing(style: Style, summary: &Summary) -> String {
+    let count = |status| summary.outcomes.iter().filter(|outcome| outcome.status == status).count();
+    let spent: harvest_core::Cost = summary.outcomes.iter().map(|outcome| outcome.cost_usd).sum();
+    let dot = style.dot();
+    format!(
+        "\n{}: {} completed, {} failed, {} cancelled {dot} {spent}",
+        summary.ended,
+        count(TaskStatus::Completed),
+        count(TaskStatus::Failed),
+        count(TaskStatus::Cancelled),
+    )
+}
