@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Clock, Entropy, FailureReason, Outcome, OwnerId, TaskId, TaskStatus};
+use harvest_core::{Clock, FailureReason, Outcome, TaskId, TaskStatus};
 use harvest_forge::Forge;
 use harvest_sandbox::Provider;
 use harvest_store::{Lease, Owner, Store};
@@ -29,7 +29,6 @@ pub struct Recovery {
     pub providers: Vec<Arc<dyn Provider>>,
     pub redactor: Arc<Redactor>,
     pub clock: Arc<dyn Clock>,
-    pub entropy: Arc<dyn Entropy>,
 }
 
 impl Recovery {
@@ -40,8 +39,8 @@ impl Recovery {
         for dead in self.store.owners().await? {
             let Some(_lock) = owner::lock_of_dead(&self.data, &dead.id) else { continue };
             recovered.sandboxes += self.remove_sandboxes(&dead).await?;
-            let heir = OwnerId::generate(self.entropy.as_ref());
-            for lease in self.store.take_over(&dead.id, &heir).await? {
+            // The turns stay the dead owner's, so that whoever comes next finds them should this process die too.
+            for lease in self.store.take_over(&dead.id, &dead.id).await? {
                 let task = lease.task.clone();
                 self.end(&open_forge, lease, &dead).await?;
                 recovered.tasks.push(task);

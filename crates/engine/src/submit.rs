@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{BranchName, Cost, Prompt, SessionId, Settings, Source, TaskId, TaskKind, TurnId};
+use harvest_core::{BranchName, Cost, OwnerId, Prompt, SessionId, Settings, Source, TaskId, TaskKind, TurnId};
 use harvest_forge::{Base, Forge};
 use harvest_store::{NewTask, Submitted};
 
@@ -11,6 +11,8 @@ use crate::{Engine, Error, verify};
 /// What a person asks for, checked.
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// Who is going to work on it.
+    pub owner: OwnerId,
     pub forge: Arc<dyn Forge>,
     pub base: Base,
     pub prompt: Prompt,
@@ -55,6 +57,7 @@ impl Engine {
         let entropy = self.options.entropy.as_ref();
         let session = SessionId::generate(entropy);
         let new = NewTask {
+            owner: Some(request.owner),
             id: TaskId::generate(entropy),
             turn: TurnId::generate(entropy),
             kind: TaskKind::Prompt,

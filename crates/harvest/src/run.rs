@@ -34,7 +34,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     let forge: Arc<dyn harvest_forge::Forge> = harvest_forge::open(repo, installation.environment.git()).await?.into();
     let base = forge.resolve(options.base.as_deref()).await?;
     if options.sandbox == SandboxKind::None {
-        eprintln!("warning: --sandbox none gives the agent everything you have: your files, your network, your processes");
+        output::complain("warning: --sandbox none gives the agent everything you have: your files, your network, your processes");
     }
     let sandboxes = installation.provider(options.sandbox)?;
     let engine = installation.engine(sandboxes, script)?;
@@ -47,6 +47,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     )
     .await?;
     let request = Request {
+        owner: owner.id().clone(),
         forge,
         base,
         prompt,
@@ -88,7 +89,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     let outcome = outcome?;
     if let (true, Some(reason)) = (global.json, outcome.reason) {
         let why = outcome.error.as_deref().unwrap_or_default();
-        eprintln!("error[{}]: {}", code_of(reason), crate::view::clean(why));
+        output::complain(&format!("error[{}]: {}", code_of(reason), crate::view::clean(why)));
     }
     Ok(Exit::of(&outcome))
 }
@@ -231,7 +232,7 @@ pub fn stop_on_signals(stop: Stop) {
                 if stop.is_requested() {
                     std::process::exit(Exit::Stopped as i32);
                 }
-                eprintln!("stopping; the work is kept (once more to leave at once)");
+                output::complain("stopping; the work is kept (once more to leave at once)");
                 stop.request();
             }
         });
@@ -240,16 +241,13 @@ pub fn stop_on_signals(stop: Stop) {
 
 async fn closing(installation: &Installation, style: Style, outcome: &Outcome) -> String {
     let repository = SessionRepository::existing(installation.data.session_repository(&outcome.session_id));
-    let (mut commits, mut stat, mut kept_at) = (Vec::new(), String::new(), None);
+    let (mut commits, mut stat) = (Vec::new(), String::new());
     if let (Some(repository), Some(_)) = (&repository, &outcome.branch) {
         let listed = repository.commits(&outcome.base, &outcome.commit).await.unwrap_or_default();
         commits = listed.into_iter().map(|commit| commit.subject).collect();
         stat = repository.diff_stat(&outcome.base, &outcome.commit).await.unwrap_or_default();
-        let task = installation.store.task(&outcome.task_id).await.ok();
-        let is_remote = task.is_some_and(|detail| !Path::new(&detail.task.repository).exists());
-        kept_at = is_remote.then(|| repository.path().display().to_string());
     }
-    summary(style, outcome, &commits, &stat, kept_at.as_deref())
+    summary(style, outcome, &commits, &stat)
 }
 
 /// Live activity: readable lines, and in a terminal a spinner below them that says what is going on.

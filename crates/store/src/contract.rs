@@ -53,6 +53,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 /// Everything that is known about a task before anyone works on it.
 #[derive(Debug, Clone)]
 pub struct NewTask {
+    /// Whose it is from the start: no one else may claim it, and it does not outlive them.
+    pub owner: Option<OwnerId>,
     pub id: TaskId,
     pub session: SessionId,
     pub turn: TurnId,

@@ -91,6 +91,7 @@ async fn run_job(
     let base = forge.resolve(None).await?;
     let budget = Cost::from_dollars(job.budget_usd).ok_or_else(|| internal(&"the budget"))?;
     let request = Request {
+        owner: owner.id().clone(),
         forge,
         base,
         prompt: Prompt::new(job.prompt).map_err(|error| internal(&error))?,

@@ -37,8 +37,8 @@ pub(super) fn create_task(db: &Connection, new: &NewTask) -> Result<Submitted, E
         new.at.to_string()
     ])?;
     db.prepare_cached(
-        "INSERT INTO turns (id, session_id, ordinal, author, prompt, status, rank, created_at)
-         VALUES (?1, ?2, 1, ?3, ?4, 'ready', ?5, ?6)",
+        "INSERT INTO turns (id, session_id, ordinal, author, prompt, status, rank, created_at, owner)
+         VALUES (?1, ?2, 1, ?3, ?4, 'ready', ?5, ?6, ?7)",
     )?
     .execute(params![
         new.turn.as_str(),
@@ -47,6 +47,7 @@ pub(super) fn create_task(db: &Connection, new: &NewTask) -> Result<Submitted, E
         new.prompt.as_str(),
         new.at.as_millisecond(),
         new.at.to_string(),
+        new.owner.as_ref().map(OwnerId::as_str),
     ])?;
     let created = EventBody::TaskCreated {
         task_id: new.id.clone(),
@@ -71,6 +72,7 @@ pub(super) fn claim(
         .prepare_cached(
             "UPDATE turns SET status = 'claimed', owner = ?1, fence = fence + 1
              WHERE number = (SELECT number FROM turns WHERE status = 'ready' AND (?2 IS NULL OR id = ?2)
+                               AND (owner IS NULL OR owner = ?1)
                              ORDER BY rank, number LIMIT 1)
              RETURNING id, session_id, fence, ordinal, author",
         )?
@@ -95,7 +97,8 @@ pub(super) fn claim(
 
 pub(super) fn take_over(db: &Connection, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
     let mut statement = db.prepare_cached(
-        "UPDATE turns SET owner = ?2, fence = fence + 1 WHERE owner = ?1 AND status = 'claimed'
+        "UPDATE turns SET status = 'claimed', owner = ?2, fence = fence + 1
+         WHERE owner = ?1 AND status IN ('ready', 'claimed')
          RETURNING id, session_id, fence",
     )?;
     let rows = statement.query_map(params![dead.as_str(), heir.as_str()], |row| {
@@ -105,7 +108,11 @@ pub(super) fn take_over(db: &Connection, dead: &OwnerId, heir: &OwnerId) -> Resu
     for row in rows {
         let (turn, session, fence) = row?;
         let session: SessionId = read::id(&session)?;
-        leases.push(Lease { task: read::task_of_session(db, &session)?, session, turn: read::id(&turn)?, fence });
+        let task = read::task_of_session(db, &session)?;
+        if read::task(db, &task)?.status == TaskStatus::Pending {
+            move_task(db, &task, Move::Claim)?;
+        }
+        leases.push(Lease { task, session, turn: read::id(&turn)?, fence });
     }
     Ok(leases)
 }
@@ -162,7 +169,7 @@ pub(super) fn cancel_waiting(db: &Connection, task: &TaskId, at: Timestamp) -> R
     };
     move_task(db, task, Move::Cancel)?;
     end_task(db, &outcome, at)?;
-    db.prepare_cached("UPDATE turns SET status = 'done' WHERE id = ?1")?.execute([turn_id.as_str()])?;
+    db.prepare_cached("UPDATE turns SET status = 'done', owner = NULL WHERE id = ?1")?.execute([turn_id.as_str()])?;
     let events = [
         EventBody::TurnFinished { turn_id, reason: Some(FailureReason::Cancelled) },
         EventBody::TaskFinished(outcome.clone()),
