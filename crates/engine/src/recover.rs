@@ -113,7 +113,7 @@ impl Recovery {
             session_id: session.id,
             status: TaskStatus::Failed,
             reason: Some(FailureReason::Internal),
-            error: Some(format!("the process working on it (pid {}) was killed{kept}", dead.pid)),
+            error: Some(format!("the process working on it (pid {}) was killed or broke down{kept}", dead.pid)),
             branch,
             commit: commit.unwrap_or_else(|| task.base.clone()),
             base: task.base,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use harvest_agents::Registry;
 use harvest_core::{Clock, Code, Entropy, Timestamp};
-use harvest_engine::{DataFolder, Engine, Options, Recovered, Recovery, Toolchain};
+use harvest_engine::{DataFolder, Engine, Options, Ownership, Recovered, Recovery, Toolchain};
 use harvest_forge::Forge;
 use harvest_gateway::{Gateway, Prices, Script, Upstream, Upstreams};
 use harvest_sandbox::{Binaries, Provider, local, none};
@@ -101,6 +101,19 @@ impl Installation {
         let git = self.environment.git();
         let open = async |name: &str| -> Option<Box<dyn Forge>> { harvest_forge::open(name, git.clone()).await.ok() };
         Ok(recovery.run(open).await?)
+    }
+
+    /// The end of work: an orderly one leaves nothing to do. After a breakdown this process cleans up after itself like after
+    /// any other, so that no task is left unfinished and no sandbox running.
+    pub async fn let_go<T>(&self, owner: Ownership, result: Result<T, Failure>) -> Result<T, Failure> {
+        if result.is_ok() {
+            owner.release().await?;
+        } else {
+            drop(owner);
+            // What cannot be done now, say because the disk is full, the next command does.
+            let _ = self.recover().await;
+        }
+        result
     }
 
     pub fn provider(&self, kind: SandboxKind) -> Result<Arc<dyn Provider>, Failure> {

@@ -85,8 +85,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         }
         outcome
     };
-    owner.release().await?;
-    let outcome = outcome?;
+    let outcome = installation.let_go(owner, outcome).await?;
     if let (true, Some(reason)) = (global.json, outcome.reason) {
         let why = outcome.error.as_deref().unwrap_or_default();
         output::complain(&format!("error[{}]: {}", code_of(reason), crate::view::clean(why)));
