@@ -6,7 +6,6 @@
 //! waits for the store and its disk.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +24,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
@@ -35,8 +35,7 @@ use super::{Findings, Size};
 
 const SESSIONS: usize = 8;
 const CONNECTIONS: usize = 4 * SESSIONS;
-const RATE: usize = 2_000;
-const TICK: Duration = Duration::from_millis(1);
+const RATE: u32 = 2_000;
 const REQUEST_BYTES: usize = 4_000;
 const P50: Duration = Duration::from_micros(200);
 const P99: Duration = Duration::from_millis(2);
@@ -218,68 +217,74 @@ type Connection = SendRequest<Full<Bytes>>;
 
 /// Sends requests at a fixed rate over a fixed set of connections.
 struct Load {
-    path: &'static str,
-    body: Bytes,
-    idle: mpsc::UnboundedSender<Connection>,
-    waiting: Arc<AsyncMutex<mpsc::UnboundedReceiver<Connection>>>,
+    client: Client,
     sent: usize,
 }
 
 impl Load {
     fn new(path: &'static str) -> Self {
-        let (idle, waiting) = mpsc::unbounded_channel();
-        let text = "Look at it. ".repeat(REQUEST_BYTES / 12);
-        let body =
-            json!({"model": "claude-sonnet-4-5", "max_tokens": 1024, "messages": [{"role": "user", "content": text}]});
-        let waiting = Arc::new(AsyncMutex::new(waiting));
-        Self { path, body: body.to_string().into(), idle, waiting, sent: 0 }
+        Self { client: Client::new(path), sent: 0 }
     }
 
-    async fn add(
-        &self,
-        stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
-    ) -> anyhow::Result<()> {
+    async fn add(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> anyhow::Result<()> {
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        self.idle.send(sender).ok().context("the load has ended")
+        self.client.idle.send(sender).ok().context("the load has ended")
     }
 
     /// How long each of the requests of one second took, waiting for a connection included.
     async fn run(&mut self) -> anyhow::Result<Vec<Duration>> {
-        let mut ticks = tokio::time::interval(TICK);
-        let each = RATE * TICK.as_micros() as usize / 1_000_000;
-        let mut answers = Vec::with_capacity(RATE);
-        while answers.len() < RATE {
-            ticks.tick().await;
-            for _ in 0..each {
-                answers.push(tokio::spawn(self.request()?));
-            }
-        }
-        self.sent += answers.len();
-        let mut times = Vec::with_capacity(answers.len());
-        for answer in answers {
+        let (client, runtime) = (self.client.clone(), tokio::runtime::Handle::current());
+        // A thread of its own, since the timer of the runtime knows only whole milliseconds.
+        let pacing = tokio::task::spawn_blocking(move || {
+            let began = Instant::now();
+            let start = |number| {
+                let due = began + Duration::from_secs(1) * number / RATE;
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                runtime.spawn(client.clone().ask())
+            };
+            (0..RATE).map(start).collect::<Vec<_>>()
+        });
+        let mut times = Vec::new();
+        for answer in pacing.await? {
             times.push(answer.await??);
         }
+        self.sent += times.len();
         Ok(times)
     }
+}
 
-    fn request(&self) -> anyhow::Result<impl Future<Output = anyhow::Result<Duration>> + use<>> {
+#[derive(Clone)]
+struct Client {
+    path: &'static str,
+    body: Bytes,
+    idle: mpsc::UnboundedSender<Connection>,
+    waiting: Arc<AsyncMutex<mpsc::UnboundedReceiver<Connection>>>,
+}
+
+impl Client {
+    fn new(path: &'static str) -> Self {
+        let (idle, waiting) = mpsc::unbounded_channel();
+        let text = "Look at it. ".repeat(REQUEST_BYTES / 12);
+        let messages = json!([{"role": "user", "content": text}]);
+        let body = json!({"model": "claude-sonnet-4-5", "max_tokens": 1024, "messages": messages});
+        Self { path, body: body.to_string().into(), idle, waiting: Arc::new(AsyncMutex::new(waiting)) }
+    }
+
+    async fn ask(self) -> anyhow::Result<Duration> {
+        let began = Instant::now();
         let request = Request::post(self.path)
             .header("host", "localhost")
             .header("content-type", "application/json")
             .header("x-api-key", "placeholder")
-            .body(Full::new(self.body.clone()))?;
-        let (idle, waiting) = (self.idle.clone(), Arc::clone(&self.waiting));
-        Ok(async move {
-            let began = Instant::now();
-            let mut connection = waiting.lock().await.recv().await.context("the connections are gone")?;
-            connection.ready().await?;
-            let response = connection.send_request(request).await?;
-            ensure!(response.status().is_success(), "the answer was {}", response.status());
-            response.into_body().collect().await?;
-            let took = began.elapsed();
-            let _ = idle.send(connection);
-            Ok(took)
-        })
+            .body(Full::new(self.body))?;
+        let mut connection = self.waiting.lock().await.recv().await.context("the connections are gone")?;
+        connection.ready().await?;
+        let response = connection.send_request(request).await?;
+        ensure!(response.status().is_success(), "the answer was {}", response.status());
+        response.into_body().collect().await?;
+        let took = began.elapsed();
+        let _ = self.idle.send(connection);
+        Ok(took)
     }
 }
