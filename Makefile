@@ -6,7 +6,7 @@
 # Failpoints and the benchmarks are compiled with the tests and the lints, so that they cannot rot.
 FEATURES := harvest/failpoints,xtask/bench
 
-# More arguments for what a target starts: make run ARGS=--once, make test ARGS='-p harvest-core', make bench ARGS=--quick
+# More arguments for what a target starts: make run ARGS=--once, make test ARGS='-- journal', make bench ARGS=--quick
 ARGS ?=
 
 help: ## Show this list

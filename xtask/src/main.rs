@@ -13,21 +13,24 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 Usage: cargo run -p xtask -- check
-       cargo run -p xtask --release --features bench -- bench [--quick]";
+       cargo run -p xtask --release --features bench -- bench [--quick] [sandbox|workspace|gateway|journal ...]";
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["check"] => check(),
+    match arguments.split_first() {
+        Some((command, [])) if command == "check" => check(),
         #[cfg(feature = "bench")]
-        ["bench"] => bench::run(bench::Size::Full),
-        #[cfg(feature = "bench")]
-        ["bench", "--quick"] => bench::run(bench::Size::Quick),
-        _ => {
-            eprintln!("{USAGE}");
-            Ok(ExitCode::from(2))
-        }
+        Some((command, rest)) if command == "bench" => match bench::Options::parse(rest) {
+            Some(options) => bench::run(&options),
+            None => Ok(usage()),
+        },
+        _ => Ok(usage()),
     }
+}
+
+fn usage() -> ExitCode {
+    eprintln!("{USAGE}");
+    ExitCode::from(2)
 }
 
 fn check() -> anyhow::Result<ExitCode> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use harvest_core::{Clock, Event, EventBody, StageName, Timestamp};
-use harvest_store::{Lease, Step, Store};
+use harvest_store::{AttemptUpdate, End, Lease, Step, Store};
 use harvest_vault::Redactor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -41,6 +41,14 @@ impl Journal {
 
     pub(crate) async fn step(&self, mut step: Step) -> Result<(), harvest_store::Error> {
         step.events = step.events.into_iter().map(|event| self.redacted(event)).collect();
+        if let Some(End::Finished(outcome)) = &mut step.end
+            && let Some(error) = &mut outcome.error
+        {
+            *error = self.redactor.redact(error).into_owned();
+        }
+        if let Some(AttemptUpdate::Finished { stderr_tail, .. }) = &mut step.attempt {
+            *stderr_tail = self.redactor.redact(stderr_tail).into_owned();
+        }
         self.store.append(&self.lease, step).await.map(drop)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Clock, Entropy, FailureReason, Outcome, OwnerId, TaskId, TaskStatus};
+use harvest_core::{Clock, FailureReason, Outcome, TaskId, TaskStatus};
 use harvest_forge::Forge;
 use harvest_sandbox::Provider;
 use harvest_store::{Lease, Owner, OwnerKind, Store};
@@ -32,7 +32,6 @@ pub struct Recovery {
     pub providers: Vec<Arc<dyn Provider>>,
     pub redactor: Arc<Redactor>,
     pub clock: Arc<dyn Clock>,
-    pub entropy: Arc<dyn Entropy>,
 }
 
 impl Recovery {
@@ -45,8 +44,8 @@ impl Recovery {
             recovered.sandboxes += self.remove_sandboxes(&dead).await?;
             match dead.kind {
                 OwnerKind::Run => {
-                    let heir = OwnerId::generate(self.entropy.as_ref());
-                    for lease in self.store.take_over(&dead.id, &heir).await? {
+                    // The turns stay the dead owner's, so that whoever comes next finds them should this process die too.
+                    for lease in self.store.take_over(&dead.id, &dead.id).await? {
                         let task = lease.task.clone();
                         self.end(&open_forge, lease, &dead).await?;
                         recovered.ended.push(task);
@@ -125,7 +124,7 @@ impl Recovery {
             session_id: session.id,
             status: TaskStatus::Failed,
             reason: Some(FailureReason::Internal),
-            error: Some(format!("the process working on it (pid {}) was killed{kept}", dead.pid)),
+            error: Some(format!("the process working on it (pid {}) was killed or broke down{kept}", dead.pid)),
             branch,
             commit: commit.unwrap_or_else(|| task.base.clone()),
             base: task.base,

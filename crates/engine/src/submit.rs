@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Cost, OnFailedDependency, Priority, Prompt, SessionId, Settings, Source, TaskId, TaskKind, TurnId,
+    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, TaskId, TaskKind, TurnId,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, Submitted};
@@ -41,6 +41,8 @@ pub struct Queueing {
     pub key: Option<IdempotencyKey>,
     pub source_url: Option<String>,
     pub extra: Option<serde_json::Value>,
+    /// Who works on it from the start: no one else can take it, and no cap keeps it waiting.
+    pub claim_for: Option<OwnerId>,
     /// Chosen before, so that tasks of one batch can wait for each other.
     pub id: Option<TaskId>,
 }
@@ -81,8 +83,14 @@ impl Engine {
         let session = SessionId::generate(entropy);
         let repository = forge.name().to_owned();
         let provider = request.model.as_ref().map(|choice| choice.provider.as_str().to_owned());
-        let mut caps = vec![format!("repository:{repository}"), format!("user:{}", request.requested_by)];
-        caps.extend(provider.as_ref().map(|provider| format!("credential:{provider}")));
+        let caps = match queue.claim_for {
+            Some(_) => Vec::new(),
+            None => {
+                let credential = provider.as_ref().map(|provider| format!("credential:{provider}"));
+                let named = [format!("repository:{repository}"), format!("user:{}", request.requested_by)];
+                named.into_iter().chain(credential).collect()
+            }
+        };
         Ok(NewTask {
             id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
             turn: TurnId::generate(entropy),
@@ -111,6 +119,7 @@ impl Engine {
             on_failed_dependency: queue.on_failed_dependency,
             convoy: queue.convoy,
             retries: queue.retries,
+            claim_for: queue.claim_for,
             caps,
             extra: queue.extra,
             key: queue.key,

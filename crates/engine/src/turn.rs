@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use harvest_core::{FailureReason, Outcome, OwnerId, Session, StageName, Task, Timestamp, TurnId};
+use harvest_core::{FailureReason, Outcome, OwnerId, Session, StageName, Task, Timestamp};
 use harvest_forge::Forge;
-use harvest_store::{Claim, Lease, TaskDetail};
+use harvest_store::{Lease, TaskDetail};
 use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 
 use crate::error::Halt;
@@ -43,19 +43,6 @@ pub enum Worked {
 }
 
 impl Engine {
-    /// Claims one turn for an owner whose death is seen by its lock. `None` when it is not to be had.
-    pub async fn claim(&self, owner: &OwnerId, turn: &TurnId) -> Result<Option<Lease>, Error> {
-        let claim = Claim {
-            owner: owner.clone(),
-            turn: Some(turn.clone()),
-            most: 1,
-            warm: Vec::new(),
-            at: self.options.clock.now(),
-            until: None,
-        };
-        Ok(self.options.store.claim(claim).await?.pop())
-    }
-
     /// Works on a claimed turn to its end.
     pub async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
         failpoint::reach("claim::after")?;

@@ -45,6 +45,17 @@ impl Remote {
         Ok(Self { url: url.to_owned(), name: without_password(url), git })
     }
 
+    /// Git's command line has the whole URL in it; what is shown and stored must not.
+    fn without_password(&self, error: harvest_workspace::Error) -> harvest_workspace::Error {
+        use harvest_workspace::Error as Git;
+        let clean = |text: String| text.replace(&self.url, &self.name);
+        match error {
+            Git::Git { command, message } => Git::Git { command: clean(command), message: clean(message) },
+            Git::TimedOut { command, seconds } => Git::TimedOut { command: clean(command), seconds },
+            other => other,
+        }
+    }
+
     async fn tip(&self, base: Option<&str>) -> Result<String, Error> {
         let patterns: Vec<String> = match base {
             None => vec!["HEAD".into()],
@@ -54,7 +65,7 @@ impl Remote {
         args.extend(patterns.iter().map(String::as_str));
         let here = std::env::temp_dir();
         let listed = self.git.line(&here, &args).await;
-        let listed = listed.map_err(|source| Error::Fetch { name: self.name.clone(), source })?;
+        let listed = listed.map_err(|source| Error::Fetch { name: self.name.clone(), source: self.without_password(source) })?;
         let refs: Vec<(&str, &str)> = listed.lines().filter_map(|line| line.split_once('\t')).collect();
         for pattern in &patterns {
             let peeled = format!("{pattern}^{{}}");
@@ -93,7 +104,8 @@ impl Forge for Remote {
 
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error> {
         let wanted = format!("+{commit}:{}", Mirror::base_ref(commit));
-        fetch_into(&self.git, mirror.path(), OsStr::new(&self.url), &wanted, &[]).await
+        let fetched = fetch_into(&self.git, mirror.path(), OsStr::new(&self.url), &wanted, &[]).await;
+        fetched.map_err(|error| self.without_password(error))
     }
 
     async fn publish(&self, _: &Path, _: &BranchName, _: &str, _: Option<&str>) -> Result<Published, Error> {

@@ -2,6 +2,8 @@
 
 use harvest_core::{Code, FailureReason, Outcome, TaskStatus};
 
+use crate::output;
+
 /// What the process tells its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -45,11 +47,8 @@ impl Failure {
     }
 
     pub fn print(&self) {
-        eprintln!("error[{}]: {}", self.code, self.message);
-        if let Some(help) = &self.help {
-            eprintln!("  help: {help}");
-        }
-        eprintln!("  more: harvest explain {}", self.code);
+        let help = self.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+        output::complain(&format!("error[{0}]: {1}{help}\n  more: harvest explain {0}", self.code, self.message));
     }
 }
 

@@ -16,7 +16,7 @@ use harvest_vault::{ExposeSecret, Redactor, SecretString};
 use crate::cli::{Global, SandboxKind};
 use crate::environment::{Environment, ModelKeys};
 use crate::failure::Failure;
-use crate::toolchain;
+use crate::{output, toolchain};
 
 #[derive(Debug)]
 pub struct SystemClock;
@@ -79,10 +79,10 @@ impl Installation {
         };
         let recovered = installation.recover().await?;
         for task in &recovered.queued_again {
-            eprintln!("note: task {} is in the queue again: the worker that had it was killed", task.short());
+            output::complain(&format!("note: task {} is in the queue again: the worker that had it was killed", task.short()));
         }
         for task in &recovered.ended {
-            eprintln!("note: task {} was ended: the process working on it had been killed", task.short());
+            output::complain(&format!("note: task {} was ended: the process working on it had been killed", task.short()));
         }
         Ok(installation)
     }
@@ -100,11 +100,23 @@ impl Installation {
             providers: kinds.into_iter().filter_map(|kind| self.provider(kind).ok()).collect(),
             redactor: self.redactor.clone(),
             clock: self.clock.clone(),
-            entropy: self.entropy.clone(),
         };
         let git = self.environment.git();
         let open = async |name: &str| -> Option<Box<dyn Forge>> { harvest_forge::open(name, git.clone()).await.ok() };
         Ok(recovery.run(open).await?)
+    }
+
+    /// The end of work: an orderly one leaves nothing to do. After a breakdown this process cleans up after itself like after
+    /// any other, so that no task is left unfinished and no sandbox running.
+    pub async fn let_go<T>(&self, owner: Ownership, result: Result<T, Failure>) -> Result<T, Failure> {
+        if result.is_ok() {
+            owner.release().await?;
+        } else {
+            drop(owner);
+            // What cannot be done now, say because the disk is full, the next command does.
+            let _ = self.recover().await;
+        }
+        result
     }
 
     pub fn provider(&self, kind: SandboxKind) -> Result<Arc<dyn Provider>, Failure> {
@@ -181,6 +193,10 @@ impl Installation {
 /// State folders are their owner's alone. A folder that holds someone else's things is not taken over.
 fn make_private(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
+    if path.to_str().is_none_or(|text| text.contains(char::is_control)) {
+        let message = format!("the data directory {shown:?} has control characters in its path, or is not UTF-8");
+        return Err(Failure::refused(Code::DataDirectory, message, "choose another with --data-dir"));
+    }
     let help = "check its owner and permissions, or choose another with --data-dir";
     let refuse = |error: std::io::Error| {
         let code = if error.kind() == std::io::ErrorKind::StorageFull { Code::DiskFull } else { Code::DataDirectory };

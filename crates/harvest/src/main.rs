@@ -82,12 +82,13 @@ fn usage(error: &clap::Error) -> Exit {
             Exit::Done
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprint!("error[{}]: a command is missing\n\n{}", Code::BadOption, error.render());
+            output::complain(format!("error[{}]: a command is missing\n\n{}", Code::BadOption, error.render()).trim_end());
             Exit::Refused
         }
         _ => {
             let text = error.render().to_string();
-            eprint!("error[{}]: {}", Code::BadOption, text.strip_prefix("error: ").unwrap_or(&text));
+            let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+            output::complain(&format!("error[{}]: {text}", Code::BadOption));
             Exit::Refused
         }
     }

@@ -1,4 +1,4 @@
-//! Standard output that may be closed early: whoever reads decides when they have seen enough.
+//! Standard output and error that may be closed early: whoever reads decides when they have seen enough.
 
 use std::io::{self, Write};
 
@@ -11,6 +11,11 @@ pub struct Closed;
 pub fn line(text: &str) -> Result<(), Closed> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|_| Closed)
+}
+
+/// To standard error. Nobody listening is no reason to stop.
+pub fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 pub fn bytes(bytes: &[u8]) -> Result<(), Closed> {

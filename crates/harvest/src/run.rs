@@ -25,15 +25,16 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     ask::check_agent(&options.ask.options)?;
     let installation = Installation::open(global, environment).await?;
     let decide = ask::Decide::Now(script.as_deref());
-    let request = ask::request(&installation, prompt, &options.ask.options, decide).await?;
+    let mut request = ask::request(&installation, prompt, &options.ask.options, decide).await?;
     let model = request.model.clone().ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
     if options.sandbox == SandboxKind::None {
-        eprintln!("warning: --sandbox none gives the agent everything you have: your files, your network, your processes");
+        output::complain("warning: --sandbox none gives the agent everything you have: your files, your network, your processes");
     }
     let sandboxes = installation.provider(options.sandbox)?;
     let engine = installation.engine(sandboxes, script, model)?;
     let interrupts = Interrupts::watch(&engine)?;
     let owner = installation.own(OwnerKind::Run).await?;
+    request.queue.claim_for = Some(owner.id().clone());
     let submitted = match engine.submit(request).await {
         Ok(submitted) => submitted,
         Err(error) => {
@@ -55,11 +56,10 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         }
         outcome
     };
-    owner.release().await?;
-    let outcome = outcome?;
+    let outcome = installation.let_go(owner, outcome).await?;
     if let (true, Some(reason)) = (global.json, outcome.reason) {
         let why = outcome.error.as_deref().unwrap_or_default();
-        eprintln!("error[{}]: {}", code_of(reason), crate::view::clean(why));
+        output::complain(&format!("error[{}]: {}", code_of(reason), crate::view::clean(why)));
     }
     Ok(Exit::of(&outcome))
 }
@@ -74,7 +74,7 @@ pub async fn work(
 ) -> Result<Outcome, Failure> {
     let taken = || Failure::failed(Code::Internal, "someone else took the task");
     let mut follow = Follow::new(engine.store().clone(), submitted.session.clone());
-    let lease = engine.claim(owner.id(), &submitted.turn).await?.ok_or_else(taken)?;
+    let lease = submitted.lease.clone().ok_or_else(taken)?;
     let (worker, owner) = (engine.clone(), owner.id().clone());
     let working = {
         let stop = stop.clone();
@@ -126,7 +126,7 @@ pub fn on_signals(stop: Stop, words: &'static str) {
                 if stop.is_requested() {
                     std::process::exit(Exit::Stopped as i32);
                 }
-                eprintln!("{words}");
+                output::complain(words);
                 stop.request();
             }
         });
@@ -135,16 +135,13 @@ pub fn on_signals(stop: Stop, words: &'static str) {
 
 async fn closing(installation: &Installation, style: Style, outcome: &Outcome) -> String {
     let repository = SessionRepository::existing(installation.data.session_repository(&outcome.session_id));
-    let (mut commits, mut stat, mut kept_at) = (Vec::new(), String::new(), None);
+    let (mut commits, mut stat) = (Vec::new(), String::new());
     if let (Some(repository), Some(_)) = (&repository, &outcome.branch) {
         let listed = repository.commits(&outcome.base, &outcome.commit).await.unwrap_or_default();
         commits = listed.into_iter().map(|commit| commit.subject).collect();
         stat = repository.diff_stat(&outcome.base, &outcome.commit).await.unwrap_or_default();
-        let task = installation.store.task(&outcome.task_id).await.ok();
-        let is_remote = task.is_some_and(|detail| !Path::new(&detail.task.repository).exists());
-        kept_at = is_remote.then(|| repository.path().display().to_string());
     }
-    summary(style, outcome, &commits, &stat, kept_at.as_deref())
+    summary(style, outcome, &commits, &stat)
 }
 
 /// Live activity: readable lines, and in a terminal a spinner below them that says what is going on.

@@ -23,7 +23,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     let installation = Installation::open(global, environment).await?;
     let model = ask::offered_model(&installation, script.as_deref())?;
     if options.sandbox == SandboxKind::None {
-        eprintln!("warning: --sandbox none gives the agents everything you have: your files, your network, your processes");
+        output::complain("warning: --sandbox none gives the agents everything you have: your files, your network, your processes");
     }
     let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
     let _interrupts = Interrupts::watch(&engine)?;
@@ -48,8 +48,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         }
     };
     let (summary, ()) = tokio::join!(working, showing);
-    let summary = summary?;
-    owner.release().await?;
+    let summary = installation.let_go(owner, summary.map_err(Failure::from)).await?;
     if !global.json {
         let _ = output::line(&closing(style, &summary));
     }

@@ -20,10 +20,18 @@ pub enum Error {
     IllegalMove(#[from] IllegalMove),
     #[error("the database has version {found}, this Harvest knows {known}")]
     TooNew { found: u32, known: u32 },
+    #[error("PostgreSQL {found} is too old: Harvest needs {needed} or newer")]
+    TooOld { found: String, needed: u32 },
+    #[error("the database's address cannot be used: {0}")]
+    BadAddress(String),
+    #[error("the database at {place} cannot be reached")]
+    Unreachable { place: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("no space left for the database")]
-    DiskFull(#[source] rusqlite::Error),
+    DiskFull(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the database failed")]
     Sqlite(#[source] rusqlite::Error),
+    #[error("the database failed")]
+    Postgres(#[source] tokio_postgres::Error),
     #[error("the database holds something unreadable in {what}")]
     Corrupt { what: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("the store has shut down")]
@@ -38,10 +46,11 @@ impl Error {
             Self::UnknownDependency(_) => Code::UnknownDependency,
             Self::Cycle(_) => Code::DependencyCycle,
             Self::KeyReused(_) => Code::KeyReused,
-            Self::BadCursor(_) => Code::BadOption,
+            Self::BadCursor(_) | Self::BadAddress(_) => Code::BadOption,
             Self::TooNew { .. } => Code::DatabaseTooNew,
             Self::DiskFull(_) => Code::DiskFull,
-            Self::Sqlite(_) | Self::Corrupt { .. } | Self::Closed => Code::Database,
+            Self::Unreachable { .. } => Code::DatabaseUnreachable,
+            Self::TooOld { .. } | Self::Sqlite(_) | Self::Postgres(_) | Self::Corrupt { .. } | Self::Closed => Code::Database,
             Self::StaleLease { .. } | Self::IllegalMove(_) => Code::Internal,
         }
     }
@@ -54,7 +63,7 @@ impl Error {
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DiskFull) => Self::DiskFull(error),
+            Some(rusqlite::ErrorCode::DiskFull) => Self::DiskFull(Box::new(error)),
             _ => Self::Sqlite(error),
         }
     }

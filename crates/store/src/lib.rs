@@ -1,11 +1,13 @@
 //! Tasks, sessions and the journal, durable.
 //!
-//! [`Store`] is the contract; `sqlite` implements it for one machine. A write that returned is on disk: it survives
+//! [`Store`] is the contract; `sqlite` implements it for one machine, `postgres` for many. A write that returned is on disk: it survives
 //! `kill -9` and power loss. Every write about a claimed turn carries its [`Lease`], and one with an old fencing number is
 //! refused, so that a worker which was thought dead can wake up and change nothing.
 
 mod contract;
+mod decode;
 mod error;
+pub mod postgres;
 pub mod sqlite;
 
 pub use contract::{
@@ -14,4 +16,5 @@ pub use contract::{
     TurnCounts,
 };
 pub use error::Error;
+pub use postgres::Postgres;
 pub use sqlite::Sqlite;

@@ -54,7 +54,8 @@ git push --quiet --force "$REMOTE" "HEAD:refs/heads/$BRANCH"
     )
 }
 
-/// Puts a fresh workspace at `COMMIT`, with the files in `RESTORE` (one path a line) as they were at `BASE`.
+/// Puts a fresh workspace at `COMMIT`, with the files in `RESTORE` (one path a line) as they were at `BASE`, and without
+/// those in `REMOVE`.
 pub fn check_out() -> String {
     format!(
         r#"set -eu
@@ -63,6 +64,9 @@ git fetch --quiet --no-tags "$REMOTE" "$COMMIT"
 git checkout --quiet --detach "$COMMIT" --
 if [ -n "$RESTORE" ]; then
     printf '%s\n' "$RESTORE" | git --literal-pathspecs checkout --quiet "$BASE" --pathspec-from-file=-
+fi
+if [ -n "$REMOVE" ]; then
+    printf '%s\n' "$REMOVE" | while IFS= read -r path; do rm -f -- "$path"; done
 fi
 "#
     )

@@ -74,8 +74,10 @@ impl Snapshots {
             let copy = building.join(".git/shallow");
             tokio::fs::copy(&shallow, &copy).await.map_err(Error::io("write", copy))?;
         }
-        let mirrored = mirror.objects();
-        let alternates = [("GIT_ALTERNATE_OBJECT_DIRECTORIES", mirrored.as_os_str())];
+        // Quoted, since a colon would end the path.
+        let mirrored = mirror.objects().display().to_string().replace('\\', r"\\").replace('"', "\\\"");
+        let mirrored = format!("\"{mirrored}\"");
+        let alternates = [("GIT_ALTERNATE_OBJECT_DIRECTORIES", OsStr::new(&mirrored))];
         self.git.run_with(&building, &["checkout", "--quiet", "--detach", commit, "--"], &alternates, b"").await?;
         write_alternates(&building, objects).await?;
         tokio::fs::rename(&building, path).await.map_err(Error::io("make", path))

@@ -10,6 +10,9 @@ use harvest_core::{
 use harvest_sandbox::{Binaries, local};
 use harvest_store::{Lease, NewTask, Sqlite, Store};
 
+/// A million dollars: more than anything here spends.
+pub const BUDGET: Cost = Cost::from_nanos(1_000_000_000_000_000);
+
 #[derive(Debug)]
 pub struct Place {
     folder: tempfile::TempDir,
@@ -75,6 +78,7 @@ pub fn sandbox_id() -> SandboxId {
 pub async fn claimed_session(store: &Sqlite) -> anyhow::Result<Lease> {
     let (session, turn) = (SessionId::generate(&Random), TurnId::generate(&Random));
     let new = NewTask {
+        owner: None,
         id: TaskId::generate(&Random),
         branch: BranchName::for_session("measure", &session),
         session,
@@ -95,7 +99,7 @@ pub async fn claimed_session(store: &Sqlite) -> anyhow::Result<Lease> {
             author_name: "Bench".to_owned(),
             author_email: "bench@localhost".to_owned(),
         },
-        budget: Cost::from_nanos(u64::MAX),
+        budget: BUDGET,
         requested_by: "bench".to_owned(),
         at: Timestamp::now(),
     };

@@ -61,13 +61,14 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         against: "git worktree add",
         bound: Bound::Within(MOST),
     };
-    let note = format!(
-        "workspace: what it adds to a sandbox on an empty folder; {:.1} ms with the sandbox. The snapshot behind it is made \
-         once per commit, in {:.1} s.",
-        median(&whole).as_secs_f64() * 1e3,
-        first.as_secs_f64(),
-    );
-    Ok(Findings { rows: vec![row], notes: vec![note] })
+    let (whole, first) = (Amount::Time(median(&whole)), Amount::Time(first));
+    let notes = vec![
+        format!(
+            "workspace: what it adds to a sandbox on an empty folder, {whole} in all; the snapshot behind it is made"
+        ),
+        format!("  once per commit, in {first}"),
+    ];
+    Ok(Findings { rows: vec![row], notes })
 }
 
 async fn on_an_empty_folder(provider: &local::Local, path: PathBuf, mirror: &Mirror) -> anyhow::Result<Duration> {

@@ -80,9 +80,12 @@ fn from_settings(settings: &str) -> Option<String> {
 }
 
 fn has_test_target(rules: &str) -> bool {
-    rules.lines().any(|line| {
+    rules.lines().filter(|line| !line.starts_with(char::is_whitespace)).any(|line| {
         let target = line.split_once(':').filter(|(_, rest)| !rest.starts_with('='));
-        target.is_some_and(|(names, _)| names.split_whitespace().any(|name| name == "test"))
+        target.is_some_and(|(names, rest)| {
+            let names = if names.trim() == ".PHONY" { rest } else { names };
+            names.split_whitespace().any(|name| name == "test")
+        })
     })
 }
 

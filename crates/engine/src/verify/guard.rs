@@ -5,11 +5,16 @@ use harvest_workspace::Change;
 
 use super::Counts;
 
+/// make takes these before a `Makefile`.
+const SHADOWING: &[&str] = &["GNUmakefile", "makefile"];
+
 /// What the result changed, as far as it matters for believing its tests.
 #[derive(Debug)]
 pub(super) struct Guard {
     /// Files of the test command that existed at the base and were changed; the base's versions are used.
     restore: Vec<String>,
+    /// New files that the command's tool would take in place of those it took at the base.
+    remove: Vec<String>,
     changed: ChangedFiles,
     edited_tests: bool,
     deleted_tests: bool,
@@ -17,12 +22,21 @@ pub(super) struct Guard {
 
 impl Guard {
     pub(super) fn new(command: &str, changes: &[Change]) -> Self {
-        let mut guard =
-            Self { restore: Vec::new(), changed: ChangedFiles::default(), edited_tests: false, deleted_tests: false };
+        let mut guard = Self {
+            restore: Vec::new(),
+            remove: Vec::new(),
+            changed: ChangedFiles::default(),
+            edited_tests: false,
+            deleted_tests: false,
+        };
         for Change { path, change } in changes {
             let existed = *change != FileChange::Added;
             if existed && is_part_of(command, path) {
                 guard.restore.push(path.clone());
+            }
+            let goes_first = SHADOWING.contains(&path.rsplit('/').next().unwrap_or_default());
+            if !existed && goes_first && is_part_of(command, path) {
+                guard.remove.push(path.clone());
             }
             if is_test(path) {
                 guard.changed.tests.push(path.clone());
@@ -41,6 +55,10 @@ impl Guard {
 
     pub(super) fn restore(&self) -> &[String] {
         &self.restore
+    }
+
+    pub(super) fn remove(&self) -> &[String] {
+        &self.remove
     }
 
     pub(super) fn changed(&self) -> ChangedFiles {
@@ -64,7 +82,7 @@ impl Guard {
                 flags.push(flag);
             }
         };
-        flag(!self.restore.is_empty(), Flag::TestCommandChanged);
+        flag(!self.restore.is_empty() || !self.remove.is_empty(), Flag::TestCommandChanged);
         flag(vanished, Flag::TestsDeleted);
         flag(self.edited_tests || (self.deleted_tests && !vanished), Flag::TestsChanged);
         flag(fewer, Flag::FewerTests);
@@ -76,12 +94,26 @@ impl Guard {
     }
 }
 
-/// Whether the test command is made of this file: it is named in the command, or it is where the command's tool looks.
+/// Whether the test command is made of this file: it is named in the command, or it is where the command's tool looks, in
+/// any folder that the command goes into.
 fn is_part_of(command: &str, path: &str) -> bool {
     let separators = |c: char| c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')' | '\'' | '"' | '=');
-    let words: Vec<&str> = command.split(separators).filter(|word| !word.is_empty()).collect();
-    let named = words.iter().any(|word| word.strip_prefix("./").unwrap_or(word) == path);
-    let implied: &[&str] = match words.first().copied().unwrap_or_default().rsplit('/').next().unwrap_or_default() {
+    let words: Vec<&str> = command.split(separators).filter(|word| !word.is_empty()).map(plain).collect();
+    let goes = |pair: &&[&str]| matches!(pair[0], "cd" | "pushd" | "-C" | "--directory" | "--prefix" | "--dir" | "--cwd");
+    let entered = words.windows(2).filter(goes).map(|pair| pair[1]);
+    entered.chain([""]).any(|folder| {
+        let below = if folder.is_empty() { Some(path) } else { path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')) };
+        below.is_some_and(|below| words.iter().any(|word| *word == below || implied_by(word).contains(&below)))
+    })
+}
+
+fn plain(word: &str) -> &str {
+    word.trim_start_matches("./").trim_end_matches('/')
+}
+
+/// The files that a tool reads its commands from.
+fn implied_by(tool: &str) -> &'static [&'static str] {
+    match tool.rsplit('/').next().unwrap_or_default() {
         "make" | "gmake" => &["Makefile", "makefile", "GNUmakefile"],
         "just" => &["justfile", "Justfile", ".justfile"],
         "tox" => &["tox.ini"],
@@ -89,8 +121,7 @@ fn is_part_of(command: &str, path: &str) -> bool {
         "gradlew" | "gradle" => &["build.gradle", "build.gradle.kts"],
         "npm" | "pnpm" | "yarn" | "bun" => &["package.json"],
         _ => &[],
-    };
-    named || implied.contains(&path)
+    }
 }
 
 fn is_test(path: &str) -> bool {
@@ -167,6 +198,11 @@ mod tests {
             assert!(guard.flags(&run(None, None, 0), &run(None, None, 0)).contains(&Flag::TestCommandChanged));
         }
         assert!(Guard::new("make test", &[change("src/make", FileChange::Modified)]).restore().is_empty());
+        for (command, path) in [("cd a/b && ./run.sh", "a/b/run.sh"), ("make -C sub check", "sub/Makefile"), ("cd ./web; npm test", "web/package.json")] {
+            assert_eq!(Guard::new(command, &[change(path, FileChange::Modified)]).restore(), [path], "{command}");
+        }
+        let shadowed = Guard::new("make test", &[change("GNUmakefile", FileChange::Added), change("Makefile", FileChange::Added)]);
+        assert_eq!(shadowed.remove(), ["GNUmakefile"]);
     }
 
     #[test]

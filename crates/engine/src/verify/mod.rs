@@ -19,7 +19,7 @@ use crate::error::Halt;
 use crate::meter::NoModel;
 use crate::place::{Place, Ran, millis};
 use crate::turn::Turn;
-use crate::{Failure, failpoint};
+use crate::{Failure, Stop, failpoint};
 
 const TEST_LIMIT: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
@@ -39,14 +39,15 @@ impl Turn {
         };
         let changes = self.repository.changes(&self.task.base, commit).await?;
         let guard = guard::Guard::new(command, &changes);
-        let (result, baseline) = tokio::select! {
-            () = self.stop.requested() => return self.abandon().await,
-            both = async {
-                tokio::try_join!(
-                    self.test(SandboxPurpose::Verify, command, commit, guard.restore()),
-                    self.test(SandboxPurpose::Baseline, command, &self.task.base, &[]),
-                )
-            } => both?,
+        let give_up = Stop::default();
+        let (result, baseline) = tokio::join!(
+            self.test(SandboxPurpose::Verify, command, commit, &guard, &give_up),
+            self.test(SandboxPurpose::Baseline, command, &self.task.base, &guard, &give_up),
+        );
+        let (result, baseline) = match (result, baseline) {
+            (Ok(result), Ok(baseline)) => (result, baseline),
+            (Err(Some(halt)), _) | (_, Err(Some(halt))) => return Err(halt),
+            (Err(None), _) | (_, Err(None)) => return Err(self.stopped().into()),
         };
         let flags = guard.flags(&result, &baseline);
         let evidence = Evidence {
@@ -89,25 +90,42 @@ impl Turn {
         }
     }
 
-    /// A stop during verification: both sandboxes go, and the result stays unverified.
-    async fn abandon(&self) -> Result<Option<Evidence>, Halt> {
-        self.engine.clear_session(&self.owner, &self.session.id).await?;
-        Err(self.stopped().into())
-    }
-
+    /// Runs the tests once. The sandbox is never left half made or running, so nothing here is dropped midway; when one of
+    /// two runs fails or is stopped the other gives up. `None` is for a run that was given up.
     async fn test(
         &self,
         purpose: SandboxPurpose,
         command: &str,
         commit: &str,
-        restore: &[String],
-    ) -> Result<TestRun, Halt> {
-        let place = self.place(purpose, std::sync::Arc::new(NoModel)).await?;
-        let result = self.test_in(&place, command, commit, restore).await;
-        if !matches!(result, Err(Halt::Engine(_))) {
-            self.leave(place).await?;
+        guard: &guard::Guard,
+        give_up: &Stop,
+    ) -> Result<TestRun, Option<Halt>> {
+        let result = async {
+            if self.stop.is_requested() {
+                return Ok(None);
+            }
+            let place = self.place(purpose, std::sync::Arc::new(NoModel)).await?;
+            let result = tokio::select! {
+                result = self.test_in(&place, command, commit, guard) => result.map(Some),
+                () = self.stop.requested() => Ok(None),
+                () = give_up.requested() => Ok(None),
+            };
+            if !matches!(result, Err(Halt::Engine(_))) {
+                self.leave(place).await?;
+            }
+            match result? {
+                Some(ran) => self.tested(purpose, command, commit, &ran).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let result = result.await.map_err(Some).and_then(|run| run.ok_or(None));
+        if result.is_err() {
+            give_up.request();
         }
-        let ran = result?;
+        result
+    }
+
+    async fn tested(&self, purpose: SandboxPurpose, command: &str, commit: &str, ran: &Ran) -> Result<TestRun, Halt> {
         let Counts { passed, failed, skipped } = read_counts(&ran.tail);
         let exit_code = match ran.exit_code {
             Some(code) => code,
@@ -130,14 +148,16 @@ impl Turn {
         Ok(run)
     }
 
-    async fn test_in(&self, place: &Place, command: &str, commit: &str, restore: &[String]) -> Result<Ran, Halt> {
+    async fn test_in(&self, place: &Place, command: &str, commit: &str, guard: &guard::Guard) -> Result<Ran, Halt> {
         if commit != self.task.base {
-            let (remote, restore) = (Self::remote(place), restore.join("\n"));
+            let remote = Self::remote(place);
+            let (restore, remove) = (guard.restore().join("\n"), guard.remove().join("\n"));
             let env = [
                 ("REMOTE", remote.as_str()),
                 ("COMMIT", commit),
                 ("BASE", &self.task.base),
                 ("RESTORE", &restore),
+                ("REMOVE", &remove),
             ];
             let ran = self.run(place, "check-out", &script::check_out(), &env, SCRIPT_LIMIT).await?;
             if !ran.succeeded() {

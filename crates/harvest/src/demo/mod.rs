@@ -52,8 +52,7 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
     });
     let outcomes: Result<Vec<Outcome>, Failure> = join_all(running).await.into_iter().collect();
     let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    owner.release().await?;
-    let outcomes = outcomes?;
+    let outcomes = installation.let_go(owner, outcomes).await?;
     let as_expected = outcomes.iter().zip(sample::JOBS).all(|(outcome, job)| fits(outcome, job.expected));
     if global.json {
         let _ = output::json(&json!({ "items": outcomes, "next_cursor": null, "as_expected": as_expected }));
@@ -87,6 +86,7 @@ async fn run_job(
     let base = forge.resolve(None).await?;
     let budget = Cost::from_dollars(job.budget_usd).ok_or_else(|| internal(&"the budget"))?;
     let request = Request {
+        owner: owner.id().clone(),
         forge,
         base,
         prompt: Prompt::new(job.prompt).map_err(|error| internal(&error))?,
@@ -99,7 +99,7 @@ async fn run_job(
         budget,
         source: Source::Cli,
         requested_by: installation.environment.user(),
-        queue: Queueing::default(),
+        queue: Queueing { claim_for: Some(owner.id().clone()), ..Queueing::default() },
     };
     let submitted = engine.submit(request).await?;
     let stopping = interrupts.stop_of(&submitted.task.id);

@@ -52,6 +52,7 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
         source_url: options.source_url,
         extra: None,
         id: None,
+        claim_for: None,
     })
 }
 

@@ -4,7 +4,7 @@ use harvest_core::{Evidence, Outcome, TaskStatus};
 
 use super::style::{Style, clean};
 
-pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &str, kept_at: Option<&str>) -> String {
+pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &str) -> String {
     let mut lines = vec![String::new(), headline(style, outcome)];
     let mut field = |name: &str, value: String| lines.push(format!("  {}  {value}", style.dim(&format!("{name:<8}"))));
     if let Some(branch) = &outcome.branch {
@@ -32,10 +32,9 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
     let dot = style.dot();
     field("cost", format!("{} {dot} {} tokens in, {} out", outcome.cost_usd, usage.input_tokens, usage.output_tokens));
     let id = outcome.task_id.short();
-    match (&outcome.branch, outcome.status, kept_at) {
-        (Some(branch), _, Some(path)) => field("next", style.accent(&format!("git fetch '{path}' {branch}"))),
-        (Some(_), TaskStatus::Completed, None) => field("next", style.accent(&format!("harvest task apply {id}"))),
-        (Some(_), _, None) => field("next", style.accent(&format!("harvest task diff {id}"))),
+    match (&outcome.branch, outcome.status) {
+        (Some(_), TaskStatus::Completed) => field("next", style.accent(&format!("harvest task apply {id}"))),
+        (Some(_), _) => field("next", style.accent(&format!("harvest task diff {id}"))),
         _ => field("next", style.accent(&format!("harvest task logs {id}"))),
     }
     lines.join("\n")

@@ -4,5 +4,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
+mod commands;
+mod evidence;
+#[cfg(feature = "failpoints")]
+mod failpoints;
+mod killed;
+mod ordinary;
+mod refusals;
 mod run;
+mod script;
+mod security;
+mod stop;
 mod support;
+mod task;

@@ -114,6 +114,10 @@ impl World {
     }
 
     pub fn harvest<S: AsRef<OsStr>>(&self, args: &[S]) -> Harvest {
+        self.harvest_at(&self.data(), args)
+    }
+
+    pub fn harvest_at<S: AsRef<OsStr>>(&self, data: &Path, args: &[S]) -> Harvest {
         let mut command = Command::new(env!("CARGO_BIN_EXE_harvest"));
         command
             .env_clear()
@@ -121,7 +125,7 @@ impl World {
             .env("HOME", self.home())
             .current_dir(self.repo())
             .arg("--data-dir")
-            .arg(self.data())
+            .arg(data)
             .args(args);
         Harvest { command }
     }

@@ -1,10 +1,12 @@
 //! Tasks as they come in and as they are listed.
 
 use harvest_core::{
-    BranchName, Cost, OnFailedDependency, Priority, Prompt, Session, SessionId, Settings, Source, Task, TaskId, TaskKind,
+    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, Session, SessionId, Settings, Source, Task, TaskId, TaskKind,
     TaskStatus, Timestamp, TurnId,
 };
 use serde::Serialize;
+
+use super::Lease;
 
 /// Everything that is known about a task before anyone works on it.
 #[derive(Debug, Clone)]
@@ -28,6 +30,8 @@ pub struct NewTask {
     pub on_failed_dependency: OnFailedDependency,
     pub convoy: Option<String>,
     pub retries: u32,
+    /// Claimed for this owner as it is made, with a lease that holds as long as the owner lives.
+    pub claim_for: Option<OwnerId>,
     /// The names of the caps it counts against.
     pub caps: Vec<String>,
     pub extra: Option<serde_json::Value>,
@@ -51,6 +55,8 @@ pub struct Submitted {
     pub task: Task,
     pub session: SessionId,
     pub turn: TurnId,
+    /// Of whom it was claimed for.
+    pub lease: Option<Lease>,
 }
 
 #[derive(Debug, Clone, Default)]

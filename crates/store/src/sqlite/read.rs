@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use harvest_core::{
-    Attempt, BranchName, Cost, Event, EventBody, FailureReason, IdError, Prompt, Session, SessionId, Task, TaskId,
-    TaskStatus, Timestamp, Turn, TurnId, Usage,
+    Attempt, Cost, Event, EventBody, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus, Timestamp, Turn,
+    TurnId, Usage,
 };
 use rusqlite::{Connection, Row, params};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::Error;
 use crate::contract::{
     Cap, Convoy, Owner, OwnerKind, QueueSettings, QueueState, SandboxRecord, Schedule, TaskDetail, TaskPage, TaskQuery,
     Template, TurnCounts,
 };
+use crate::decode::{branch, from_json, from_word, id, milliseconds, prompt};
 
 const TASK: &str = "SELECT id, kind, source, status, reason, error, prompt, agent, model, repository, base, settings,
      budget_nanos, branch, commit_id, evidence, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
@@ -332,18 +331,6 @@ pub(super) fn templates(db: &Connection) -> Result<Vec<Template>, Error> {
     Ok(templates)
 }
 
-fn milliseconds(value: Option<i64>) -> Result<Option<Timestamp>, Error> {
-    value.map(Timestamp::from_millisecond).transpose().map_err(|error| Error::corrupt("a time", error))
-}
-
-fn prompt(text: String) -> Result<Prompt, Error> {
-    Prompt::new(text).map_err(|error| Error::corrupt("a prompt", error))
-}
-
-fn branch(text: String) -> Result<BranchName, Error> {
-    serde_json::from_value(text.into()).map_err(|error| Error::corrupt("a branch", error))
-}
-
 fn time(row: &Row<'_>, column: usize) -> Result<Timestamp, Error> {
     let text = row.get_ref(column)?.as_str().map_err(|error| Error::corrupt("a time", error))?;
     text.parse().map_err(|error: <Timestamp as FromStr>::Err| Error::corrupt("a time", error))
@@ -355,25 +342,4 @@ fn optional_time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>, Erro
 
 fn id_at<T: FromStr<Err = IdError>>(row: &Row<'_>, column: usize) -> Result<T, Error> {
     id(&row.get::<_, String>(column)?)
-}
-
-pub(super) fn id<T: FromStr<Err = IdError>>(text: &str) -> Result<T, Error> {
-    text.parse().map_err(|error| Error::corrupt("an id", error))
-}
-
-fn from_json<T: DeserializeOwned>(text: &str, what: &'static str) -> Result<T, Error> {
-    serde_json::from_str(text).map_err(|error| Error::corrupt(what, error))
-}
-
-/// Enums without fields are stored under the word that the wire uses.
-fn from_word<T: DeserializeOwned>(word: &str, what: &'static str) -> Result<T, Error> {
-    serde_json::from_value(word.into()).map_err(|error| Error::corrupt(what, error))
-}
-
-pub(super) fn to_word(value: &impl Serialize) -> Result<String, Error> {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => Ok(word),
-        Ok(other) => Err(Error::corrupt("an enum", format!("{other} is not a word"))),
-        Err(error) => Err(Error::corrupt("an enum", error)),
-    }
 }

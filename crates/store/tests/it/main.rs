@@ -38,6 +38,7 @@ fn owner() -> OwnerId {
 fn new_task(prompt: &str) -> NewTask {
     let session = SessionId::generate(&Counter);
     NewTask {
+        owner: None,
         id: TaskId::generate(&Counter),
         turn: TurnId::generate(&Counter),
         branch: BranchName::for_session(prompt, &session),

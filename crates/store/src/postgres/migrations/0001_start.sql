@@ -6,7 +6,7 @@ CREATE TABLE owners (
 );
 
 CREATE TABLE tasks (
-  number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,          -- order of creation; the cursor of lists
+  number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- order of creation; the cursor of lists
   id TEXT COLLATE "C" NOT NULL UNIQUE,
   kind TEXT NOT NULL,
   source TEXT NOT NULL,
@@ -36,7 +36,7 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_by_status ON tasks (status, number);
 
 CREATE TABLE sessions (
-  number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,          -- the key of its events: small, so that the journal is
+  number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- the key of its events: small, so that the journal is
   id TEXT COLLATE "C" NOT NULL UNIQUE,
   task_id TEXT COLLATE "C" NOT NULL REFERENCES tasks (id),
   branch TEXT NOT NULL,

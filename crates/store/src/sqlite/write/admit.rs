@@ -130,7 +130,7 @@ pub(crate) fn unblock(db: &Connection, effects: &mut Effects, completed: &TaskId
             .query_row([&task], |row| row.get(0))
             .optional()?;
         if let Some(turn) = blocked {
-            admit(db, effects, turn, &crate::sqlite::read::id(&task)?)?;
+            admit(db, effects, turn, &crate::decode::id(&task)?)?;
         }
     }
     Ok(())
@@ -138,7 +138,7 @@ pub(crate) fn unblock(db: &Connection, effects: &mut Effects, completed: &TaskId
 
 /// The unfinished tasks that are to be cancelled because `failed` did not complete.
 pub(crate) fn doomed(db: &Connection, failed: &TaskId) -> Result<Vec<TaskId>, Error> {
-    let policy = crate::sqlite::read::to_word(&OnFailedDependency::Cancel)?;
+    let policy = crate::decode::to_word(&OnFailedDependency::Cancel)?;
     let tasks: Vec<String> = db
         .prepare_cached(
             "SELECT tasks.id FROM dependencies JOIN tasks ON tasks.id = dependencies.task_id
@@ -146,7 +146,7 @@ pub(crate) fn doomed(db: &Connection, failed: &TaskId) -> Result<Vec<TaskId>, Er
         )?
         .query_map(params![failed.as_str(), policy], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    tasks.iter().map(|task| crate::sqlite::read::id(task)).collect()
+    tasks.iter().map(|task| crate::decode::id(task)).collect()
 }
 
 fn set_status(db: &Connection, turn: i64, status: &str) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Effects, admit, journal};
 use crate::Error;
 use crate::contract::{Claim, Lease, Reclaimed};
-use crate::sqlite::read;
+use crate::decode;
 
 /// How much longer someone may wait so that a warm repository is used again.
 const WARM_MS: i64 = 5 * 60 * 1000;
@@ -122,7 +122,7 @@ pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) ->
         .query_map(params![now.as_millisecond(), BATCH], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     for (turn, task) in &due {
-        admit::admit(db, effects, *turn, &read::id(task)?)?;
+        admit::admit(db, effects, *turn, &decode::id(task)?)?;
     }
     let next: Option<i64> = db
         .prepare_cached("SELECT min(due_ms) FROM turns WHERE status = 'waiting'")?
@@ -153,7 +153,7 @@ struct RawLease {
 impl RawLease {
     fn checked(&self) -> Result<Lease, Error> {
         let (task, session, turn): (TaskId, SessionId, TurnId) =
-            (read::id(&self.task)?, read::id(&self.session)?, read::id(&self.turn)?);
+            (decode::id(&self.task)?, decode::id(&self.session)?, decode::id(&self.turn)?);
         Ok(Lease { task, session, turn, fence: self.fence })
     }
 }

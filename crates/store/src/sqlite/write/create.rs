@@ -5,9 +5,11 @@ use std::collections::HashSet;
 use harvest_core::{EventBody, TaskId, TaskStatus, find_cycle};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Effects, admit, end, journal};
+use super::{Effects, admit, claim, end, journal};
 use crate::Error;
-use crate::contract::{NewTask, Submitted};
+use crate::contract::{Claim, NewTask, Submitted};
+use crate::decode;
+use crate::sqlite::read;
 use crate::sqlite::read;
 
 pub(crate) fn create_tasks(db: &Connection, effects: &mut Effects, new: &[NewTask]) -> Result<Vec<Submitted>, Error> {
@@ -24,6 +26,7 @@ pub(crate) fn create_tasks(db: &Connection, effects: &mut Effects, new: &[NewTas
                     task: read::task(db, &task.id)?,
                     session: task.session.clone(),
                     turn: task.turn.clone(),
+                    lease: None,
                 });
             }
         }
@@ -34,6 +37,19 @@ pub(crate) fn create_tasks(db: &Connection, effects: &mut Effects, new: &[NewTas
         admit::admit(db, effects, turn, &task.id)?;
         if doomed {
             end::cancel(db, effects, &task.id, task.at, "a task that it waits for did not complete")?;
+        } else if let Some(owner) = &task.claim_for {
+            let this = Claim {
+                owner: owner.clone(),
+                turn: Some(task.turn.clone()),
+                most: 1,
+                warm: Vec::new(),
+                at: task.at,
+                until: None,
+            };
+            let lease = claim::claim(db, effects, &this)?.pop();
+            if let Some(made) = submitted.iter_mut().find(|made| made.turn == task.turn) {
+                made.lease = lease;
+            }
         }
     }
     for known in &mut submitted {
@@ -62,10 +78,10 @@ fn known(db: &Connection, new: &NewTask) -> Result<Option<Submitted>, Error> {
     if digest != key.digest {
         return Err(Error::KeyReused(key.key.clone()));
     }
-    let detail = read::task_detail(db, &read::id(&id)?)?;
+    let detail = read::task_detail(db, &decode::id(&id)?)?;
     let session = detail.sessions.into_iter().next().ok_or_else(|| Error::corrupt("sessions", "a task without one"))?;
     let turn = session.turns.first().ok_or_else(|| Error::corrupt("turns", "a session without one"))?.id.clone();
-    Ok(Some(Submitted { task: detail.task, session: session.id, turn }))
+    Ok(Some(Submitted { task: detail.task, session: session.id, turn, lease: None }))
 }
 
 fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, Error> {
@@ -78,8 +94,8 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
     )?
     .execute(params![
         new.id.as_str(),
-        read::to_word(&new.kind)?,
-        read::to_word(&new.source)?,
+        decode::to_word(&new.kind)?,
+        decode::to_word(&new.source)?,
         new.source_url,
         new.prompt.as_str(),
         new.agent,
@@ -89,7 +105,7 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
         json("settings", serde_json::to_string(&new.settings))?,
         new.budget.nanos(),
         new.priority.as_str(),
-        read::to_word(&new.on_failed_dependency)?,
+        decode::to_word(&new.on_failed_dependency)?,
         new.convoy,
         new.retries,
         new.extra.as_ref().map(|extra| json("extra", serde_json::to_string(extra))).transpose()?,

@@ -5,6 +5,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Effects, admit, journal};
 use crate::Error;
+use crate::decode;
+use crate::sqlite::read;
 use crate::sqlite::read;
 
 /// Writes down how a task ended and lets those that waited for it go, or go with it.
@@ -68,7 +70,7 @@ pub(crate) fn cancel(
         .query_row([task.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
         .optional()?;
     let Some((turn, session)) = waiting else { return Ok(None) };
-    let (turn_id, session_id): (TurnId, SessionId) = (read::id(&turn)?, read::id(&session)?);
+    let (turn_id, session_id): (TurnId, SessionId) = (decode::id(&turn)?, decode::id(&session)?);
     let Task { base, usage, cost_usd, branch, commit, .. } = read::task(db, task)?;
     let outcome = Outcome {
         task_id: task.clone(),
@@ -109,6 +111,6 @@ pub(crate) fn retry(db: &Connection, effects: &mut Effects, task: &TaskId, at: T
         tries: before.tries,
         delay_ms: 0,
     };
-    journal::write(db, effects, &read::id(&session)?, at, &[event])?;
+    journal::write(db, effects, &decode::id(&session)?, at, &[event])?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use super::{Effects, create};
 use crate::Error;
 use crate::contract::{NewTask, Owner, OwnerKind, QueueSettings, SandboxRecord, Schedule, Template};
-use crate::sqlite::read;
+use crate::decode;
 
 pub(crate) fn register_owner(db: &Connection, owner: &Owner) -> Result<(), Error> {
     let kind = match owner.kind {
@@ -28,7 +28,7 @@ pub(crate) fn record_sandbox(db: &Connection, record: &SandboxRecord) -> Result<
             record.id.as_str(),
             record.owner.as_str(),
             record.session.as_str(),
-            read::to_word(&record.purpose)?,
+            decode::to_word(&record.purpose)?,
             record.provider,
         ])?;
     Ok(())
@@ -54,7 +54,7 @@ pub(crate) fn save_schedule(db: &Connection, effects: &mut Effects, schedule: &S
             schedule.id,
             schedule.cron,
             schedule.time_zone,
-            read::to_word(&schedule.missed)?,
+            decode::to_word(&schedule.missed)?,
             request,
             schedule.next.map(Timestamp::as_millisecond),
             schedule.last.map(Timestamp::as_millisecond),

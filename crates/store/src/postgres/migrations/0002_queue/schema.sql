@@ -49,11 +49,11 @@ CREATE INDEX turn_caps_parked ON turn_caps (cap, rank, turn) WHERE parked;
 CREATE INDEX turn_caps_by_cap ON turn_caps (cap);
 
 CREATE TABLE queue (
-  only BIGINT PRIMARY KEY CHECK (only = 1),
+  one BIGINT PRIMARY KEY CHECK (one = 1),
   paused BOOLEAN NOT NULL DEFAULT false,
   agents BIGINT              -- how many agents each worker runs; NULL: what it was started with
 );
-INSERT INTO queue (only) VALUES (1);
+INSERT INTO queue (one) VALUES (1);
 
 CREATE TABLE schedules (
   id TEXT COLLATE "C" PRIMARY KEY,
@@ -73,3 +73,8 @@ CREATE TABLE templates (
   options TEXT NOT NULL,
   created_at TEXT NOT NULL
 );
+
+-- Rows of the queue change often and are looked at from one end: what is dead must go soon.
+ALTER TABLE turns SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE tasks SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE sessions SET (autovacuum_vacuum_scale_factor = 0.05, fillfactor = 80);

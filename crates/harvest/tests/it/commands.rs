@@ -1,0 +1,93 @@
+//! The other commands: demo, doctor, agent list, explain, and the help of all.
+
+use serde_json::json;
+
+use crate::support::World;
+
+#[test]
+fn the_demo_ends_as_it_should() {
+    let world = World::empty();
+    let begun = std::time::Instant::now();
+    let ran = world.harvest(&["demo", "--once"]).finish();
+    assert_eq!(ran.exit, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.stderr, "");
+    for part in ["completed", "failed: tests", "failed: budget", "harvest/", "evidence"] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+    assert!(begun.elapsed() < crate::support::PATIENCE);
+    assert_eq!(world.tasks().len(), 4);
+    world.assert_nothing_left();
+    // And once more beside what is there.
+    let ran = world.harvest(&["demo", "--once", "--json"]).finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((report["items"].as_array().unwrap().len(), &report["as_expected"]), (4, &json!(true)));
+    world.assert_nothing_left();
+}
+
+#[test]
+fn the_doctor_says_what_is_there_and_what_is_missing() {
+    let world = World::empty();
+    let report = world.json(&["doctor"]);
+    assert_eq!(report["works"], true, "{report:#}");
+    for item in report["items"].as_array().unwrap() {
+        assert!(["ok", "degraded", "missing"].contains(&item["state"].as_str().unwrap()), "{item}");
+        assert!(item["state"] == "ok" || item["fix"].is_string(), "no way out: {item}");
+    }
+    let ran = world.harvest(&["doctor"]).finish();
+    assert!(ran.stdout.contains("git version"), "{}", ran.stdout);
+    world.assert_nothing_left();
+}
+
+/// Without bubblewrap or git there is a clear word and no fallback.
+#[test]
+fn missing_programs_are_named() {
+    let world = World::new();
+    let bin = world.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let script = world.script(&json!([{}]));
+    let run = |world: &World| world.harvest(&["run", "x", "--json", "--model-script"]).args(&[&script]);
+    let ran = run(&world).env("PATH", bin.to_str().unwrap()).finish();
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert!(ran.stderr.starts_with("error[HV-") && ran.stderr.contains("git"), "{}", ran.stderr);
+}
+
+#[test]
+fn agents_are_listed() {
+    let world = World::empty();
+    let list = world.json(&["agent", "list"]);
+    assert!(list["items"].as_array().unwrap().iter().any(|agent| agent["id"] == "builtin"), "{list:#}");
+    assert!(world.harvest(&["agent", "list"]).finish().stdout.contains("builtin"));
+}
+
+#[test]
+fn every_code_has_a_page_and_unknown_ones_are_refused() {
+    let world = World::empty();
+    for code in harvest_core::Code::ALL {
+        let ran = world.harvest(&["explain", code.as_str()]).finish();
+        assert_eq!(ran.exit, Some(0), "{code}: {ran:?}");
+        assert!(ran.stdout.contains(code.as_str()), "{code}");
+    }
+    assert_eq!(world.harvest(&["explain", "0101"]).finish().exit, Some(0));
+    for unknown in ["HV-9999", "", "../HV-0101", "HV-0101.md"] {
+        let ran = world.harvest(&["explain", unknown]).finish();
+        assert_eq!((ran.exit, ran.stdout.as_str()), (Some(2), ""), "{unknown}: {ran:?}");
+        assert!(ran.stderr.starts_with("error[HV-"), "{}", ran.stderr);
+    }
+    assert!(!world.data().exists(), "explaining needs no data directory");
+}
+
+#[test]
+fn every_command_has_examples() {
+    let world = World::empty();
+    for command in [
+        &[][..], &["run"], &["demo"], &["task", "list"], &["task", "show"], &["task", "logs"], &["task", "diff"], &["task", "apply"],
+        &["task", "cancel"], &["agent", "list"], &["doctor"], &["explain"],
+    ] {
+        let ran = world.harvest(command).args(&["--help"]).finish();
+        assert_eq!((ran.exit, ran.stderr.as_str()), (Some(0), ""), "{command:?}");
+        assert!(ran.stdout.contains("Examples:"), "{command:?}: {}", ran.stdout);
+    }
+    let version = world.harvest(&["--version"]).finish();
+    assert_eq!((version.exit, version.stdout.trim()), (Some(0), concat!("harvest ", env!("CARGO_PKG_VERSION"))));
+}

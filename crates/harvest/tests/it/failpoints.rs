@@ -1,0 +1,52 @@
+//! A crash at every named place: the next command leaves nothing behind, and every task ends exactly once.
+
+use std::os::unix::process::ExitStatusExt;
+
+use harvest_engine::failpoint;
+use serde_json::json;
+
+use crate::killed::journal;
+use crate::support::{FIX, World};
+
+#[test]
+fn a_crash_at_every_place_is_recovered_from() {
+    for name in failpoint::ALL {
+        let world = World::new();
+        let crash = format!("{name}=return(crash)");
+        let ran = world.run_with(&json!([{ "shell": FIX }, {}]), &[]).env("HARVEST_FAILPOINTS", &crash).finish();
+        assert_eq!(ran.status.signal(), Some(6), "{name}: {ran:?}");
+        let tasks = world.tasks();
+        world.assert_nothing_left();
+        assert_eq!(tasks.len(), 1, "{name}");
+        let task = &tasks[0];
+        let expected = if *name == "record::after" { ("completed", None) } else { ("failed", Some("internal")) };
+        assert_eq!((task["status"].as_str().unwrap(), task["reason"].as_str()), expected, "{name}: {task:#}");
+        let id = task["id"].as_str().unwrap();
+        let events = journal(&world, id);
+        assert_eq!(events.iter().filter(|event| event["type"] == "task.finished").count(), 1, "{name}");
+        assert_eq!(events.last().unwrap()["type"], "task.finished", "{name}");
+        let changed = events.iter().any(|event| event["type"] == "commit.created");
+        if changed {
+            let branch = task["branch"].as_str().unwrap_or_else(|| panic!("{name}: the work is lost: {task:#}"));
+            assert_eq!(world.show(&format!("{branch}:src/two.sh")), "echo two", "{name}");
+        }
+        // The same again, undisturbed.
+        world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
+        world.assert_nothing_left();
+    }
+}
+
+/// An engine that cannot go on says so, ends what it was working on and clears up.
+#[test]
+fn an_error_at_every_place_is_told() {
+    for name in failpoint::ALL {
+        let world = World::new();
+        let ran = world.run_with(&json!([{ "shell": FIX }, {}]), &[]).env("HARVEST_FAILPOINTS", &format!("{name}=return(error)")).finish();
+        assert_eq!(ran.exit, Some(1), "{name}: {ran:?}");
+        assert!(ran.stderr.starts_with("error[HV-0901]:"), "{name}: {}", ran.stderr);
+        world.assert_nothing_left();
+        let tasks = world.tasks();
+        let status = tasks[0]["status"].as_str().unwrap();
+        assert!(["failed", "completed"].contains(&status), "{name}: {:#}", tasks[0]);
+    }
+}

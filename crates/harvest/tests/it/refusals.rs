@@ -1,0 +1,289 @@
+//! Bad input: one clear message with its code, exit code 2, and nothing left behind. And odd input that must work.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::support::{FIX, Harvest, Ran, World, fingerprint, git, init, try_git, uid};
+
+#[track_caller]
+fn assert_refused(ran: &Ran, code: &str, says: &str) {
+    assert_eq!(ran.exit, Some(2), "{ran:?}");
+    assert_eq!(ran.stdout, "", "{ran:?}");
+    assert!(ran.stderr.starts_with(&format!("error[{code}]: ")), "expected {code}: {}", ran.stderr);
+    assert!(ran.stderr.contains(says), "expected `{says}`: {}", ran.stderr);
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+}
+
+/// Refused, nothing of the repository touched, no task made, nothing left.
+#[track_caller]
+fn refused(world: &World, harvest: Harvest, code: &str, says: &str) {
+    let before = fingerprint(&world.repo());
+    assert_refused(&harvest.finish(), code, says);
+    assert_eq!(fingerprint(&world.repo()), before);
+    world.assert_nothing_left();
+    assert_eq!(world.tasks(), Vec::<serde_json::Value>::new());
+}
+
+fn run(world: &World, args: &[&str]) -> Harvest {
+    world.run_with(&json!([{}]), args)
+}
+
+#[test]
+fn repositories_that_cannot_be_worked_on() {
+    let world = World::empty();
+    refused(&world, run(&world, &[]), "HV-0101", "git init");
+    refused(&world, run(&world, &["--repo", "/nonexistent/x"]), "HV-0101", "/nonexistent/x");
+    refused(&world, run(&world, &["--repo", ""]), "HV-0101", "");
+    init(&world.repo());
+    refused(&world, run(&world, &[]), "HV-0102", "git commit --allow-empty");
+    refused(&world, run(&world, &["--base", "main"]), "HV-0102", "");
+}
+
+#[test]
+fn bases_that_cannot_be_started_from() {
+    let world = World::new();
+    for (base, code) in [
+        ("nowhere", "HV-0103"),
+        ("0123456789012345678901234567890123456789", "HV-0103"),
+        ("HEAD:src", "HV-0104"),
+        ("--upload-pack=x", "HV-0104"),
+        ("-x", "HV-0104"),
+        ("", "HV-0104"),
+        ("main..HEAD", "HV-0104"),
+        ("a b", "HV-0104"),
+        ("a\nb", "HV-0104"),
+    ] {
+        refused(&world, run(&world, &["--base", base]), code, "help:");
+    }
+    let tree = git(&world.repo(), &["rev-parse", "HEAD^{tree}"]);
+    refused(&world, run(&world, &["--base", &tree]), "HV-0103", "");
+}
+
+#[test]
+fn addresses_that_could_run_something() {
+    let world = World::new();
+    let marker = world.path().join("ran");
+    let touch = marker.display();
+    for url in [
+        format!("ext::sh -c touch% {touch}"),
+        format!("EXT::touch {touch}"),
+        "fd::17".to_owned(),
+        format!("ssh://-oProxyCommand=touch${{IFS}}{touch}/x"),
+        "-oProxyCommand=false:x".to_owned(),
+        "ftp://example.com/x".to_owned(),
+        "https://-x/y".to_owned(),
+    ] {
+        refused(&world, run(&world, &[&format!("--repo={url}")]), "HV-0107", "");
+        assert!(!marker.exists(), "{url}");
+    }
+    refused(&world, run(&world, &["--repo", "file:///nonexistent/x"]), "HV-0108", "could not be fetched");
+    let ran = run(&world, &["--repo", "https://ada:hunter2@127.0.0.1:1/x"]).finish();
+    assert_refused(&ran, "HV-0108", "127.0.0.1");
+    assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
+}
+
+#[test]
+fn scripts_that_cannot_be_used() {
+    let world = World::new();
+    let with = |file: &Path| world.harvest(&["run", "x", "--json", "--model-script"]).args(&[file]);
+    refused(&world, with(&world.path().join("missing.yaml")), "HV-0131", "missing.yaml");
+    refused(&world, with(world.path()), "HV-0131", "");
+    if uid() != 0 {
+        let closed = world.script_file("closed.yaml", &json!([]));
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        refused(&world, with(&closed), "HV-0131", "closed.yaml");
+    }
+    let bad = world.path().join("bad.yaml");
+    for (text, says) in [
+        ("conversations:\n  - replies:\n      - status: 200\n", "line 3"),
+        ("conversations:\n  - replies:\n      - sya: x\n", "sya"),
+        ("conversations: []\n", "conversation"),
+        ("conversations:\n  - replies: [\n", "line"),
+        ("", ""),
+        ("\u{0}\u{1}", ""),
+        ("conversations:\n  - replies:\n      - delay: soon\n", "delay"),
+        ("model: x\nmodel: y\nconversations: [{replies: []}]\n", "model"),
+    ] {
+        fs::write(&bad, text).unwrap();
+        refused(&world, with(&bad), "HV-0132", says);
+    }
+    fs::write(&bad, [0xff, 0xfe, 0x00]).unwrap();
+    let ran = with(&bad).finish();
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert!(ran.stderr.starts_with("error[HV-013"), "{}", ran.stderr);
+}
+
+#[test]
+fn agents_models_prompts_and_options() {
+    let world = World::new();
+    refused(&world, run(&world, &["--agent", "nobody"]), "HV-0121", "builtin");
+    refused(&world, world.harvest(&["run", "x"]), "HV-0122", "ANTHROPIC_API_KEY");
+    refused(&world, world.harvest(&["run", "x", "--model", "gpt-5"]).env("ANTHROPIC_API_KEY", "k"), "HV-0122", "OPENAI_API_KEY");
+    for prompt in ["", "  \n\t "] {
+        refused(&world, world.harvest(&["run", prompt]), "HV-0111", "empty");
+    }
+    for options in [
+        &["--timeout", "soon"],
+        &["--timeout", "0s"],
+        &["--timeout=-5m", "--json"],
+        &["--budget-usd", "0"],
+        &["--budget-usd", "-1"],
+        &["--budget-usd", "NaN"],
+        &["--budget-usd", "1e300"],
+        &["--sandbox", "maybe"],
+        &["--nonsense", "x"],
+        &["--log", "=="],
+    ] {
+        refused(&world, run(&world, options), "HV-0141", "");
+    }
+    refused(&world, world.harvest(&["run"]), "HV-0141", "PROMPT");
+    refused(&world, world.harvest(&["run", "x"]).args(&[OsString::from_vec(vec![b'a', 0xff])]), "HV-0141", "");
+    refused(&world, world.harvest::<&str>(&[]), "HV-0141", "subcommand");
+    refused(&world, world.harvest(&["frobnicate"]), "HV-0141", "frobnicate");
+}
+
+#[test]
+fn a_merge_or_rebase_in_progress_and_locked_refs() {
+    let world = World::new();
+    git(&world.repo(), &["switch", "--quiet", "--create", "side"]);
+    world.write("src/one.sh", "echo side\n");
+    world.commit("Side");
+    git(&world.repo(), &["switch", "--quiet", "main"]);
+    world.write("src/one.sh", "echo main\n");
+    world.commit("Main");
+    assert!(!try_git(&world.repo(), &["merge", "side"]).status.success());
+    refused(&world, run(&world, &[]), "HV-0105", "git merge --abort");
+    git(&world.repo(), &["merge", "--abort"]);
+    assert!(!try_git(&world.repo(), &["rebase", "side"]).status.success());
+    refused(&world, run(&world, &[]), "HV-0105", "git rebase --abort");
+    git(&world.repo(), &["rebase", "--abort"]);
+    for lock in ["refs/heads/main.lock", "packed-refs.lock", "HEAD.lock", "refs/heads/x/y.lock"] {
+        let path = world.repo().join(".git").join(lock);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "").unwrap();
+        refused(&world, run(&world, &[]), "HV-0106", lock);
+        fs::remove_file(path).unwrap();
+    }
+    run(&world, &["--test", "true"]).finish().assert_ended(0, "completed", None);
+}
+
+#[test]
+fn data_directories_that_cannot_be_used() {
+    let world = World::new();
+    let file = world.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    let full = world.path().join("full");
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("letter.txt"), "mine").unwrap();
+    let mut bad = vec![file.clone(), file.join("below"), full.clone(), PathBuf::from("/proc/nothing")];
+    if uid() != 0 {
+        bad.push("/usr/harvest".into());
+    }
+    for folder in bad {
+        for command in [&["run", "x", "--model-script", "s.yaml"][..], &["task", "list"], &["demo", "--once"], &["doctor"]] {
+            let script = world.script_file("repo/s.yaml", &json!([{}]));
+            let ran = world.harvest_at(&folder, command);
+            assert_refused(&ran.finish(), "HV-0301", "--data-dir");
+            fs::remove_file(script).unwrap();
+        }
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    assert_eq!(fs::read_dir(&full).unwrap().count(), 1);
+}
+
+#[test]
+fn folders_may_have_any_name() {
+    for name in [
+        "with space", "quo'te\"s", "dollar$HOME`x`", "new\nline", "日本語 ünï", "back\\slash", "-dash", "colon:comma,=;", "#hash[*]?",
+        "%2e%2e",
+    ] {
+        let world = World::new();
+        let repository = world.path().join(name);
+        fs::rename(world.repo(), &repository).unwrap();
+        fs::create_dir(world.repo()).unwrap();
+        let script = world.script(&json!([{ "shell": FIX }, {}]));
+        let data = world.path().join(format!("data {}", name.replace('\n', "")));
+        let harvest = world.harvest_at(&data, &["run", "Mend it", "--json", "--model-script"]).args(&[script]);
+        let ran = harvest.current_dir(&repository).finish();
+        let outcome = ran.assert_ended(0, "completed", None);
+        let branch = outcome["branch"].as_str().unwrap();
+        assert_eq!(git(&repository, &["show", &format!("{branch}:src/two.sh")]), "echo two", "{name:?}");
+        assert_eq!(fs::read_dir(data.join("owners")).unwrap().count(), 0, "{name:?}");
+        let id = outcome["task_id"].as_str().unwrap();
+        let applied = world.harvest_at(&data, &["task", "apply", id]).finish();
+        assert_eq!(applied.exit, Some(0), "{name:?}: {applied:?}");
+    }
+    // Git has no way to write down that one object store stands on another with such a name.
+    let world = World::new();
+    for name in [OsString::from("new\nline"), OsString::from_vec(vec![b'a', 0xff])] {
+        assert_refused(&world.harvest_at(&world.path().join(name), &["task", "list"]).finish(), "HV-0301", "--data-dir");
+    }
+}
+
+#[test]
+fn a_repository_is_found_from_below_by_path_from_a_worktree_and_bare() {
+    let world = World::new();
+    let replies = json!([{ "shell": FIX }, {}]);
+    let ran = world.run_with(&replies, &[]).current_dir(&world.repo().join("src")).finish();
+    ran.assert_ended(0, "completed", None);
+    let elsewhere = world.run_with(&replies, &["--repo", "../repo"]).current_dir(&world.home()).finish();
+    elsewhere.assert_ended(0, "completed", None);
+    let tree = world.path().join("tree");
+    git(&world.repo(), &["worktree", "add", "--quiet", "--detach", tree.to_str().unwrap()]);
+    let outcome = world.run_with(&replies, &[]).current_dir(&tree).finish().assert_ended(0, "completed", None);
+    git(&world.repo(), &["rev-parse", outcome["branch"].as_str().unwrap()]);
+    let bare = world.path().join("bare.git");
+    git(world.path(), &["clone", "--quiet", "--bare", "repo", "bare.git"]);
+    let outcome = world.run(&replies, &["--repo", bare.to_str().unwrap()]).assert_ended(0, "completed", None);
+    git(&bare, &["rev-parse", outcome["branch"].as_str().unwrap()]);
+    // A clone of little depth, and a repository with the other kind of hash.
+    let shallow = world.path().join("shallow");
+    world.commit("Another");
+    git(world.path(), &["clone", "--quiet", "--depth=1", &format!("file://{}", world.repo().display()), "shallow"]);
+    let outcome = world.run(&replies, &["--repo", shallow.to_str().unwrap()]).assert_ended(0, "completed", None);
+    git(&shallow, &["rev-parse", outcome["branch"].as_str().unwrap()]);
+    // By URL the branch stays with Harvest and says where.
+    let url = format!("file://{}", world.repo().display());
+    let ran = world.run(&replies, &["--repo", &url]);
+    let outcome = ran.assert_ended(0, "completed", None);
+    let warnings = ran.of_type("warning");
+    assert!(warnings.iter().any(|data| data["message"].as_str().unwrap().contains("harvest task apply")), "{warnings:?}");
+    git(world.path(), &["clone", "--quiet", "repo", "clone"]);
+    let clone = world.path().join("clone");
+    let applied = world.harvest(&["task", "apply", outcome["task_id"].as_str().unwrap()]).current_dir(&clone).finish();
+    assert_eq!(applied.exit, Some(0), "{applied:?}");
+    assert_eq!(git(&clone, &["show", "HEAD:src/two.sh"]), "echo two");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_repository_with_sha256_hashes() {
+    let world = World::empty();
+    git(&world.repo(), &["init", "--quiet", "--initial-branch=main", "--object-format=sha256"]);
+    world.write("test.sh", "test -e x\n");
+    world.commit("Start");
+    let outcome = world.run(&json!([{ "shell": "touch x" }, {}]), &[]).assert_ended(0, "completed", None);
+    assert_eq!(outcome["commit"].as_str().unwrap().len(), 64);
+}
+
+/// As long as the system lets an argument be; and with everything odd in it.
+#[test]
+fn prompts_may_be_long_and_odd() {
+    let world = World::new();
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let long = "Mend it. ".repeat(14_000);
+    for prompt in [long.as_str(), "\u{1b}[31mred\u{7}\n'\"$(touch /tmp/x)`x` \u{202e}", "日本語で直して", "--version"] {
+        let ran = world.harvest(&["run", "--json", "--model-script"]).args(&[script.as_path()]).args(&["--", prompt]).finish();
+        let outcome = ran.assert_ended(0, "completed", None);
+        assert_eq!(ran.of_type("task.created")[0]["prompt"], prompt);
+        let subject = git(&world.repo(), &["log", "-1", "--format=%s", outcome["branch"].as_str().unwrap()]);
+        assert!(subject.chars().count() <= 72, "{subject}");
+    }
+    let list = world.harvest(&["task", "list"]).finish();
+    assert!(!list.stdout.contains('\u{1b}') && !list.stdout.contains('\u{7}') && !list.stdout.contains('\u{202e}'), "{:?}", list.stdout);
+}

@@ -1,0 +1,234 @@
+//! `harvest task …`: looking at tasks, applying and cancelling them, and many at once.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::killed::journal;
+use crate::run::people;
+use crate::support::{FIX, Ran, World, fingerprint, git, schema};
+
+fn id(outcome: &Value) -> String {
+    outcome["task_id"].as_str().unwrap().to_owned()
+}
+
+fn fixed(world: &World) -> Value {
+    world.run(&json!([{ "shell": FIX, "tokens": { "input": 5, "output": 5 } }, {}]), &[]).assert_ended(0, "completed", None)
+}
+
+#[track_caller]
+fn assert_refused(ran: &Ran, code: &str) {
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert!(ran.stderr.starts_with(&format!("error[{code}]: ")), "expected {code}: {}", ran.stderr);
+}
+
+#[test]
+fn list_and_show_for_programs() {
+    let world = World::new();
+    assert_eq!(world.json(&["task", "list"]), json!({ "items": [], "next_cursor": null }));
+    let outcome = fixed(&world);
+    world.run(&json!([{ "shell": "touch x" }]), &["--test", "false"]).assert_ended(1, "failed", Some("tests"));
+    let list = world.json(&["task", "list"]);
+    assert_eq!(list["items"].as_array().unwrap().len(), 2);
+    insta::assert_json_snapshot!("list_item", schema(&list["items"][1]));
+    let show = world.json(&["task", "show", &id(&outcome)]);
+    insta::assert_json_snapshot!("show", schema(&show));
+    for field in ["branch", "commit", "base", "evidence", "usage", "cost_usd", "status", "reason"] {
+        assert_eq!(show[field], outcome[field], "{field}");
+    }
+    let turn = &show["sessions"][0]["turns"][0];
+    assert_eq!(turn["attempts"][0]["exit_code"], 0);
+    // Pages and filters.
+    let page = world.json(&["task", "list", "--limit", "1"]);
+    assert_eq!(page["items"][0]["status"], "failed", "newest first");
+    let next = world.json(&["task", "list", "--limit", "1", "--cursor", page["next_cursor"].as_str().unwrap()]);
+    assert_eq!((&next["items"][0]["id"], &next["next_cursor"]), (&outcome["task_id"], &json!(null)));
+    let failed = world.json(&["task", "list", "--status", "failed"]);
+    assert_eq!(failed["items"].as_array().unwrap().len(), 1);
+    for bad in [&["--status", "odd"], &["--limit", "0"], &["--cursor", "odd"]] {
+        let ran = world.harvest(&["task", "list"]).args(bad).finish();
+        assert_eq!((ran.exit, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    }
+}
+
+#[test]
+fn list_show_logs_and_diff_for_people() {
+    let world = World::new();
+    let outcome = fixed(&world);
+    let short = &id(&outcome)[..8];
+    for (name, args) in [
+        ("people_list", &["task", "list"][..]),
+        ("people_show", &["task", "show", short]),
+        ("people_diff", &["task", "diff", short]),
+    ] {
+        let ran = world.harvest(args).finish();
+        assert_eq!((ran.exit, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+        let mut settings = people(&world);
+        settings.add_filter(r"(?m)^[0-9a-z]{8}  ", "[ID]  ");
+        settings.add_filter(r"\b[0-9a-z]{16}\b", "[ID]");
+        settings.add_filter(r"index [0-9a-f]+\.\.[0-9a-f]+", "index [BLOBS]");
+        settings.add_filter(r"20\d\d-\d\d-\d\dT[0-9:.]+Z", "[AT]");
+        settings.add_filter(r"by uid \d+", "by uid [UID]");
+        settings.bind(|| insta::assert_snapshot!(name, ran.stdout));
+    }
+    let logs = world.harvest(&["task", "logs", short]).finish();
+    assert!(logs.stdout.contains("printf 'echo two") && logs.stdout.contains("2 passed"), "{}", logs.stdout);
+    // The diff is one that git takes.
+    let patch = world.path().join("patch");
+    fs::write(&patch, world.harvest(&["task", "diff", short]).finish().stdout).unwrap();
+    git(&world.repo(), &["apply", patch.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(world.repo().join("src/two.sh")).unwrap(), "echo two\n");
+    assert!(world.json(&["task", "diff", short])["diff"].as_str().unwrap().contains("+echo two"));
+}
+
+#[test]
+fn the_journal_is_what_was_printed() {
+    let world = World::new();
+    let ran = world.run(&json!([{ "say": "Now.", "shell": FIX, "tokens": { "input": 1 } }, { "say": "Done." }]), &[]);
+    assert_eq!(journal(&world, &id(&ran.outcome())), ran.events());
+}
+
+#[test]
+fn ids_may_be_shortened_and_wrong_ones_are_refused() {
+    let world = World::new();
+    // Of 33 tasks at least two ids begin with the same of 32 characters; fewer runs usually do.
+    let outcome = fixed(&world);
+    let full = id(&outcome);
+    for length in [16, 8, 4] {
+        assert_eq!(world.json(&["task", "show", &full[..length]])["id"], full);
+    }
+    assert_eq!(world.json(&["task", "show", &full.to_uppercase()])["id"], full);
+    world.run(&json!([{}]), &["--test", "true"]).assert_ended(0, "completed", None);
+    for command in ["show", "logs", "diff", "apply", "cancel"] {
+        assert_refused(&world.harvest(&["task", command, "zzzzzzzz"]).finish(), "HV-0151");
+        assert_refused(&world.harvest(&["task", command, "../../etc/passwd"]).finish(), "HV-0151");
+        assert_refused(&world.harvest(&["task", command, "%"]).finish(), "HV-0151");
+        assert_refused(&world.harvest(&["task", command, "_"]).finish(), "HV-0151");
+        let empty = world.harvest(&["task", command, ""]).finish();
+        assert_eq!((empty.exit, empty.stdout.as_str()), (Some(2), ""), "{command}: {empty:?}");
+        assert!(empty.stderr.starts_with("error[HV-015"), "{command}: {}", empty.stderr);
+    }
+}
+
+#[test]
+fn apply_goes_forward_and_once() {
+    let world = World::new();
+    let outcome = fixed(&world);
+    let applied = world.json(&["task", "apply", &id(&outcome)]);
+    assert_eq!((&applied["into"], &applied["commit"]), (&json!("main"), &outcome["commit"]));
+    assert_eq!(world.head(), outcome["commit"].as_str().unwrap());
+    assert_eq!(fs::read_to_string(world.repo().join("src/two.sh")).unwrap(), "echo two\n");
+    assert_eq!(git(&world.repo(), &["status", "--porcelain"]), "");
+    let again = world.harvest(&["task", "apply", &id(&outcome)]).finish();
+    assert_eq!(again.exit, Some(0), "{again:?}");
+    assert!(again.stdout.contains("already"), "{again:?}");
+}
+
+#[test]
+fn apply_merges_what_has_moved_on() {
+    let world = World::new();
+    git(&world.repo(), &["config", "user.name", "Ada"]);
+    git(&world.repo(), &["config", "user.email", "ada@example.com"]);
+    let outcome = fixed(&world);
+    world.write("other.txt", "mine\n");
+    let mine = world.commit("Mine");
+    world.write("untracked.txt", "not in the way\n");
+    let applied = world.json(&["task", "apply", &id(&outcome)]);
+    assert_eq!(world.head(), applied["commit"].as_str().unwrap());
+    let parents = git(&world.repo(), &["log", "-1", "--format=%P"]);
+    assert_eq!(parents, format!("{mine} {}", outcome["commit"].as_str().unwrap()));
+    assert_eq!(world.show("HEAD:src/two.sh"), "echo two");
+}
+
+#[test]
+fn apply_refuses_conflicts_changes_and_unfinished_work() {
+    let world = World::new();
+    git(&world.repo(), &["config", "user.name", "Ada"]);
+    git(&world.repo(), &["config", "user.email", "ada@example.com"]);
+    let outcome = fixed(&world);
+    let start = world.head();
+    let refuse = |says: &str| {
+        let before = fingerprint(&world.repo());
+        let ran = world.harvest(&["task", "apply", &id(&outcome)]).finish();
+        assert_refused(&ran, "HV-0162");
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+        // Trying a merge makes objects; nothing points at them.
+        let after = fingerprint(&world.repo());
+        assert!(before.iter().all(|(path, content)| after.get(path) == Some(content)), "something changed");
+        let new = after.keys().find(|path| !before.contains_key(*path) && !path.starts_with(".git/objects"));
+        assert_eq!(new, None);
+    };
+    world.write("src/one.sh", "echo changed\n");
+    refuse("uncommitted");
+    git(&world.repo(), &["add", "--all"]);
+    refuse("uncommitted");
+    git(&world.repo(), &["reset", "--quiet", "--hard"]);
+    world.write("src/two.sh", "echo mine\n");
+    world.commit("Mine");
+    refuse("same lines");
+    git(&world.repo(), &["switch", "--quiet", "--detach", &start]);
+    refuse("not on a branch");
+    // An untracked file in the way of a new one.
+    git(&world.repo(), &["switch", "--quiet", "main"]);
+    let other = world.run(&json!([{ "shell": "echo theirs > new.txt" }, {}]), &["--test", "true"]).outcome();
+    world.write("new.txt", "mine\n");
+    let head = world.head();
+    let ran = world.harvest(&["task", "apply", &id(&other)]).finish();
+    assert_refused(&ran, "HV-0162");
+    assert_eq!(fs::read_to_string(world.repo().join("new.txt")).unwrap(), "mine\n");
+    assert_eq!(world.head(), head);
+    assert!(!world.repo().join(".git/MERGE_HEAD").exists());
+    // Nothing to apply.
+    let nothing = world.run(&json!([{}]), &["--test", "true"]).outcome();
+    assert_refused(&world.harvest(&["task", "apply", &id(&nothing)]).finish(), "HV-0161");
+}
+
+/// The branch may have been deleted meanwhile: Harvest still has it.
+#[test]
+fn apply_works_after_the_branch_was_deleted() {
+    let world = World::new();
+    let outcome = fixed(&world);
+    git(&world.repo(), &["branch", "--quiet", "-D", outcome["branch"].as_str().unwrap()]);
+    git(&world.repo(), &["gc", "--quiet", "--prune=now"]);
+    world.json(&["task", "apply", &id(&outcome)]);
+    assert_eq!(world.show("HEAD:src/two.sh"), "echo two");
+}
+
+#[test]
+fn cancel_stops_a_task_of_another_process() {
+    let world = World::new();
+    let mut running = world.run_with(&json!([{ "shell": FIX }, { "shell": "sleep 987654" }]), &[]).start();
+    let created = running.wait_for_type("task.created");
+    running.wait_for_type("tool.result");
+    let task = created["data"]["task_id"].as_str().unwrap();
+    let cancelled = world.json(&["task", "cancel", task]);
+    assert_eq!(cancelled["status"], "cancelled");
+    let outcome = running.finish().assert_ended(3, "cancelled", Some("cancelled"));
+    assert_eq!(world.show(&format!("{}:src/two.sh", outcome["branch"].as_str().unwrap())), "echo two");
+    world.assert_nothing_left();
+    assert_refused(&world.harvest(&["task", "cancel", task]).finish(), "HV-0153");
+}
+
+#[test]
+fn four_at_once_on_one_repository() {
+    let world = World::new();
+    let script = world.script(&json!([{ "shell": format!("{FIX} && pwd && ls -A ..") }, {}]));
+    let running: Vec<_> = (0..4)
+        .map(|number| {
+            let prompt = format!("Task {number}");
+            world.harvest(&["run", &prompt, "--json", "--model-script"]).args(&[&script]).start()
+        })
+        .collect();
+    let mut branches: Vec<String> = running
+        .into_iter()
+        .map(|running| running.finish().assert_ended(0, "completed", None)["branch"].as_str().unwrap().to_owned())
+        .collect();
+    branches.sort();
+    branches.dedup();
+    assert_eq!(branches.len(), 4);
+    for branch in &branches {
+        assert_eq!(world.show(&format!("{branch}:src/two.sh")), "echo two");
+    }
+    assert_eq!(world.tasks().len(), 4);
+    world.assert_nothing_left();
+}

@@ -1,0 +1,46 @@
+//! How words, ids, times and documents are kept in a column, in either database.
+
+use std::str::FromStr;
+
+use harvest_core::{BranchName, IdError, Prompt, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+
+pub(crate) fn id<T: FromStr<Err = IdError>>(text: &str) -> Result<T, Error> {
+    text.parse().map_err(|error| Error::corrupt("an id", error))
+}
+
+pub(crate) fn prompt(text: String) -> Result<Prompt, Error> {
+    Prompt::new(text).map_err(|error| Error::corrupt("a prompt", error))
+}
+
+pub(crate) fn branch(text: String) -> Result<BranchName, Error> {
+    serde_json::from_value(text.into()).map_err(|error| Error::corrupt("a branch", error))
+}
+
+pub(crate) fn milliseconds(value: Option<i64>) -> Result<Option<Timestamp>, Error> {
+    value.map(Timestamp::from_millisecond).transpose().map_err(|error| Error::corrupt("a time", error))
+}
+
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str, what: &'static str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| Error::corrupt(what, error))
+}
+
+pub(crate) fn to_json(value: &impl Serialize, what: &'static str) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| Error::corrupt(what, error))
+}
+
+/// Enums without fields are stored under the word that the wire uses.
+pub(crate) fn from_word<T: DeserializeOwned>(word: &str, what: &'static str) -> Result<T, Error> {
+    serde_json::from_value(word.into()).map_err(|error| Error::corrupt(what, error))
+}
+
+pub(crate) fn to_word(value: &impl Serialize) -> Result<String, Error> {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => Ok(word),
+        Ok(other) => Err(Error::corrupt("an enum", format!("{other} is not a word"))),
+        Err(error) => Err(Error::corrupt("an enum", error)),
+    }
+}

@@ -1,0 +1,93 @@
+-- How tasks end without or after work, and how they begin again. Called by someone who holds the lock alone.
+
+-- The turn is over; its places go to others.
+CREATE FUNCTION harvest_end_turn(turn_number bigint, was text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM harvest_put(turn_number, 'done');
+  UPDATE turn_caps SET parked = false WHERE turn = turn_number AND parked;
+  IF was IN ('ready', 'claimed') THEN
+    PERFORM harvest_give_back(turn_number);
+  END IF;
+END $$;
+
+-- Cancels one task that no one works on and returns its outcome, or NULL when someone does or it has ended.
+CREATE FUNCTION harvest_cancel_one(of_task text, at_time text, why text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  t turns%ROWTYPE;
+  outcome text;
+BEGIN
+  SELECT * INTO t FROM turns WHERE task_id = of_task AND status IN ('ready', 'blocked', 'waiting', 'parked');
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  UPDATE tasks SET status = harvest_after(status, 'cancel'), reason = 'cancelled', error = why,
+      commit_id = coalesce(commit_id, base), evidence = NULL, finished_at = at_time
+    WHERE id = of_task
+    RETURNING json_build_object(
+      'task_id', id, 'session_id', t.session_id, 'status', status, 'reason', reason, 'error', error, 'branch', branch,
+      'commit', commit_id, 'base', base, 'evidence', NULL,
+      'usage', json_build_object(
+        'input_tokens', input_tokens, 'output_tokens', output_tokens, 'cache_read_tokens', cache_read_tokens,
+        'cache_write_tokens', cache_write_tokens, 'reasoning_tokens', reasoning_tokens),
+      'cost_usd', cost_nanos::double precision / 1e9)::text
+    INTO outcome;
+  PERFORM harvest_end_turn(t.number, t.status);
+  PERFORM harvest_journal(t.session_id, at_time, ARRAY[
+    json_build_object('type', 'turn.finished', 'data', json_build_object('turn_id', t.id, 'reason', 'cancelled'))::text,
+    json_build_object('type', 'task.finished', 'data', outcome::json)::text]);
+  RETURN outcome;
+END $$;
+
+-- Tasks have not completed: those that are to go with them go, one ring after the other.
+CREATE FUNCTION harvest_cancel_followers(failed text[], at_time text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  ring text[] := failed;
+  follower text;
+BEGIN
+  WHILE cardinality(ring) > 0 LOOP
+    SELECT coalesce(array_agg(DISTINCT tasks.id), '{}') INTO ring
+      FROM dependencies JOIN tasks ON tasks.id = dependencies.task_id
+      WHERE dependencies.after_id = ANY(ring) AND tasks.status = 'pending' AND tasks.on_failed_dependency = 'cancel';
+    FOREACH follower IN ARRAY ring LOOP
+      PERFORM harvest_cancel_one(follower, at_time, 'a task that it waits for did not complete');
+    END LOOP;
+  END LOOP;
+  -- Whoever waits for the queue to run empty wants to know.
+  PERFORM harvest_wake();
+END $$;
+
+CREATE FUNCTION harvest_cancel(of_task text, at_time text, why text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  outcome text;
+BEGIN
+  PERFORM harvest_lock(true);
+  outcome := harvest_cancel_one(of_task, at_time, why);
+  IF outcome IS NOT NULL THEN
+    PERFORM harvest_cancel_followers(ARRAY[of_task], at_time);
+  END IF;
+  RETURN outcome;
+END $$;
+
+-- Queues a failed or cancelled task once more. Returns the status that forbids it, '' when there is no such task.
+CREATE FUNCTION harvest_retry(of_task text, at_time text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  before tasks%ROWTYPE;
+  t turns%ROWTYPE;
+BEGIN
+  PERFORM harvest_lock(true);
+  SELECT * INTO before FROM tasks WHERE id = of_task;
+  IF NOT FOUND THEN
+    RETURN '';
+  END IF;
+  IF harvest_after(before.status, 'retry') IS NULL THEN
+    RETURN before.status;
+  END IF;
+  UPDATE tasks SET status = harvest_after(status, 'retry'), reason = NULL, error = NULL, evidence = NULL, finished_at = NULL
+    WHERE id = of_task;
+  SELECT * INTO t FROM turns WHERE task_id = of_task ORDER BY ordinal DESC LIMIT 1;
+  PERFORM harvest_admit(t.number, of_task);
+  PERFORM harvest_journal(t.session_id, at_time, ARRAY[json_build_object('type', 'task.retried', 'data', json_build_object(
+    'reason', coalesce(before.reason, 'cancelled'), 'error', coalesce(before.error, ''), 'tries', before.tries,
+    'delay_ms', 0))::text]);
+  RETURN NULL;
+END $$;
