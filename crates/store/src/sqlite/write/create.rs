@@ -10,7 +10,6 @@ use crate::Error;
 use crate::contract::{Claim, NewTask, Submitted};
 use crate::decode;
 use crate::sqlite::read;
-use crate::sqlite::read;
 
 pub(crate) fn create_tasks(db: &Connection, effects: &mut Effects, new: &[NewTask]) -> Result<Vec<Submitted>, Error> {
     refuse_cycles(new)?;

@@ -7,7 +7,6 @@ use super::{Effects, admit, journal};
 use crate::Error;
 use crate::decode;
 use crate::sqlite::read;
-use crate::sqlite::read;
 
 /// Writes down how a task ended and lets those that waited for it go, or go with it.
 pub(crate) fn finish(

@@ -1,0 +1,54 @@
+//! Migrations, forward only, all that are missing in one transaction. Whoever comes first holds the others off.
+
+use super::connection::Connection;
+use super::pool::Pool;
+use crate::Error;
+
+/// Each is a list of files: the tables, then the functions that work on them.
+const MIGRATIONS: &[&[&str]] = &[
+    &[include_str!("migrations/0001_start.sql")],
+    &[
+        include_str!("migrations/0002_queue/schema.sql"),
+        include_str!("migrations/0002_queue/journal.sql"),
+        include_str!("migrations/0002_queue/admit.sql"),
+        include_str!("migrations/0002_queue/end.sql"),
+        include_str!("migrations/0002_queue/append.sql"),
+        include_str!("migrations/0002_queue/claim.sql"),
+    ],
+];
+const LOCK: &str = "SELECT pg_advisory_xact_lock(7233182600)";
+
+pub(super) async fn migrate(pool: &Pool) -> Result<(), Error> {
+    let known = MIGRATIONS.len() as u32;
+    let lent = pool.lend().await?;
+    let db = lent.get()?;
+    if version(db).await? == known {
+        return Ok(());
+    }
+    db.begin().await?;
+    db.end(upgrade(db, known).await).await
+}
+
+async fn upgrade(db: &Connection, known: u32) -> Result<(), Error> {
+    db.patient_batch("SET LOCAL statement_timeout = 0").await?;
+    db.patient_batch(LOCK).await?;
+    // Another process may have been migrating as well: look again now that the lock is ours.
+    let found = version(db).await?;
+    if found > known {
+        return Err(Error::TooNew { found, known });
+    }
+    db.batch("CREATE TABLE IF NOT EXISTS harvest_version (version BIGINT NOT NULL)").await?;
+    for file in MIGRATIONS[found as usize..].iter().copied().flatten() {
+        db.patient_batch(file).await?;
+    }
+    db.batch(&format!("DELETE FROM harvest_version; INSERT INTO harvest_version VALUES ({known})")).await
+}
+
+async fn version(db: &Connection) -> Result<u32, Error> {
+    let exists: bool = db.row("SELECT to_regclass('harvest_version') IS NOT NULL", &[]).await?.get(0);
+    if !exists {
+        return Ok(0);
+    }
+    let version: i64 = db.row("SELECT coalesce(max(version), 0) FROM harvest_version", &[]).await?.get(0);
+    u32::try_from(version).map_err(|error| Error::corrupt("harvest_version", error))
+}

@@ -1,0 +1,208 @@
+//! PostgreSQL, shared by any number of processes and machines.
+//!
+//! What touches more than one row is a function of the database, installed by the migrations: a claim of many turns, or the
+//! steps of many workers, is one round trip and one sync of its disk. Written on `tokio-postgres` and not on sqlx because
+//! that is all it takes: calls of functions, pipelining and notifications, at a tenth of the build time.
+
+mod connection;
+mod create;
+mod listen;
+mod migrate;
+mod overview;
+mod pool;
+mod queue;
+mod read;
+mod settings;
+mod step;
+mod writer;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use harvest_core::{Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
+use tokio::sync::watch;
+
+use crate::Error;
+use crate::contract::{
+    Claim, Convoy, Lease, NewTask, Owner, QueueSettings, QueueState, Reclaimed, SandboxRecord, Schedule, Step, Store,
+    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+};
+use connection::Address;
+use listen::Listener;
+use pool::{Lent, Pool};
+use writer::Writer;
+
+#[derive(Debug, Clone)]
+pub struct Postgres {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    pool: Pool,
+    writer: Writer,
+    listener: Listener,
+}
+
+impl Postgres {
+    /// Connects to the database at `url` (`postgres://…` or `key=value` pairs; Unix sockets too), making or migrating its
+    /// tables.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        let address = Address::parse(url)?;
+        let pool = Pool::new(address.clone());
+        migrate::migrate(&pool).await?;
+        let (writer, listener) = (Writer::start(address.clone()), Listener::start(address));
+        Ok(Self { shared: Arc::new(Shared { pool, writer, listener }) })
+    }
+
+    async fn lend(&self) -> Result<Lent<'_>, Error> {
+        self.shared.pool.lend().await
+    }
+}
+
+#[async_trait]
+impl Store for Postgres {
+    async fn create_tasks(&self, new: Vec<NewTask>) -> Result<Vec<Submitted>, Error> {
+        let lent = self.lend().await?;
+        let db = lent.get()?;
+        db.begin().await?;
+        db.end(create::create_tasks(db, &new).await).await
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Vec<Lease>, Error> {
+        queue::claim(self.lend().await?.get()?, &claim).await
+    }
+
+    async fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error> {
+        queue::heartbeat(self.lend().await?.get()?, owner, until).await
+    }
+
+    async fn reclaim(&self, now: Timestamp) -> Result<Reclaimed, Error> {
+        queue::reclaim(self.lend().await?.get()?, now).await
+    }
+
+    async fn release(&self, dead: &OwnerId, at: Timestamp) -> Result<Vec<Lease>, Error> {
+        queue::release(self.lend().await?.get()?, dead, at).await
+    }
+
+    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
+        queue::take_over(self.lend().await?.get()?, dead, heir).await
+    }
+
+    async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error> {
+        self.shared.writer.append(lease, &step).await
+    }
+
+    async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
+        queue::cancel(self.lend().await?.get()?, task, at, "cancelled before anyone worked on it").await
+    }
+
+    async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error> {
+        queue::retry(self.lend().await?.get()?, task, at).await
+    }
+
+    async fn events(&self, session: &SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error> {
+        read::events(self.lend().await?.get()?, session, after, limit).await
+    }
+
+    fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
+        self.shared.listener.watch(session)
+    }
+
+    fn watch_queue(&self) -> watch::Receiver<u64> {
+        self.shared.listener.watch_queue()
+    }
+
+    async fn tasks(&self, query: TaskQuery) -> Result<TaskPage, Error> {
+        read::tasks(self.lend().await?.get()?, &query).await
+    }
+
+    async fn task(&self, id: &TaskId) -> Result<TaskDetail, Error> {
+        read::task_detail(self.lend().await?.get()?, id).await
+    }
+
+    async fn find_task(&self, prefix: &str) -> Result<TaskId, Error> {
+        read::find_task(self.lend().await?.get()?, prefix).await
+    }
+
+    async fn register_owner(&self, owner: Owner) -> Result<(), Error> {
+        settings::register_owner(self.lend().await?.get()?, &owner).await
+    }
+
+    async fn owners(&self) -> Result<Vec<Owner>, Error> {
+        overview::owners(self.lend().await?.get()?).await
+    }
+
+    async fn remove_owner(&self, owner: &OwnerId) -> Result<(), Error> {
+        settings::remove_owner(self.lend().await?.get()?, owner).await
+    }
+
+    async fn record_sandbox(&self, record: SandboxRecord) -> Result<(), Error> {
+        settings::record_sandbox(self.lend().await?.get()?, &record).await
+    }
+
+    async fn forget_sandbox(&self, id: &SandboxId) -> Result<(), Error> {
+        settings::forget_sandbox(self.lend().await?.get()?, id).await
+    }
+
+    async fn sandboxes(&self) -> Result<Vec<SandboxRecord>, Error> {
+        overview::sandboxes(self.lend().await?.get()?).await
+    }
+
+    async fn queue(&self) -> Result<QueueState, Error> {
+        overview::queue(self.lend().await?.get()?).await
+    }
+
+    async fn queue_settings(&self) -> Result<QueueSettings, Error> {
+        overview::queue_settings(self.lend().await?.get()?).await
+    }
+
+    async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error> {
+        settings::set_queue(self.lend().await?.get()?, settings).await
+    }
+
+    async fn set_cap(&self, name: &str, size: Option<u32>) -> Result<(), Error> {
+        settings::set_cap(self.lend().await?.get()?, name, size).await
+    }
+
+    async fn convoys(&self) -> Result<Vec<Convoy>, Error> {
+        overview::convoys(self.lend().await?.get()?).await
+    }
+
+    async fn save_schedule(&self, schedule: Schedule) -> Result<(), Error> {
+        settings::save_schedule(self.lend().await?.get()?, &schedule).await
+    }
+
+    async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
+        overview::schedules(self.lend().await?.get()?).await
+    }
+
+    async fn remove_schedule(&self, id: &str) -> Result<bool, Error> {
+        settings::remove_schedule(self.lend().await?.get()?, id).await
+    }
+
+    async fn fire_schedule(
+        &self,
+        id: &str,
+        due: Timestamp,
+        next: Option<Timestamp>,
+        tasks: Vec<NewTask>,
+    ) -> Result<bool, Error> {
+        let lent = self.lend().await?;
+        let db = lent.get()?;
+        db.begin().await?;
+        db.end(settings::fire_schedule(db, id, due, next, &tasks).await).await
+    }
+
+    async fn save_template(&self, template: Template) -> Result<(), Error> {
+        settings::save_template(self.lend().await?.get()?, &template).await
+    }
+
+    async fn templates(&self) -> Result<Vec<Template>, Error> {
+        overview::templates(self.lend().await?.get()?).await
+    }
+
+    async fn remove_template(&self, name: &str) -> Result<bool, Error> {
+        settings::remove_template(self.lend().await?.get()?, name).await
+    }
+}

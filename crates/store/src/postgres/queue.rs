@@ -1,0 +1,73 @@
+//! Claims, leases and the ends of tasks: one call each, the work is done by the functions of the migrations.
+
+use harvest_core::{IllegalMove, Move, Outcome, OwnerId, TaskId, TaskStatus, Timestamp};
+use tokio_postgres::Row;
+
+use super::connection::{Connection, Params};
+use crate::Error;
+use crate::contract::{Claim, Lease, Reclaimed};
+use crate::decode::{self, from_json, from_word, milliseconds};
+
+pub(super) async fn claim(db: &Connection, claim: &Claim) -> Result<Vec<Lease>, Error> {
+    let most = i32::try_from(claim.most).unwrap_or(i32::MAX);
+    let turn = claim.turn.as_ref().map(|turn| turn.as_str());
+    let until = claim.until.map(Timestamp::as_millisecond);
+    leases(
+        db,
+        "SELECT task, session, turn, fence FROM harvest_claim($1, $2, $3, $4, $5, $6)",
+        &[&claim.owner.as_str(), &turn, &most, &claim.warm, &claim.at.to_string(), &until],
+    )
+    .await
+}
+
+pub(super) async fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error> {
+    let sql = "SELECT task, session, turn, fence FROM harvest_heartbeat($1, $2)";
+    leases(db, sql, &[&owner.as_str(), &until.as_millisecond()]).await
+}
+
+pub(super) async fn take_over(db: &Connection, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
+    let sql = "SELECT task, session, turn, fence FROM harvest_take_over($1, $2)";
+    leases(db, sql, &[&dead.as_str(), &heir.as_str()]).await
+}
+
+pub(super) async fn release(db: &Connection, dead: &OwnerId, at: Timestamp) -> Result<Vec<Lease>, Error> {
+    let sql = "SELECT task, session, turn, fence FROM harvest_release($1, $2)";
+    leases(db, sql, &[&dead.as_str(), &at.to_string()]).await
+}
+
+pub(super) async fn reclaim(db: &Connection, now: Timestamp) -> Result<Reclaimed, Error> {
+    let sql = "SELECT expired, due, next_due_ms FROM harvest_reclaim($1, $2)";
+    let row = db.row(sql, &[&now.as_millisecond(), &now.to_string()]).await?;
+    let (expired, due): (i64, i64) = (row.get(0), row.get(1));
+    Ok(Reclaimed { expired: expired as usize, due: due as usize, next_due: milliseconds(row.get(2))? })
+}
+
+pub(super) async fn cancel(db: &Connection, task: &TaskId, at: Timestamp, why: &str) -> Result<Option<Outcome>, Error> {
+    let row = db.row("SELECT harvest_cancel($1, $2, $3)", &[&task.as_str(), &at.to_string(), &why]).await?;
+    row.get::<_, Option<&str>>(0).map(|outcome| from_json(outcome, "an outcome")).transpose()
+}
+
+pub(super) async fn retry(db: &Connection, task: &TaskId, at: Timestamp) -> Result<(), Error> {
+    let row = db.row("SELECT harvest_retry($1, $2)", &[&task.as_str(), &at.to_string()]).await?;
+    match row.get::<_, Option<&str>>(0) {
+        None => Ok(()),
+        Some("") => Err(Error::UnknownTask(task.to_string())),
+        Some(status) => {
+            let from: TaskStatus = from_word(status, "tasks.status")?;
+            Err(IllegalMove { from, by: Move::Retry }.into())
+        }
+    }
+}
+
+async fn leases(db: &Connection, sql: &str, params: Params<'_>) -> Result<Vec<Lease>, Error> {
+    db.query(sql, params).await?.iter().map(lease).collect()
+}
+
+fn lease(row: &Row) -> Result<Lease, Error> {
+    Ok(Lease {
+        task: decode::id(row.get(0))?,
+        session: decode::id(row.get(1))?,
+        turn: decode::id(row.get(2))?,
+        fence: row.get::<_, i64>(3) as u64,
+    })
+}

@@ -1,0 +1,210 @@
+//! Tasks and journals, as they are.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use harvest_core::{
+    Attempt, Cost, Event, FailureReason, Session, SessionId, Task, TaskId, TaskStatus, Timestamp, Turn, TurnId, Usage,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::connection::Connection;
+use crate::Error;
+use crate::contract::{TaskDetail, TaskPage, TaskQuery};
+use crate::decode::{branch, from_json, from_word, id, prompt};
+
+const TASK: &str = "SELECT *, ARRAY(SELECT after_id FROM dependencies WHERE task_id = tasks.id ORDER BY after_id) AS after
+     FROM tasks";
+const MAX_PAGE: usize = 500;
+const EXAMPLES: usize = 3;
+
+pub(super) async fn events(db: &Connection, session: &SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error> {
+    let sql = "SELECT seq, at, body FROM events WHERE session = (SELECT number FROM sessions WHERE id = $1) AND seq > $2
+         ORDER BY seq LIMIT $3";
+    let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
+    let rows = db.query(sql, &[&session.as_str(), &after, &limit]).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Event {
+                seq: number(row, "seq"),
+                at: time(row, "at")?,
+                session_id: session.clone(),
+                body: from_json(row.get("body"), "events.body")?,
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Error> {
+    let limit = query.limit.clamp(1, MAX_PAGE);
+    let before = query.cursor.as_deref().map(|cursor| cursor.parse::<i64>().map_err(|_| Error::BadCursor(cursor.to_owned())));
+    let before = before.transpose()?.unwrap_or(i64::MAX);
+    let more = limit as i64 + 1;
+    // Only the filters that are given, so that each list walks the index made for it.
+    let mut filter = String::from("number < $1");
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&before, &more];
+    let status = query.status.map(TaskStatus::as_str);
+    let given = [
+        ("status", status.as_ref().map(|value| value as &(dyn ToSql + Sync))),
+        ("repository", query.repository.as_ref().map(|value| value as &(dyn ToSql + Sync))),
+        ("convoy", query.convoy.as_ref().map(|value| value as &(dyn ToSql + Sync))),
+    ];
+    for (column, value) in given {
+        if let Some(value) = value {
+            values.push(value);
+            filter.push_str(&format!(" AND {column} = ${}", values.len()));
+        }
+    }
+    let rows = db.query(&format!("{TASK} WHERE {filter} ORDER BY number DESC LIMIT $2"), &values).await?;
+    let items = rows.iter().take(limit).map(task_from).collect::<Result<_, _>>()?;
+    let last = rows.get(limit - 1).map(|row| row.get::<_, i64>("number").to_string());
+    Ok(TaskPage { items, next_cursor: last.filter(|_| rows.len() > limit) })
+}
+
+pub(super) async fn tasks_by_id(db: &Connection, ids: &[&TaskId]) -> Result<HashMap<TaskId, Task>, Error> {
+    let ids: Vec<&str> = ids.iter().map(|id| id.as_str()).collect();
+    let rows = db.query(&format!("{TASK} WHERE id = ANY($1)"), &[&ids]).await?;
+    rows.iter().map(|row| task_from(row).map(|task| (task.id.clone(), task))).collect()
+}
+
+pub(super) async fn task_detail(db: &Connection, task_id: &TaskId) -> Result<TaskDetail, Error> {
+    let unknown = || Error::UnknownTask(task_id.to_string());
+    let task = tasks_by_id(db, &[task_id]).await?.remove(task_id).ok_or_else(unknown)?;
+    let sql = "SELECT id, branch, created_at FROM sessions WHERE task_id = $1 ORDER BY number";
+    let mut sessions = Vec::new();
+    for row in db.query(sql, &[&task_id.as_str()]).await? {
+        let session: SessionId = id(row.get("id"))?;
+        sessions.push(Session {
+            turns: turns(db, &session).await?,
+            id: session,
+            task_id: task_id.clone(),
+            branch: branch(row.get("branch"))?,
+            created_at: time(&row, "created_at")?,
+        });
+    }
+    Ok(TaskDetail { task, sessions })
+}
+
+async fn turns(db: &Connection, session: &SessionId) -> Result<Vec<Turn>, Error> {
+    let sql = "SELECT id, ordinal, author, prompt, status, created_at FROM turns WHERE session_id = $1 ORDER BY ordinal";
+    let mut turns = Vec::new();
+    for row in db.query(sql, &[&session.as_str()]).await? {
+        let turn: TurnId = id(row.get("id"))?;
+        turns.push(Turn {
+            attempts: attempts(db, &turn).await?,
+            id: turn,
+            session_id: session.clone(),
+            number: small(&row, "ordinal")?,
+            author: row.get("author"),
+            prompt: prompt(row.get("prompt"))?,
+            status: from_word(row.get("status"), "turns.status")?,
+            created_at: time(&row, "created_at")?,
+        });
+    }
+    Ok(turns)
+}
+
+async fn attempts(db: &Connection, turn: &TurnId) -> Result<Vec<Attempt>, Error> {
+    let sql = "SELECT id, agent, command, exit_code, stderr_tail, started_at, finished_at FROM attempts WHERE turn_id = $1
+         ORDER BY number";
+    let rows = db.query(sql, &[&turn.as_str()]).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Attempt {
+                id: id(row.get("id"))?,
+                turn_id: turn.clone(),
+                agent: row.get("agent"),
+                command: from_json(row.get("command"), "attempts.command")?,
+                exit_code: row.get::<_, Option<i64>>("exit_code").map(|code| code as i32),
+                stderr_tail: row.get("stderr_tail"),
+                started_at: time(row, "started_at")?,
+                finished_at: optional_time(row, "finished_at")?,
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn find_task(db: &Connection, prefix: &str) -> Result<TaskId, Error> {
+    // An id is plain ASCII; anything else fits no task, and never becomes part of a pattern.
+    if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(Error::UnknownTask(prefix.to_owned()));
+    }
+    let prefix = prefix.to_ascii_lowercase();
+    let sql = "SELECT id FROM tasks WHERE id >= $1 AND id < $2 ORDER BY id";
+    let rows = db.query(sql, &[&prefix, &format!("{prefix}~")]).await?;
+    let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    match found.as_slice() {
+        [] => Err(Error::UnknownTask(prefix)),
+        [only] => id(only),
+        several => Err(Error::AmbiguousId {
+            prefix,
+            count: several.len(),
+            examples: several.iter().take(EXAMPLES).cloned().collect::<Vec<_>>().join(", "),
+        }),
+    }
+}
+
+fn task_from(row: &Row) -> Result<Task, Error> {
+    let status: String = row.get("status");
+    let reason: Option<String> = row.get("reason");
+    let (extra, evidence): (Option<&str>, Option<&str>) = (row.get("extra"), row.get("evidence"));
+    let after: Vec<&str> = row.get("after");
+    Ok(Task {
+        id: id(row.get("id"))?,
+        kind: from_word(row.get("kind"), "tasks.kind")?,
+        source: from_word(row.get("source"), "tasks.source")?,
+        status: TaskStatus::parse(&status).ok_or_else(|| Error::corrupt("tasks.status", status))?,
+        reason: reason
+            .map(|reason| FailureReason::parse(&reason).ok_or_else(|| Error::corrupt("tasks.reason", reason)))
+            .transpose()?,
+        error: row.get("error"),
+        prompt: prompt(row.get("prompt"))?,
+        agent: row.get("agent"),
+        model: row.get("model"),
+        repository: row.get("repository"),
+        base: row.get("base"),
+        settings: from_json(row.get("settings"), "tasks.settings")?,
+        priority: from_word(row.get("priority"), "tasks.priority")?,
+        after: after.into_iter().map(id).collect::<Result<_, _>>()?,
+        on_failed_dependency: from_word(row.get("on_failed_dependency"), "tasks.on_failed_dependency")?,
+        convoy: row.get("convoy"),
+        retries_left: small(row, "retries_left")?,
+        tries: small(row, "tries")?,
+        source_url: row.get("source_url"),
+        extra: extra.map(|extra| from_json(extra, "tasks.extra")).transpose()?,
+        budget_usd: Cost::from_nanos(number(row, "budget_nanos")),
+        branch: row.get::<_, Option<String>>("branch").map(branch).transpose()?,
+        commit: row.get("commit_id"),
+        evidence: evidence.map(|evidence| from_json(evidence, "tasks.evidence")).transpose()?,
+        usage: Usage {
+            input_tokens: number(row, "input_tokens"),
+            output_tokens: number(row, "output_tokens"),
+            cache_read_tokens: number(row, "cache_read_tokens"),
+            cache_write_tokens: number(row, "cache_write_tokens"),
+            reasoning_tokens: number(row, "reasoning_tokens"),
+        },
+        cost_usd: Cost::from_nanos(number(row, "cost_nanos")),
+        requested_by: row.get("requested_by"),
+        created_at: time(row, "created_at")?,
+        finished_at: optional_time(row, "finished_at")?,
+    })
+}
+
+/// Counts are never negative; the database has no type of its own for them.
+pub(super) fn number(row: &Row, column: &str) -> u64 {
+    row.get::<_, i64>(column).max(0) as u64
+}
+
+pub(super) fn small(row: &Row, column: &str) -> Result<u32, Error> {
+    u32::try_from(row.get::<_, i64>(column)).map_err(|error| Error::corrupt("a count", error))
+}
+
+pub(super) fn time(row: &Row, column: &str) -> Result<Timestamp, Error> {
+    row.get::<_, &str>(column).parse().map_err(|error: <Timestamp as FromStr>::Err| Error::corrupt("a time", error))
+}
+
+fn optional_time(row: &Row, column: &str) -> Result<Option<Timestamp>, Error> {
+    let text: Option<&str> = row.get(column);
+    text.map(str::parse).transpose().map_err(|error: <Timestamp as FromStr>::Err| Error::corrupt("a time", error))
+}

@@ -1,0 +1,85 @@
+//! Owners, sandboxes, the queue's settings, schedules and templates.
+
+use harvest_core::{OwnerId, SandboxId, Timestamp};
+
+use super::connection::Connection;
+use super::create;
+use super::step::text;
+use crate::Error;
+use crate::contract::{NewTask, Owner, QueueSettings, SandboxRecord, Schedule, Template};
+use crate::decode::{to_json, to_word};
+
+pub(super) async fn register_owner(db: &Connection, owner: &Owner) -> Result<(), Error> {
+    let sql = "INSERT INTO owners (id, kind, pid) VALUES ($1, $2, $3)";
+    db.execute(sql, &[&owner.id.as_str(), &to_word(&owner.kind)?, &i64::from(owner.pid)]).await.map(drop)
+}
+
+pub(super) async fn remove_owner(db: &Connection, owner: &OwnerId) -> Result<(), Error> {
+    db.execute("DELETE FROM owners WHERE id = $1", &[&owner.as_str()]).await.map(drop)
+}
+
+pub(super) async fn record_sandbox(db: &Connection, record: &SandboxRecord) -> Result<(), Error> {
+    let sql = "INSERT INTO sandboxes (id, owner, session_id, purpose, provider) VALUES ($1, $2, $3, $4, $5)";
+    let purpose = to_word(&record.purpose)?;
+    let (id, owner, session) = (record.id.as_str(), record.owner.as_str(), record.session.as_str());
+    db.execute(sql, &[&id, &owner, &session, &purpose, &text(&record.provider)]).await.map(drop)
+}
+
+pub(super) async fn forget_sandbox(db: &Connection, id: &SandboxId) -> Result<(), Error> {
+    db.execute("DELETE FROM sandboxes WHERE id = $1", &[&id.as_str()]).await.map(drop)
+}
+
+pub(super) async fn set_queue(db: &Connection, settings: QueueSettings) -> Result<(), Error> {
+    let sql = "WITH changed AS (UPDATE queue SET paused = $1, agents = $2) SELECT harvest_wake()";
+    db.query(sql, &[&settings.paused, &settings.agents.map(i64::from)]).await.map(drop)
+}
+
+pub(super) async fn set_cap(db: &Connection, name: &str, size: Option<u32>) -> Result<(), Error> {
+    db.query("SELECT harvest_set_cap($1, $2)", &[&text(name), &size.map(i64::from)]).await.map(drop)
+}
+
+pub(super) async fn save_schedule(db: &Connection, schedule: &Schedule) -> Result<(), Error> {
+    let sql = "WITH made AS (
+             INSERT INTO schedules (id, cron, time_zone, missed, request, next_ms, last_ms, created_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8))
+         SELECT harvest_wake()";
+    let (missed, request) = (to_word(&schedule.missed)?, to_json(&schedule.request, "a request")?);
+    let (next, last) = (schedule.next.map(Timestamp::as_millisecond), schedule.last.map(Timestamp::as_millisecond));
+    let (cron, zone) = (text(&schedule.cron), text(&schedule.time_zone));
+    let created = schedule.created_at.to_string();
+    db.query(sql, &[&text(&schedule.id), &cron, &zone, &missed, &request, &next, &last, &created]).await.map(drop)
+}
+
+pub(super) async fn remove_schedule(db: &Connection, id: &str) -> Result<bool, Error> {
+    Ok(db.execute("DELETE FROM schedules WHERE id = $1", &[&text(id)]).await? > 0)
+}
+
+/// In a transaction: of several that fire the same run, the first one's update makes the others' find nothing.
+pub(super) async fn fire_schedule(
+    db: &Connection,
+    id: &str,
+    due: Timestamp,
+    next: Option<Timestamp>,
+    tasks: &[NewTask],
+) -> Result<bool, Error> {
+    // Everyone who writes takes the lock first.
+    db.query("SELECT harvest_lock(true)", &[]).await?;
+    let sql = "UPDATE schedules SET next_ms = $3, last_ms = $2 WHERE id = $1 AND next_ms = $2";
+    let next = next.map(Timestamp::as_millisecond);
+    if db.execute(sql, &[&text(id), &due.as_millisecond(), &next]).await? == 0 {
+        return Ok(false);
+    }
+    create::create_tasks(db, tasks).await?;
+    Ok(true)
+}
+
+pub(super) async fn save_template(db: &Connection, template: &Template) -> Result<(), Error> {
+    let sql = "INSERT INTO templates (name, prompt, options, created_at) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (name) DO UPDATE SET prompt = excluded.prompt, options = excluded.options";
+    let (options, created) = (to_json(&template.options, "options")?, template.created_at.to_string());
+    db.execute(sql, &[&text(&template.name), &text(&template.prompt), &options, &created]).await.map(drop)
+}
+
+pub(super) async fn remove_template(db: &Connection, name: &str) -> Result<bool, Error> {
+    Ok(db.execute("DELETE FROM templates WHERE name = $1", &[&text(name)]).await? > 0)
+}

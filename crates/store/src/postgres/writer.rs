@@ -1,0 +1,114 @@
+//! Steps that arrive at the same time share one call and one sync of the disk. One task owns the connection, takes every
+//! step that is waiting, writes them together and answers each by itself.
+
+use std::error::Error as _;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::connection::{Address, Connection};
+use super::step::{Appended, Prepared, append};
+use crate::Error;
+use crate::contract::{Lease, Step};
+
+const QUEUE: usize = 1024;
+/// Small enough that the notice of what has grown fits in one message.
+const BATCH: usize = 200;
+const TRIES: usize = 5;
+
+#[derive(Debug, Clone)]
+pub(super) struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+#[derive(Debug)]
+struct Job {
+    step: Prepared,
+    answer: oneshot::Sender<Result<u64, Error>>,
+}
+
+impl Writer {
+    pub(super) fn start(address: Address) -> Self {
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        tokio::spawn(run(address, queue));
+        Self { jobs }
+    }
+
+    pub(super) async fn append(&self, lease: &Lease, step: &Step) -> Result<u64, Error> {
+        let step = Prepared::new(lease, step)?;
+        let (answer, result) = oneshot::channel();
+        self.jobs.send(Job { step, answer }).await.map_err(|_| Error::Closed)?;
+        result.await.map_err(|_| Error::Closed)?
+    }
+}
+
+async fn run(address: Address, mut queue: mpsc::Receiver<Job>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut connection = None;
+    while queue.recv_many(&mut batch, BATCH).await > 0 {
+        write(&address, &mut connection, std::mem::take(&mut batch)).await;
+    }
+}
+
+async fn write(address: &Address, connection: &mut Option<Connection>, batch: Vec<Job>) {
+    let db = match connected(address, connection).await {
+        Ok(db) => db,
+        Err(error) => return refuse(address, batch, &error),
+    };
+    match together(db, &batch).await {
+        Ok(results) => {
+            for (job, result) in batch.into_iter().zip(results) {
+                // The asker may have gone away; its step stands all the same.
+                let _ = job.answer.send(result);
+            }
+        }
+        Err(error @ Error::Unreachable { .. }) => {
+            // No one knows what is still under way on it.
+            *connection = None;
+            refuse(address, batch, &error);
+        }
+        // The database choked on one of them: each by itself, so that only that one fails.
+        Err(_) if batch.len() > 1 => {
+            for job in batch {
+                let alone = together(db, std::slice::from_ref(&job)).await;
+                let _ = job.answer.send(alone.and_then(|mut results| results.pop().unwrap_or(Err(Error::Closed))));
+            }
+        }
+        Err(error) => {
+            if let Some(job) = batch.into_iter().next() {
+                let _ = job.answer.send(Err(error));
+            }
+        }
+    }
+}
+
+async fn connected<'a>(address: &Address, connection: &'a mut Option<Connection>) -> Result<&'a Connection, Error> {
+    if connection.as_ref().is_some_and(|open| !open.is_clean()) {
+        *connection = None;
+    }
+    let open = match connection.take() {
+        Some(open) => open,
+        None => address.connect().await?,
+    };
+    Ok(connection.insert(open))
+}
+
+async fn together(db: &Connection, batch: &[Job]) -> Result<Vec<Result<u64, Error>>, Error> {
+    let steps: Vec<&Prepared> = batch.iter().map(|job| &job.step).collect();
+    for _ in 0..TRIES {
+        if let Appended::Done(results) = append(db, &steps).await? {
+            return Ok(results);
+        }
+    }
+    Err(Error::corrupt("the queue", "its caps and dependencies do not hold still"))
+}
+
+/// One failure of the connection is everyone's.
+fn refuse(address: &Address, batch: Vec<Job>, error: &Error) {
+    let reason = match error.source() {
+        Some(cause) => cause.to_string(),
+        None => error.to_string(),
+    };
+    for job in batch {
+        let _ = job.answer.send(Err(address.unreachable(reason.clone())));
+    }
+}
