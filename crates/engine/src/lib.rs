@@ -18,8 +18,11 @@ mod place;
 mod pool;
 mod record;
 mod recover;
+mod retention;
+mod schedule;
 mod stop;
 mod submit;
+mod timetable;
 mod turn;
 mod verify;
 
@@ -38,9 +41,12 @@ pub use error::{Error, Failure};
 pub use interrupts::Interrupts;
 pub use owner::Ownership;
 pub use recover::{Recovered, Recovery};
+pub use retention::{Collected, Item, Kind, Retention};
+pub use schedule::{Planner, Run, Scheduler};
 pub use stop::Stop;
 pub use pool::{Limits, Notice, Pool, Summary};
 pub use submit::{Queueing, Request};
+pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;
 pub use verify::{find_test_command, read_counts};
 
@@ -106,13 +112,21 @@ impl DataFolder {
         self.0.join("interrupts")
     }
 
+    pub fn workspaces(&self) -> PathBuf {
+        self.0.join("workspaces")
+    }
+
     /// The private copy for a sandbox that cannot overlay.
     pub(crate) fn workspace(&self, sandbox: &harvest_core::SandboxId) -> PathBuf {
-        self.0.join("workspaces").join(sandbox.as_str())
+        self.workspaces().join(sandbox.as_str())
+    }
+
+    pub fn sessions(&self) -> PathBuf {
+        self.0.join("sessions")
     }
 
     pub fn session_repository(&self, session: &harvest_core::SessionId) -> PathBuf {
-        self.0.join("sessions").join(session.as_str()).join("repository.git")
+        self.sessions().join(session.as_str()).join("repository.git")
     }
 }
 
