@@ -28,7 +28,7 @@ codes! {
     EmptyRepository = "0102", "the repository has no commit";
     UnknownBase = "0103", "the base does not exist";
     BadBase = "0104", "the base is not a ref name or hash";
-    OperationInProgress = "0105", "a merge, rebase or similar is in progress";
+    OperationInProgress = "0105", "a merge or rebase is in progress";
     RefLocked = "0106", "a ref of the repository is locked";
     UnsupportedUrl = "0107", "the repository's URL cannot be used";
     FetchFailed = "0108", "the repository could not be fetched";

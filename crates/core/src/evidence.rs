@@ -61,6 +61,8 @@ pub enum Flag {
     SettingsChanged,
     /// The tests did not finish within their limit.
     TestsTimedOut,
+    /// The tests ran where the agent had run, with no isolation between them.
+    NotIsolated,
 }
 
 impl Flag {
@@ -79,6 +81,7 @@ impl Flag {
             Self::CiChanged => "ci_changed",
             Self::SettingsChanged => "settings_changed",
             Self::TestsTimedOut => "tests_timed_out",
+            Self::NotIsolated => "not_isolated",
         }
     }
 
@@ -92,6 +95,7 @@ impl Flag {
             Self::CiChanged => "continuous integration files were changed",
             Self::SettingsChanged => "test or agent settings were changed",
             Self::TestsTimedOut => "the tests did not finish in time",
+            Self::NotIsolated => "the tests ran without isolation from what the agent left behind",
         }
     }
 }

@@ -53,6 +53,10 @@ impl Turn {
         if self.stop.is_requested() {
             return Err(self.stopped().into());
         }
+        // Known before anything is spent.
+        if self.task.settings.require_tests && self.task.settings.test.is_none() {
+            return Err(Failure::new(FailureReason::Tests, "no test command was found, and tests are required").into());
+        }
         let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
         let result = self.execute_in(&place).await;
         // Whatever happened, the sandbox goes; only a dead engine leaves it to the next one.

@@ -41,7 +41,8 @@ impl Recovery {
         let mut recovered = Recovered::default();
         for dead in self.store.owners().await? {
             let Some(_lock) = owner::lock_of_dead(&self.data, &dead.id) else { continue };
-            recovered.sandboxes += self.remove_sandboxes(&dead).await?;
+            let Some(removed) = self.remove_sandboxes(&dead).await? else { continue };
+            recovered.sandboxes += removed;
             match dead.kind {
                 OwnerKind::Run => {
                     // The turns stay the dead owner's, so that whoever comes next finds them should this process die too.
@@ -63,17 +64,18 @@ impl Recovery {
         Ok(recovered)
     }
 
-    async fn remove_sandboxes(&self, dead: &Owner) -> Result<usize, Error> {
+    /// `None` when one belongs to a provider that does not work here now: its owner is kept in mind until it does.
+    async fn remove_sandboxes(&self, dead: &Owner) -> Result<Option<usize>, Error> {
         let mut removed = 0;
         for record in self.store.sandboxes().await?.into_iter().filter(|record| record.owner == dead.id) {
             let provider = self.providers.iter().find(|provider| provider.name() == record.provider);
-            let Some(provider) = provider else { continue };
+            let Some(provider) = provider else { return Ok(None) };
             provider.destroy(&record.id).await?;
             remove_workspace(&self.data.workspace(&record.id)).await?;
             self.store.forget_sandbox(&record.id).await?;
             removed += 1;
         }
-        Ok(removed)
+        Ok(Some(removed))
     }
 
     /// Sandboxes on disk that no one has recorded. The disk is read first: a sandbox is recorded before it is made.

@@ -3,12 +3,16 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use harvest_core::BranchName;
 use harvest_workspace::{Git, Mirror};
 
 use crate::{Base, Error, Forge, Published, checked_base};
+
+/// A large repository over a slow line takes its time.
+const FETCH_LIMIT: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 pub struct Local {
@@ -118,7 +122,9 @@ impl Forge for Local {
 
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error> {
         let wanted = format!("+{commit}:{}", Mirror::base_ref(commit));
-        fetch_into(&self.git, mirror.path(), self.common.as_os_str(), &wanted, &[]).await
+        // Between two folders of one machine, looking for deltas costs far more time than the bytes it saves.
+        let plain = ["--upload-pack=git -c pack.window=0 -c pack.compression=0 upload-pack"];
+        fetch_into(&self.git, mirror.path(), self.common.as_os_str(), &wanted, &plain).await
     }
 
     async fn publish(
@@ -171,7 +177,7 @@ pub(crate) async fn fetch_into(
     ];
     let options = fixed.iter().chain(options).chain(&["--end-of-options"]).map(OsStr::new);
     let args: Vec<&OsStr> = options.chain([from, OsStr::new(wanted)]).collect();
-    git.run(into, &args).await.map(drop)
+    git.clone().with_limit(FETCH_LIMIT).run(into, &args).await.map(drop)
 }
 
 /// The first `*.lock` below a folder of refs.

@@ -63,8 +63,7 @@ impl Remote {
         };
         let mut args: Vec<&str> = vec!["ls-remote", "--quiet", "--end-of-options", &self.url];
         args.extend(patterns.iter().map(String::as_str));
-        let here = std::env::temp_dir();
-        let listed = self.git.line(&here, &args).await;
+        let listed = self.git.line(Path::new("/"), &args).await;
         let listed = listed.map_err(|source| Error::Fetch { name: self.name.clone(), source: self.without_password(source) })?;
         let refs: Vec<(&str, &str)> = listed.lines().filter_map(|line| line.split_once('\t')).collect();
         for pattern in &patterns {

@@ -12,7 +12,7 @@ use harvest_forge::Forge;
 use harvest_gateway::{Script, ScriptError};
 
 use crate::cli::AskOptions;
-use crate::environment::ModelKeys;
+use crate::environment::{Environment, ModelKeys};
 use crate::failure::Failure;
 use crate::installation::Installation;
 
@@ -50,11 +50,6 @@ pub fn load_script(path: &Path) -> Result<Arc<Script>, Failure> {
     })
 }
 
-/// Refuses an unknown agent before anything is opened.
-pub fn check_agent(options: &AskOptions) -> Result<(), Failure> {
-    find_agent(&registry()?, options.agent.as_deref().unwrap_or(AGENT)).map(drop)
-}
-
 /// Who decides on the model.
 #[derive(Debug, Clone, Copy)]
 pub enum Decide<'s> {
@@ -66,23 +61,28 @@ pub enum Decide<'s> {
 
 /// Everything checked and resolved; nothing written yet.
 pub async fn request(
-    installation: &Installation,
+    environment: &Environment,
+    keys: &ModelKeys,
     prompt: Prompt,
     options: &AskOptions,
     decide: Decide<'_>,
 ) -> Result<Request, Failure> {
+    if options.test.as_deref().is_some_and(|test| test.trim().is_empty()) {
+        let help = "leave --test out to have it found, or name a command";
+        return Err(Failure::refused(Code::BadOption, "--test is empty: nothing would be proved", help));
+    }
     let registry = registry()?;
     let agent = find_agent(&registry, options.agent.as_deref().unwrap_or(AGENT))?;
     let named = options.model.as_deref();
     let model = match decide {
-        Decide::Now(script) => Some(choose_model(agent, named, script, &installation.keys)?),
+        Decide::Now(script) => Some(choose_model(agent, named, script, keys)?),
         Decide::Later => named.map(|named| ModelChoice {
             provider: vendor_of(named).or(agent.providers.first().copied()).unwrap_or(Provider::Anthropic),
             model: Some(named.to_owned()),
         }),
     };
     let repo = options.repo.as_deref().unwrap_or(".");
-    let forge: Arc<dyn Forge> = harvest_forge::open(repo, installation.environment.git()).await?.into();
+    let forge: Arc<dyn Forge> = harvest_forge::open(repo, environment.git()).await?.into();
     let base = forge.resolve(options.base.as_deref()).await?;
     Ok(Request {
         forge,
@@ -96,7 +96,7 @@ pub async fn request(
         max_turns: MAX_TURNS,
         budget: options.budget_usd.unwrap_or(BUDGET),
         source: Source::Cli,
-        requested_by: installation.environment.user(),
+        requested_by: environment.user(),
         queue: Queueing::default(),
     })
 }

@@ -52,9 +52,10 @@ impl Failure {
     }
 }
 
-/// The code that explains a reason.
-pub fn code_of(reason: FailureReason) -> Code {
-    match reason {
+/// The code that explains how a task ended; `None` when it completed.
+pub fn code_of(outcome: &Outcome) -> Option<Code> {
+    let code = match outcome.reason? {
+        FailureReason::Tests if outcome.evidence.is_none() => Code::NoTests,
         FailureReason::Agent => Code::Agent,
         FailureReason::Tests => Code::Tests,
         FailureReason::Sandbox => Code::SandboxFailed,
@@ -64,7 +65,8 @@ pub fn code_of(reason: FailureReason) -> Code {
         FailureReason::Budget => Code::Budget,
         FailureReason::Cancelled => Code::Cancelled,
         FailureReason::Internal => Code::Internal,
-    }
+    };
+    Some(code)
 }
 
 /// An error with its causes, joined.

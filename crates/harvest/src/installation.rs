@@ -82,7 +82,7 @@ impl Installation {
             output::complain(&format!("note: task {} is in the queue again: the worker that had it was killed", task.short()));
         }
         for task in &recovered.ended {
-            output::complain(&format!("note: task {} was ended: the process working on it had been killed", task.short()));
+            output::complain(&format!("note[{}]: task {} was ended: the process working on it had been killed", Code::OwnerDied, task.short()));
         }
         Ok(installation)
     }
@@ -141,8 +141,10 @@ impl Installation {
     /// Sockets of this data directory alone: whatever is found there and is not recorded here counts as left behind. Named
     /// after the folder's number, which is short and the same by whatever path it is reached.
     pub fn runtime_folder(&self) -> std::io::Result<PathBuf> {
+        let shared = self.environment.runtime_folder();
+        make_own(&shared)?;
         let folder = std::fs::metadata(self.data.path())?;
-        Ok(self.environment.runtime_folder().join(format!("{:x}-{:x}", folder.dev(), folder.ino())))
+        Ok(shared.join(format!("{:x}-{:x}", folder.dev(), folder.ino())))
     }
 
     pub fn toolchain(&self) -> (Toolchain, Vec<PathBuf>) {
@@ -188,6 +190,17 @@ impl Installation {
     pub async fn own(&self, kind: OwnerKind) -> Result<Ownership, Failure> {
         Ok(Ownership::register(&self.data, self.store.clone(), self.entropy.as_ref(), kind).await?)
     }
+}
+
+/// The folder of the sockets may lie where anyone can make folders: one that someone else made is not used.
+fn make_own(path: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let found = std::fs::symlink_metadata(path)?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        let message = format!("{} belongs to someone else; remove it, or set XDG_RUNTIME_DIR", path.display());
+        return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, message));
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
 }
 
 /// State folders are their owner's alone. A folder that holds someone else's things is not taken over.

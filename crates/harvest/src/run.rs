@@ -1,7 +1,5 @@
 //! `harvest run`: one task from prompt to verified branch, in the foreground.
 
-use std::path::Path;
-
 use harvest_core::{Code, Event, EventBody, Outcome};
 use harvest_engine::{Engine, Interrupts, Ownership, Stop, Worked};
 use harvest_store::{OwnerKind, Submitted};
@@ -22,10 +20,11 @@ const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 pub async fn run(global: &Global, environment: Environment, options: Run) -> Result<Exit, Failure> {
     let prompt = ask::read_prompt(&options.ask.prompt)?;
     let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
-    ask::check_agent(&options.ask.options)?;
-    let installation = Installation::open(global, environment).await?;
+    // Everything that can be refused is, before anything is made.
+    let keys = environment.model_keys()?;
     let decide = ask::Decide::Now(script.as_deref());
-    let mut request = ask::request(&installation, prompt, &options.ask.options, decide).await?;
+    let mut request = ask::request(&environment, &keys, prompt, &options.ask.options, decide).await?;
+    let installation = Installation::open(global, environment).await?;
     let model = request.model.clone().ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
     if options.sandbox == SandboxKind::None {
         output::complain("warning: --sandbox none gives the agent everything you have: your files, your network, your processes");
@@ -57,9 +56,9 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         outcome
     };
     let outcome = installation.let_go(owner, outcome).await?;
-    if let (true, Some(reason)) = (global.json, outcome.reason) {
+    if let (true, Some(code)) = (global.json, code_of(&outcome)) {
         let why = outcome.error.as_deref().unwrap_or_default();
-        output::complain(&format!("error[{}]: {}", code_of(reason), crate::view::clean(why)));
+        output::complain(&format!("error[{code}]: {}", crate::view::clean(why)));
     }
     Ok(Exit::of(&outcome))
 }

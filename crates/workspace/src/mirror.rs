@@ -79,6 +79,7 @@ impl Mirror {
         if self.has(commit).await {
             return Ok(());
         }
+        self.remove_unfinished_packs();
         fetch().await
     }
 
@@ -100,6 +101,16 @@ impl Mirror {
             .filter(|path| !path.is_empty())
             .map(|path| String::from_utf8_lossy(path).into_owned())
             .collect())
+    }
+
+    /// What a fetch that was killed left behind. The lock is held, so no one is writing.
+    fn remove_unfinished_packs(&self) {
+        let Ok(entries) = std::fs::read_dir(self.objects().join("pack")) else { return };
+        for entry in entries.filter_map(Result::ok) {
+            if entry.file_name().as_encoded_bytes().starts_with(b"tmp_pack_") {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 
     async fn lock(&self) -> Result<lock::Guard, Error> {

@@ -6,6 +6,11 @@
 /// Hooks, file monitors and signing that the agent may have set up would only get in the way.
 const QUIET_GIT: &str = r#"git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c commit.gpgsign=false -c gc.auto=0 "$@"; }"#;
 
+/// What tools leave lying about and nobody means to deliver, also where the repository does not ignore it.
+const IGNORE_LITTER: &str = r#"
+printf '%s\n' '__pycache__/' '*.py[co]' '.pytest_cache/' '.mypy_cache/' '.ruff_cache/' 'node_modules/' '.venv/' '.DS_Store' '*.swp' > "$HOME/.harvest-ignore"
+add_all() { git -c core.excludesFile="$HOME/.harvest-ignore" add --all; }"#;
+
 /// Puts the workspace on the session's branch. Reads `BRANCH`, `BASE`, `REMOTE`, `AUTHOR_NAME`, `AUTHOR_EMAIL`.
 pub fn prepare() -> String {
     format!(
@@ -26,11 +31,11 @@ git config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'
 pub fn checkpoint() -> String {
     format!(
         r#"set -eu
-{QUIET_GIT}
+{QUIET_GIT}{IGNORE_LITTER}
 GIT_INDEX_FILE="$HOME/.harvest-checkpoint-index"
 export GIT_INDEX_FILE
 cp "$(command git rev-parse --git-dir)/index" "$GIT_INDEX_FILE"
-git add --all
+add_all
 tree=$(git write-tree)
 [ "$tree" != "$(git rev-parse 'HEAD^{{tree}}')" ] || [ "$(git rev-parse HEAD)" != "$BASE" ] || exit 0
 commit=$(git commit-tree -p HEAD -m "Checkpoint" "$tree")
@@ -43,9 +48,9 @@ git push --quiet "$REMOTE" "$commit:$REF"
 pub fn finish() -> String {
     format!(
         r#"set -eu
-{QUIET_GIT}
+{QUIET_GIT}{IGNORE_LITTER}
 rm -f "$(command git rev-parse --git-dir)/index.lock"
-git add --all
+add_all
 if ! git diff --cached --quiet HEAD --; then
     printf '%s\n' "$MESSAGE" | git commit --quiet --no-verify --file=-
 fi

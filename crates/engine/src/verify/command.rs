@@ -59,12 +59,14 @@ async fn for_python(mirror: &Mirror, commit: &str, files: &[String]) -> Result<O
     let uses_unittest = text(mirror, commit, test).await?.is_some_and(|source| {
         source.contains("unittest") && !source.contains("import pytest")
     });
-    Ok(Some(if !uses_unittest {
-        "python3 -m pytest".to_owned()
-    } else if let Some((folder, _)) = test.rsplit_once('/') {
-        format!("python3 -m unittest discover -s {} -t .", quoted(folder))
-    } else {
-        "python3 -m unittest discover".to_owned()
+    Ok(Some(match test.rsplit_once('/') {
+        _ if !uses_unittest => "python3 -m pytest".to_owned(),
+        None => "python3 -m unittest discover".to_owned(),
+        // A folder that is no package cannot be imported from the top.
+        Some((folder, _)) if files.contains(&format!("{folder}/__init__.py")) => {
+            format!("python3 -m unittest discover -s {} -t .", quoted(folder))
+        }
+        Some((folder, _)) => format!("python3 -m unittest discover -s {}", quoted(folder)),
     }))
 }
 

@@ -8,7 +8,7 @@ mod guard;
 
 use std::time::Duration;
 
-use harvest_core::{Baseline, EventBody, Evidence, FailureReason, SandboxPurpose, TestRun};
+use harvest_core::{Baseline, EventBody, Evidence, FailureReason, Flag, SandboxPurpose, TestRun};
 use harvest_workspace::script;
 use sha2::{Digest, Sha256};
 
@@ -49,7 +49,10 @@ impl Turn {
             (Err(Some(halt)), _) | (_, Err(Some(halt))) => return Err(halt),
             (Err(None), _) | (_, Err(None)) => return Err(self.stopped().into()),
         };
-        let flags = guard.flags(&result, &baseline);
+        let mut flags = guard.flags(&result, &baseline);
+        if !self.engine.options.provider.capabilities().isolated {
+            flags.push(Flag::NotIsolated);
+        }
         let evidence = Evidence {
             commit: commit.to_owned(),
             command: command.to_owned(),

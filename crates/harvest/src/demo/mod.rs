@@ -21,7 +21,7 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::run::{stop_on_signals, work};
-use crate::view::{Activity, Style, elapsed, evidence_line};
+use crate::view::{Activity, Style, clean, elapsed, evidence_line};
 use sample::{Expected, Job};
 
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(120);
@@ -86,7 +86,6 @@ async fn run_job(
     let base = forge.resolve(None).await?;
     let budget = Cost::from_dollars(job.budget_usd).ok_or_else(|| internal(&"the budget"))?;
     let request = Request {
-        owner: owner.id().clone(),
         forge,
         base,
         prompt: Prompt::new(job.prompt).map_err(|error| internal(&error))?,
@@ -151,7 +150,7 @@ fn report(style: Style, outcomes: &[Outcome], took: u64) {
                 let _ = output::line(&format!("    evidence  {}", evidence_line(style, evidence)));
             }
             (None, Some(error)) => {
-                let _ = output::line(&format!("    because   {error}"));
+                let _ = output::line(&format!("    because   {}", clean(error)));
             }
             (None, None) => {}
         }

@@ -15,7 +15,7 @@ use crate::view::Style;
 pub async fn add(global: &Global, installation: &Installation, style: Style, options: TaskAdd) -> Result<Exit, Failure> {
     let prompt = ask::read_prompt(&options.ask.prompt)?;
     let digest = format!("{:?} {:?} {prompt}", options.ask.options, options.queue);
-    let mut request = ask::request(installation, prompt, &options.ask.options, ask::Decide::Later).await?;
+    let mut request = ask::request(&installation.environment, &installation.keys, prompt, &options.ask.options, ask::Decide::Later).await?;
     request.queue = queueing(installation, options.queue, &digest).await?;
     let engine = installation.queueing_engine()?;
     let submitted = engine.submit(request).await.map_err(|error| Failure::from(error).refusing())?;

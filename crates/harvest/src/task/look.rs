@@ -151,7 +151,7 @@ fn print(global: &Global, activity: &mut Activity, event: &Event) -> Result<(), 
     activity.lines(&event.body).iter().try_for_each(|line| output::line(line))
 }
 
-pub async fn diff(global: &Global, installation: &Installation, id: &TaskId) -> Result<Exit, Failure> {
+pub async fn diff(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
     let detail = installation.store.task(id).await?;
     let task = &detail.task;
     let mut patch = Vec::new();
@@ -164,7 +164,8 @@ pub async fn diff(global: &Global, installation: &Installation, id: &TaskId) -> 
     let _ = if global.json {
         output::json(&json!({ "base": task.base, "commit": task.commit, "diff": String::from_utf8_lossy(&patch) }))
     } else {
-        output::bytes(&patch)
+        // A program gets the diff as it is; a terminal gets nothing that could steer it.
+        if style.terminal { output::line(clean(&String::from_utf8_lossy(&patch)).trim_end()) } else { output::bytes(&patch) }
     };
     Ok(Exit::Done)
 }

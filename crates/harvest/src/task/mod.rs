@@ -32,7 +32,7 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
         }
         Task::Show { id } => look::show(global, &installation, style, &find(&id).await?).await,
         Task::Logs { id } => look::logs(global, &installation, style, &find(&id).await?).await,
-        Task::Diff { id } => look::diff(global, &installation, &find(&id).await?).await,
+        Task::Diff { id } => look::diff(global, &installation, style, &find(&id).await?).await,
         Task::Apply { id } => apply::apply(global, &installation, style, &find(&id).await?).await,
         Task::Cancel { id } => cancel::cancel(global, &installation, style, &find(&id).await?).await,
     }

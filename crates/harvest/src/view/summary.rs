@@ -3,6 +3,7 @@
 use harvest_core::{Evidence, Outcome, TaskStatus};
 
 use super::style::{Style, clean};
+use crate::failure::code_of;
 
 pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &str) -> String {
     let mut lines = vec![String::new(), headline(style, outcome)];
@@ -31,6 +32,9 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
     let usage = &outcome.usage;
     let dot = style.dot();
     field("cost", format!("{} {dot} {} tokens in, {} out", outcome.cost_usd, usage.input_tokens, usage.output_tokens));
+    if let Some(code) = code_of(outcome) {
+        field("why", format!("harvest explain {code}"));
+    }
     let id = outcome.task_id.short();
     match (&outcome.branch, outcome.status) {
         (Some(_), TaskStatus::Completed) => field("next", style.accent(&format!("harvest task apply {id}"))),

@@ -38,9 +38,8 @@ async fn upgrade(db: &Connection, known: u32) -> Result<(), Error> {
         return Err(Error::TooNew { found, known });
     }
     db.batch("CREATE TABLE IF NOT EXISTS harvest_version (version BIGINT NOT NULL)").await?;
-    for file in MIGRATIONS[found as usize..].iter().copied().flatten() {
-        db.patient_batch(file).await?;
-    }
+    let missing = MIGRATIONS[found as usize..].concat().join("\n");
+    db.patient_batch(&missing).await?;
     db.batch(&format!("DELETE FROM harvest_version; INSERT INTO harvest_version VALUES ({known})")).await
 }
 

@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use harvest_core::EventBody;
 use harvest_store::{Error, Sqlite, Step};
 
-use crate::{Place, now, owner, submit};
+use crate::support::make::*;
+use crate::support::on_both;
+use crate::support::place::{Place, open};
 
 const CHILD: &str = "HARVEST_STORE_TEST_DATABASE";
 
@@ -14,11 +16,11 @@ const CHILD: &str = "HARVEST_STORE_TEST_DATABASE";
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the parent tells the child where the database is")]
 async fn writes_until_killed() {
-    let Ok(path) = std::env::var(CHILD) else { return };
-    let store: std::sync::Arc<dyn harvest_store::Store> = std::sync::Arc::new(Sqlite::open(path.as_ref()).unwrap());
+    let Ok(address) = std::env::var(CHILD) else { return };
+    let store = open(&address).await.unwrap();
     let submitted = submit(&store).await;
     println!("session {}", submitted.session);
-    let lease = store.claim(&owner(), Some(&submitted.turn), now()).await.unwrap().unwrap();
+    let lease = claim(&store, &submitted.turn).await;
     for _ in 0.. {
         let event = EventBody::MessageDelta { text: "x".repeat(500) };
         let seq = store.append(&lease, Step::new(now(), vec![event])).await.unwrap();
@@ -26,61 +28,72 @@ async fn writes_until_killed() {
     }
 }
 
-#[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "starts this very test binary with a cleared environment")]
-async fn acknowledged_events_survive_kill_9() {
-    let place = Place::new();
-    let mut child = Command::new(std::env::current_exe().unwrap())
+fn child(address: &str) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "durability::writes_until_killed", "--nocapture"])
         .env_clear()
-        .env(CHILD, place.folder.path().join("harvest.db"))
+        .env(CHILD, address)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .unwrap();
-    let (mut session, mut acknowledged) = (None, 0u64);
-    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        let line = line.unwrap();
-        // The test harness prints its own words in front of the first line.
-        if let Some((_, id)) = line.split_once("session ") {
-            session = Some(id.parse().unwrap());
-        } else if let Some(seq) = line.strip_prefix("written ") {
-            acknowledged = seq.parse().unwrap();
+        .unwrap()
+}
+
+on_both! {
+    async fn acknowledged_events_survive_kill_9(place) {
+        let mut child = child(&place.address());
+        let (mut session, mut acknowledged) = (None, 0u64);
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            // The test harness prints its own words in front of the first line.
+            if let Some((_, id)) = line.split_once("session ") {
+                session = Some(id.parse().unwrap());
+            } else if let Some(seq) = line.strip_prefix("written ") {
+                acknowledged = seq.parse().unwrap();
+            }
+            if acknowledged >= 40 {
+                child.kill().unwrap();
+                break;
+            }
         }
-        if acknowledged >= 40 {
-            child.kill().unwrap();
-            break;
-        }
+        child.wait().unwrap();
+        let journal = place.open().await.events(&session.unwrap(), 0, 100_000).await.unwrap();
+        assert!(journal.len() as u64 >= acknowledged, "{} of {acknowledged} are left", journal.len());
+        assert!(journal.iter().zip(1..).all(|(event, seq)| event.seq == seq));
     }
-    child.wait().unwrap();
-    let journal = place.open().events(&session.unwrap(), 0, 100_000).await.unwrap();
-    assert!(journal.len() as u64 >= acknowledged, "{} of {acknowledged} are left", journal.len());
-    assert!(journal.iter().zip(1..).all(|(event, seq)| event.seq == seq));
+
+    async fn reopening_finds_everything(place) {
+        let submitted = submit(&place.open().await).await;
+        let detail = place.open().await.task(&submitted.task.id).await.unwrap();
+        assert_eq!(detail.task, submitted.task);
+    }
+
+    async fn a_newer_database_is_refused_and_untouched(place) {
+        drop(place.open().await);
+        let newer = if place.is_sqlite() { "PRAGMA user_version = 999" } else { "UPDATE harvest_version SET version = 999" };
+        place.sql(newer).await;
+        let refused = place.try_open().await;
+        assert!(matches!(refused, Err(Error::TooNew { found: 999, .. })), "{refused:?}");
+    }
+
+    async fn several_that_start_at_once_migrate_once(place) {
+        let opening: Vec<_> = (0..6).map(|_| {
+            let address = place.address();
+            tokio::spawn(async move { open(&address).await.unwrap() })
+        }).collect();
+        for store in opening {
+            submit(&store.await.unwrap()).await;
+        }
+        assert_eq!(place.open().await.queue().await.unwrap().turns.ready, 6);
+    }
 }
 
 #[tokio::test]
-async fn reopening_finds_everything() {
-    let place = Place::new();
-    let submitted = submit(&place.open()).await;
-    let detail = place.open().task(&submitted.task.id).await.unwrap();
-    assert_eq!(detail.task, submitted.task);
-}
-
-#[test]
-fn a_newer_database_is_refused_and_untouched() {
-    let place = Place::new();
-    drop(place.open());
-    let path = place.folder.path().join("harvest.db");
-    let raw = rusqlite::Connection::open(&path).unwrap();
-    raw.pragma_update(None, "user_version", 999).unwrap();
-    drop(raw);
-    assert!(matches!(Sqlite::open(&path), Err(Error::TooNew { found: 999, .. })));
-}
-
-#[test]
-fn what_is_no_database_is_refused() {
-    let place = Place::new();
-    let path = place.folder.path().join("harvest.db");
-    std::fs::write(&path, "this is not a database, but it is long enough to be taken for one".repeat(20)).unwrap();
-    assert!(matches!(Sqlite::open(&path), Err(Error::Sqlite(_))));
+async fn what_is_no_database_is_refused() {
+    let place = Place::sqlite();
+    let address = place.address();
+    let path = address.strip_prefix("sqlite:").unwrap();
+    std::fs::write(path, "this is not a database, but it is long enough to be taken for one".repeat(20)).unwrap();
+    assert!(matches!(Sqlite::open(path.as_ref()), Err(Error::Sqlite(_))));
 }

@@ -3,92 +3,87 @@
 use harvest_core::{Attempt, AttemptId, Move, SandboxId, SandboxPurpose, TaskStatus};
 use harvest_store::{AttemptUpdate, Error, SandboxRecord, Step, TaskQuery};
 
-use crate::{Counter, Place, new_task, now, owner, submit};
+use crate::support::make::*;
+use crate::support::on_both;
 
-#[tokio::test]
-async fn pages_are_complete_and_newest_first() {
-    let place = Place::new();
-    let store = place.open();
-    let mut made = Vec::new();
-    for _ in 0..7 {
-        made.push(submit(&store).await.task.id);
-    }
-    made.reverse();
-    let (mut listed, mut cursor) = (Vec::new(), None);
-    loop {
-        let page = store.tasks(TaskQuery { limit: 3, cursor, ..TaskQuery::default() }).await.unwrap();
-        listed.extend(page.items.into_iter().map(|task| task.id));
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            break;
+on_both! {
+    async fn pages_are_complete_and_newest_first(place) {
+        let store = place.open().await;
+        let mut made = Vec::new();
+        for _ in 0..7 {
+            made.push(submit(&store).await.task.id);
         }
+        made.reverse();
+        let (mut listed, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = store.tasks(TaskQuery { limit: 3, cursor, ..TaskQuery::default() }).await.unwrap();
+            listed.extend(page.items.into_iter().map(|task| task.id));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, made);
+        let none = TaskQuery { status: Some(TaskStatus::Completed), limit: 10, ..TaskQuery::default() };
+        assert_eq!(store.tasks(none).await.unwrap().items, []);
+        let bad = TaskQuery { cursor: Some("x'; DROP TABLE tasks".into()), limit: 10, ..TaskQuery::default() };
+        assert!(store.tasks(bad).await.is_err());
     }
-    assert_eq!(listed, made);
-    let none = TaskQuery { status: Some(TaskStatus::Completed), limit: 10, cursor: None };
-    assert_eq!(store.tasks(none).await.unwrap().items, []);
-    let bad = TaskQuery { cursor: Some("x'; DROP TABLE tasks".into()), limit: 10, ..TaskQuery::default() };
-    assert!(store.tasks(bad).await.is_err());
-}
 
-#[tokio::test]
-async fn a_prefix_finds_its_one_task() {
-    let place = Place::new();
-    let store = place.open();
-    let task = submit(&store).await.task.id;
-    assert_eq!(store.find_task(&task.as_str()[..6]).await.unwrap(), task);
-    assert_eq!(store.find_task(&task.as_str().to_uppercase()).await.unwrap(), task);
-    for unknown in ["zzzz", "", "%", "_", "a' OR 1=1", "日本"] {
-        assert!(matches!(store.find_task(unknown).await, Err(Error::UnknownTask(_))), "{unknown}");
+    async fn a_prefix_finds_its_one_task(place) {
+        let store = place.open().await;
+        let task = submit(&store).await.task.id;
+        assert_eq!(store.find_task(&task.as_str()[..6]).await.unwrap(), task);
+        assert_eq!(store.find_task(&task.as_str().to_uppercase()).await.unwrap(), task);
+        for unknown in ["zzzz", "", "%", "_", "a' OR 1=1", "日本"] {
+            assert!(matches!(store.find_task(unknown).await, Err(Error::UnknownTask(_))), "{unknown}");
+        }
+        let mut twin = new_task("Again");
+        twin.id = format!("{}{}", &task.as_str()[..15], if task.as_str().ends_with('0') { '1' } else { '0' }).parse().unwrap();
+        create(&store, twin).await;
+        let shared = store.find_task(&task.as_str()[..15]).await;
+        assert!(matches!(shared, Err(Error::AmbiguousId { count: 2, .. })), "{shared:?}");
+        assert_eq!(store.find_task(task.as_str()).await.unwrap(), task);
     }
-    let mut twin = new_task("Again");
-    twin.id = format!("{}{}", &task.as_str()[..15], if task.as_str().ends_with('0') { '1' } else { '0' }).parse().unwrap();
-    store.create_task(twin).await.unwrap();
-    let shared = store.find_task(&task.as_str()[..15]).await;
-    assert!(matches!(shared, Err(Error::AmbiguousId { count: 2, .. })), "{shared:?}");
-    assert_eq!(store.find_task(task.as_str()).await.unwrap(), task);
-}
 
-#[tokio::test]
-async fn details_hold_turns_and_attempts() {
-    let place = Place::new();
-    let store = place.open();
-    let submitted = submit(&store).await;
-    let lease = store.claim(&owner(), Some(&submitted.turn), now()).await.unwrap().unwrap();
-    let attempt = Attempt {
-        id: AttemptId::generate(&Counter),
-        turn_id: submitted.turn.clone(),
-        agent: "builtin".into(),
-        command: vec!["agent".into(), "--model".into(), "x y".into()],
-        exit_code: Some(1),
-        stderr_tail: "it broke".into(),
-        started_at: now(),
-        finished_at: Some(now()),
-    };
-    let id = attempt.id.clone();
-    let step = |update| Step::new(now(), Vec::new()).with_attempt(update);
-    store.append(&lease, step(AttemptUpdate::Started(attempt.clone())).moving(Move::Start)).await.unwrap();
-    store.append(&lease, step(AttemptUpdate::Journaled { attempt: id.clone(), offset: 12 })).await.unwrap();
-    let finished = AttemptUpdate::Finished { attempt: id, exit_code: Some(1), stderr_tail: "it broke".into() };
-    store.append(&lease, step(finished)).await.unwrap();
-    let detail = store.task(&submitted.task.id).await.unwrap();
-    assert_eq!(detail.sessions[0].turns[0].attempts, [attempt]);
-    assert_eq!(detail.task.settings, submitted.task.settings);
-}
+    async fn details_hold_turns_and_attempts(place) {
+        let store = place.open().await;
+        let submitted = submit(&store).await;
+        let lease = claim(&store, &submitted.turn).await;
+        let attempt = Attempt {
+            id: AttemptId::generate(&Counter),
+            turn_id: submitted.turn.clone(),
+            agent: "builtin".into(),
+            command: vec!["agent".into(), "--model".into(), "x y".into()],
+            exit_code: Some(1),
+            stderr_tail: "it broke".into(),
+            started_at: now(),
+            finished_at: Some(now()),
+        };
+        let id = attempt.id.clone();
+        let step = |update| Step::new(now(), Vec::new()).with_attempt(update);
+        store.append(&lease, step(AttemptUpdate::Started(attempt.clone())).moving(Move::Start)).await.unwrap();
+        store.append(&lease, step(AttemptUpdate::Journaled { attempt: id.clone(), offset: 12 })).await.unwrap();
+        let finished = AttemptUpdate::Finished { attempt: id, exit_code: Some(1), stderr_tail: "it broke".into() };
+        store.append(&lease, step(finished)).await.unwrap();
+        let detail = store.task(&submitted.task.id).await.unwrap();
+        assert_eq!(detail.sessions[0].turns[0].attempts, [attempt]);
+        assert_eq!(detail.task.settings, submitted.task.settings);
+    }
 
-#[tokio::test]
-async fn sandboxes_are_known_until_forgotten() {
-    let place = Place::new();
-    let store = place.open();
-    let submitted = submit(&store).await;
-    let record = SandboxRecord {
-        id: SandboxId::generate(&Counter),
-        owner: owner(),
-        session: submitted.session,
-        purpose: SandboxPurpose::Verify,
-        provider: "local".into(),
-    };
-    store.record_sandbox(record.clone()).await.unwrap();
-    assert_eq!(store.sandboxes().await.unwrap(), [record.clone()]);
-    store.forget_sandbox(&record.id).await.unwrap();
-    assert_eq!(store.sandboxes().await.unwrap(), []);
+    async fn sandboxes_are_known_until_forgotten(place) {
+        let store = place.open().await;
+        let submitted = submit(&store).await;
+        let record = SandboxRecord {
+            id: SandboxId::generate(&Counter),
+            owner: owner(),
+            session: submitted.session,
+            purpose: SandboxPurpose::Verify,
+            provider: "local".into(),
+        };
+        store.record_sandbox(record.clone()).await.unwrap();
+        assert_eq!(store.sandboxes().await.unwrap(), [record.clone()]);
+        store.forget_sandbox(&record.id).await.unwrap();
+        assert_eq!(store.sandboxes().await.unwrap(), []);
+    }
 }

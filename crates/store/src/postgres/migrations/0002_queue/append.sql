@@ -22,7 +22,7 @@ DECLARE
   j record;
   t record;
   next_status text;
-  by text;
+  step_move text;
   place bigint;
   numbers bigint[] := array_fill(NULL::bigint, ARRAY[jsonb_array_length(list)]);
   firsts bigint[] := numbers;
@@ -50,13 +50,13 @@ BEGIN
       CONTINUE;
     END IF;
     next_status := t.task_status;
-    FOREACH by IN ARRAY j.moves LOOP
-      IF harvest_after(next_status, by) IS NULL THEN
+    FOREACH step_move IN ARRAY j.moves LOOP
+      IF harvest_after(next_status, step_move) IS NULL THEN
         refused := 'illegal';
-        detail := next_status || ' ' || by;
+        detail := next_status || ' ' || step_move;
         EXIT;
       END IF;
-      next_status := harvest_after(next_status, by);
+      next_status := harvest_after(next_status, step_move);
     END LOOP;
     IF refused IS NULL AND j.attempt IS NOT NULL AND NOT harvest_attempt(j.attempt, j.at) THEN
       refused := 'attempt';

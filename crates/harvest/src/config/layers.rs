@@ -1,0 +1,263 @@
+//! Settings and where each comes from: defaults < harvest.toml < .harvest.toml of the repository < the command line. A
+//! repository's file is written by whoever can commit there, so it may set little, and of money only less.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use harvest_core::{Code, Cost};
+use serde_json::json;
+
+use super::value::{Key, Value};
+use crate::failure::Failure;
+
+/// Who set a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    Default,
+    File(PathBuf),
+    /// `.harvest.toml` at a commit of the repository.
+    Repository { name: String, commit: String },
+    CommandLine,
+}
+
+impl Origin {
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Default => "default".to_owned(),
+            Self::File(path) => path.display().to_string(),
+            Self::Repository { name, commit } => format!(".harvest.toml of {name} at {}", commit.get(..10).unwrap_or(commit)),
+            Self::CommandLine => "command line".to_owned(),
+        }
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::File(_) => "file",
+            Self::Repository { .. } => "repository",
+            Self::CommandLine => "command_line",
+        }
+    }
+
+    fn is_repository(&self) -> bool {
+        matches!(self, Self::Repository { .. })
+    }
+}
+
+/// What one place sets.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    pub origin: Origin,
+    pub values: BTreeMap<Key, Value>,
+}
+
+impl Layer {
+    /// Reads TOML, refusing whatever is not understood.
+    pub fn parse(origin: Origin, text: &str) -> Result<Self, Failure> {
+        let place = origin.describe();
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
+            refuse(&format!("{place}: line {line} is not valid TOML: {}", error.message()), "see https://toml.io")
+        })?;
+        let mut values = BTreeMap::new();
+        for (name, value) in table {
+            let known = Key::parse(&name);
+            let allowed = |key: &Key| !origin.is_repository() || key.may_be_set_by_a_repository();
+            let Some(key) = known.filter(allowed) else {
+                let why = if known.is_some() { "cannot be set by a repository" } else { "is no setting" };
+                let names: Vec<&str> = Key::ALL.iter().filter(|key| allowed(key)).map(|key| key.name()).collect();
+                return Err(refuse(&format!("{place}: `{name}` {why}"), &format!("settings are: {}", names.join(", "))));
+            };
+            let value = key.read(&value).map_err(|reason| {
+                refuse(&format!("{place}: `{name}` cannot be {value}: {reason}"), &format!("write it like {}", key.example()))
+            })?;
+            values.insert(key, value);
+        }
+        Ok(Self { origin, values })
+    }
+}
+
+fn refuse(message: &str, help: &str) -> Failure {
+    Failure::refused(Code::BadConfig, message, help)
+}
+
+/// All layers, the weakest first.
+#[derive(Debug, Clone)]
+pub struct Layers(Vec<Layer>);
+
+/// A value in force.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    pub key: Key,
+    /// `None`: what the key says happens without one.
+    pub value: Option<Value>,
+    pub origin: Origin,
+    pub note: Option<String>,
+}
+
+impl Setting {
+    pub fn json(&self) -> serde_json::Value {
+        json!({
+            "key": self.key.name(),
+            "value": self.value.as_ref().map(Value::json),
+            "origin": self.origin.kind(),
+            "from": self.origin.describe(),
+            "note": self.note,
+        })
+    }
+}
+
+impl Layers {
+    pub fn defaults() -> Self {
+        let values = Key::ALL.into_iter().filter_map(|key| Some((key, key.default()?))).collect();
+        Self(vec![Layer { origin: Origin::Default, values }])
+    }
+
+    pub fn with(mut self, layer: Layer) -> Self {
+        self.0.push(layer);
+        self
+    }
+
+    pub fn get(&self, key: Key) -> Setting {
+        let mut found = Setting { key, value: None, origin: Origin::Default, note: None };
+        for layer in &self.0 {
+            let Some(value) = layer.values.get(&key) else { continue };
+            if let (Some(Value::Money(allowed)), Value::Money(wanted)) = (&found.value, value)
+                && layer.origin.is_repository()
+                && wanted > allowed
+            {
+                found.note = Some(format!("{} asks for {}, which is more than allowed", layer.origin.describe(), value.text()));
+                continue;
+            }
+            found = Setting { key, value: Some(value.clone()), origin: layer.origin.clone(), note: None };
+        }
+        found
+    }
+
+    pub fn all(&self) -> Vec<Setting> {
+        Key::ALL.into_iter().map(|key| self.get(key)).collect()
+    }
+
+    pub fn text(&self, key: Key) -> Option<String> {
+        match self.get(key).value {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn flag(&self, key: Key) -> bool {
+        matches!(self.get(key).value, Some(Value::Flag(true)))
+    }
+
+    pub fn time(&self, key: Key) -> Option<Duration> {
+        match self.get(key).value {
+            Some(Value::Time(time)) => Some(time),
+            _ => None,
+        }
+    }
+
+    pub fn money(&self, key: Key) -> Option<Cost> {
+        match self.get(key).value {
+            Some(Value::Money(cost)) => Some(cost),
+            _ => None,
+        }
+    }
+
+    pub fn count(&self, key: Key) -> Option<u32> {
+        match self.get(key).value {
+            Some(Value::Count(count)) => Some(count),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> Result<Layer, Failure> {
+        Layer::parse(Origin::File("/etc/harvest.toml".into()), text)
+    }
+
+    fn repository(text: &str) -> Result<Layer, Failure> {
+        Layer::parse(Origin::Repository { name: "/srv/shop".into(), commit: "0123456789abcdef".into() }, text)
+    }
+
+    fn command_line(key: Key, value: Value) -> Layer {
+        Layer { origin: Origin::CommandLine, values: BTreeMap::from([(key, value)]) }
+    }
+
+    #[test]
+    fn the_strongest_layer_wins() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let minutes = |minutes: u64| Value::Time(Duration::from_secs(minutes * 60));
+        let dollars = |dollars: u64| Value::Money(Cost::from_nanos(dollars * 1_000_000_000));
+        // file, repository, command line → value, origin
+        let table: &[(Key, &str, &str, Option<Value>, Option<Value>, &str)] = &[
+            (Key::Agent, "", "", None, Some(text("builtin")), "default"),
+            (Key::Agent, "agent = 'a'", "", None, Some(text("a")), "file"),
+            (Key::Agent, "agent = 'a'", "agent = 'b'", None, Some(text("b")), "repository"),
+            (Key::Agent, "agent = 'a'", "agent = 'b'", Some(text("c")), Some(text("c")), "command_line"),
+            (Key::Model, "", "", None, None, "default"),
+            (Key::Test, "", "test = 'make check'", None, Some(text("make check")), "repository"),
+            (Key::RequireTests, "require_tests = true", "require_tests = false", None, Some(Value::Flag(false)), "repository"),
+            (Key::Timeout, "timeout = '1h'", "", None, Some(minutes(60)), "file"),
+            (Key::Timeout, "timeout = '1h'", "", Some(minutes(5)), Some(minutes(5)), "command_line"),
+            (Key::BudgetUsd, "budget_usd = 5", "budget_usd = 2", None, Some(dollars(2)), "repository"),
+            (Key::BudgetUsd, "budget_usd = 5", "budget_usd = 50", None, Some(dollars(5)), "file"),
+            (Key::BudgetUsd, "", "budget_usd = 50.0", None, Some(dollars(10)), "default"),
+            (Key::BudgetUsd, "budget_usd = 5", "budget_usd = 2", Some(dollars(20)), Some(dollars(20)), "command_line"),
+            (Key::Agents, "", "", None, None, "default"),
+            (Key::Agents, "agents = 7", "", Some(Value::Count(3)), Some(Value::Count(3)), "command_line"),
+            (Key::Retries, "retries = 2", "", None, Some(Value::Count(2)), "file"),
+            (Key::Lease, "lease = '90s'", "", None, Some(Value::Time(Duration::from_secs(90))), "file"),
+            (Key::Keep, "keep = '7d'", "", None, Some(minutes(7 * 24 * 60)), "file"),
+        ];
+        for (key, in_file, in_repository, given, value, origin) in table {
+            let mut layers = Layers::defaults().with(file(in_file).unwrap()).with(repository(in_repository).unwrap());
+            if let Some(given) = given {
+                layers = layers.with(command_line(*key, given.clone()));
+            }
+            let found = layers.get(*key);
+            assert_eq!((found.value.as_ref(), found.origin.kind()), (value.as_ref(), *origin), "{key:?} {in_file} {in_repository}");
+        }
+    }
+
+    #[test]
+    fn a_repository_that_asks_for_more_money_is_told_about() {
+        let layers = Layers::defaults().with(repository("budget_usd = 50").unwrap());
+        let note = layers.get(Key::BudgetUsd).note.unwrap();
+        assert_eq!(note, ".harvest.toml of /srv/shop at 0123456789 asks for $50.00, which is more than allowed");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_file() {
+        let said = |layer: Result<Layer, Failure>| {
+            let failure = layer.unwrap_err();
+            assert_eq!(failure.code, Code::BadConfig);
+            failure.message
+        };
+        assert_eq!(said(file("colour = 'red'")), "/etc/harvest.toml: `colour` is no setting");
+        assert_eq!(
+            said(file("timeout = 30")),
+            "/etc/harvest.toml: `timeout` cannot be 30: it must be text"
+        );
+        assert_eq!(
+            said(file("timeout = 'soon'")),
+            "/etc/harvest.toml: `timeout` cannot be \"soon\": `soon` is no time; write it like 90s, 30m or 1h30m"
+        );
+        assert_eq!(said(file("agents = 0")), "/etc/harvest.toml: `agents` cannot be 0: it must be between 1 and 1000");
+        assert_eq!(said(file("budget_usd = -1")), "/etc/harvest.toml: `budget_usd` cannot be -1: it must be more than 0, e.g. 2.50");
+        assert_eq!(said(file("require_tests = 1")), "/etc/harvest.toml: `require_tests` cannot be 1: it must be true or false");
+        assert!(said(file("agent = 'a'\nagent 'b'")).starts_with("/etc/harvest.toml: line 2 is not valid TOML: "));
+        for forbidden in ["agents = 3", "lease = '1m'", "retries = 2", "keep = '1d'"] {
+            let key = forbidden.split(' ').next().unwrap();
+            let place = ".harvest.toml of /srv/shop at 0123456789";
+            assert_eq!(said(repository(forbidden)), format!("{place}: `{key}` cannot be set by a repository"));
+        }
+        for secret in ["anthropic_api_key = 'x'", "egress = ['example.org']"] {
+            assert!(said(repository(secret)).ends_with("is no setting"), "{secret}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The settings there are: their names, types, defaults and limits.
+
+use std::time::Duration;
+
+use harvest_core::Cost;
+use serde_json::json;
+
+use crate::cli::{age, budget, duration};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    Agent,
+    Model,
+    Test,
+    RequireTests,
+    Timeout,
+    BudgetUsd,
+    Retries,
+    Agents,
+    Lease,
+    Keep,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    Text(String),
+    Flag(bool),
+    Time(Duration),
+    Money(Cost),
+    Count(u32),
+}
+
+impl Key {
+    pub const ALL: [Self; 10] = [
+        Self::Agent,
+        Self::Model,
+        Self::Test,
+        Self::RequireTests,
+        Self::Timeout,
+        Self::BudgetUsd,
+        Self::Retries,
+        Self::Agents,
+        Self::Lease,
+        Self::Keep,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Model => "model",
+            Self::Test => "test",
+            Self::RequireTests => "require_tests",
+            Self::Timeout => "timeout",
+            Self::BudgetUsd => "budget_usd",
+            Self::Retries => "retries",
+            Self::Agents => "agents",
+            Self::Lease => "lease",
+            Self::Keep => "keep",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|key| key.name() == name)
+    }
+
+    pub fn example(self) -> &'static str {
+        match self {
+            Self::Agent => "agent = \"builtin\"",
+            Self::Model => "model = \"claude-sonnet-4-5\"",
+            Self::Test => "test = \"make check\"",
+            Self::RequireTests => "require_tests = true",
+            Self::Timeout => "timeout = \"30m\"",
+            Self::BudgetUsd => "budget_usd = 2.50",
+            Self::Retries => "retries = 2",
+            Self::Agents => "agents = 3",
+            Self::Lease => "lease = \"60s\"",
+            Self::Keep => "keep = \"30d\"",
+        }
+    }
+
+    /// How the tasks of a repository are worked on, yes; what this machine does, no.
+    pub fn may_be_set_by_a_repository(self) -> bool {
+        matches!(
+            self,
+            Self::Agent | Self::Model | Self::Test | Self::RequireTests | Self::Timeout | Self::BudgetUsd
+        )
+    }
+
+    pub fn default(self) -> Option<Value> {
+        const DAY: u64 = 24 * 60 * 60;
+        match self {
+            Self::Agent => Some(Value::Text("builtin".to_owned())),
+            Self::Model | Self::Test | Self::Agents => None,
+            Self::RequireTests => Some(Value::Flag(false)),
+            Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
+            Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
+            Self::Retries => Some(Value::Count(0)),
+            Self::Lease => Some(Value::Time(Duration::from_secs(60))),
+            Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
+        }
+    }
+
+    /// What happens without a value.
+    pub fn without(self) -> &'static str {
+        match self {
+            Self::Model => "(the agent's choice)",
+            Self::Test => "(found in the repository)",
+            Self::Agents => "(as many as fit this machine)",
+            _ => "(none)",
+        }
+    }
+
+    /// The value of a TOML document, or why it cannot be one.
+    pub fn read(self, value: &toml::Value) -> Result<Value, String> {
+        let text = || match value.as_str().map(str::trim) {
+            Some("") => Err("it is empty".to_owned()),
+            Some(text) => Ok(text.to_owned()),
+            None => Err("it must be text".to_owned()),
+        };
+        let count = |from: u32, to: u32| {
+            let number = value.as_integer().and_then(|number| u32::try_from(number).ok());
+            let fits = number.filter(|number| (from..=to).contains(number));
+            fits.map(Value::Count).ok_or_else(|| format!("it must be between {from} and {to}"))
+        };
+        match self {
+            Self::Agent | Self::Model | Self::Test => text().map(Value::Text),
+            Self::RequireTests => value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned()),
+            Self::Timeout | Self::Lease => duration(&text()?).map(Value::Time),
+            Self::Keep => age(&text()?).map(Value::Time),
+            Self::BudgetUsd => match value {
+                toml::Value::Integer(dollars) => budget(&dollars.to_string()).map(Value::Money),
+                toml::Value::Float(dollars) => budget(&dollars.to_string()).map(Value::Money),
+                _ => Err("it must be a number of dollars".to_owned()),
+            },
+            Self::Retries => count(0, 20),
+            Self::Agents => count(1, 1000),
+        }
+    }
+}
+
+impl Value {
+    pub fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Flag(flag) => flag.to_string(),
+            Self::Time(time) => words(*time),
+            Self::Money(cost) => format!("${:.2}", cost.dollars()),
+            Self::Count(count) => count.to_string(),
+        }
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        match self {
+            Self::Text(text) => json!(text),
+            Self::Flag(flag) => json!(flag),
+            Self::Time(time) => json!(words(*time)),
+            Self::Money(cost) => json!(cost),
+            Self::Count(count) => json!(count),
+        }
+    }
+}
+
+/// The way a person would have written it.
+fn words(time: Duration) -> String {
+    const DAY: u64 = 24 * 60 * 60;
+    let seconds = time.as_secs();
+    if seconds >= DAY && seconds.is_multiple_of(DAY) && time.subsec_nanos() == 0 {
+        return format!("{}d", seconds / DAY);
+    }
+    jiff::SignedDuration::try_from(time).map_or_else(|_| format!("{seconds}s"), |time| format!("{time:#}").replace(' ', ""))
+}
