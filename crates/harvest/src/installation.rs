@@ -119,7 +119,8 @@ impl Installation {
     pub fn provider(&self, kind: SandboxKind) -> Result<Arc<dyn Provider>, Failure> {
         let io = |error: std::io::Error| {
             let code = if error.kind() == std::io::ErrorKind::StorageFull { Code::DiskFull } else { Code::DataDirectory };
-            Failure::failed(code, format!("the programs for the sandbox cannot be written: {error}"))
+            let message = format!("the programs for the sandbox cannot be written: {error}");
+            Failure::refused(code, message, "make room or check permissions, or choose another place with --data-dir")
         };
         let folder = harvest_sandboxed::write_to(&self.data.path().join("bin")).map_err(io)?;
         let binaries = Binaries::in_folder(folder);

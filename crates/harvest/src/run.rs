@@ -21,6 +21,7 @@ use crate::output;
 use crate::view::{Activity, Style, summary};
 
 const MAX_TURNS: u32 = 50;
+const LAST_EVENTS: usize = 1000;
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 
 pub async fn run(global: &Global, environment: Environment, options: Run) -> Result<Exit, Failure> {
@@ -28,7 +29,8 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     let script = options.model_script.as_deref().map(load_script).transpose()?;
     let registry = Registry::bundled().map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
     let agent = find_agent(&registry, &options.agent)?;
-    let installation = Installation::open(global, environment).await?;
+    // Until there is a session, whatever goes wrong is a refusal.
+    let installation = Installation::open(global, environment).await.map_err(Failure::refusing)?;
     let (provider, model) = choose_model(agent, options.model.as_deref(), script.as_deref(), &installation.keys)?;
     let repo = options.repo.as_deref().unwrap_or(".");
     let forge: Arc<dyn harvest_forge::Forge> = harvest_forge::open(repo, installation.environment.git()).await?.into();
@@ -38,14 +40,18 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     }
     let sandboxes = installation.provider(options.sandbox)?;
     let engine = installation.engine(sandboxes, script)?;
-    let interrupts = Interrupts::watch(&installation.data)?;
+    let refuse = |error: harvest_engine::Error| Failure::from(error).refusing();
+    let interrupts = Interrupts::watch(&installation.data).map_err(refuse)?;
+    let stop = Stop::default();
+    stop_on_signals(stop.clone());
     let owner = Ownership::register(
         &installation.data,
         installation.store.clone(),
         installation.entropy.as_ref(),
         OwnerKind::Run,
     )
-    .await?;
+    .await
+    .map_err(refuse)?;
     let request = Request {
         owner: owner.id().clone(),
         forge,
@@ -62,19 +68,22 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         source: Source::Cli,
         requested_by: installation.environment.user(),
     };
-    let submitted = engine.submit(request).await;
+    let submitted = tokio::select! {
+        submitted = engine.submit(request) => submitted.map_err(refuse),
+        () = stop.requested() => Err(Failure::stopped()),
+    };
     let submission = match submitted {
         Ok(submission) => submission,
-        Err(error) => {
-            owner.release().await?;
-            return Err(Failure::from(error).refusing());
-        }
+        Err(failure) => return installation.let_go(owner, Err(failure)).await,
     };
-    let stop = Stop::default();
     interrupts.register(&submission.submitted.task.id, stop.clone());
-    stop_on_signals(stop.clone());
+    let (session, mut printed) = (submission.submitted.session.clone(), 0);
     let outcome = if global.json {
-        work(&engine, &owner, submission, stop.clone(), |event| output::json(event)).await
+        let print = |event: &Event| {
+            printed = event.seq;
+            output::json(event)
+        };
+        work(&engine, &owner, submission, stop.clone(), print).await
     } else {
         let style = Style::detect(&installation.environment);
         let mut screen = Screen::new(style, &submission);
@@ -85,7 +94,13 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         }
         outcome
     };
-    let outcome = installation.let_go(owner, outcome).await?;
+    let outcome = installation.let_go(owner, outcome).await;
+    if global.json && outcome.is_err() {
+        // After a breakdown too the last event is how the task ended.
+        let rest = installation.store.events(&session, printed, LAST_EVENTS).await.unwrap_or_default();
+        let _ = rest.iter().try_for_each(output::json);
+    }
+    let outcome = outcome?;
     if let (true, Some(reason)) = (global.json, outcome.reason) {
         let why = outcome.error.as_deref().unwrap_or_default();
         output::complain(&format!("error[{}]: {}", code_of(reason), crate::view::clean(why)));

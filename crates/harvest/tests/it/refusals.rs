@@ -197,6 +197,60 @@ fn data_directories_that_cannot_be_used() {
 }
 
 #[test]
+fn databases_that_cannot_be_used() {
+    let world = World::new();
+    fs::create_dir(world.data()).unwrap();
+    let database = world.data().join("harvest.db");
+    fs::write(&database, "this is a letter, not a database, and long enough to be taken for one".repeat(100)).unwrap();
+    let ran = world.harvest(&["task", "list"]).finish();
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert!(ran.stderr.starts_with("error[HV-0304]:"), "{}", ran.stderr);
+    fs::remove_file(&database).unwrap();
+    world.tasks();
+    rusqlite::Connection::open(&database).unwrap().pragma_update(None, "user_version", 9999).unwrap();
+    assert_refused(&world.harvest(&["task", "list"]).finish(), "HV-0303", "newer");
+}
+
+/// A file system of so many kilobytes for the data: whatever does not fit, there is one clear message and nothing runs on.
+#[test]
+fn a_full_disk_is_told() {
+    if uid() != 0 {
+        return;
+    }
+    for kilobytes in [64, 512, 2048, 6000, 8000] {
+        let world = World::new();
+        let script = world.script(&json!([{ "shell": "head -c 30000000 /dev/urandom > big" }, {}]));
+        fs::create_dir(world.data()).unwrap();
+        let mut harvest = world.harvest(&["run", "Fill it", "--json", "--test", "true", "--model-script"]).args(&[script]);
+        let mut inside = std::process::Command::new("unshare");
+        inside.env_clear().envs(harvest.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        inside.current_dir(world.repo()).args(["--mount", "sh", "-c"]);
+        inside.arg("mount -t tmpfs -o size=\"$0\"k tmpfs \"$1\" && shift && exec \"$@\"").arg(kilobytes.to_string());
+        inside.arg(world.data()).arg(harvest.command.get_program()).args(harvest.command.get_args());
+        harvest.command = inside;
+        let ran = harvest.finish();
+        if ran.stdout.is_empty() {
+            assert_refused(&ran, "HV-0302", "--data-dir");
+        } else {
+            ran.assert_ended(1, "failed", Some("internal"));
+            assert!(ran.stderr.starts_with("error[HV-0302]: "), "{kilobytes}: {}", ran.stderr);
+        }
+        world.assert_nothing_left();
+    }
+}
+
+#[test]
+fn without_isolation_there_is_a_warning() {
+    let world = World::new();
+    let ran = world.run(&json!([{ "shell": FIX }, {}]), &["--sandbox", "none", "--timeout", "9999999h"]);
+    let outcome = ran.assert_ended(0, "completed", None);
+    assert!(ran.stderr.starts_with("warning: --sandbox none"), "{}", ran.stderr);
+    assert_eq!(git(&world.repo(), &["show", &format!("{}:src/two.sh", outcome["branch"].as_str().unwrap())]), "echo two");
+    assert!(ran.of_type("sandbox.ready").iter().all(|data| data["provider"] == "none"));
+    world.assert_nothing_left();
+}
+
+#[test]
 fn folders_may_have_any_name() {
     for name in [
         "with space", "quo'te\"s", "dollar$HOME`x`", "new\nline", "日本語 ünï", "back\\slash", "-dash", "colon:comma,=;", "#hash[*]?",
