@@ -100,7 +100,16 @@ impl Installation {
         };
         let git = self.environment.git();
         let open = async |name: &str| -> Option<Box<dyn Forge>> { harvest_forge::open(name, git.clone()).await.ok() };
-        Ok(recovery.run(open).await?)
+        let recovered = recovery.run(open).await?;
+        self.tidy();
+        Ok(recovered)
+    }
+
+    /// The folder for sockets goes when no sandbox is left in it; whoever needs it makes it again.
+    pub fn tidy(&self) {
+        if let Ok(folder) = self.runtime_folder() {
+            let _ = std::fs::remove_dir(folder);
+        }
     }
 
     /// The end of work: an orderly one leaves nothing to do. After a breakdown this process cleans up after itself like after
@@ -108,6 +117,7 @@ impl Installation {
     pub async fn let_go<T>(&self, owner: Ownership, result: Result<T, Failure>) -> Result<T, Failure> {
         if result.is_ok() {
             owner.release().await?;
+            self.tidy();
         } else {
             drop(owner);
             // What cannot be done now, say because the disk is full, the next command does.

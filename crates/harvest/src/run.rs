@@ -29,12 +29,17 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     let script = options.model_script.as_deref().map(load_script).transpose()?;
     let registry = Registry::bundled().map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
     let agent = find_agent(&registry, &options.agent)?;
+    let stop = Stop::default();
+    stop_on_signals(&stop);
     // Until there is a session, whatever goes wrong is a refusal.
     let installation = Installation::open(global, environment).await.map_err(Failure::refusing)?;
     let (provider, model) = choose_model(agent, options.model.as_deref(), script.as_deref(), &installation.keys)?;
     let repo = options.repo.as_deref().unwrap_or(".");
     let forge: Arc<dyn harvest_forge::Forge> = harvest_forge::open(repo, installation.environment.git()).await?.into();
-    let base = forge.resolve(options.base.as_deref()).await?;
+    let base = tokio::select! {
+        base = forge.resolve(options.base.as_deref()) => base?,
+        () = stop.requested() => return Err(Failure::stopped()),
+    };
     if options.sandbox == SandboxKind::None {
         output::complain("warning: --sandbox none gives the agent everything you have: your files, your network, your processes");
     }
@@ -42,8 +47,6 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     let engine = installation.engine(sandboxes, script)?;
     let refuse = |error: harvest_engine::Error| Failure::from(error).refusing();
     let interrupts = Interrupts::watch(&installation.data).map_err(refuse)?;
-    let stop = Stop::default();
-    stop_on_signals(stop.clone());
     let owner = Ownership::register(
         &installation.data,
         installation.store.clone(),
@@ -236,7 +239,7 @@ pub async fn work(
 }
 
 /// The first signal stops the task and keeps its work; the second leaves at once, and the next command cleans up.
-pub fn stop_on_signals(stop: Stop) {
+pub fn stop_on_signals(stop: &Stop) {
     use tokio::signal::unix::{SignalKind, signal};
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
         let Ok(mut signals) = signal(kind) else { continue };

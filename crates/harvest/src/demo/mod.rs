@@ -43,7 +43,7 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
     .await?;
     let interrupts = Interrupts::watch(&installation.data)?;
     let stop = Stop::default();
-    stop_on_signals(stop.clone());
+    stop_on_signals(&stop);
     if !global.json {
         let _ = output::line(&format!("{} four tasks on a sample repository, each in its own sandbox", style.accent("harvest demo")));
         let _ = output::line(&style.dim(&format!("  {}\n", repository.display())));

@@ -95,7 +95,7 @@ fn scripts_that_cannot_be_used() {
     refused(&world, with(world.path()), "HV-0131", "");
     if uid() != 0 {
         let closed = world.script_file("closed.yaml", &json!([]));
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         refused(&world, with(&closed), "HV-0131", "closed.yaml");
     }
     let bad = world.path().join("bad.yaml");

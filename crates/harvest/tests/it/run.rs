@@ -233,7 +233,7 @@ fn the_output_for_people() {
     people(&world).bind(|| insta::assert_snapshot!(lines.join("\n")));
     // Without UTF-8 nothing but ASCII comes from Harvest itself.
     let world = World::new();
-    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let script = world.script(&json!([{ "shell": [FIX, "seq 50", "printf '%0300d'"] }, {}]));
     let ran = world.harvest(&["run", "Mend it", "--model-script"]).args(&[script]).env("LANG", "C").finish();
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     assert!(ran.stdout.is_ascii(), "{}", ran.stdout);

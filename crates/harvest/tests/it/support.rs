@@ -186,7 +186,8 @@ impl World {
         if let Ok(metadata) = fs::metadata(&data) {
             let own = format!("{:x}-{:x}", metadata.dev(), metadata.ino());
             for runtime in ["/run/harvest".to_owned(), format!("/tmp/harvest-{}", uid())] {
-                left.extend(visible(&Path::new(&runtime).join(&own)));
+                let folder = Path::new(&runtime).join(&own);
+                left.extend(folder.exists().then(|| folder.display().to_string()));
             }
         }
         let database = data.join("harvest.db");
@@ -208,12 +209,6 @@ impl Drop for World {
     fn drop(&mut self) {
         if !visible(&self.data().join("owners")).is_empty() {
             let _ = self.harvest(&["task", "list"]).command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        }
-        if let Ok(metadata) = fs::metadata(self.data()) {
-            let own = format!("{:x}-{:x}", metadata.dev(), metadata.ino());
-            for runtime in ["/run/harvest".to_owned(), format!("/tmp/harvest-{}", uid())] {
-                let _ = fs::remove_dir(Path::new(&runtime).join(&own));
-            }
         }
     }
 }
