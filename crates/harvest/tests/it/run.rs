@@ -129,7 +129,10 @@ fn a_dirty_checkout_is_warned_about_and_stays_as_it_is() {
     let ran = world.run(&json!([{ "shell": format!("ls && {FIX}") }, { "say": "Done." }]), &[]);
     let outcome = ran.assert_ended(0, "completed", None);
     let warnings = ran.of_type("warning");
-    assert!(warnings.iter().any(|data| data["message"].as_str().unwrap().contains("uncommitted changes")), "{warnings:?}");
+    assert!(
+        warnings.iter().any(|data| data["message"].as_str().unwrap().contains("uncommitted changes")),
+        "{warnings:?}"
+    );
     assert!(!ran.tool_outputs()[0].contains("notes.txt"));
     assert_only_a_branch_is_new(&before, &world.repo(), outcome["branch"].as_str().unwrap());
 }
@@ -202,15 +205,27 @@ fn every_kind_of_file_survives_the_way() {
     let ran = world.run(&replies, &["--test", "true"]);
     let outcome = ran.assert_ended(0, "completed", None);
     let seen = &ran.tool_outputs()[0];
-    assert!(seen.contains("tool\nbin/tool\nodd\n") && seen.contains("00 ff 0a 0d 00") && seen.contains("0d 0a"), "{seen}");
+    assert!(
+        seen.contains("tool\nbin/tool\nodd\n") && seen.contains("00 ff 0a 0d 00") && seen.contains("0d 0a"),
+        "{seen}"
+    );
     assert!(seen.trim_end().ends_with("exit code 0") && !seen.contains(" M "), "{seen}");
     let branch = outcome["branch"].as_str().unwrap();
     let listed = git(&world.repo(), &["-c", "core.quotePath=false", "ls-tree", "-r", branch]);
     for line in ["100755 blob", "120000 blob"] {
         assert!(listed.contains(line), "{listed}");
     }
-    for (mode, name) in [("100755", "bin/moved"), ("120000", "dangling"), ("100644", "deep er/ü/y"), ("100755", "src/one.sh"), ("100644", "big")] {
-        assert!(listed.lines().any(|line| line.starts_with(mode) && line.ends_with(&format!("\t{name}"))), "{name}: {listed}");
+    for (mode, name) in [
+        ("100755", "bin/moved"),
+        ("120000", "dangling"),
+        ("100644", "deep er/ü/y"),
+        ("100755", "src/one.sh"),
+        ("100644", "big"),
+    ] {
+        assert!(
+            listed.lines().any(|line| line.starts_with(mode) && line.ends_with(&format!("\t{name}"))),
+            "{name}: {listed}"
+        );
     }
     assert!(!listed.contains("a.log") && !listed.contains("bin/tool"), "{listed}");
     git(&world.repo(), &["fsck", "--strict"]);

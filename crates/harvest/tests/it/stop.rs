@@ -178,8 +178,17 @@ fn closed_outputs_are_no_reason_to_panic() {
     world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
     let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
     for args in [
-        &["task", "list"][..], &["task", "show", &id], &["task", "logs", &id], &["task", "diff", &id], &["agent", "list"],
-        &["doctor"], &["explain", "HV-0101"], &["--help"], &["task", "show", "zzzz"], &["run", ""], &["nonsense"],
+        &["task", "list"][..],
+        &["task", "show", &id],
+        &["task", "logs", &id],
+        &["task", "diff", &id],
+        &["agent", "list"],
+        &["doctor"],
+        &["explain", "HV-0101"],
+        &["--help"],
+        &["task", "show", "zzzz"],
+        &["run", ""],
+        &["nonsense"],
     ] {
         let mut harvest = world.harvest(args);
         let (reader, writer) = std::io::pipe().unwrap();

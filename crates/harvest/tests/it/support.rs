@@ -235,7 +235,12 @@ pub fn git<S: AsRef<OsStr>>(directory: &Path, args: &[S]) -> String {
 pub fn try_git<S: AsRef<OsStr>>(directory: &Path, args: &[S]) -> std::process::Output {
     Command::new("git")
         .env_clear()
-        .envs([("PATH", PATH), ("HOME", "/nonexistent"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")])
+        .envs([
+            ("PATH", PATH),
+            ("HOME", "/nonexistent"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+        ])
         .envs([("GIT_AUTHOR_NAME", "Ada"), ("GIT_AUTHOR_EMAIL", "ada@example.com")])
         .envs([("GIT_COMMITTER_NAME", "Ada"), ("GIT_COMMITTER_EMAIL", "ada@example.com")])
         .args(args)

@@ -15,7 +15,11 @@ fn id(outcome: &Value) -> String {
 }
 
 fn fixed(world: &World) -> Value {
-    world.run(&json!([{ "shell": FIX, "tokens": { "input": 5, "output": 5 } }, {}]), &[]).assert_ended(0, "completed", None)
+    world.run(&json!([{ "shell": FIX, "tokens": { "input": 5, "output": 5 } }, {}]), &[]).assert_ended(
+        0,
+        "completed",
+        None,
+    )
 }
 
 #[track_caller]
@@ -86,7 +90,10 @@ fn list_show_logs_and_diff_for_people() {
 #[test]
 fn the_journal_is_what_was_printed() {
     let world = World::new();
-    let ran = world.run(&json!([{ "say": "Now.", "shell": FIX, "tokens": { "input": 1 } }, { "say": "Done." }]), &[]);
+    // More than fits into any page.
+    let long = "Now or never. ".repeat(700);
+    let ran = world.run(&json!([{ "say": long, "shell": FIX, "tokens": { "input": 1 } }, { "say": "Done." }]), &[]);
+    assert!(ran.events().len() > 1000, "{} events", ran.events().len());
     assert_eq!(journal(&world, &id(&ran.outcome())), ran.events());
 }
 
