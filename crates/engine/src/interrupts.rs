@@ -30,6 +30,13 @@ impl Interrupts {
         Ok(Self { stops, folder, watching })
     }
 
+    /// From now on a file of this name requests `stop`.
+    pub fn register(&self, task: &TaskId, stop: Stop) {
+        self.stops.insert(task, stop);
+        // The file may have been there before.
+        obey(&self.folder, &self.stops);
+    }
+
     /// The flag of a task that is about to be worked on. From now on a file of its name sets it.
     pub fn stop_of(&self, task: &TaskId) -> Stop {
         let stop = self.stops.of(task);

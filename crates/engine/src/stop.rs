@@ -44,6 +44,10 @@ impl Stops {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).entry(task.clone()).or_default().clone()
     }
 
+    pub(crate) fn insert(&self, task: &TaskId, stop: Stop) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(task.clone(), stop);
+    }
+
     pub(crate) fn forget(&self, task: &TaskId) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(task);
     }

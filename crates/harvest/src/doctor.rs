@@ -97,5 +97,7 @@ fn sandbox(installation: &Installation) -> Vec<Fact> {
         binaries,
         tools,
     });
-    harvest_sandbox::report(local.as_ref())
+    let report = harvest_sandbox::report(local.as_ref());
+    installation.tidy();
+    report
 }

@@ -41,6 +41,12 @@ impl Failure {
         Self { code, message: message.into(), help: None, exit: Exit::Failed }
     }
 
+    /// By a person, before there was a task.
+    pub fn stopped() -> Self {
+        let message = "stopped by a person before the work began".to_owned();
+        Self { code: Code::Cancelled, message, help: None, exit: Exit::Stopped }
+    }
+
     pub fn refusing(mut self) -> Self {
         self.exit = Exit::Refused;
         self

@@ -103,7 +103,16 @@ impl Installation {
         };
         let git = self.environment.git();
         let open = async |name: &str| -> Option<Box<dyn Forge>> { harvest_forge::open(name, git.clone()).await.ok() };
-        Ok(recovery.run(open).await?)
+        let recovered = recovery.run(open).await?;
+        self.tidy();
+        Ok(recovered)
+    }
+
+    /// The folder for sockets goes when no sandbox is left in it; whoever needs it makes it again.
+    pub fn tidy(&self) {
+        if let Ok(folder) = self.runtime_folder() {
+            let _ = std::fs::remove_dir(folder);
+        }
     }
 
     /// The end of work: an orderly one leaves nothing to do. After a breakdown this process cleans up after itself like after
@@ -111,6 +120,7 @@ impl Installation {
     pub async fn let_go<T>(&self, owner: Ownership, result: Result<T, Failure>) -> Result<T, Failure> {
         if result.is_ok() {
             owner.release().await?;
+            self.tidy();
         } else {
             drop(owner);
             // What cannot be done now, say because the disk is full, the next command does.
@@ -122,7 +132,8 @@ impl Installation {
     pub fn provider(&self, kind: SandboxKind) -> Result<Arc<dyn Provider>, Failure> {
         let io = |error: std::io::Error| {
             let code = if error.kind() == std::io::ErrorKind::StorageFull { Code::DiskFull } else { Code::DataDirectory };
-            Failure::failed(code, format!("the programs for the sandbox cannot be written: {error}"))
+            let message = format!("the programs for the sandbox cannot be written: {error}");
+            Failure::refused(code, message, "make room or check permissions, or choose another place with --data-dir")
         };
         let folder = harvest_sandboxed::write_to(&self.data.path().join("bin")).map_err(io)?;
         let binaries = Binaries::in_folder(folder);

@@ -15,36 +15,49 @@ use crate::installation::Installation;
 use crate::output;
 use crate::view::{Activity, Style, summary};
 
+const LAST_EVENTS: usize = 1000;
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 
 pub async fn run(global: &Global, environment: Environment, options: Run) -> Result<Exit, Failure> {
     let prompt = ask::read_prompt(&options.ask.prompt)?;
     let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
+    let stop = Stop::default();
+    stop_on_signals(&stop);
     // Everything that can be refused is, before anything is made.
     let keys = environment.model_keys()?;
     let decide = ask::Decide::Now(script.as_deref());
-    let mut request = ask::request(&environment, &keys, prompt, &options.ask.options, decide).await?;
-    let installation = Installation::open(global, environment).await?;
+    let mut request = tokio::select! {
+        request = ask::request(&environment, &keys, prompt, &options.ask.options, decide) => request?,
+        () = stop.requested() => return Err(Failure::stopped()),
+    };
+    // Until there is a session, whatever goes wrong is a refusal.
+    let installation = Installation::open(global, environment).await.map_err(Failure::refusing)?;
     let model = request.model.clone().ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
     if options.sandbox == SandboxKind::None {
         output::complain("warning: --sandbox none gives the agent everything you have: your files, your network, your processes");
     }
     let sandboxes = installation.provider(options.sandbox)?;
     let engine = installation.engine(sandboxes, script, model)?;
-    let interrupts = Interrupts::watch(&engine)?;
-    let owner = installation.own(OwnerKind::Run).await?;
+    let refuse = |error: harvest_engine::Error| Failure::from(error).refusing();
+    let interrupts = Interrupts::watch(&engine).map_err(refuse)?;
+    let owner = installation.own(OwnerKind::Run).await.map_err(Failure::refusing)?;
     request.queue.claim_for = Some(owner.id().clone());
-    let submitted = match engine.submit(request).await {
-        Ok(submitted) => submitted,
-        Err(error) => {
-            owner.release().await?;
-            return Err(Failure::from(error).refusing());
-        }
+    let submitted = tokio::select! {
+        submitted = engine.submit(request) => submitted.map_err(refuse),
+        () = stop.requested() => Err(Failure::stopped()),
     };
-    let stop = interrupts.stop_of(&submitted.task.id);
-    stop_on_signals(stop.clone());
+    let submitted = match submitted {
+        Ok(submitted) => submitted,
+        Err(failure) => return installation.let_go(owner, Err(failure)).await,
+    };
+    interrupts.register(&submitted.task.id, stop.clone());
+    let (session, mut printed) = (submitted.session.clone(), 0);
     let outcome = if global.json {
-        work(&engine, &owner, &submitted, stop.clone(), |event| output::json(event)).await
+        let print = |event: &Event| {
+            printed = event.seq;
+            output::json(event)
+        };
+        work(&engine, &owner, &submitted, stop.clone(), print).await
     } else {
         let style = Style::detect(&installation.environment);
         let mut screen = Screen::new(style, &submitted);
@@ -55,7 +68,13 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         }
         outcome
     };
-    let outcome = installation.let_go(owner, outcome).await?;
+    let outcome = installation.let_go(owner, outcome).await;
+    if global.json && outcome.is_err() {
+        // After a breakdown too the last event is how the task ended.
+        let rest = installation.store.events(&session, printed, LAST_EVENTS).await.unwrap_or_default();
+        let _ = rest.iter().try_for_each(output::json);
+    }
+    let outcome = outcome?;
     if let (true, Some(code)) = (global.json, code_of(&outcome)) {
         let why = outcome.error.as_deref().unwrap_or_default();
         output::complain(&format!("error[{code}]: {}", crate::view::clean(why)));
@@ -110,12 +129,12 @@ pub async fn work(
 }
 
 /// The first signal stops the task and keeps its work; the second leaves at once, and the next command cleans up.
-pub fn stop_on_signals(stop: Stop) {
+pub fn stop_on_signals(stop: &Stop) {
     on_signals(stop, "stopping; the work is kept (once more to leave at once)");
 }
 
 /// Requests `stop` at the first signal, saying so, and leaves at the second.
-pub fn on_signals(stop: Stop, words: &'static str) {
+pub fn on_signals(stop: &Stop, words: &'static str) {
     use tokio::signal::unix::{SignalKind, signal};
     for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
         let Ok(mut signals) = signal(kind) else { continue };

@@ -29,7 +29,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     let _interrupts = Interrupts::watch(&engine)?;
     let owner = installation.own(OwnerKind::Server).await?;
     let drain = Stop::default();
-    on_signals(drain.clone(), "taking no more work; waiting for what is under way (once more to leave at once)");
+    on_signals(&drain, "taking no more work; waiting for what is under way (once more to leave at once)");
     let limits = Limits {
         agents: options.agents.map(|agents| agents as usize),
         until_empty: options.until_empty,

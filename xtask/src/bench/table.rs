@@ -228,12 +228,12 @@ mod tests {
             },
         ];
         let expected = "
-             ours    theirs    ratio        bound   used of the bound
-this      12.0 ms   4.00 ms    3.00×       ≤ 3.5×   ███████████·  86 %   ok
+            ours    theirs    ratio        bound   used of the bound
+this     12.0 ms   4.00 ms    3.00×       ≤ 3.5×   ███████████·  86 %   ok
   against that
-this      9.00 ms    4.10 s    1/456    ≤ 5.00 ms   ███████████▶ 180 %   BROKEN
+this     9.00 ms    4.10 s    1/456    ≤ 5.00 ms   ███████████▶ 180 %   BROKEN
   against that
-this    123,457/s   2,000/s   61.73×   ≥ 50,000/s   █████·······  41 %   ok
+this   123,457/s   2,000/s   61.73×   ≥ 50,000/s   █████·······  41 %   ok
   against that
 ";
         assert_eq!(format!("\n{}", render(&rows, 0.25)), expected);

@@ -38,7 +38,7 @@ impl Activity {
                 said(text)
             }
             EventBody::Message { .. } => Vec::new(),
-            EventBody::ToolCall { name, input, .. } => vec![format!("  {}", style.accent(&call(name, input)))],
+            EventBody::ToolCall { name, input, .. } => vec![format!("  {}", style.accent(&call(self.style, name, input)))],
             EventBody::ToolResult { output, is_error, .. } => result(style, output, *is_error),
             EventBody::SandboxReady { purpose: SandboxPurpose::Execute, provider, workspace, duration_ms, .. } => {
                 let workspace = serde_json::to_value(workspace).unwrap_or_default();
@@ -55,7 +55,7 @@ impl Activity {
             }
             EventBody::TestsFinished(run) => vec![format!("  {}", tests(style, run))],
             EventBody::Warning { message } => vec![format!("  {} {}", style.warn("warning:"), clean(message))],
-            EventBody::Raw { stream: OutputStream::Stderr, line } => vec![style.dim(&format!("  {}", shorten(&clean(line))))],
+            EventBody::Raw { stream: OutputStream::Stderr, line } => vec![style.dim(&format!("  {}", shorten(style, &clean(line))))],
             _ => Vec::new(),
         }
     }
@@ -88,7 +88,7 @@ fn said(text: &str) -> Vec<String> {
     clean(text).trim_end().lines().filter(|line| !line.trim().is_empty()).map(|line| format!("  {line}")).collect()
 }
 
-fn call(name: &str, input: &serde_json::Value) -> String {
+fn call(style: Style, name: &str, input: &serde_json::Value) -> String {
     let field = |names: &[&str]| names.iter().find_map(|name| input[name].as_str());
     let shown = match field(&["command", "cmd"]) {
         Some(command) => format!("$ {command}"),
@@ -97,7 +97,7 @@ fn call(name: &str, input: &serde_json::Value) -> String {
             None => format!("{name} {input}"),
         },
     };
-    shorten(&clean(&shown).replace('\n', " "))
+    shorten(style, &clean(&shown).replace('\n', " "))
 }
 
 fn result(style: Style, output: &str, is_error: bool) -> Vec<String> {
@@ -107,10 +107,10 @@ fn result(style: Style, output: &str, is_error: bool) -> Vec<String> {
     let bar = style.symbol("│", "|");
     let mut shown = Vec::new();
     if hidden > 0 {
-        shown.push(style.dim(&format!("    {bar} … {hidden} more lines")));
+        shown.push(style.dim(&format!("    {bar} {} {hidden} more lines", style.ellipsis())));
     }
     for line in &lines[hidden..] {
-        let line = format!("    {bar} {}", shorten(line));
+        let line = format!("    {bar} {}", shorten(style, line));
         shown.push(if is_error { style.bad(&line) } else { style.dim(&line) });
     }
     shown
@@ -126,11 +126,12 @@ fn tests(style: Style, run: &TestRun) -> String {
     format!("{sign} tests {place}: {counts} {}", style.dim(&format!("({})", elapsed(run.duration_ms))))
 }
 
-fn shorten(line: &str) -> String {
+fn shorten(style: Style, line: &str) -> String {
     if line.chars().count() <= WIDTH {
         return line.to_owned();
     }
-    line.chars().take(WIDTH - 1).chain(['…']).collect()
+    let ellipsis = style.ellipsis();
+    line.chars().take(WIDTH - ellipsis.len()).chain(ellipsis.chars()).collect()
 }
 
 #[cfg(test)]

@@ -79,6 +79,10 @@ impl Style {
         self.symbol("·", "-")
     }
 
+    pub fn ellipsis(self) -> &'static str {
+        self.symbol("…", "...")
+    }
+
     pub fn spinner(self) -> &'static [&'static str] {
         if self.unicode { &["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏", " "] } else { &["|", "/", "-", "\\", " "] }
     }

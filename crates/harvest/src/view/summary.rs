@@ -108,13 +108,13 @@ mod tests {
     #[test]
     fn a_good_end_and_a_bad_one() {
         let style = Style::plain(true);
-        let good = summary(style, &outcome(), &["Fix it".into()], " src/x | 2 +-\n 1 file changed", None);
+        let good = summary(style, &outcome(), &["Fix it".into()], " src/x | 2 +-\n 1 file changed");
         let mut failed = outcome();
         failed.status = TaskStatus::Failed;
         failed.reason = Some(FailureReason::Budget);
         failed.error = Some("the budget of $0.0010 is spent ($0.0036)".into());
         failed.evidence = None;
         failed.branch = None;
-        insta::assert_snapshot!(format!("{good}\n{}", summary(style, &failed, &[], "", None)));
+        insta::assert_snapshot!(format!("{good}\n{}", summary(style, &failed, &[], "")));
     }
 }

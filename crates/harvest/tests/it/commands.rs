@@ -81,8 +81,18 @@ fn every_code_has_a_page_and_unknown_ones_are_refused() {
 fn every_command_has_examples() {
     let world = World::empty();
     for command in [
-        &[][..], &["run"], &["demo"], &["task", "list"], &["task", "show"], &["task", "logs"], &["task", "diff"], &["task", "apply"],
-        &["task", "cancel"], &["agent", "list"], &["doctor"], &["explain"],
+        &[][..],
+        &["run"],
+        &["demo"],
+        &["task", "list"],
+        &["task", "show"],
+        &["task", "logs"],
+        &["task", "diff"],
+        &["task", "apply"],
+        &["task", "cancel"],
+        &["agent", "list"],
+        &["doctor"],
+        &["explain"],
     ] {
         let ran = world.harvest(command).args(&["--help"]).finish();
         assert_eq!((ran.exit, ran.stderr.as_str()), (Some(0), ""), "{command:?}");

@@ -101,7 +101,11 @@ fn the_command_is_followed_into_folders_and_makefiles() {
         world.commit("Checks");
         let ran = world.run(&json!([{ "shell": trick }, {}]), &["--test", command]);
         let outcome = ran.outcome();
-        assert_eq!((ran.exit, outcome["status"].as_str()), (Some(1), Some("failed")), "{command}, {trick}: {outcome:#}");
+        assert_eq!(
+            (ran.exit, outcome["status"].as_str()),
+            (Some(1), Some("failed")),
+            "{command}, {trick}: {outcome:#}"
+        );
         if outcome["reason"] == "tests" {
             assert!(has_flag(&outcome, "test_command_changed"), "{command}, {trick}: {outcome:#}");
         }

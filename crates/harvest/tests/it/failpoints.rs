@@ -41,9 +41,13 @@ fn a_crash_at_every_place_is_recovered_from() {
 fn an_error_at_every_place_is_told() {
     for name in failpoint::ALL {
         let world = World::new();
-        let ran = world.run_with(&json!([{ "shell": FIX }, {}]), &[]).env("HARVEST_FAILPOINTS", &format!("{name}=return(error)")).finish();
+        let ran = world
+            .run_with(&json!([{ "shell": FIX }, {}]), &[])
+            .env("HARVEST_FAILPOINTS", &format!("{name}=return(error)"))
+            .finish();
         assert_eq!(ran.exit, Some(1), "{name}: {ran:?}");
         assert!(ran.stderr.starts_with("error[HV-0901]:"), "{name}: {}", ran.stderr);
+        ran.outcome();
         world.assert_nothing_left();
         let tasks = world.tasks();
         let status = tasks[0]["status"].as_str().unwrap();

@@ -57,7 +57,12 @@ fn a_kill_at_any_moment_leaves_nothing_after_the_next_command() {
         let tasks = world.tasks();
         world.assert_nothing_left();
         assert_eq!(tasks.len(), 1, "{kind}");
-        assert_eq!((&tasks[0]["status"], &tasks[0]["reason"]), (&json!("failed"), &json!("internal")), "{kind}: {:#}", tasks[0]);
+        assert_eq!(
+            (&tasks[0]["status"], &tasks[0]["reason"]),
+            (&json!("failed"), &json!("internal")),
+            "{kind}: {:#}",
+            tasks[0]
+        );
         let events = journal(&world, tasks[0]["id"].as_str().unwrap());
         assert_eq!(events.iter().filter(|event| event["type"] == "task.finished").count(), 1, "{kind}");
         assert_eq!(events.last().unwrap()["type"], "task.finished", "{kind}");

@@ -95,7 +95,7 @@ fn scripts_that_cannot_be_used() {
     refused(&world, with(world.path()), "HV-0131", "");
     if uid() != 0 {
         let closed = world.script_file("closed.yaml", &json!([]));
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         refused(&world, with(&closed), "HV-0131", "closed.yaml");
     }
     let bad = world.path().join("bad.yaml");
@@ -123,7 +123,12 @@ fn agents_models_prompts_and_options() {
     let world = World::new();
     refused(&world, run(&world, &["--agent", "nobody"]), "HV-0121", "builtin");
     refused(&world, world.harvest(&["run", "x"]), "HV-0122", "ANTHROPIC_API_KEY");
-    refused(&world, world.harvest(&["run", "x", "--model", "gpt-5"]).env("ANTHROPIC_API_KEY", "k"), "HV-0122", "OPENAI_API_KEY");
+    refused(
+        &world,
+        world.harvest(&["run", "x", "--model", "gpt-5"]).env("ANTHROPIC_API_KEY", "k"),
+        "HV-0122",
+        "OPENAI_API_KEY",
+    );
     for prompt in ["", "  \n\t "] {
         refused(&world, world.harvest(&["run", prompt]), "HV-0111", "empty");
     }
@@ -185,7 +190,9 @@ fn data_directories_that_cannot_be_used() {
         bad.push("/usr/harvest".into());
     }
     for folder in bad {
-        for command in [&["run", "x", "--model-script", "s.yaml"][..], &["task", "list"], &["demo", "--once"], &["doctor"]] {
+        for command in
+            [&["run", "x", "--model-script", "s.yaml"][..], &["task", "list"], &["demo", "--once"], &["doctor"]]
+        {
             let script = world.script_file("repo/s.yaml", &json!([{}]));
             let ran = world.harvest_at(&folder, command);
             assert_refused(&ran.finish(), "HV-0301", "--data-dir");
@@ -196,10 +203,133 @@ fn data_directories_that_cannot_be_used() {
     assert_eq!(fs::read_dir(&full).unwrap().count(), 1);
 }
 
+/// `--data-dir`, else the XDG folder, else one below the home folder; without any of them there is no guessing.
+#[test]
+fn where_data_and_keys_are_kept() {
+    let world = World::new();
+    let bare = |args: &[&str]| {
+        let mut harvest = world.harvest(args);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_harvest"));
+        command.env_clear().env("PATH", crate::support::PATH).current_dir(world.repo()).args(args);
+        harvest.command = command;
+        harvest
+    };
+    assert_refused(&bare(&["task", "list"]).finish(), "HV-0301", "--data-dir");
+    let home = world.home();
+    assert_eq!(bare(&["task", "list"]).env("HOME", home.to_str().unwrap()).finish().exit, Some(0));
+    let made = home.join(".local/share/harvest");
+    assert_eq!(fs::metadata(&made).unwrap().permissions().mode() & 0o777, 0o700);
+    let xdg = world.path().join("xdg");
+    assert_eq!(bare(&["task", "list"]).env("XDG_DATA_HOME", xdg.to_str().unwrap()).finish().exit, Some(0));
+    assert!(xdg.join("harvest/harvest.db").exists());
+    let keys = home.join(".config/harvest/keys");
+    fs::create_dir_all(keys.parent().unwrap()).unwrap();
+    fs::write(&keys, "ANTHROPIC_API_KEY=sk-ant-canary\n").unwrap();
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = world.harvest(&["doctor"]).finish();
+    assert_refused(&ran, "HV-0141", "chmod 600");
+    fs::set_permissions(&keys, fs::Permissions::from_mode(0o600)).unwrap();
+    let ran = world.harvest(&["doctor"]).finish();
+    assert!(ran.stdout.contains("Anthropic") && !ran.stdout.contains("canary"), "{ran:?}");
+}
+
+/// No bubblewrap is no reason to run without a sandbox.
+#[test]
+fn without_bubblewrap_nothing_runs() {
+    if uid() != 0 {
+        return;
+    }
+    let world = World::new();
+    let script = world.script(&json!([{ "shell": "true" }]));
+    for args in
+        [&["run", "x", "--json", "--test", "true", "--model-script", script.to_str().unwrap()][..], &["demo", "--once"]]
+    {
+        let mut harvest = world.harvest(args);
+        let mut inside = std::process::Command::new("unshare");
+        inside.env_clear().envs(harvest.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        inside.current_dir(world.repo()).args(["--mount", "sh", "-c"]);
+        let hide = "mount -t tmpfs tmpfs /mnt && mkdir /mnt/upper /mnt/work && \
+                    mount -t overlay -o lowerdir=/usr/bin,upperdir=/mnt/upper,workdir=/mnt/work overlay /usr/bin && \
+                    rm /usr/bin/bwrap && exec \"$0\" \"$@\"";
+        inside.arg(hide);
+        inside.arg(harvest.command.get_program()).args(harvest.command.get_args());
+        harvest.command = inside;
+        assert_refused(&harvest.finish(), "HV-0201", "install");
+        assert_eq!(world.tasks().len(), 0);
+        world.assert_nothing_left();
+    }
+}
+
+#[test]
+fn databases_that_cannot_be_used() {
+    let world = World::new();
+    fs::create_dir(world.data()).unwrap();
+    let database = world.data().join("harvest.db");
+    fs::write(&database, "this is a letter, not a database, and long enough to be taken for one".repeat(100)).unwrap();
+    let ran = world.harvest(&["task", "list"]).finish();
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert!(ran.stderr.starts_with("error[HV-0304]:"), "{}", ran.stderr);
+    fs::remove_file(&database).unwrap();
+    world.tasks();
+    rusqlite::Connection::open(&database).unwrap().pragma_update(None, "user_version", 9999).unwrap();
+    assert_refused(&world.harvest(&["task", "list"]).finish(), "HV-0303", "newer");
+}
+
+/// A file system of so many kilobytes for the data: whatever does not fit, there is one clear message and nothing runs on.
+#[test]
+fn a_full_disk_is_told() {
+    if uid() != 0 {
+        return;
+    }
+    for kilobytes in [64, 512, 2048, 6000, 8000] {
+        let world = World::new();
+        let script = world.script(&json!([{ "shell": "head -c 30000000 /dev/urandom > big" }, {}]));
+        fs::create_dir(world.data()).unwrap();
+        let mut harvest =
+            world.harvest(&["run", "Fill it", "--json", "--test", "true", "--model-script"]).args(&[script]);
+        let mut inside = std::process::Command::new("unshare");
+        inside.env_clear().envs(harvest.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        inside.current_dir(world.repo()).args(["--mount", "sh", "-c"]);
+        inside.arg("mount -t tmpfs -o size=\"$0\"k tmpfs \"$1\" && shift && exec \"$@\"").arg(kilobytes.to_string());
+        inside.arg(world.data()).arg(harvest.command.get_program()).args(harvest.command.get_args());
+        harvest.command = inside;
+        let ran = harvest.finish();
+        if ran.stdout.is_empty() {
+            assert_refused(&ran, "HV-0302", "--data-dir");
+        } else {
+            ran.assert_ended(1, "failed", Some("internal"));
+            assert!(ran.stderr.starts_with("error[HV-0302]: "), "{kilobytes}: {}", ran.stderr);
+        }
+        world.assert_nothing_left();
+    }
+}
+
+#[test]
+fn without_isolation_there_is_a_warning() {
+    let world = World::new();
+    let ran = world.run(&json!([{ "shell": FIX }, {}]), &["--sandbox", "none", "--timeout", "9999999h"]);
+    let outcome = ran.assert_ended(0, "completed", None);
+    assert!(ran.stderr.starts_with("warning: --sandbox none"), "{}", ran.stderr);
+    assert_eq!(
+        git(&world.repo(), &["show", &format!("{}:src/two.sh", outcome["branch"].as_str().unwrap())]),
+        "echo two"
+    );
+    assert!(ran.of_type("sandbox.ready").iter().all(|data| data["provider"] == "none"));
+    world.assert_nothing_left();
+}
+
 #[test]
 fn folders_may_have_any_name() {
     for name in [
-        "with space", "quo'te\"s", "dollar$HOME`x`", "new\nline", "日本語 ünï", "back\\slash", "-dash", "colon:comma,=;", "#hash[*]?",
+        "with space",
+        "quo'te\"s",
+        "dollar$HOME`x`",
+        "new\nline",
+        "日本語 ünï",
+        "back\\slash",
+        "-dash",
+        "colon:comma,=;",
+        "#hash[*]?",
         "%2e%2e",
     ] {
         let world = World::new();
@@ -221,7 +351,11 @@ fn folders_may_have_any_name() {
     // Git has no way to write down that one object store stands on another with such a name.
     let world = World::new();
     for name in [OsString::from("new\nline"), OsString::from_vec(vec![b'a', 0xff])] {
-        assert_refused(&world.harvest_at(&world.path().join(name), &["task", "list"]).finish(), "HV-0301", "--data-dir");
+        assert_refused(
+            &world.harvest_at(&world.path().join(name), &["task", "list"]).finish(),
+            "HV-0301",
+            "--data-dir",
+        );
     }
 }
 
@@ -252,7 +386,10 @@ fn a_repository_is_found_from_below_by_path_from_a_worktree_and_bare() {
     let ran = world.run(&replies, &["--repo", &url]);
     let outcome = ran.assert_ended(0, "completed", None);
     let warnings = ran.of_type("warning");
-    assert!(warnings.iter().any(|data| data["message"].as_str().unwrap().contains("harvest task apply")), "{warnings:?}");
+    assert!(
+        warnings.iter().any(|data| data["message"].as_str().unwrap().contains("harvest task apply")),
+        "{warnings:?}"
+    );
     git(world.path(), &["clone", "--quiet", "repo", "clone"]);
     let clone = world.path().join("clone");
     let applied = world.harvest(&["task", "apply", outcome["task_id"].as_str().unwrap()]).current_dir(&clone).finish();
@@ -277,13 +414,22 @@ fn prompts_may_be_long_and_odd() {
     let world = World::new();
     let script = world.script(&json!([{ "shell": FIX }, {}]));
     let long = "Mend it. ".repeat(14_000);
-    for prompt in [long.as_str(), "\u{1b}[31mred\u{7}\n'\"$(touch /tmp/x)`x` \u{202e}", "日本語で直して", "--version"] {
-        let ran = world.harvest(&["run", "--json", "--model-script"]).args(&[script.as_path()]).args(&["--", prompt]).finish();
+    for prompt in [long.as_str(), "\u{1b}[31mred\u{7}\n'\"$(touch /tmp/x)`x` \u{202e}", "日本語で直して", "--version"]
+    {
+        let ran = world
+            .harvest(&["run", "--json", "--model-script"])
+            .args(&[script.as_path()])
+            .args(&["--", prompt])
+            .finish();
         let outcome = ran.assert_ended(0, "completed", None);
         assert_eq!(ran.of_type("task.created")[0]["prompt"], prompt);
         let subject = git(&world.repo(), &["log", "-1", "--format=%s", outcome["branch"].as_str().unwrap()]);
         assert!(subject.chars().count() <= 72, "{subject}");
     }
     let list = world.harvest(&["task", "list"]).finish();
-    assert!(!list.stdout.contains('\u{1b}') && !list.stdout.contains('\u{7}') && !list.stdout.contains('\u{202e}'), "{:?}", list.stdout);
+    assert!(
+        !list.stdout.contains('\u{1b}') && !list.stdout.contains('\u{7}') && !list.stdout.contains('\u{202e}'),
+        "{:?}",
+        list.stdout
+    );
 }

@@ -129,7 +129,10 @@ fn a_dirty_checkout_is_warned_about_and_stays_as_it_is() {
     let ran = world.run(&json!([{ "shell": format!("ls && {FIX}") }, { "say": "Done." }]), &[]);
     let outcome = ran.assert_ended(0, "completed", None);
     let warnings = ran.of_type("warning");
-    assert!(warnings.iter().any(|data| data["message"].as_str().unwrap().contains("uncommitted changes")), "{warnings:?}");
+    assert!(
+        warnings.iter().any(|data| data["message"].as_str().unwrap().contains("uncommitted changes")),
+        "{warnings:?}"
+    );
     assert!(!ran.tool_outputs()[0].contains("notes.txt"));
     assert_only_a_branch_is_new(&before, &world.repo(), outcome["branch"].as_str().unwrap());
 }
@@ -181,6 +184,53 @@ fn work_starts_at_the_base_that_was_named() {
     }
 }
 
+/// Modes, links, ignored files, odd names and big files go in and come out as they are.
+#[test]
+fn every_kind_of_file_survives_the_way() {
+    let world = World::new();
+    world.write("bin/tool", "#!/bin/sh\necho tool\n");
+    fs::set_permissions(world.repo().join("bin/tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink("bin/tool", world.repo().join("link")).unwrap();
+    world.write(".gitignore", "*.log\n");
+    world.write("ünï \"quoted\"\tname", "odd\n");
+    world.write("crlf.txt", "a\r\nb\r\n");
+    world.write("binary", [0u8, 255, 10, 13, 0]);
+    world.commit("Every kind");
+    let check = "./bin/tool && readlink link && cat 'ünï \"quoted\"\tname' && od -An -tx1 binary crlf.txt && git status --porcelain";
+    let replies = json!([
+        { "shell": check.replace("\\t", "\t") },
+        { "shell": "echo x > a.log; mv bin/tool bin/moved; ln -s nowhere dangling; head -c 5000000 /dev/urandom > big; mkdir -p 'deep er/ü'; echo y > 'deep er/ü/y'; chmod +x src/one.sh" },
+        {},
+    ]);
+    let ran = world.run(&replies, &["--test", "true"]);
+    let outcome = ran.assert_ended(0, "completed", None);
+    let seen = &ran.tool_outputs()[0];
+    assert!(
+        seen.contains("tool\nbin/tool\nodd\n") && seen.contains("00 ff 0a 0d 00") && seen.contains("0d 0a"),
+        "{seen}"
+    );
+    assert!(seen.trim_end().ends_with("exit code 0") && !seen.contains(" M "), "{seen}");
+    let branch = outcome["branch"].as_str().unwrap();
+    let listed = git(&world.repo(), &["-c", "core.quotePath=false", "ls-tree", "-r", branch]);
+    for line in ["100755 blob", "120000 blob"] {
+        assert!(listed.contains(line), "{listed}");
+    }
+    for (mode, name) in [
+        ("100755", "bin/moved"),
+        ("120000", "dangling"),
+        ("100644", "deep er/ü/y"),
+        ("100755", "src/one.sh"),
+        ("100644", "big"),
+    ] {
+        assert!(
+            listed.lines().any(|line| line.starts_with(mode) && line.ends_with(&format!("\t{name}"))),
+            "{name}: {listed}"
+        );
+    }
+    assert!(!listed.contains("a.log") && !listed.contains("bin/tool"), "{listed}");
+    git(&world.repo(), &["fsck", "--strict"]);
+}
+
 /// For people: readable, without colours when nobody looks, and with the next command to type.
 #[test]
 fn the_output_for_people() {
@@ -198,7 +248,7 @@ fn the_output_for_people() {
     people(&world).bind(|| insta::assert_snapshot!(lines.join("\n")));
     // Without UTF-8 nothing but ASCII comes from Harvest itself.
     let world = World::new();
-    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let script = world.script(&json!([{ "shell": [FIX, "seq 50", "printf '%0300d'"] }, {}]));
     let ran = world.harvest(&["run", "Mend it", "--model-script"]).args(&[script]).env("LANG", "C").finish();
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     assert!(ran.stdout.is_ascii(), "{}", ran.stdout);

@@ -6,7 +6,9 @@ use crate::support::{FIX, World};
 
 #[test]
 fn overload_and_cut_connections_are_tried_again_and_charged_once() {
-    for control in [json!({ "status": 529 }), json!({ "status": 429 }), json!({ "status": 500 }), json!({ "cut_after": 2 })] {
+    for control in
+        [json!({ "status": 529 }), json!({ "status": 429 }), json!({ "status": 500 }), json!({ "cut_after": 2 })]
+    {
         let world = World::new();
         let mut first = json!({ "say": "One two three four five.", "shell": FIX, "tokens": { "input": 100 } });
         first.as_object_mut().unwrap().extend(control.as_object().unwrap().clone());
@@ -53,7 +55,10 @@ fn tools_by_name_lists_and_unknown_tools() {
     assert!(after.iter().any(|output| output.ends_with("exit code 1")), "{after:#?}");
     let outcome = ran.assert_ended(0, "completed", None);
     let branch = outcome["branch"].as_str().unwrap();
-    assert_eq!((world.show(&format!("{branch}:a/b.txt")).as_str(), world.show(&format!("{branch}:c.txt")).as_str()), ("b", "c"));
+    assert_eq!(
+        (world.show(&format!("{branch}:a/b.txt")).as_str(), world.show(&format!("{branch}:c.txt")).as_str()),
+        ("b", "c")
+    );
     let ran = world.run(&json!([{ "tool": { "name": "teleport", "input": {} } }]), &[]);
     let outcome = ran.assert_ended(1, "failed", Some("agent"));
     let error = outcome["error"].as_str().unwrap();
@@ -73,11 +78,15 @@ conversations:
 "#;
     std::fs::write(&script, text).unwrap();
     for (prompt, file) in [("Etwas für Ada", "ada"), ("viele grüße", "greeting")] {
-        let ran = world.harvest(&["run", prompt, "--test", "true", "--json", "--model-script"]).args(&[&script]).finish();
+        let ran =
+            world.harvest(&["run", prompt, "--test", "true", "--json", "--model-script"]).args(&[&script]).finish();
         ran.assert_ended(0, "completed", None);
         assert_eq!(ran.of_type("file.changed")[0]["path"], file);
     }
-    let ran = world.harvest(&["run", "anything else", "--test", "true", "--json", "--model-script"]).args(&[&script]).finish();
+    let ran = world
+        .harvest(&["run", "anything else", "--test", "true", "--json", "--model-script"])
+        .args(&[&script])
+        .finish();
     ran.assert_ended(1, "failed", Some("agent"));
 }
 

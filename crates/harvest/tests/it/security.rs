@@ -103,7 +103,9 @@ fn no_process_of_a_sandbox_is_root_on_the_host() {
 fn sandboxed(world: &World) -> Vec<(String, u32, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
-        let read = |name: &str| String::from_utf8_lossy(&fs::read(entry.path().join(name)).unwrap_or_default()).replace('\0', " ");
+        let read = |name: &str| {
+            String::from_utf8_lossy(&fs::read(entry.path().join(name)).unwrap_or_default()).replace('\0', " ")
+        };
         if !read("mountinfo").contains(&*world.path().to_string_lossy()) {
             continue;
         }
@@ -135,7 +137,8 @@ fn a_key_that_is_said_aloud_is_not_written_down() {
     let world = World::new();
     let key = "sk-ant-api03-Canary0123456789abcdefXYZ";
     let replies = json!([{ "say": format!("The key is {key}."), "shell": format!("echo {key}; echo {key} | base64; echo {key} > kept.txt") }, {}]);
-    let ran = world.run_with(&replies, &["--test", "cat kept.txt; cat /nonexistent"]).env("ANTHROPIC_API_KEY", key).finish();
+    let ran =
+        world.run_with(&replies, &["--test", "cat kept.txt; cat /nonexistent"]).env("ANTHROPIC_API_KEY", key).finish();
     assert!(!ran.stdout.contains(key) && !ran.stderr.contains(key), "{}", ran.stdout);
     ran.outcome();
     let logs = world.harvest(&["task", "list", "--json"]).env("ANTHROPIC_API_KEY", key).finish();
@@ -152,7 +155,8 @@ fn a_hostile_workspace_runs_nothing_on_the_host_and_is_delivered() {
     let host = world.path().join("ran");
     fs::create_dir(&host).unwrap();
     fs::set_permissions(&host, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-    let plant = |name: &str| format!("touch {0}/{name}; touch /workspace/.ran-{name}; echo {name} >> /tmp/ran", host.display());
+    let plant =
+        |name: &str| format!("touch {0}/{name}; touch /workspace/.ran-{name}; echo {name} >> /tmp/ran", host.display());
     let mut commands = vec![FIX.to_owned()];
     let mut config = |key: &str, name: &str| {
         commands.push(format!("git config {key} '{}'", plant(name)));
@@ -201,7 +205,10 @@ fn a_hostile_workspace_runs_nothing_on_the_host_and_is_delivered() {
     let found: Vec<_> = fs::read_dir(&host).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(found.is_empty(), "ran on the host: {found:?}");
     assert!(!Path::new("/workspace").exists());
-    assert_eq!(git(&world.repo(), &["config", "--local", "--list"]).lines().filter(|line| line.contains("evil")).count(), 0);
+    assert_eq!(
+        git(&world.repo(), &["config", "--local", "--list"]).lines().filter(|line| line.contains("evil")).count(),
+        0
+    );
     world.assert_nothing_left();
 }
 

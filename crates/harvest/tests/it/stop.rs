@@ -90,6 +90,26 @@ fn signals_while_sandboxes_are_being_made() {
     }
 }
 
+/// From the very start: before there is a handler it dies of the signal, before there is a task it says so, then it is
+/// cancelled. Never is anything left for the next command to find.
+#[test]
+fn a_signal_in_the_first_moments() {
+    for delay in [0, 10, 20, 30, 40, 50, 60, 70, 80, 100, 120, 150, 200] {
+        let world = World::new();
+        let running = world.run_with(&json!([{ "shell": "sleep 987654" }]), &[]).start();
+        std::thread::sleep(std::time::Duration::from_millis(delay));
+        running.signal(Signal::INT);
+        let ran = running.finish();
+        assert!(matches!(ran.exit, None | Some(3)), "{delay} ms: {ran:?}");
+        if ran.exit.is_some() && !ran.stdout.is_empty() {
+            ran.assert_ended(3, "cancelled", Some("cancelled"));
+        }
+        world.assert_nothing_left();
+        let open = world.tasks().into_iter().filter(|task| task["finished_at"].is_null()).count();
+        assert_eq!(open, 0, "{delay} ms");
+    }
+}
+
 /// A second signal leaves at once; the next command clears up.
 #[test]
 fn a_second_signal_leaves_at_once_and_the_next_command_clears_up() {
@@ -158,8 +178,17 @@ fn closed_outputs_are_no_reason_to_panic() {
     world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
     let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
     for args in [
-        &["task", "list"][..], &["task", "show", &id], &["task", "logs", &id], &["task", "diff", &id], &["agent", "list"],
-        &["doctor"], &["explain", "HV-0101"], &["--help"], &["task", "show", "zzzz"], &["run", ""], &["nonsense"],
+        &["task", "list"][..],
+        &["task", "show", &id],
+        &["task", "logs", &id],
+        &["task", "diff", &id],
+        &["agent", "list"],
+        &["doctor"],
+        &["explain", "HV-0101"],
+        &["--help"],
+        &["task", "show", "zzzz"],
+        &["run", ""],
+        &["nonsense"],
     ] {
         let mut harvest = world.harvest(args);
         let (reader, writer) = std::io::pipe().unwrap();

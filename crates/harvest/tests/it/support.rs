@@ -186,7 +186,8 @@ impl World {
         if let Ok(metadata) = fs::metadata(&data) {
             let own = format!("{:x}-{:x}", metadata.dev(), metadata.ino());
             for runtime in ["/run/harvest".to_owned(), format!("/tmp/harvest-{}", uid())] {
-                left.extend(visible(&Path::new(&runtime).join(&own)));
+                let folder = Path::new(&runtime).join(&own);
+                left.extend(folder.exists().then(|| folder.display().to_string()));
             }
         }
         let database = data.join("harvest.db");
@@ -208,12 +209,6 @@ impl Drop for World {
     fn drop(&mut self) {
         if !visible(&self.data().join("owners")).is_empty() {
             let _ = self.harvest(&["task", "list"]).command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        }
-        if let Ok(metadata) = fs::metadata(self.data()) {
-            let own = format!("{:x}-{:x}", metadata.dev(), metadata.ino());
-            for runtime in ["/run/harvest".to_owned(), format!("/tmp/harvest-{}", uid())] {
-                let _ = fs::remove_dir(Path::new(&runtime).join(&own));
-            }
         }
     }
 }
@@ -240,7 +235,12 @@ pub fn git<S: AsRef<OsStr>>(directory: &Path, args: &[S]) -> String {
 pub fn try_git<S: AsRef<OsStr>>(directory: &Path, args: &[S]) -> std::process::Output {
     Command::new("git")
         .env_clear()
-        .envs([("PATH", PATH), ("HOME", "/nonexistent"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")])
+        .envs([
+            ("PATH", PATH),
+            ("HOME", "/nonexistent"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+        ])
         .envs([("GIT_AUTHOR_NAME", "Ada"), ("GIT_AUTHOR_EMAIL", "ada@example.com")])
         .envs([("GIT_COMMITTER_NAME", "Ada"), ("GIT_COMMITTER_EMAIL", "ada@example.com")])
         .args(args)

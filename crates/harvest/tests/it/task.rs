@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use harvest_core::{BranchName, Cost, Prompt, SessionId, Settings, Source, TaskKind};
+use harvest_store::{NewTask, Sqlite, Store};
 use serde_json::{Value, json};
 
 use crate::killed::journal;
@@ -13,7 +15,11 @@ fn id(outcome: &Value) -> String {
 }
 
 fn fixed(world: &World) -> Value {
-    world.run(&json!([{ "shell": FIX, "tokens": { "input": 5, "output": 5 } }, {}]), &[]).assert_ended(0, "completed", None)
+    world.run(&json!([{ "shell": FIX, "tokens": { "input": 5, "output": 5 } }, {}]), &[]).assert_ended(
+        0,
+        "completed",
+        None,
+    )
 }
 
 #[track_caller]
@@ -84,7 +90,10 @@ fn list_show_logs_and_diff_for_people() {
 #[test]
 fn the_journal_is_what_was_printed() {
     let world = World::new();
-    let ran = world.run(&json!([{ "say": "Now.", "shell": FIX, "tokens": { "input": 1 } }, { "say": "Done." }]), &[]);
+    // More than fits into any page.
+    let long = "Now or never. ".repeat(700);
+    let ran = world.run(&json!([{ "say": long, "shell": FIX, "tokens": { "input": 1 } }, { "say": "Done." }]), &[]);
+    assert!(ran.events().len() > 1000, "{} events", ran.events().len());
     assert_eq!(journal(&world, &id(&ran.outcome())), ran.events());
 }
 
@@ -108,6 +117,57 @@ fn ids_may_be_shortened_and_wrong_ones_are_refused() {
         assert_eq!((empty.exit, empty.stdout.as_str()), (Some(2), ""), "{command}: {empty:?}");
         assert!(empty.stderr.starts_with("error[HV-015"), "{command}: {}", empty.stderr);
     }
+}
+
+/// Tasks that no one works on, with ids of our choice.
+#[test]
+fn ambiguous_ids_are_refused_and_waiting_tasks_can_be_cancelled() {
+    let world = World::new();
+    assert_eq!(world.tasks().len(), 0);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let store = Sqlite::open(&world.data().join("harvest.db")).unwrap();
+        for last in ["a", "b"] {
+            let session: SessionId = format!("sssssssssssssss{last}").parse().unwrap();
+            let new = NewTask {
+                owner: None,
+                id: format!("aaaaaaaaaaaaaaa{last}").parse().unwrap(),
+                turn: format!("ttttttttttttttt{last}").parse().unwrap(),
+                branch: BranchName::for_session("x", &session),
+                session,
+                kind: TaskKind::Prompt,
+                source: Source::Cli,
+                prompt: Prompt::new("Wait").unwrap(),
+                agent: "builtin".to_owned(),
+                model: None,
+                repository: world.repo().display().to_string(),
+                base: world.head(),
+                settings: Settings {
+                    test: None,
+                    require_tests: false,
+                    timeout_ms: 1000,
+                    max_turns: 1,
+                    provider: "anthropic".to_owned(),
+                    author_name: "Ada".to_owned(),
+                    author_email: "ada@example.com".to_owned(),
+                },
+                budget: Cost::from_nanos(1),
+                requested_by: "Ada".to_owned(),
+                at: "2026-01-01T00:00:00Z".parse().unwrap(),
+            };
+            store.create_task(new).await.unwrap();
+        }
+    });
+    for command in ["show", "logs", "diff", "apply", "cancel"] {
+        assert_refused(&world.harvest(&["task", command, "aaaa"]).finish(), "HV-0152");
+    }
+    let logs = world.harvest(&["task", "logs", "aaaaaaaaaaaaaaaa"]).finish();
+    assert_eq!(logs.exit, Some(0), "{logs:?}");
+    assert_refused(&world.harvest(&["task", "apply", "aaaaaaaaaaaaaaaa"]).finish(), "HV-0161");
+    assert_eq!(world.json(&["task", "cancel", "aaaaaaaaaaaaaaaa"])["status"], "cancelled");
+    let events = journal(&world, "aaaaaaaaaaaaaaaa");
+    assert_eq!(events.last().unwrap()["data"]["status"], "cancelled");
+    assert_eq!(world.json(&["task", "show", "aaaaaaaaaaaaaaab"])["status"], "pending");
 }
 
 #[test]
