@@ -79,6 +79,8 @@ impl Snapshots {
         let mirrored = format!("\"{mirrored}\"");
         let alternates = [("GIT_ALTERNATE_OBJECT_DIRECTORIES", OsStr::new(&mirrored))];
         self.git.run_with(&building, &["checkout", "--quiet", "--detach", commit, "--"], &alternates, b"").await?;
+        // Fetches say by refs what they have; without one they would be sent everything again.
+        self.git.run_with(&building, &["update-ref", "refs/harvest/base", commit], &alternates, b"").await?;
         write_alternates(&building, objects).await?;
         settle_index(&building.join(".git/index")).map_err(Error::io("write", &building))?;
         tokio::fs::rename(&building, path).await.map_err(Error::io("make", path))
