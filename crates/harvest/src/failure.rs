@@ -103,7 +103,12 @@ impl From<harvest_engine::Error> for Failure {
 impl From<harvest_store::Error> for Failure {
     fn from(error: harvest_store::Error) -> Self {
         let exit = match error.code() {
-            Code::UnknownTask | Code::AmbiguousId => Exit::Refused,
+            Code::UnknownTask
+            | Code::AmbiguousId
+            | Code::BadOption
+            | Code::UnknownDependency
+            | Code::DependencyCycle
+            | Code::KeyReused => Exit::Refused,
             _ => Exit::Failed,
         };
         Self { code: error.code(), message: chain(&error), help: help_for(error.code()), exit }

@@ -82,7 +82,6 @@ impl Snapshots {
         // Fetches say by refs what they have; without one they would be sent everything again.
         self.git.run_with(&building, &["update-ref", "refs/harvest/base", commit], &alternates, b"").await?;
         write_alternates(&building, objects).await?;
-        settle_index(&building.join(".git/index")).map_err(Error::io("write", &building))?;
         tokio::fs::rename(&building, path).await.map_err(Error::io("make", path))
     }
 }
@@ -108,14 +107,6 @@ pub async fn materialise(snapshot: &Snapshot, target: &Path, objects: &Path) -> 
     };
     write_alternates(target, objects).await?;
     Ok(kind)
-}
-
-/// Dates the index behind every file. Git reads again what was written in the same second as its index, and that would be
-/// thousands of files in every workspace; nothing here changes any more.
-fn settle_index(index: &Path) -> std::io::Result<()> {
-    let index = std::fs::File::options().append(true).open(index)?;
-    let written = index.metadata()?.modified()?;
-    index.set_modified(written + Duration::from_secs(2))
 }
 
 async fn write_alternates(checkout: &Path, objects: &Path) -> Result<(), Error> {

@@ -159,7 +159,8 @@ fn without_a_test_command_there_is_a_warning_and_no_evidence() {
     assert!(warnings.iter().any(|data| data["message"].as_str().unwrap().contains("--test")), "{warnings:?}");
     let ran = world.run(&json!([{ "shell": FIX }, {}]), &["--require-tests"]);
     let outcome = ran.assert_ended(1, "failed", Some("tests"));
-    assert!(outcome["evidence"].is_null() && outcome["branch"].is_string(), "{outcome:#}");
+    assert!(outcome["evidence"].is_null() && outcome["branch"].is_null(), "{outcome:#}");
+    assert!(ran.of_type("agent.started").is_empty(), "nothing is spent on what cannot be proved");
 }
 
 #[test]

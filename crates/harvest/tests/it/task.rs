@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use harvest_core::{BranchName, Cost, Prompt, SessionId, Settings, Source, TaskKind};
+use harvest_core::{BranchName, Cost, OnFailedDependency, Priority, Prompt, SessionId, Settings, Source, TaskKind};
 use harvest_store::{NewTask, Sqlite, Store};
 use serde_json::{Value, json};
 
@@ -124,13 +124,12 @@ fn ids_may_be_shortened_and_wrong_ones_are_refused() {
 fn ambiguous_ids_are_refused_and_waiting_tasks_can_be_cancelled() {
     let world = World::new();
     assert_eq!(world.tasks().len(), 0);
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let store = Sqlite::open(&world.data().join("harvest.db")).unwrap();
         for last in ["a", "b"] {
             let session: SessionId = format!("sssssssssssssss{last}").parse().unwrap();
             let new = NewTask {
-                owner: None,
                 id: format!("aaaaaaaaaaaaaaa{last}").parse().unwrap(),
                 turn: format!("ttttttttttttttt{last}").parse().unwrap(),
                 branch: BranchName::for_session("x", &session),
@@ -147,15 +146,26 @@ fn ambiguous_ids_are_refused_and_waiting_tasks_can_be_cancelled() {
                     require_tests: false,
                     timeout_ms: 1000,
                     max_turns: 1,
-                    provider: "anthropic".to_owned(),
+                    provider: None,
                     author_name: "Ada".to_owned(),
                     author_email: "ada@example.com".to_owned(),
                 },
                 budget: Cost::from_nanos(1),
+                source_url: None,
+                priority: Priority::Normal,
+                after: Vec::new(),
+                on_failed_dependency: OnFailedDependency::Hold,
+                convoy: None,
+                retries: 0,
+                claim_for: None,
+                caps: Vec::new(),
+                extra: None,
+                key: None,
+                warnings: Vec::new(),
                 requested_by: "Ada".to_owned(),
                 at: "2026-01-01T00:00:00Z".parse().unwrap(),
             };
-            store.create_task(new).await.unwrap();
+            store.create_tasks(vec![new]).await.unwrap();
         }
     });
     for command in ["show", "logs", "diff", "apply", "cancel"] {
