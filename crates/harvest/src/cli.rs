@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use harvest_core::Cost;
 
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
-pub use upkeep::{Config, Gc};
+pub use upkeep::{Config, Export, Gc, Import, ImportBeads};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -79,6 +79,12 @@ pub enum Command {
     /// Prompts with parameters, kept for later
     #[command(subcommand)]
     Template(Template),
+    /// Queue what other trackers have
+    #[command(subcommand)]
+    Import(Import),
+    /// Write results back for other trackers
+    #[command(subcommand)]
+    Export(Export),
     /// The settings
     #[command(subcommand)]
     Config(Config),
@@ -386,7 +392,7 @@ fn priority(text: &str) -> Result<harvest_core::Priority, String> {
     harvest_core::Priority::parse(text).ok_or_else(|| "it must be low, normal, high or urgent".to_owned())
 }
 
-fn convoy_name(text: &str) -> Result<String, String> {
+pub fn convoy_name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     if (1..=64).contains(&text.len()) && text.chars().all(fits) {
         return Ok(text.to_owned());

@@ -2,6 +2,7 @@
 
 mod agent;
 mod ask;
+mod beads;
 mod cli;
 mod config;
 mod convoy;
@@ -77,6 +78,8 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Schedule(command) => schedule::schedule(global, environment, command).await,
         Command::Template(command) => template::template(global, environment, command).await,
         Command::Config(command) => config::config(global, environment, command).await,
+        Command::Import(command) => beads::import(global, environment, command).await,
+        Command::Export(command) => beads::export(global, environment, command).await,
         Command::Gc(options) => gc::gc(global, environment, &options).await,
         Command::Agent(cli::Agent::List) => agent::list(global, &environment),
         Command::Doctor => doctor::doctor(global, environment).await,
