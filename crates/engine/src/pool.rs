@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use harvest_core::{Cost, FailureReason, Outcome, OwnerId, TaskId, Timestamp, TurnId};
 use harvest_store::{Claim, Lease};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -66,12 +66,15 @@ pub struct Pool {
     taken: u64,
     summary: Summary,
     agents: usize,
+    /// How many agents the configuration asks for; it may change while the pool works.
+    sizes: watch::Receiver<Option<usize>>,
     holding: Option<String>,
 }
 
 impl Pool {
     pub fn new(engine: Engine, owner: OwnerId, limits: Limits, notices: mpsc::Sender<Notice>) -> Self {
         let agents = limits.agents.unwrap_or_else(guard::fitting_agents);
+        let sizes = watch::channel(limits.agents).1;
         Self {
             engine,
             owner,
@@ -83,8 +86,16 @@ impl Pool {
             taken: 0,
             summary: Summary::default(),
             agents,
+            sizes,
             holding: None,
         }
+    }
+
+    /// Follows `sizes` instead of a fixed number of agents.
+    pub fn sized_by(mut self, sizes: watch::Receiver<Option<usize>>) -> Self {
+        self.agents = sizes.borrow().unwrap_or(self.agents);
+        self.sizes = sizes;
+        self
     }
 
     /// Works until `drain` is requested or a limit is reached, then waits for what is under way.
@@ -116,6 +127,7 @@ impl Pool {
             tokio::select! {
                 Some(joined) = self.running.join_next() => self.settle(joined).await?,
                 _ = queue.changed() => {}
+                Ok(()) = self.sizes.changed() => {}
                 () = drain.requested(), if !drain.is_requested() => {}
                 () = tokio::time::sleep_until(next_beat) => {
                     next_beat = Instant::now() + beat;
@@ -158,7 +170,7 @@ impl Pool {
 
     async fn resize(&mut self) -> Result<(), Error> {
         let settings = self.engine.store().queue_settings().await?;
-        let configured = settings.agents.map(|agents| agents as usize).or(self.limits.agents);
+        let configured = settings.agents.map(|agents| agents as usize).or(*self.sizes.borrow_and_update());
         let agents = configured.unwrap_or_else(guard::fitting_agents);
         if agents != self.agents {
             self.agents = agents;

@@ -12,6 +12,7 @@ use harvest_forge::Forge;
 use harvest_gateway::{Script, ScriptError};
 
 use crate::cli::AskOptions;
+use crate::config::{self, Key, Layers, Origin, Value};
 use crate::environment::{Environment, ModelKeys};
 use crate::failure::Failure;
 use crate::installation::Installation;
@@ -59,10 +60,11 @@ pub enum Decide<'s> {
     Later,
 }
 
-/// Everything checked and resolved; nothing written yet.
+/// Everything checked and resolved, and nothing written yet, except for what the repository's own settings say.
 pub async fn request(
     environment: &Environment,
     keys: &ModelKeys,
+    config: &config::Source,
     prompt: Prompt,
     options: &AskOptions,
     decide: Decide<'_>,
@@ -71,16 +73,8 @@ pub async fn request(
         let help = "leave --test out to have it found, or name a command";
         return Err(Failure::refused(Code::BadOption, "--test is empty: nothing would be proved", help));
     }
-    let registry = registry()?;
-    let agent = find_agent(&registry, options.agent.as_deref().unwrap_or(AGENT))?;
-    let named = options.model.as_deref();
-    let model = match decide {
-        Decide::Now(script) => Some(choose_model(agent, named, script, keys)?),
-        Decide::Later => named.map(|named| ModelChoice {
-            provider: vendor_of(named).or(agent.providers.first().copied()).unwrap_or(Provider::Anthropic),
-            model: Some(named.to_owned()),
-        }),
-    };
+    let settings = config::load(config)?.with(config::command_line(options));
+    let (agent, model) = agent_and_model(keys, &settings, decide)?;
     let repo = options.repo.as_deref().unwrap_or(".");
     let forge: Arc<dyn Forge> = harvest_forge::open(repo, environment.git()).await?.into();
     let base = forge.resolve(options.base.as_deref()).await?;
@@ -88,17 +82,79 @@ pub async fn request(
         forge,
         base,
         prompt,
-        agent: agent.id.clone(),
+        agent,
         model,
-        test: options.test.clone(),
-        require_tests: options.require_tests,
-        timeout: options.timeout.unwrap_or(TIMEOUT),
+        test: settings.text(Key::Test),
+        require_tests: settings.flag(Key::RequireTests),
+        timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
         max_turns: MAX_TURNS,
-        budget: options.budget_usd.unwrap_or(BUDGET),
+        budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         source: Source::Cli,
         requested_by: environment.user(),
         queue: Queueing::default(),
     })
+}
+
+/// The request with what `.harvest.toml` of its repository says, as far as nothing stronger speaks.
+pub async fn as_the_repository_says(
+    installation: &Installation,
+    request: Request,
+    options: &AskOptions,
+    decide: Decide<'_>,
+) -> Result<Request, Failure> {
+    let settings = installation.settings_for(request.forge.as_ref(), &request.base).await?;
+    let settings = settings.with(config::command_line(options));
+    let (agent, model) = agent_and_model(&installation.keys, &settings, decide)?;
+    Ok(Request {
+        agent,
+        model,
+        test: settings.text(Key::Test),
+        require_tests: settings.flag(Key::RequireTests),
+        timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
+        budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
+        ..request
+    })
+}
+
+/// Refuses an unknown agent where there is no repository to look at yet.
+pub fn check_agent(installation: &Installation, options: &AskOptions) -> Result<(), Failure> {
+    let settings = installation.settings()?.with(config::command_line(options));
+    agent_and_model(&installation.keys, &settings, Decide::Later).map(drop)
+}
+
+/// Both at once, for tasks that are worked on later.
+pub async fn request_for_later(installation: &Installation, prompt: Prompt, options: &AskOptions) -> Result<Request, Failure> {
+    let Installation { environment, keys, config, .. } = installation;
+    let request = request(environment, keys, config, prompt, options, Decide::Later).await?;
+    as_the_repository_says(installation, request, options, Decide::Later).await
+}
+
+fn agent_and_model(
+    keys: &ModelKeys,
+    settings: &Layers,
+    decide: Decide<'_>,
+) -> Result<(String, Option<ModelChoice>), Failure> {
+    let registry = registry()?;
+    let wanted = settings.get(Key::Agent);
+    let id = wanted.value.as_ref().map_or_else(|| AGENT.to_owned(), Value::text);
+    let agent = find_agent(&registry, &id).map_err(|failure| match wanted.origin {
+        Origin::File(_) | Origin::Repository { .. } => Failure {
+            code: Code::BadConfig,
+            message: format!("{}: `agent`: {}", wanted.origin.describe(), failure.message),
+            ..failure
+        },
+        Origin::Default | Origin::CommandLine => failure,
+    })?;
+    let named = settings.text(Key::Model);
+    let named = named.as_deref();
+    let model = match decide {
+        Decide::Now(script) => Some(choose_model(agent, named, script, keys)?),
+        Decide::Later => named.map(|named| ModelChoice {
+            provider: vendor_of(named).or(agent.providers.first().copied()).unwrap_or(Provider::Anthropic),
+            model: Some(named.to_owned()),
+        }),
+    };
+    Ok((agent.id.clone(), model))
 }
 
 fn registry() -> Result<Registry, Failure> {

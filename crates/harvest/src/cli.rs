@@ -1,10 +1,16 @@
 //! The command line. Every command has examples in its help and `--json` for scripts.
 
+mod recurring;
+mod upkeep;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use harvest_core::Cost;
+
+pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
+pub use upkeep::{Config, Export, Gc, Import, ImportBeads};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -32,6 +38,9 @@ pub struct Global {
     /// Keep tasks and journals in PostgreSQL instead of a file: postgres://…
     #[arg(long, global = true, value_name = "URL")]
     pub database_url: Option<String>,
+    /// The file with the settings [default: harvest.toml in the XDG configuration folder]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Print JSON for programs instead of text for people
     #[arg(long, global = true)]
     pub json: bool,
@@ -64,6 +73,23 @@ pub enum Command {
     /// Batches of tasks that are followed as one
     #[command(subcommand)]
     Convoy(Convoy),
+    /// Tasks that come again by the clock
+    #[command(subcommand)]
+    Schedule(Schedule),
+    /// Prompts with parameters, kept for later
+    #[command(subcommand)]
+    Template(Template),
+    /// Queue what other trackers have
+    #[command(subcommand)]
+    Import(Import),
+    /// Write results back for other trackers
+    #[command(subcommand)]
+    Export(Export),
+    /// The settings
+    #[command(subcommand)]
+    Config(Config),
+    /// Remove what is no longer needed from the data directory
+    Gc(Gc),
     /// The coding agents Harvest can drive
     #[command(subcommand)]
     Agent(Agent),
@@ -207,27 +233,34 @@ pub struct TaskAdd {
 /// Where a task stands among others.
 #[derive(Debug, Clone, Args)]
 pub struct QueueOptions {
-    /// low, normal, high or urgent
-    #[arg(long, value_name = "PRIORITY", default_value = "normal", value_parser = priority)]
-    pub priority: harvest_core::Priority,
+    #[command(flatten)]
+    pub standing: Standing,
     /// Wait for this task to complete; may be given several times
     #[arg(long, value_name = "ID")]
     pub after: Vec<String>,
     /// What to do when a task it waits for does not complete
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = OnFailed::Hold)]
     pub on_failed_dependency: OnFailed,
-    /// The batch it belongs to
-    #[arg(long, value_name = "NAME", value_parser = convoy_name)]
-    pub convoy: Option<String>,
-    /// How often to try again by itself when a failure may pass
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
-    pub retries: u32,
     /// Asking again with the same key makes no second task
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
     /// The issue, thread or message it came from
     #[arg(long, value_name = "URL")]
     pub source_url: Option<String>,
+}
+
+/// What may be said about a task before it exists.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Standing {
+    /// low, normal, high or urgent [default: normal]
+    #[arg(long, value_name = "PRIORITY", value_parser = priority)]
+    pub priority: Option<harvest_core::Priority>,
+    /// The batch it belongs to
+    #[arg(long, value_name = "NAME", value_parser = convoy_name)]
+    pub convoy: Option<String>,
+    /// How often to try again by itself when a failure may pass [default: 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=20))]
+    pub retries: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -268,9 +301,9 @@ pub struct Up {
     /// Where the agents run
     #[arg(long, value_enum, default_value_t = SandboxKind::Local)]
     pub sandbox: SandboxKind,
-    /// How long a turn may go without a sign of life from its worker before another takes it
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
-    pub lease: Duration,
+    /// How long a turn may go without a sign of life from its worker before another takes it [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub lease: Option<Duration>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -319,7 +352,7 @@ pub enum Agent {
     List,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let fix = "write it like 90s, 30m or 1h30m";
     let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("`{text}` is no time; {fix}"))?;
     match Duration::try_from(parsed) {
@@ -328,12 +361,26 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn budget(text: &str) -> Result<Cost, String> {
+pub fn budget(text: &str) -> Result<Cost, String> {
     let dollars: f64 = text.trim_start_matches('$').parse().map_err(|_| format!("`{text}` is no amount of dollars"))?;
     match Cost::from_dollars(dollars) {
         Some(cost) if cost > Cost::ZERO => Ok(cost),
         _ => Err("it must be more than 0, e.g. 2.50".to_owned()),
     }
+}
+
+/// Like a duration, but days and weeks count too.
+pub fn age(text: &str) -> Result<Duration, String> {
+    let fix = "write it like 30d, 2w or 12h";
+    let days = match text.strip_suffix('d') {
+        Some(days) => Some((days, 1)),
+        None => text.strip_suffix('w').map(|weeks| (weeks, 7)),
+    };
+    let parsed = match days {
+        Some((count, factor)) => count.parse().ok().map(|count: u32| u64::from(count) * factor * 86_400),
+        None => return duration(text).map_err(|_| format!("`{text}` is no age; {fix}")),
+    };
+    parsed.filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(|| format!("`{text}` is no age; {fix}"))
 }
 
 fn hours(text: &str) -> Result<Duration, String> {
@@ -345,7 +392,7 @@ fn priority(text: &str) -> Result<harvest_core::Priority, String> {
     harvest_core::Priority::parse(text).ok_or_else(|| "it must be low, normal, high or urgent".to_owned())
 }
 
-fn convoy_name(text: &str) -> Result<String, String> {
+pub fn convoy_name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     if (1..=64).contains(&text.len()) && text.chars().all(fits) {
         return Ok(text.to_owned());
@@ -394,6 +441,12 @@ mod tests {
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         for bad in ["", "0s", "-5m", "soon"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+        assert_eq!(age("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        assert_eq!(age("2w"), Ok(Duration::from_secs(14 * 86_400)));
+        assert_eq!(age("12h"), Ok(Duration::from_secs(12 * 3600)));
+        for bad in ["", "d", "0d", "-1d", "1.5d", "30"] {
+            assert!(age(bad).is_err(), "{bad}");
         }
         assert_eq!(budget("0.001"), Ok(Cost::from_nanos(1_000_000)));
         for bad in ["0", "-1", "NaN", "inf", "ten"] {

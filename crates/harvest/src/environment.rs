@@ -95,8 +95,18 @@ impl Environment {
     }
 
     fn keys_file(&self) -> Option<PathBuf> {
+        Some(self.config_folder()?.join("keys"))
+    }
+
+    /// Where a person's settings are.
+    pub fn config_folder(&self) -> Option<PathBuf> {
         let folder = self.path("XDG_CONFIG_HOME").or_else(|| Some(self.home()?.join(".config")))?;
-        Some(folder.join("harvest/keys"))
+        Some(folder.join("harvest"))
+    }
+
+    /// The name of this system's time zone, or UTC where it has none that others could look up.
+    pub fn time_zone(&self) -> String {
+        jiff::tz::TimeZone::system().iana_name().unwrap_or("UTC").to_owned()
     }
 
     pub fn says_utf8(&self) -> bool {

@@ -16,7 +16,7 @@ use harvest_vault::{ExposeSecret, Redactor, SecretString};
 use crate::cli::{Global, SandboxKind};
 use crate::environment::{Environment, ModelKeys};
 use crate::failure::Failure;
-use crate::{output, toolchain};
+use crate::{config, output, toolchain};
 
 #[derive(Debug)]
 pub struct SystemClock;
@@ -50,6 +50,7 @@ pub struct Installation {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub keys: ModelKeys,
+    pub config: config::Source,
 }
 
 impl Installation {
@@ -69,6 +70,7 @@ impl Installation {
         let secrets = keys.anthropic.iter().chain(&keys.openai).map(|key| SecretString::from(key.expose_secret().to_owned()));
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
         let installation = Self {
+            config: config::source(global, &environment),
             environment,
             data,
             store,

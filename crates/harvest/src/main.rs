@@ -2,7 +2,9 @@
 
 mod agent;
 mod ask;
+mod beads;
 mod cli;
+mod config;
 mod convoy;
 mod demo;
 mod doctor;
@@ -10,13 +12,18 @@ mod environment;
 mod explain;
 mod failure;
 mod follow;
+mod gc;
 mod installation;
 mod log;
 mod output;
 mod queue;
+mod reload;
 mod run;
+mod saved;
+mod schedule;
 mod status;
 mod task;
+mod template;
 mod toolchain;
 mod up;
 mod view;
@@ -68,6 +75,12 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Status { watch } => status::status(global, environment, watch).await,
         Command::Queue(command) => queue::queue(global, environment, command).await,
         Command::Convoy(command) => convoy::convoy(global, environment, command).await,
+        Command::Schedule(command) => schedule::schedule(global, environment, command).await,
+        Command::Template(command) => template::template(global, environment, command).await,
+        Command::Config(command) => config::config(global, environment, command).await,
+        Command::Import(command) => beads::import(global, environment, command).await,
+        Command::Export(command) => beads::export(global, environment, command).await,
+        Command::Gc(options) => gc::gc(global, environment, &options).await,
         Command::Agent(cli::Agent::List) => agent::list(global, &environment),
         Command::Doctor => doctor::doctor(global, environment).await,
         Command::Explain { code } => explain::explain(global, &code),

@@ -5,8 +5,9 @@ use harvest_engine::{Engine, Interrupts, Ownership, Stop, Worked};
 use harvest_store::{OwnerKind, Submitted};
 use harvest_workspace::SessionRepository;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::signal::unix::{SignalKind, signal};
 
-use crate::ask;
+use crate::{ask, config};
 use crate::cli::{Global, Run, SandboxKind};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, code_of};
@@ -26,12 +27,14 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     // Everything that can be refused is, before anything is made.
     let keys = environment.model_keys()?;
     let decide = ask::Decide::Now(script.as_deref());
+    let settings = config::source(global, &environment);
     let mut request = tokio::select! {
-        request = ask::request(&environment, &keys, prompt, &options.ask.options, decide) => request?,
+        request = ask::request(&environment, &keys, &settings, prompt, &options.ask.options, decide) => request?,
         () = stop.requested() => return Err(Failure::stopped()),
     };
     // Until there is a session, whatever goes wrong is a refusal.
     let installation = Installation::open(global, environment).await.map_err(Failure::refusing)?;
+    request = ask::as_the_repository_says(&installation, request, &options.ask.options, decide).await?;
     let model = request.model.clone().ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
     if options.sandbox == SandboxKind::None {
         output::complain("warning: --sandbox none gives the agent everything you have: your files, your network, your processes");
@@ -130,14 +133,14 @@ pub async fn work(
 
 /// The first signal stops the task and keeps its work; the second leaves at once, and the next command cleans up.
 pub fn stop_on_signals(stop: &Stop) {
-    on_signals(stop, "stopping; the work is kept (once more to leave at once)");
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    on_signals(&kinds, stop, "stopping; the work is kept (once more to leave at once)");
 }
 
-/// Requests `stop` at the first signal, saying so, and leaves at the second.
-pub fn on_signals(stop: &Stop, words: &'static str) {
-    use tokio::signal::unix::{SignalKind, signal};
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let Ok(mut signals) = signal(kind) else { continue };
+/// Requests `stop` at the first signal of these kinds, saying so, and leaves at the second.
+pub fn on_signals(kinds: &[SignalKind], stop: &Stop, words: &'static str) {
+    for kind in kinds {
+        let Ok(mut signals) = signal(*kind) else { continue };
         let stop = stop.clone();
         tokio::spawn(async move {
             while signals.recv().await.is_some() {

@@ -1,12 +1,17 @@
 //! `harvest up`: works off the queue, several agents side by side.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use harvest_core::{Outcome, TaskStatus};
 use harvest_engine::{Interrupts, Limits, Notice, Pool, Stop, Summary};
 use harvest_store::OwnerKind;
 use serde_json::json;
+use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
-use crate::ask;
+use crate::config::Key;
+use crate::{ask, gc, reload, schedule};
 use crate::cli::{Global, SandboxKind, Up};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
@@ -16,11 +21,13 @@ use crate::run::on_signals;
 use crate::view::{Style, clean};
 
 const NOTICES: usize = 256;
+const LEASE: Duration = Duration::from_secs(60);
 
 pub async fn up(global: &Global, environment: Environment, options: Up) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
-    let installation = Installation::open(global, environment).await?;
+    let installation = Arc::new(Installation::open(global, environment).await?);
+    let settings = installation.settings()?;
     let model = ask::offered_model(&installation, script.as_deref())?;
     if options.sandbox == SandboxKind::None {
         output::complain("warning: --sandbox none gives the agents everything you have: your files, your network, your processes");
@@ -29,18 +36,27 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     let _interrupts = Interrupts::watch(&engine)?;
     let owner = installation.own(OwnerKind::Server).await?;
     let drain = Stop::default();
-    on_signals(&drain, "taking no more work; waiting for what is under way (once more to leave at once)");
+    on_signals(&[SignalKind::interrupt(), SignalKind::terminate()], &drain, "taking no more work; waiting for what is under way (once more to leave at once)");
     let limits = Limits {
-        agents: options.agents.map(|agents| agents as usize),
+        agents: None,
         until_empty: options.until_empty,
         tasks: options.max_tasks,
         time: options.max_hours,
         cost: options.max_usd,
-        lease: options.lease,
+        lease: options.lease.or(settings.time(Key::Lease)).unwrap_or(LEASE),
     };
+    let agents = reload::agents(installation.config.clone(), options.agents, settings.count(Key::Agents));
+    gc::sweep(&installation).await;
+    let mut schedules = schedule::Beside::new(installation.clone(), engine.clone());
+    schedules.catch_up(global, style).await?;
     let (notices, mut inbox) = mpsc::channel(NOTICES);
-    let pool = Pool::new(engine, owner.id().clone(), limits, notices);
-    let working = pool.run(drain);
+    let pool = Pool::new(engine, owner.id().clone(), limits, notices).sized_by(agents);
+    let working = async {
+        tokio::select! {
+            summary = pool.run(drain) => summary,
+            never = schedules.run(global, style) => match never {},
+        }
+    };
     let showing = async {
         while let Some(notice) = inbox.recv().await {
             // Nobody reading is no reason to stop working.

@@ -70,7 +70,8 @@ impl Layer {
                 return Err(refuse(&format!("{place}: `{name}` {why}"), &format!("settings are: {}", names.join(", "))));
             };
             let value = key.read(&value).map_err(|reason| {
-                refuse(&format!("{place}: `{name}` cannot be {value}: {reason}"), &format!("write it like {}", key.example()))
+                let shown = serde_json::to_string(&value).unwrap_or_default();
+                refuse(&format!("{place}: `{name}` cannot be {shown}: {reason}"), &format!("write it like {}", key.example()))
             })?;
             values.insert(key, value);
         }

@@ -1,12 +1,13 @@
 //! `harvest task add` and `harvest task retry`: putting work into the queue.
 
-use harvest_core::{Code, OnFailedDependency, TaskId, TaskStatus};
+use harvest_core::{Code, OnFailedDependency, Prompt, TaskId, TaskStatus};
 use harvest_engine::Queueing;
 use harvest_store::IdempotencyKey;
 use serde_json::json;
 
 use crate::ask;
-use crate::cli::{Global, OnFailed, QueueOptions, SandboxKind, TaskAdd};
+use crate::cli::{AskOptions, Global, OnFailed, QueueOptions, SandboxKind, TaskAdd};
+use crate::config::Key;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
@@ -14,9 +15,21 @@ use crate::view::Style;
 
 pub async fn add(global: &Global, installation: &Installation, style: Style, options: TaskAdd) -> Result<Exit, Failure> {
     let prompt = ask::read_prompt(&options.ask.prompt)?;
-    let digest = format!("{:?} {:?} {prompt}", options.ask.options, options.queue);
-    let mut request = ask::request(&installation.environment, &installation.keys, prompt, &options.ask.options, ask::Decide::Later).await?;
-    request.queue = queueing(installation, options.queue, &digest).await?;
+    submit(global, installation, style, prompt, &options.ask.options, options.queue).await
+}
+
+/// Queues one task and says so.
+pub async fn submit(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    prompt: Prompt,
+    options: &AskOptions,
+    queue: QueueOptions,
+) -> Result<Exit, Failure> {
+    let digest = format!("{options:?} {queue:?} {prompt}");
+    let mut request = ask::request_for_later(installation, prompt, options).await?;
+    request.queue = queueing(installation, queue, &digest).await?;
     let engine = installation.queueing_engine()?;
     let submitted = engine.submit(request).await.map_err(|error| Failure::from(error).refusing())?;
     let task = &submitted.task;
@@ -40,14 +53,17 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
         after.push(found);
     }
     Ok(Queueing {
-        priority: options.priority,
+        priority: options.standing.priority.unwrap_or_default(),
         after,
         on_failed_dependency: match options.on_failed_dependency {
             OnFailed::Hold => OnFailedDependency::Hold,
             OnFailed::Cancel => OnFailedDependency::Cancel,
         },
-        convoy: options.convoy,
-        retries: options.retries,
+        convoy: options.standing.convoy,
+        retries: match options.standing.retries {
+            Some(retries) => retries,
+            None => installation.settings()?.count(Key::Retries).unwrap_or(0),
+        },
         key: options.idempotency_key.map(|key| IdempotencyKey { key, digest: digest.to_owned() }),
         source_url: options.source_url,
         extra: None,
@@ -74,7 +90,7 @@ pub async fn retry(global: &Global, installation: &Installation, style: Style, i
 
 impl Installation {
     /// An engine that only queues: it needs neither a sandbox nor a model.
-    fn queueing_engine(&self) -> Result<harvest_engine::Engine, Failure> {
+    pub fn queueing_engine(&self) -> Result<harvest_engine::Engine, Failure> {
         let model = harvest_engine::ModelChoice { provider: harvest_agents::Provider::Anthropic, model: None };
         self.engine(self.provider(SandboxKind::None)?, None, model)
     }

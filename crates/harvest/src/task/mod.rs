@@ -5,6 +5,7 @@ mod apply;
 mod cancel;
 mod look;
 
+pub use add::submit;
 pub use look::row;
 
 use harvest_store::TaskQuery;

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::connection::Connection;
 use super::step::text;
+use super::tell::Teller;
 use super::{queue, read};
 use crate::Error;
 use crate::contract::{Claim, NewTask, Submitted};
@@ -76,7 +77,7 @@ const EVENTS: &str = "INSERT INTO events (session, seq, at, body)
      FROM jsonb_to_recordset($1::text::jsonb) AS r (session text, created_at text, events text[])
      JOIN sessions ON sessions.id = r.session CROSS JOIN unnest(r.events) WITH ORDINALITY AS e (body, seq)";
 
-pub(super) async fn create_tasks(db: &Connection, new: &[NewTask]) -> Result<Vec<Submitted>, Error> {
+pub(super) async fn create_tasks(db: &Connection, teller: &Teller, new: &[NewTask]) -> Result<Vec<Submitted>, Error> {
     refuse_cycles(new)?;
     // Plain tasks touch no one else's rows and need not be alone.
     let alone = new.iter().any(|task| task.key.is_some() || !task.after.is_empty() || !task.caps.is_empty());
@@ -96,7 +97,7 @@ pub(super) async fn create_tasks(db: &Connection, new: &[NewTask]) -> Result<Vec
         } else if let Some(owner) = &task.claim_for {
             let turn = Some(task.turn.clone());
             let claim = Claim { owner: owner.clone(), turn, most: 1, warm: Vec::new(), at: task.at, until: None };
-            leases.extend(queue::claim(db, &claim).await?.into_iter().map(|lease| (lease.turn.clone(), lease)));
+            leases.extend(queue::claim(db, teller, &claim).await?.into_iter().map(|lease| (lease.turn.clone(), lease)));
         }
     }
     submitted(db, new, &before, leases).await
@@ -212,11 +213,8 @@ async fn insert(db: &Connection, fresh: &[&NewTask], links: &[Link]) -> Result<(
                        SELECT number, task_id FROM turns WHERE id = ANY($1) ORDER BY number) AS capped";
         db.query(sql, &[&capped]).await?;
     }
-    db.query("SELECT harvest_wake()", &[]).await?;
-    let sessions: Vec<&str> = rows.iter().map(|row| row.session.as_str()).collect();
-    let lengths: Vec<i64> = rows.iter().map(|row| row.events.len() as i64).collect();
-    db.query("SELECT harvest_grown($1, $2)", &[&sessions, &lengths]).await?;
-    Ok(())
+    // No one can be following a journal that did not exist before.
+    db.query("SELECT harvest_wake()", &[]).await.map(drop)
 }
 
 fn row(place: usize, new: &NewTask, link: &Link) -> Result<Row, Error> {

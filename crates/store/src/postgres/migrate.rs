@@ -44,7 +44,9 @@ async fn upgrade(db: &Connection, known: u32) -> Result<(), Error> {
 }
 
 async fn version(db: &Connection) -> Result<u32, Error> {
-    let exists: bool = db.row("SELECT to_regclass('harvest_version') IS NOT NULL", &[]).await?.get(0);
+    // Read from the catalogue itself: what the session remembers of it may be older than the lock it has waited for.
+    let sql = "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relname = 'harvest_version' AND pg_table_is_visible(oid))";
+    let exists: bool = db.row(sql, &[]).await?.get(0);
     if !exists {
         return Ok(0);
     }

@@ -14,6 +14,7 @@ mod queue;
 mod read;
 mod settings;
 mod step;
+mod tell;
 mod writer;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::contract::{
 use connection::Address;
 use listen::Listener;
 use pool::{Lent, Pool};
+use tell::Teller;
 use writer::Writer;
 
 #[derive(Debug, Clone)]
@@ -41,6 +43,7 @@ pub struct Postgres {
 struct Shared {
     pool: Pool,
     writer: Writer,
+    teller: Teller,
     listener: Listener,
 }
 
@@ -51,8 +54,10 @@ impl Postgres {
         let address = Address::parse(url)?;
         let pool = Pool::new(address.clone());
         migrate::migrate(&pool).await?;
-        let (writer, listener) = (Writer::start(address.clone()), Listener::start(address));
-        Ok(Self { shared: Arc::new(Shared { pool, writer, listener }) })
+        let teller = Teller::start(address.clone());
+        let writer = Writer::start(address.clone(), teller.clone());
+        let listener = Listener::start(address);
+        Ok(Self { shared: Arc::new(Shared { pool, writer, teller, listener }) })
     }
 
     async fn lend(&self) -> Result<Lent<'_>, Error> {
@@ -66,11 +71,11 @@ impl Store for Postgres {
         let lent = self.lend().await?;
         let db = lent.get()?;
         db.begin().await?;
-        db.end(create::create_tasks(db, &new).await).await
+        db.end(create::create_tasks(db, &self.shared.teller, &new).await).await
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Lease>, Error> {
-        queue::claim(self.lend().await?.get()?, &claim).await
+        queue::claim(self.lend().await?.get()?, &self.shared.teller, &claim).await
     }
 
     async fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error> {
@@ -191,7 +196,7 @@ impl Store for Postgres {
         let lent = self.lend().await?;
         let db = lent.get()?;
         db.begin().await?;
-        db.end(settings::fire_schedule(db, id, due, next, &tasks).await).await
+        db.end(settings::fire_schedule(db, &self.shared.teller, id, due, next, &tasks).await).await
     }
 
     async fn save_template(&self, template: Template) -> Result<(), Error> {

@@ -10,7 +10,15 @@ use crate::decode::{from_json, from_word, id, milliseconds};
 
 pub(super) async fn queue(db: &Connection) -> Result<QueueState, Error> {
     let settings = queue_settings(db).await?;
-    let counted = pairs(db, "SELECT status, count(*) FROM turns WHERE status <> 'done' GROUP BY status").await?;
+    // Each from the index that holds these and nothing else.
+    let counted = pairs(
+        db,
+        "SELECT 'ready', count(*) FROM turns WHERE status = 'ready'
+         UNION ALL SELECT 'claimed', count(*) FROM turns WHERE status = 'claimed'
+         UNION ALL SELECT 'waiting', count(*) FROM turns WHERE status = 'waiting'
+         UNION ALL SELECT status, count(*) FROM turns WHERE status IN ('blocked', 'parked') GROUP BY status",
+    )
+    .await?;
     let count = |status: &str| counted.get(status).copied().unwrap_or(0);
     let turns = TurnCounts {
         ready: count("ready"),

@@ -4,20 +4,25 @@ use harvest_core::{IllegalMove, Move, Outcome, OwnerId, TaskId, TaskStatus, Time
 use tokio_postgres::Row;
 
 use super::connection::{Connection, Params};
+use super::read::number;
+use super::tell::{News, Teller};
 use crate::Error;
 use crate::contract::{Claim, Lease, Reclaimed};
 use crate::decode::{self, from_json, from_word, milliseconds};
 
-pub(super) async fn claim(db: &Connection, claim: &Claim) -> Result<Vec<Lease>, Error> {
+pub(super) async fn claim(db: &Connection, teller: &Teller, claim: &Claim) -> Result<Vec<Lease>, Error> {
     let most = i32::try_from(claim.most).unwrap_or(i32::MAX);
     let turn = claim.turn.as_ref().map(|turn| turn.as_str());
     let until = claim.until.map(Timestamp::as_millisecond);
-    leases(
-        db,
-        "SELECT task, session, turn, fence FROM harvest_claim($1, $2, $3, $4, $5, $6)",
-        &[&claim.owner.as_str(), &turn, &most, &claim.warm, &claim.at.to_string(), &until],
-    )
-    .await
+    let sql = "SELECT task, session, turn, fence, last FROM harvest_claim($1, $2, $3, $4, $5, $6)";
+    let rows = db.query(sql, &[&claim.owner.as_str(), &turn, &most, &claim.warm, &claim.at.to_string(), &until]).await?;
+    rows.iter()
+        .map(|row| {
+            let lease = lease(row)?;
+            teller.tell(News { session: lease.session.clone(), last: number(row, "last"), wake: false });
+            Ok(lease)
+        })
+        .collect()
 }
 
 pub(super) async fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error> {

@@ -76,7 +76,7 @@ pub(super) async fn task_detail(db: &Connection, task_id: &TaskId) -> Result<Tas
     for row in db.query(sql, &[&task_id.as_str()]).await? {
         let session: SessionId = id(row.get("id"))?;
         sessions.push(Session {
-            turns: turns(db, &session).await?,
+            turns: turns(db, task_id, &session).await?,
             id: session,
             task_id: task_id.clone(),
             branch: branch(row.get("branch"))?,
@@ -86,10 +86,11 @@ pub(super) async fn task_detail(db: &Connection, task_id: &TaskId) -> Result<Tas
     Ok(TaskDetail { task, sessions })
 }
 
-async fn turns(db: &Connection, session: &SessionId) -> Result<Vec<Turn>, Error> {
-    let sql = "SELECT id, ordinal, author, prompt, status, created_at FROM turns WHERE session_id = $1 ORDER BY ordinal";
+async fn turns(db: &Connection, task: &TaskId, session: &SessionId) -> Result<Vec<Turn>, Error> {
+    let sql = "SELECT id, ordinal, author, prompt, status, created_at FROM turns WHERE task_id = $1 AND session_id = $2
+         ORDER BY ordinal";
     let mut turns = Vec::new();
-    for row in db.query(sql, &[&session.as_str()]).await? {
+    for row in db.query(sql, &[&task.as_str(), &session.as_str()]).await? {
         let turn: TurnId = id(row.get("id"))?;
         turns.push(Turn {
             attempts: attempts(db, &turn).await?,

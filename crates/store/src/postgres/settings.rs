@@ -5,6 +5,7 @@ use harvest_core::{OwnerId, SandboxId, Timestamp};
 use super::connection::Connection;
 use super::create;
 use super::step::text;
+use super::tell::Teller;
 use crate::Error;
 use crate::contract::{NewTask, Owner, QueueSettings, SandboxRecord, Schedule, Template};
 use crate::decode::{to_json, to_word};
@@ -57,6 +58,7 @@ pub(super) async fn remove_schedule(db: &Connection, id: &str) -> Result<bool, E
 /// In a transaction: of several that fire the same run, the first one's update makes the others' find nothing.
 pub(super) async fn fire_schedule(
     db: &Connection,
+    teller: &Teller,
     id: &str,
     due: Timestamp,
     next: Option<Timestamp>,
@@ -69,7 +71,7 @@ pub(super) async fn fire_schedule(
     if db.execute(sql, &[&text(id), &due.as_millisecond(), &next]).await? == 0 {
         return Ok(false);
     }
-    create::create_tasks(db, tasks).await?;
+    create::create_tasks(db, teller, tasks).await?;
     Ok(true)
 }
 

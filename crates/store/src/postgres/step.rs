@@ -8,6 +8,7 @@ use serde::Serialize;
 use tokio_postgres::Row;
 
 use super::connection::Connection;
+use super::tell::News;
 use crate::contract::{AttemptUpdate, End, Lease, Step};
 use crate::decode::{from_word, to_json, to_word};
 use crate::Error;
@@ -90,6 +91,13 @@ impl Prepared {
         let attempt = step.attempt.as_ref().map(attempt).transpose()?;
         let bodies = step.events.iter().map(|body| to_json(body, "an event")).collect::<Result<_, _>>()?;
         Ok(Self { lease: lease.clone(), at: step.at.to_string(), moves, usage, attempt, finish, due_ms, bodies })
+    }
+
+    /// What others want to hear once the step is written.
+    pub(super) fn news(&self, last: u64) -> News {
+        // Whoever waits for the queue to run empty wants to know of those that did not complete, too.
+        let completed = self.finish.as_ref().is_some_and(|finish| finish["status"] == "completed");
+        News { session: self.lease.session.clone(), last, wake: self.ends() && !completed }
     }
 
     fn ends(&self) -> bool {

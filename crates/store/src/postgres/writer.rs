@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::connection::{Address, Connection};
 use super::step::{Appended, Prepared, append};
+use super::tell::Teller;
 use crate::Error;
 use crate::contract::{Lease, Step};
 
@@ -27,9 +28,9 @@ struct Job {
 }
 
 impl Writer {
-    pub(super) fn start(address: Address) -> Self {
+    pub(super) fn start(address: Address, teller: Teller) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        tokio::spawn(run(address, queue));
+        tokio::spawn(run(address, teller, queue));
         Self { jobs }
     }
 
@@ -41,15 +42,15 @@ impl Writer {
     }
 }
 
-async fn run(address: Address, mut queue: mpsc::Receiver<Job>) {
+async fn run(address: Address, teller: Teller, mut queue: mpsc::Receiver<Job>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut connection = None;
     while queue.recv_many(&mut batch, BATCH).await > 0 {
-        write(&address, &mut connection, std::mem::take(&mut batch)).await;
+        write(&address, &teller, &mut connection, std::mem::take(&mut batch)).await;
     }
 }
 
-async fn write(address: &Address, connection: &mut Option<Connection>, batch: Vec<Job>) {
+async fn write(address: &Address, teller: &Teller, connection: &mut Option<Connection>, batch: Vec<Job>) {
     let db = match connected(address, connection).await {
         Ok(db) => db,
         Err(error) => return refuse(address, batch, &error),
@@ -57,8 +58,7 @@ async fn write(address: &Address, connection: &mut Option<Connection>, batch: Ve
     match together(db, &batch).await {
         Ok(results) => {
             for (job, result) in batch.into_iter().zip(results) {
-                // The asker may have gone away; its step stands all the same.
-                let _ = job.answer.send(result);
+                answer(teller, job, result);
             }
         }
         Err(error @ Error::Unreachable { .. }) => {
@@ -70,7 +70,8 @@ async fn write(address: &Address, connection: &mut Option<Connection>, batch: Ve
         Err(_) if batch.len() > 1 => {
             for job in batch {
                 let alone = together(db, std::slice::from_ref(&job)).await;
-                let _ = job.answer.send(alone.and_then(|mut results| results.pop().unwrap_or(Err(Error::Closed))));
+                let result = alone.and_then(|mut results| results.pop().unwrap_or(Err(Error::Closed)));
+                answer(teller, job, result);
             }
         }
         Err(error) => {
@@ -79,6 +80,14 @@ async fn write(address: &Address, connection: &mut Option<Connection>, batch: Ve
             }
         }
     }
+}
+
+fn answer(teller: &Teller, job: Job, result: Result<u64, Error>) {
+    if let Ok(last) = &result {
+        teller.tell(job.step.news(*last));
+    }
+    // The asker may have gone away; its step stands all the same.
+    let _ = job.answer.send(result);
 }
 
 async fn connected<'a>(address: &Address, connection: &'a mut Option<Connection>) -> Result<&'a Connection, Error> {

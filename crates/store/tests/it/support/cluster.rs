@@ -59,7 +59,7 @@ impl Cluster {
             panic!("PostgreSQL is not installed: run `apt install postgresql`, or set {SKIP}=1 to leave its tests out")
         });
         // Short, since the path of a socket is limited to 108 bytes; removed by the watcher.
-        let folder = tempfile::Builder::new().prefix("hv").tempdir_in("/tmp").unwrap().keep();
+        let folder = tempfile::Builder::new().prefix("hvpg").tempdir_in("/tmp").unwrap().keep();
         if let Some(user) = unprivileged() {
             std::os::unix::fs::chown(&folder, Some(user), Some(user)).unwrap();
         }

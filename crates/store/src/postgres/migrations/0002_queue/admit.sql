@@ -1,9 +1,10 @@
 -- Which turns may be claimed: those that wait for nothing and find a place under all their caps. Every function here is
 -- called by someone who holds the lock alone.
 
-CREATE FUNCTION harvest_put(turn_number bigint, into_status text) RETURNS void LANGUAGE sql AS $$
-  UPDATE turns SET status = into_status, owner = NULL, lease_until_ms = NULL, due_ms = NULL WHERE number = turn_number
-$$;
+CREATE FUNCTION harvest_put(turn_number bigint, into_status text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE turns SET status = into_status, owner = NULL, lease_until_ms = NULL, due_ms = NULL WHERE number = turn_number;
+END $$;
 
 -- Takes a place under every cap of the turn, or under none.
 CREATE FUNCTION harvest_try_ready(turn_number bigint) RETURNS boolean LANGUAGE plpgsql AS $$

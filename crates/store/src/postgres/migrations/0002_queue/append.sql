@@ -15,7 +15,7 @@ END $$;
 -- 'stale', 'illegal' (with the status and the move), 'attempt'; or 'again' for all when nothing was done.
 CREATE FUNCTION harvest_append(steps text, ending text[], event_steps int[], event_places int[], event_bodies text[])
 RETURNS TABLE (step int, refused text, detail text, last bigint) LANGUAGE plpgsql
-SET enable_seqscan = off SET jit = off AS $$
+SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   list jsonb := steps::jsonb;
   alone boolean := cardinality(ending) > 0 AND harvest_touches_others(ending);
@@ -27,9 +27,6 @@ DECLARE
   numbers bigint[] := array_fill(NULL::bigint, ARRAY[jsonb_array_length(list)]);
   firsts bigint[] := numbers;
   times text[] := array_fill(NULL::text, ARRAY[jsonb_array_length(list)]);
-  grown text[] := '{}';
-  grown_to bigint[] := '{}';
-  wake boolean := false;
 BEGIN
   PERFORM harvest_lock(alone);
   IF NOT alone AND cardinality(ending) > 0 AND harvest_touches_others(ending) THEN
@@ -94,27 +91,18 @@ BEGIN
           PERFORM harvest_cancel_followers(ARRAY[t.task_id], j.at);
         END IF;
       END IF;
-      wake := wake OR j.finish ->> 'status' IS DISTINCT FROM 'completed';
     END IF;
     UPDATE sessions SET last_seq = last_seq + j.events WHERE id = t.session_id
       RETURNING number, last_seq INTO place, last;
     numbers[j.step] := place;
     firsts[j.step] := last - j.events;
     times[j.step] := j.at;
-    grown := grown || t.session_id;
-    grown_to := grown_to || last;
     RETURN NEXT;
   END LOOP;
   INSERT INTO events (session, seq, at, body)
     SELECT numbers[e.step], firsts[e.step] + e.place, times[e.step], e.body
     FROM unnest(event_steps, event_places, event_bodies) AS e (step, place, body)
     WHERE numbers[e.step] IS NOT NULL;
-  IF cardinality(grown) > 0 THEN
-    PERFORM harvest_grown(grown, grown_to);
-  END IF;
-  IF wake THEN
-    PERFORM harvest_wake();
-  END IF;
 END $$;
 
 -- What a step says about an attempt; false when there already is one of that id.

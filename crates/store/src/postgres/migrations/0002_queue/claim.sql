@@ -3,14 +3,11 @@
 -- Takes ready turns, the best first. Rows that someone else is taking are passed over, so that claimers never wait for each
 -- other. Turns of warm repositories have a head start of five minutes.
 CREATE FUNCTION harvest_claim(by_owner text, only_turn text, most int, warm text[], at_time text, until_ms bigint)
-RETURNS TABLE (task text, session text, turn text, fence bigint) LANGUAGE plpgsql
-SET enable_seqscan = off SET jit = off AS $$
+RETURNS TABLE (task text, session text, turn text, fence bigint, last bigint) LANGUAGE plpgsql
+SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   chosen bigint[] := '{}';
   best bigint;
-  t record;
-  grown text[] := '{}';
-  grown_to bigint[] := '{}';
 BEGIN
   PERFORM harvest_lock(false);
   IF only_turn IS NOT NULL THEN
@@ -38,7 +35,7 @@ BEGIN
   IF cardinality(chosen) = 0 THEN
     RETURN;
   END IF;
-  FOR t IN
+  RETURN QUERY
     WITH taken AS (
       UPDATE turns SET status = 'claimed', owner = by_owner, fence = turns.fence + 1, lease_until_ms = until_ms
         WHERE number = ANY(chosen)
@@ -49,21 +46,14 @@ BEGIN
     ), grown AS (
       UPDATE sessions SET last_seq = last_seq + 1
         FROM taken WHERE sessions.id = taken.session_id
-        RETURNING sessions.number AS session, last_seq, taken.*
+        RETURNING sessions.number AS journal, last_seq, taken.*
     ), written AS (
       INSERT INTO events (session, seq, at, body)
-        SELECT g.session, g.last_seq, at_time, json_build_object('type', 'turn.started', 'data', json_build_object(
+        SELECT g.journal, g.last_seq, at_time, json_build_object('type', 'turn.started', 'data', json_build_object(
           'turn_id', g.id, 'number', g.ordinal, 'author', g.author))::text
         FROM grown AS g
     )
-    SELECT * FROM grown ORDER BY array_position(chosen, grown.number)
-  LOOP
-    task := t.task_id; session := t.session_id; turn := t.id; fence := t.fence;
-    grown := grown || t.session_id;
-    grown_to := grown_to || t.last_seq;
-    RETURN NEXT;
-  END LOOP;
-  PERFORM harvest_grown(grown, grown_to);
+    SELECT g.task_id, g.session_id, g.id, g.fence, g.last_seq FROM grown AS g ORDER BY array_position(chosen, g.number);
 END $$;
 
 -- Extends every lease that the owner still has.

@@ -30,16 +30,22 @@ CREATE FUNCTION harvest_after(status text, by text) RETURNS text LANGUAGE sql IM
   END
 $$;
 
--- There may be work to claim, or the queue's settings have changed.
-CREATE FUNCTION harvest_wake() RETURNS void LANGUAGE sql AS $$ SELECT pg_notify('harvest_queue', '') $$;
+-- There may be work to claim, or the queue's settings have changed. (In PL/pgSQL, like everything that is called often: the
+-- plans of SQL functions are not kept.)
+CREATE FUNCTION harvest_wake() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_notify('harvest_queue', '');
+END $$;
 
--- Journals have grown: `session seq` for each, in as few notices as fit.
-CREATE FUNCTION harvest_grown(sessions text[], seqs bigint[]) RETURNS void LANGUAGE sql AS $$
-  SELECT pg_notify('harvest_events', part.pairs)
-  FROM (SELECT string_agg(g.session || ' ' || g.seq, ' ') AS pairs
-        FROM unnest(sessions, seqs) WITH ORDINALITY AS g (session, seq, place)
-        GROUP BY (g.place - 1) / 200) AS part
-$$;
+-- Journals have grown: `session seq` for each, in as few notices as fit. Whoever appends or claims has this told after its
+-- transaction: a notice inside would make every commit wait for the disk behind all others.
+CREATE FUNCTION harvest_grown(sessions text[], seqs bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_notify('harvest_events', part.pairs)
+    FROM (SELECT string_agg(g.session || ' ' || g.seq, ' ') AS pairs
+          FROM unnest(sessions, seqs) WITH ORDINALITY AS g (session, seq, place)
+          GROUP BY (g.place - 1) / 200) AS part;
+END $$;
 
 -- Appends events with the next numbers.
 CREATE FUNCTION harvest_journal(of_session text, at_time text, bodies text[]) RETURNS bigint LANGUAGE plpgsql AS $$

@@ -30,7 +30,9 @@ CREATE INDEX turns_by_task ON turns (task_id);
 CREATE INDEX turns_ready_by_repository ON turns (repository, rank, number) WHERE status = 'ready';
 CREATE INDEX turns_waiting ON turns (due_ms) WHERE status = 'waiting';
 CREATE INDEX turns_leased ON turns (lease_until_ms) WHERE status = 'claimed';
-CREATE INDEX turns_unfinished ON turns (status) WHERE status <> 'done';
+-- Ready, waiting and claimed ones are counted in the indexes that hold nothing else; fewer indexes make cheaper claims.
+CREATE INDEX turns_held ON turns (status) WHERE status IN ('blocked', 'parked');
+DROP INDEX turns_by_session;                          -- found by their task
 
 -- A cap lets at most `size` turns that carry its name be ready or claimed at a time; the rest are parked.
 CREATE TABLE caps (

@@ -1,0 +1,215 @@
+//! `harvest schedule …`, and the hook by which `harvest up` queues what is due.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use harvest_core::{Code, Prompt, Source, TaskId};
+use harvest_engine::{BadTimetable, Engine, Planner, Request, Run, Scheduler, Timetable};
+use harvest_store::{MissedRuns, Schedule as Stored};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::ask;
+use crate::cli::{Global, Missed, Schedule, ScheduleAdd};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::saved::SavedRequest;
+use crate::view::{Style, clean};
+
+const RUNS: usize = 64;
+const ID_SHOWN: usize = 8;
+/// Who asked for a task that the clock asked for.
+const REQUESTED_BY: &str = "schedule";
+
+pub async fn schedule(global: &Global, environment: Environment, command: Schedule) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let installation = Installation::open(global, environment).await?;
+    match command {
+        Schedule::Add(options) => add(global, &installation, style, *options).await,
+        Schedule::List => list(global, &installation, style).await,
+        Schedule::Remove { id } => remove(global, &installation, style, &id).await,
+    }
+}
+
+async fn add(global: &Global, installation: &Installation, style: Style, options: ScheduleAdd) -> Result<Exit, Failure> {
+    let time_zone = options.time_zone.unwrap_or_else(|| installation.environment.time_zone());
+    let timetable = Timetable::parse(&options.cron, &time_zone).map_err(refuse)?;
+    let prompt = ask::read_prompt(&options.ask.prompt)?;
+    let mut saved = SavedRequest::new(&options.ask.options, &options.standing);
+    // Everything is checked as if it ran now; only the base stays as it was named.
+    let request = saved.request(installation, prompt.clone()).await?;
+    saved.repo = Some(request.forge.name().to_owned());
+    saved.prompt = Some(prompt.into());
+    let now = installation.clock.now();
+    let stored = Stored {
+        id: TaskId::generate(installation.entropy.as_ref()).to_string(),
+        cron: options.cron,
+        time_zone,
+        missed: match options.missed {
+            Missed::Skip => MissedRuns::Skip,
+            Missed::RunOnce => MissedRuns::RunOnce,
+        },
+        request: saved.to_json()?,
+        next: timetable.next_after(now),
+        last: None,
+        created_at: now,
+    };
+    installation.store.save_schedule(stored.clone()).await?;
+    let _ = if global.json {
+        output::json(&stored)
+    } else {
+        let next = when(&stored);
+        output::line(&format!("{} schedule {} is made; it runs next {next}", style.ok(), style.bold(short(&stored.id))))
+    };
+    Ok(Exit::Done)
+}
+
+fn refuse(error: BadTimetable) -> Failure {
+    let help = match error.field {
+        "time zone" => "see `timedatectl list-timezones`",
+        _ => "write it like \"0 3 * * 1-5\": minute, hour, day of month, month, day of week",
+    };
+    Failure::refused(Code::BadCron, error.to_string(), help)
+}
+
+async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
+    let schedules = installation.store.schedules().await?;
+    if global.json {
+        let _ = output::json(&schedules);
+        return Ok(Exit::Done);
+    }
+    if schedules.is_empty() {
+        let _ = output::line("no schedules yet; make one: harvest schedule add \"0 3 * * 1-5\" \"Update the dependencies\"");
+    }
+    for stored in &schedules {
+        let saved = SavedRequest::read(&stored.request).unwrap_or_default();
+        let prompt = saved.prompt.as_deref().unwrap_or_default();
+        let title = clean(prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default());
+        let place = style.dim(&clean(saved.repo.as_deref().unwrap_or_default()));
+        let line = format!("{}  {:<16}  next {}  {title}  {place}", style.bold(short(&stored.id)), stored.cron, when(stored));
+        if output::line(&line).is_err() {
+            break;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn remove(global: &Global, installation: &Installation, style: Style, prefix: &str) -> Result<Exit, Failure> {
+    let schedules = installation.store.schedules().await?;
+    let fitting: Vec<&str> =
+        schedules.iter().map(|stored| stored.id.as_str()).filter(|id| !prefix.is_empty() && id.starts_with(prefix)).collect();
+    let id = match fitting[..] {
+        [id] => id,
+        [] => {
+            let message = format!("no schedule's id begins with `{}`", clean(prefix));
+            return Err(Failure::refused(Code::UnknownSchedule, message, "see `harvest schedule list`"));
+        }
+        _ => {
+            let message = format!("`{}` fits {} schedules: {}", clean(prefix), fitting.len(), fitting.join(", "));
+            return Err(Failure::refused(Code::AmbiguousId, message, "type more of the id"));
+        }
+    };
+    installation.store.remove_schedule(id).await?;
+    let _ = if global.json {
+        output::json(&json!({ "schedule_id": id, "removed": true }))
+    } else {
+        output::line(&format!("{} schedule {} is removed; tasks it has queued stay", style.ok(), short(id)))
+    };
+    Ok(Exit::Done)
+}
+
+fn short(id: &str) -> &str {
+    id.get(..ID_SHOWN).unwrap_or(id)
+}
+
+/// The next run by the schedule's own clock.
+fn when(stored: &Stored) -> String {
+    let Some(next) = stored.next else { return "never".to_owned() };
+    match next.in_tz(&stored.time_zone) {
+        Ok(local) => format!("{} {}", local.strftime("%Y-%m-%d %H:%M"), stored.time_zone),
+        Err(_) => next.to_string(),
+    }
+}
+
+/// Schedules as `harvest up` runs them beside its pool.
+#[derive(Debug)]
+pub struct Beside {
+    scheduler: Scheduler,
+    runs: mpsc::Receiver<Run>,
+}
+
+impl Beside {
+    pub fn new(installation: Arc<Installation>, engine: Engine) -> Self {
+        let (sender, runs) = mpsc::channel(RUNS);
+        Self { scheduler: Scheduler::new(engine, Arc::new(Asking(installation)), sender), runs }
+    }
+
+    /// What is due already is queued before the pool looks whether there is work.
+    pub async fn catch_up(&mut self, global: &Global, style: Style) -> Result<(), Failure> {
+        {
+            let firing = self.scheduler.fire_due();
+            tokio::pin!(firing);
+            loop {
+                tokio::select! {
+                    fired = &mut firing => { fired?; break }
+                    Some(run) = self.runs.recv() => show(global, style, &run),
+                }
+            }
+        }
+        while let Ok(run) = self.runs.try_recv() {
+            show(global, style, &run);
+        }
+        Ok(())
+    }
+
+    /// Never ends by itself: dropped when the pool is done.
+    pub async fn run(mut self, global: &Global, style: Style) -> std::convert::Infallible {
+        let scheduling = self.scheduler.run();
+        tokio::pin!(scheduling);
+        loop {
+            tokio::select! {
+                never = &mut scheduling => return never,
+                Some(run) = self.runs.recv() => show(global, style, &run),
+            }
+        }
+    }
+}
+
+fn show(global: &Global, style: Style, run: &Run) {
+    let _ = match (global.json, run) {
+        (true, Run::Queued { schedule, task }) => {
+            output::json(&json!({ "type": "scheduled", "schedule_id": schedule, "task_id": task }))
+        }
+        (true, Run::Skipped { schedule, due }) => {
+            output::json(&json!({ "type": "schedule_skipped", "schedule_id": schedule, "due": due.to_string() }))
+        }
+        (true, Run::Failed { schedule, error }) => {
+            output::json(&json!({ "type": "schedule_failed", "schedule_id": schedule, "error": error }))
+        }
+        (false, Run::Queued { schedule, task }) => {
+            output::line(&format!("{} {} queued by schedule {}", style.dim(style.symbol("▸", ">")), task.short(), short(schedule)))
+        }
+        (false, Run::Skipped { schedule, due }) => {
+            output::line(&style.dim(&format!("schedule {} skipped the run of {due}: nobody was there", short(schedule))))
+        }
+        (false, Run::Failed { schedule, error }) => {
+            output::line(&format!("{} schedule {} could not queue its task: {}", style.failed(), short(schedule), clean(error)))
+        }
+    };
+}
+
+/// Asks for a schedule's task the way a person would.
+#[derive(Debug)]
+struct Asking(Arc<Installation>);
+
+#[async_trait]
+impl Planner for Asking {
+    async fn request(&self, schedule: &Stored) -> Result<Request, String> {
+        let saved = SavedRequest::read(&schedule.request).map_err(|failure| failure.message)?;
+        let prompt = Prompt::new(saved.prompt.clone().unwrap_or_default()).map_err(|error| error.to_string())?;
+        let request = saved.request(&self.0, prompt).await.map_err(|failure| failure.message)?;
+        Ok(Request { source: Source::Schedule, requested_by: REQUESTED_BY.to_owned(), ..request })
+    }
+}

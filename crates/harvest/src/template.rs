@@ -1,0 +1,203 @@
+//! `harvest template …`: prompts with parameters. Every parameter must be given and every given one must be known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use harvest_core::{Code, Prompt};
+use harvest_store::Template as Stored;
+use minijinja::{Environment as Jinja, UndefinedBehavior};
+use serde_json::json;
+
+use crate::ask;
+use crate::cli::{Global, Template, TemplateAdd, TemplateUse};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::saved::SavedRequest;
+use crate::task;
+use crate::view::{Style, clean};
+
+pub async fn template(global: &Global, environment: Environment, command: Template) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let installation = Installation::open(global, environment).await?;
+    match command {
+        Template::Add(options) => add(global, &installation, style, *options).await,
+        Template::List => list(global, &installation, style).await,
+        Template::Use(options) => make(global, &installation, style, *options).await,
+        Template::Remove { name } => remove(global, &installation, style, &name).await,
+    }
+}
+
+async fn add(global: &Global, installation: &Installation, style: Style, options: TemplateAdd) -> Result<Exit, Failure> {
+    let prompt = ask::read_prompt(&options.ask.prompt)?;
+    let parameters = parameters(prompt.as_str())?;
+    let mut saved = SavedRequest::new(&options.ask.options, &options.standing);
+    if saved.repo.is_some() {
+        // Checked as if it were used now; what it stands for may be named from another folder later.
+        let request = saved.request(installation, prompt.clone()).await?;
+        saved.repo = Some(request.forge.name().to_owned());
+    } else {
+        ask::check_agent(installation, &options.ask.options)?;
+    }
+    let stored = Stored {
+        name: options.name,
+        prompt: prompt.into(),
+        options: saved.to_json()?,
+        created_at: installation.clock.now(),
+    };
+    installation.store.save_template(stored.clone()).await?;
+    let _ = if global.json {
+        output::json(&describe(&stored, &parameters))
+    } else {
+        let list: Vec<&str> = parameters.iter().map(String::as_str).collect();
+        let list = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+        output::line(&format!("{} template {} is kept; parameters: {list}", style.ok(), style.bold(&stored.name)))
+    };
+    Ok(Exit::Done)
+}
+
+fn describe(stored: &Stored, parameters: &BTreeSet<String>) -> serde_json::Value {
+    json!({
+        "name": stored.name,
+        "prompt": stored.prompt,
+        "parameters": parameters,
+        "options": stored.options,
+        "created_at": stored.created_at.to_string(),
+    })
+}
+
+async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
+    let templates = installation.store.templates().await?;
+    let parameters_of = |stored: &Stored| parameters(&stored.prompt).unwrap_or_default();
+    if global.json {
+        let all: Vec<serde_json::Value> = templates.iter().map(|stored| describe(stored, &parameters_of(stored))).collect();
+        let _ = output::json(&all);
+        return Ok(Exit::Done);
+    }
+    if templates.is_empty() {
+        let _ = output::line("no templates yet; keep one: harvest template add upgrade \"Upgrade {{ package }}\"");
+    }
+    for stored in &templates {
+        let parameters: Vec<String> = parameters_of(stored).into_iter().collect();
+        let title = clean(stored.prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default());
+        let line = format!("{:<20}  {title}  {}", style.bold(&stored.name), style.dim(&parameters.join(", ")));
+        if output::line(&line).is_err() {
+            break;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn make(global: &Global, installation: &Installation, style: Style, options: TemplateUse) -> Result<Exit, Failure> {
+    let stored = find(installation, &options.name).await?;
+    let prompt = render(&stored.name, &stored.prompt, &options.values)?;
+    let prompt = Prompt::new(prompt).map_err(|error| {
+        let message = format!("the prompt made from template `{}` cannot be used: {error}", stored.name);
+        Failure::refused(Code::BadPrompt, message, "give other values with --set")
+    })?;
+    let saved = SavedRequest::read(&stored.options)?;
+    let merged = saved.overridden_by(SavedRequest::new(&options.options, &options.queue.standing));
+    let mut queue = options.queue;
+    queue.standing = merged.standing();
+    task::submit(global, installation, style, prompt, &merged.options(), queue).await
+}
+
+async fn find(installation: &Installation, name: &str) -> Result<Stored, Failure> {
+    let templates = installation.store.templates().await?;
+    let names: Vec<String> = templates.iter().map(|stored| stored.name.clone()).collect();
+    templates.into_iter().find(|stored| stored.name == name).ok_or_else(|| {
+        let known = if names.is_empty() { "there are none yet".to_owned() } else { format!("use one of: {}", names.join(", ")) };
+        Failure::refused(Code::UnknownTemplate, format!("there is no template `{}`", clean(name)), known)
+    })
+}
+
+async fn remove(global: &Global, installation: &Installation, style: Style, name: &str) -> Result<Exit, Failure> {
+    let stored = find(installation, name).await?;
+    installation.store.remove_template(&stored.name).await?;
+    let _ = if global.json {
+        output::json(&json!({ "name": stored.name, "removed": true }))
+    } else {
+        output::line(&format!("{} template {} is removed; tasks made from it stay", style.ok(), stored.name))
+    };
+    Ok(Exit::Done)
+}
+
+fn jinja() -> Jinja<'static> {
+    let mut jinja = Jinja::new();
+    jinja.set_undefined_behavior(UndefinedBehavior::Strict);
+    jinja
+}
+
+fn parameters(prompt: &str) -> Result<BTreeSet<String>, Failure> {
+    let jinja = jinja();
+    let template = jinja.template_from_str(prompt).map_err(|error| {
+        let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
+        let message = format!("the prompt is no template{line}: {error}");
+        Failure::refused(Code::BadPrompt, message, "write parameters like {{ package }}")
+    })?;
+    Ok(template.undeclared_variables(false).into_iter().collect())
+}
+
+fn render(name: &str, prompt: &str, values: &[(String, String)]) -> Result<String, Failure> {
+    let parameters = parameters(prompt)?;
+    let mut given = BTreeMap::new();
+    for (parameter, value) in values {
+        if !parameters.contains(parameter) {
+            let known: Vec<&str> = parameters.iter().map(String::as_str).collect();
+            let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };
+            let message = format!("template `{name}` has no parameter `{}`", clean(parameter));
+            return Err(Failure::refused(Code::BadOption, message, known));
+        }
+        if given.insert(parameter.clone(), value.clone()).is_some() {
+            let message = format!("parameter `{}` is given twice", clean(parameter));
+            return Err(Failure::refused(Code::BadOption, message, "give each once"));
+        }
+    }
+    let missing: Vec<&str> = parameters.iter().filter(|name| !given.contains_key(*name)).map(String::as_str).collect();
+    if !missing.is_empty() {
+        let message = format!("template `{name}` needs a value for {}", missing.join(", "));
+        let help: Vec<String> = missing.iter().map(|name| format!("--set {name}=…")).collect();
+        return Err(Failure::refused(Code::BadOption, message, format!("add {}", help.join(" "))));
+    }
+    jinja().render_str(prompt, given).map_err(|error| {
+        Failure::refused(Code::BadPrompt, format!("template `{name}` cannot be filled in: {error}"), "correct the template")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(prompt: &str, values: &[(&str, &str)]) -> Result<String, String> {
+        let values: Vec<(String, String)> = values.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        render("upgrade", prompt, &values).map_err(|failure| format!("{} {}", failure.code, failure.message))
+    }
+
+    #[test]
+    fn parameters_are_filled_in_as_they_are() {
+        let prompt = "Upgrade {{ package }} to {{ version }}";
+        assert_eq!(filled(prompt, &[("version", "2"), ("package", "serde")]), Ok("Upgrade serde to 2".into()));
+        // Neither escaped nor read as a template again.
+        assert_eq!(filled("Say {{ text }}", &[("text", "<b> & {{ 7 * 7 }}")]), Ok("Say <b> & {{ 7 * 7 }}".into()));
+        assert_eq!(filled("No parameters", &[]), Ok("No parameters".into()));
+        assert_eq!(filled("{% if fast == 'yes' %}Quickly {% endif %}fix it", &[("fast", "yes")]), Ok("Quickly fix it".into()));
+    }
+
+    #[test]
+    fn missing_unknown_and_doubled_ones_are_refused() {
+        let prompt = "Upgrade {{ package }} to {{ version }}";
+        assert_eq!(filled(prompt, &[]), Err("HV-0141 template `upgrade` needs a value for package, version".into()));
+        assert_eq!(filled(prompt, &[("package", "a")]), Err("HV-0141 template `upgrade` needs a value for version".into()));
+        assert_eq!(
+            filled(prompt, &[("package", "a"), ("version", "1"), ("pakage", "b")]),
+            Err("HV-0141 template `upgrade` has no parameter `pakage`".into())
+        );
+        assert_eq!(filled("{{ a }}", &[("a", "1"), ("a", "2")]), Err("HV-0141 parameter `a` is given twice".into()));
+    }
+
+    #[test]
+    fn what_is_no_template_is_refused() {
+        assert_eq!(parameters("Upgrade {{ package").unwrap_err().code, Code::BadPrompt);
+        assert_eq!(parameters("{% for %}").unwrap_err().code, Code::BadPrompt);
+    }
+}
