@@ -56,9 +56,10 @@ pub(crate) fn lock_path(data: &DataFolder, owner: &OwnerId) -> PathBuf {
     data.owners().join(format!("{owner}.lock"))
 }
 
-/// The dead owner's lock, held so that only one process cleans up after it; `None` while the owner lives.
+/// The dead owner's lock, held so that only one process cleans up after it; `None` while the owner lives. An owner without a
+/// lock here belongs to another data directory that shares the database: its leases run out by themselves.
 pub(crate) fn lock_of_dead(data: &DataFolder, owner: &OwnerId) -> Option<File> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(lock_path(data, owner)).ok()?;
+    let file = OpenOptions::new().write(true).open(lock_path(data, owner)).ok()?;
     file.try_lock().ok()?;
     Some(file)
 }

@@ -10,13 +10,16 @@ use harvest_engine::{DataFolder, Engine, ModelChoice, Options, Ownership, Recove
 use harvest_forge::Forge;
 use harvest_gateway::{Gateway, Prices, Script, Upstream, Upstreams};
 use harvest_sandbox::{Binaries, Provider, local, none};
-use harvest_store::{OwnerKind, Sqlite, Store};
+use harvest_store::{OwnerKind, Postgres, Sqlite, Store};
 use harvest_vault::{ExposeSecret, Redactor, SecretString};
 
 use crate::cli::{Global, SandboxKind};
 use crate::environment::{Environment, ModelKeys};
 use crate::failure::Failure;
 use crate::{config, output, toolchain};
+
+/// Tells a data directory from any other folder, whatever database it goes with.
+const MARK: &str = ".harvest";
 
 #[derive(Debug)]
 pub struct SystemClock;
@@ -65,7 +68,7 @@ impl Installation {
         })?;
         make_private(&path)?;
         let data = DataFolder::new(path);
-        let store: Arc<dyn Store> = Arc::new(Sqlite::open(&data.database()).map_err(|error| Failure::from(error).refusing())?);
+        let store = open_store(global, &environment, &data).await.map_err(Failure::refusing)?;
         let keys = environment.model_keys()?;
         let secrets = keys.anthropic.iter().chain(&keys.openai).map(|key| SecretString::from(key.expose_secret().to_owned()));
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
@@ -205,6 +208,14 @@ impl Installation {
     }
 }
 
+/// PostgreSQL where one is named, else the file in the data directory.
+async fn open_store(global: &Global, environment: &Environment, data: &DataFolder) -> Result<Arc<dyn Store>, Failure> {
+    match global.database_url.as_deref().or_else(|| environment.text("HARVEST_DATABASE_URL")) {
+        Some(url) => Ok(Arc::new(Postgres::connect(url).await?)),
+        None => Ok(Arc::new(Sqlite::open(&data.database())?)),
+    }
+}
+
 /// The folder of the sockets may lie where anyone can make folders: one that someone else made is not used.
 fn make_own(path: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
@@ -229,12 +240,14 @@ fn make_private(path: &Path) -> Result<(), Failure> {
         Failure::refused(code, format!("the data directory {shown} cannot be used: {error}"), help)
     };
     if !path.exists() {
-        return std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(refuse);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(refuse)?;
+        return std::fs::write(path.join(MARK), "").map_err(refuse);
     }
-    let ours = path.join("harvest.db").exists();
+    let ours = path.join(MARK).exists() || path.join("harvest.db").exists();
     if !ours && std::fs::read_dir(path).map_err(refuse)?.next().is_some() {
         let message = format!("the data directory {shown} holds other things than Harvest's");
         return Err(Failure::refused(Code::DataDirectory, message, "choose an empty or new folder with --data-dir"));
     }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(refuse)
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(refuse)?;
+    std::fs::write(path.join(MARK), "").map_err(refuse)
 }
