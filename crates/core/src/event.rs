@@ -125,8 +125,8 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// The stages of a turn that leave an outcome behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The stages of a turn that leave an outcome behind, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageName {
     Execute,

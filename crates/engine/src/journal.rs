@@ -58,17 +58,18 @@ impl Journal {
         self.write(vec![EventBody::StageFinished { stage, result }]).await
     }
 
-    /// What a stage came to in this try before, if it got that far.
-    pub(crate) async fn stage<T: DeserializeOwned>(&self, stage: StageName) -> Result<Option<T>, harvest_store::Error> {
-        let found = self
-            .of_this_try()
-            .await?
-            .into_iter()
-            .rev()
-            .find_map(|event| match event.body {
-                EventBody::StageFinished { stage: finished, result } if finished == stage => Some(result),
-                _ => None,
-            });
+    /// What a stage came to in this try before, if it got that far and no stage before it was done again since.
+    pub(crate) async fn stage<T: DeserializeOwned>(&self, wanted: StageName) -> Result<Option<T>, harvest_store::Error> {
+        let mut found = None;
+        for event in self.of_this_try().await? {
+            if let EventBody::StageFinished { stage, result } = event.body {
+                if stage == wanted {
+                    found = Some(result);
+                } else if stage < wanted {
+                    found = None;
+                }
+            }
+        }
         Ok(found.and_then(|result| serde_json::from_value(result).ok()))
     }
 

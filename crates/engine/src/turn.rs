@@ -99,7 +99,10 @@ impl Turn {
     }
 
     async fn drive(self) -> Result<Worked, Error> {
-        let execution = self.resume_or(StageName::Execute, self.execute()).await;
+        let execution = match self.executed_before().await? {
+            Some(before) => Ok(before),
+            None => self.do_stage(StageName::Execute, self.execute()).await,
+        };
         let execution = match execution {
             Ok(execution) => execution,
             Err(Halt::Engine(error)) => return Err(error),
@@ -146,9 +149,26 @@ impl Turn {
         if let Some(before) = self.journal.stage(stage).await? {
             return Ok(before);
         }
+        self.do_stage(stage, work).await
+    }
+
+    async fn do_stage<T: serde::Serialize>(
+        &self,
+        stage: StageName,
+        work: impl Future<Output = Result<T, Halt>>,
+    ) -> Result<T, Halt> {
         let result = work.await?;
         self.journal.finish_stage(stage, &result).await?;
         Ok(result)
+    }
+
+    /// The agent's work from before a crash, if it is here: it may have been done on another machine, and gone with it.
+    async fn executed_before(&self) -> Result<Option<Execution>, Error> {
+        let before: Option<Execution> = self.journal.stage(StageName::Execute).await?;
+        Ok(match before {
+            Some(before) if self.repository.tip(&before.commit).await?.is_some() => Some(before),
+            _ => None,
+        })
     }
 
     /// The newest state of the work that reached the session's repository, whatever went wrong.
