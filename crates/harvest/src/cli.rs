@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use harvest_core::Cost;
 
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
-pub use upkeep::{Config, Export, Gc, Import, ImportBeads};
+pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -88,6 +88,10 @@ pub enum Command {
     /// The settings
     #[command(subcommand)]
     Config(Config),
+    /// Write everything into one file
+    Backup(Backup),
+    /// Put a backup into a new data directory
+    Restore(Restore),
     /// Remove what is no longer needed from the data directory
     Gc(Gc),
     /// The coding agents Harvest can drive

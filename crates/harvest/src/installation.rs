@@ -59,13 +59,7 @@ pub struct Installation {
 impl Installation {
     /// Opens the data directory and puts right what a killed process left there.
     pub async fn open(global: &Global, environment: Environment) -> Result<Self, Failure> {
-        let path = match &global.data_dir {
-            Some(path) => std::path::absolute(path).ok(),
-            None => environment.default_data_folder(),
-        };
-        let path = path.ok_or_else(|| {
-            Failure::refused(Code::DataDirectory, "there is no home folder to keep data in", "name a folder with --data-dir")
-        })?;
+        let path = data_path(global, &environment)?;
         make_private(&path)?;
         let data = DataFolder::new(path);
         let store = open_store(global, &environment, &data).await.map_err(Failure::refusing)?;
@@ -225,6 +219,17 @@ fn make_own(path: &Path) -> std::io::Result<()> {
         return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, message));
     }
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+}
+
+/// The data directory that was named, or the usual one.
+pub fn data_path(global: &Global, environment: &Environment) -> Result<PathBuf, Failure> {
+    let path = match &global.data_dir {
+        Some(path) => std::path::absolute(path).ok(),
+        None => environment.default_data_folder(),
+    };
+    path.ok_or_else(|| {
+        Failure::refused(Code::DataDirectory, "there is no home folder to keep data in", "name a folder with --data-dir")
+    })
 }
 
 /// State folders are their owner's alone. A folder that holds someone else's things is not taken over.

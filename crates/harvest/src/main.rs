@@ -2,6 +2,7 @@
 
 mod agent;
 mod ask;
+mod backup;
 mod beads;
 mod cli;
 mod config;
@@ -80,6 +81,8 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Config(command) => config::config(global, environment, command).await,
         Command::Import(command) => beads::import(global, environment, command).await,
         Command::Export(command) => beads::export(global, environment, command).await,
+        Command::Backup(options) => backup::backup(global, &environment, &options),
+        Command::Restore(options) => backup::restore(global, &environment, &options),
         Command::Gc(options) => gc::gc(global, environment, &options).await,
         Command::Agent(cli::Agent::List) => agent::list(global, &environment),
         Command::Doctor => doctor::doctor(global, environment).await,
