@@ -4,12 +4,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
+#[path = "../../../store/tests/it/support/cluster.rs"]
+#[allow(dead_code, reason = "the suite of the store needs more of it")]
+mod cluster;
 mod commands;
 mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod killed;
 mod ordinary;
+mod queue;
 mod refusals;
 mod run;
 mod script;
