@@ -114,7 +114,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 async fn measure(options: &Options) -> anyhow::Result<Findings> {
     let place = Place::new()?;
     let sizes = options.size.pick("full", "quick");
-    println!("Measuring on {}, {sizes} sizes. This takes a while.\n", place.machine());
+    println!("Measuring on {}, {sizes} sizes. This takes a while.\n", place.machine().await);
     let mut all = Findings::default();
     for subject in &options.subjects {
         eprintln!("{} ...", subject.name());

@@ -1,6 +1,7 @@
 //! Where the measuring happens: a temporary folder on a real disk, ids, sessions in a store.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use harvest_core::{
@@ -45,12 +46,16 @@ impl Place {
         Ok(path)
     }
 
-    /// What the figures depend on.
-    pub fn machine(&self) -> String {
+    /// What the figures depend on. Looks on for a second.
+    pub async fn machine(&self) -> String {
+        let ticks = || std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let before = ticks();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let busy = busy_share(&before, &ticks()) * 100.0;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let disk = file_system(&mounts, self.folder.path()).unwrap_or("an unknown file system");
-        format!("{cores} cores, {disk}")
+        format!("{cores} cores, {busy:.0} % busy with other things, {disk}")
     }
 
     pub fn sandboxes(&self, name: &str) -> anyhow::Result<local::Local> {
@@ -108,6 +113,18 @@ pub async fn claimed_session(store: &Sqlite) -> anyhow::Result<Lease> {
     store.claim(&owner, Some(&turn), Timestamp::now()).await?.context("the turn was taken by someone else")
 }
 
+/// How much of its time the processor spent on something between two looks at `/proc/stat`.
+fn busy_share(before: &str, after: &str) -> f64 {
+    let times = |stat: &str| -> (f64, f64) {
+        let all: Vec<f64> =
+            stat.lines().next().unwrap_or_default().split(' ').filter_map(|time| time.parse().ok()).collect();
+        // Idle, and idle while waiting for a disk.
+        (all.iter().sum(), all.iter().skip(3).take(2).sum())
+    };
+    let ((all, idle), (all_after, idle_after)) = (times(before), times(after));
+    if all_after > all { 1.0 - (idle_after - idle) / (all_after - all) } else { 0.0 }
+}
+
 /// The type of the file system that `path` lies on.
 fn file_system<'a>(mountinfo: &'a str, path: &Path) -> Option<&'a str> {
     let mounts = mountinfo.lines().filter_map(|line| {
@@ -121,6 +138,13 @@ fn file_system<'a>(mountinfo: &'a str, path: &Path) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn idle_and_waiting_are_not_busy() {
+        let share = busy_share("cpu  10 0 10 100 20 0 0\ncpu0 1", "cpu  25 0 20 150 45 0 0\ncpu0 1");
+        assert_eq!(share, 0.25);
+        assert_eq!(busy_share("", ""), 0.0);
+    }
 
     #[test]
     fn the_file_system_is_that_of_the_deepest_mount() {

@@ -19,7 +19,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let lower = place.folder("lower")?;
     let (mut ours, mut created, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     // The first of each only warms up.
-    for _ in 0..=size.pick(40, 10) {
+    for _ in 0..=size.pick(100, 10) {
         theirs.push(bare()?);
         let (first, outer) = first_instruction(&provider, Workspace::Overlay { lower: lower.clone() }).await?;
         ours.push(first);
