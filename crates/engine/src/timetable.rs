@@ -96,7 +96,8 @@ fn plain(reason: &str) -> String {
         .iter()
         .find_map(|prefix| reason.strip_prefix(prefix))
         .unwrap_or(reason);
-    reason.trim_end_matches('.').to_owned()
+    let mut letters = reason.trim_end_matches('.').chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use harvest_core::{Code, Prompt, Source, TaskId};
 use harvest_engine::{BadTimetable, Engine, Planner, Request, Run, Scheduler, Timetable};
-use harvest_store::{MissedRuns, Schedule as Stored};
+use harvest_store::{MissedRuns, NewTask, Schedule as Stored};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -143,7 +143,9 @@ pub struct Beside {
 impl Beside {
     pub fn new(installation: Arc<Installation>, engine: Engine) -> Self {
         let (sender, runs) = mpsc::channel(RUNS);
-        Self { scheduler: Scheduler::new(engine, Arc::new(Asking(installation)), sender), runs }
+        let (store, clock) = (installation.store.clone(), installation.clock.clone());
+        let planner = Arc::new(Asking { installation, engine });
+        Self { scheduler: Scheduler::new(store, clock, planner, sender), runs }
     }
 
     /// What is due already is queued before the pool looks whether there is work.
@@ -202,14 +204,18 @@ fn show(global: &Global, style: Style, run: &Run) {
 
 /// Asks for a schedule's task the way a person would.
 #[derive(Debug)]
-struct Asking(Arc<Installation>);
+struct Asking {
+    installation: Arc<Installation>,
+    engine: Engine,
+}
 
 #[async_trait]
 impl Planner for Asking {
-    async fn request(&self, schedule: &Stored) -> Result<Request, String> {
+    async fn task(&self, schedule: &Stored) -> Result<NewTask, String> {
         let saved = SavedRequest::read(&schedule.request).map_err(|failure| failure.message)?;
         let prompt = Prompt::new(saved.prompt.clone().unwrap_or_default()).map_err(|error| error.to_string())?;
-        let request = saved.request(&self.0, prompt).await.map_err(|failure| failure.message)?;
-        Ok(Request { source: Source::Schedule, requested_by: REQUESTED_BY.to_owned(), ..request })
+        let request = saved.request(&self.installation, prompt).await.map_err(|failure| failure.message)?;
+        let request = Request { source: Source::Schedule, requested_by: REQUESTED_BY.to_owned(), ..request };
+        self.engine.new_task(request).await.map_err(|error| Failure::from(error).message)
     }
 }
