@@ -22,7 +22,7 @@ run: ## Install what is missing, build the release and start the demo
 	scripts/env scripts/demo $(ARGS)
 
 test: ## Install what the tests need, run them all and count
-	@scripts/need cargo cc git bwrap python3 setpriv
+	@scripts/need cargo cc git bwrap python3 setpriv $(if $(HARVEST_TEST_SKIP_POSTGRES),,postgres)
 	@scripts/env scripts/test --features $(FEATURES) $(ARGS)
 
 check: ## Formatting, lints, licences, dependency directions
@@ -33,7 +33,8 @@ check: ## Formatting, lints, licences, dependency directions
 	scripts/env scripts/deny check --hide-inclusion-graph licenses bans sources
 
 bench: ## Measure against the bare thing, and fail when a bound is broken
-	@scripts/need cargo cc git bwrap
+	@scripts/need cargo cc git bwrap postgres setpriv
+	@scripts/need node npm || echo "Without them the queue is not measured against graphile-worker."
 	scripts/env cargo run --release -p xtask --features bench -- bench $(ARGS)
 
 clean: ## Remove what was built

@@ -13,7 +13,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 Usage: cargo run -p xtask -- check
-       cargo run -p xtask --release --features bench -- bench [--quick] [sandbox|workspace|gateway|journal ...]";
+       cargo run -p xtask --release --features bench -- bench [--quick] [SUBJECT ...]
+       subjects: sandbox, workspace, gateway, journal, queue, agents; without any it is all of them";
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

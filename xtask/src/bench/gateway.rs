@@ -69,7 +69,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let row = |name, ours, theirs, bound| Row {
         name,
         ours: Amount::Time(median(ours)),
-        theirs: Amount::Time(median(theirs)),
+        theirs: Some(Amount::Time(median(theirs))),
         against: "the same requests to the model itself",
         bound,
     };

@@ -1,11 +1,16 @@
 //! What Harvest promises about time, measured against the bare thing in the same run.
 //!
 //! One module per promise; each returns [`Row`]s. A bound that is broken by more than [`TOLERANCE`] fails the run. Nothing is
-//! written outside of a temporary folder.
+//! written outside of temporary folders, except what is built and what is installed to be measured against.
 
+mod agents;
 mod gateway;
+mod graphile;
 mod journal;
 mod place;
+mod postgres;
+mod programs;
+mod queue;
 mod sandbox;
 mod statistics;
 mod table;
@@ -41,10 +46,13 @@ enum Subject {
     Workspace,
     Gateway,
     Journal,
+    Queue,
+    Agents,
 }
 
 impl Subject {
-    const ALL: [Self; 4] = [Self::Sandbox, Self::Workspace, Self::Gateway, Self::Journal];
+    const ALL: [Self; 6] =
+        [Self::Sandbox, Self::Workspace, Self::Gateway, Self::Journal, Self::Queue, Self::Agents];
 
     fn name(self) -> &'static str {
         match self {
@@ -52,6 +60,8 @@ impl Subject {
             Self::Workspace => "workspace",
             Self::Gateway => "gateway",
             Self::Journal => "journal",
+            Self::Queue => "queue",
+            Self::Agents => "agents",
         }
     }
 
@@ -61,6 +71,8 @@ impl Subject {
             Self::Workspace => workspace::measure(place, size).await,
             Self::Gateway => gateway::measure(place, size).await,
             Self::Journal => journal::measure(place, size).await,
+            Self::Queue => queue::measure(place, size).await,
+            Self::Agents => agents::measure(place, size).await,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use harvest_core::{
-    BranchName, Cost, Entropy, OwnerId, Prompt, SandboxId, SessionId, Settings, Source, TaskId, TaskKind, Timestamp,
-    TurnId,
+    BranchName, Cost, Entropy, OnFailedDependency, OwnerId, Priority, Prompt, SandboxId, SessionId, Settings, Source,
+    TaskId, TaskKind, Timestamp, TurnId,
 };
 use harvest_sandbox::{Binaries, local};
 use harvest_store::{Lease, NewTask, Sqlite, Store};
@@ -81,15 +81,15 @@ pub fn sandbox_id() -> SandboxId {
 
 /// A session that someone has begun to work on.
 pub async fn claimed_session(store: &Sqlite) -> anyhow::Result<Lease> {
-    let (session, turn) = (SessionId::generate(&Random), TurnId::generate(&Random));
+    let session = SessionId::generate(&Random);
     let new = NewTask {
-        owner: None,
         id: TaskId::generate(&Random),
         branch: BranchName::for_session("measure", &session),
         session,
-        turn: turn.clone(),
+        turn: TurnId::generate(&Random),
         kind: TaskKind::Prompt,
         source: Source::Cli,
+        source_url: None,
         prompt: Prompt::new("Measure it.")?,
         agent: "builtin".to_owned(),
         model: None,
@@ -100,17 +100,26 @@ pub async fn claimed_session(store: &Sqlite) -> anyhow::Result<Lease> {
             require_tests: false,
             timeout_ms: 60_000,
             max_turns: 1,
-            provider: "anthropic".to_owned(),
+            provider: Some("anthropic".to_owned()),
             author_name: "Bench".to_owned(),
             author_email: "bench@localhost".to_owned(),
         },
         budget: BUDGET,
+        priority: Priority::Normal,
+        after: Vec::new(),
+        on_failed_dependency: OnFailedDependency::Hold,
+        convoy: None,
+        retries: 0,
+        claim_for: Some(OwnerId::generate(&Random)),
+        caps: Vec::new(),
+        extra: None,
+        key: None,
+        warnings: Vec::new(),
         requested_by: "bench".to_owned(),
         at: Timestamp::now(),
     };
-    store.create_task(new).await?;
-    let owner = OwnerId::generate(&Random);
-    store.claim(&owner, Some(&turn), Timestamp::now()).await?.context("the turn was taken by someone else")
+    let submitted = store.create_tasks(vec![new]).await?;
+    submitted.into_iter().find_map(|one| one.lease).context("the turn was not claimed as it was made")
 }
 
 /// How much of its time the processor spent on something between two looks at `/proc/stat`.

@@ -28,7 +28,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let row = Row {
         name: "sandbox, create to first instruction",
         ours: Amount::Time(median(&ours[1..])),
-        theirs: Amount::Time(median(&theirs[1..])),
+        theirs: Some(Amount::Time(median(&theirs[1..]))),
         against: "bwrap --unshare-all --ro-bind / / true",
         bound: Bound::Times(TIMES_BARE),
     };

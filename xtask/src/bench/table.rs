@@ -8,7 +8,8 @@ use std::time::Duration;
 pub struct Row {
     pub name: &'static str,
     pub ours: Amount,
-    pub theirs: Amount,
+    /// Nothing where there is nothing like it, or it is not installed.
+    pub theirs: Option<Amount>,
     /// What `theirs` is.
     pub against: &'static str,
     pub bound: Bound,
@@ -18,6 +19,7 @@ pub struct Row {
 pub enum Amount {
     Time(Duration),
     PerSecond(f64),
+    Count(u64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +32,10 @@ pub enum Bound {
     Added(Duration),
     /// Ours does at least so many a second.
     AtLeast(f64),
+    /// Ours is at least so many times theirs.
+    TimesAtLeast(f64),
+    /// Ours counts at most so many.
+    AtMost(u64),
     /// Shown and not judged.
     Open,
 }
@@ -45,18 +51,24 @@ pub enum Verdict {
 
 impl Row {
     /// Ours over theirs.
-    fn ratio(&self) -> f64 {
-        self.ours.number() / self.theirs.number()
+    fn ratio(&self) -> Option<f64> {
+        Some(self.ours.number() / self.theirs?.number())
     }
 
     /// How much of what the bound allows is used up, if there is one: 1 is all of it.
     fn used(&self) -> Option<f64> {
-        let (ours, theirs) = (self.ours.number(), self.theirs.number());
+        let ours = self.ours.number();
+        // Without theirs, what is judged by them is not a number.
+        let theirs = self.theirs.map_or(f64::NAN, Amount::number);
         Some(match self.bound {
             Bound::Times(most) => ours / theirs / most,
             Bound::Within(most) => ours / most.as_secs_f64(),
             Bound::Added(most) => (ours - theirs).max(0.0) / most.as_secs_f64(),
             Bound::AtLeast(least) => least / ours,
+            Bound::TimesAtLeast(least) => least * theirs / ours,
+            Bound::AtMost(most) if ours <= most as f64 => 0.0,
+            // However many are allowed, one more is too many.
+            Bound::AtMost(_) => f64::INFINITY,
             Bound::Open => return None,
         })
     }
@@ -77,6 +89,7 @@ impl Amount {
         match self {
             Self::Time(time) => time.as_secs_f64(),
             Self::PerSecond(rate) => rate,
+            Self::Count(count) => count as f64,
         }
     }
 }
@@ -85,7 +98,9 @@ impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::Time(time) => duration(*time),
+            Self::PerSecond(rate) if *rate < 100.0 => format!("{rate:.2}/s"),
             Self::PerSecond(rate) => format!("{}/s", thousands(*rate)),
+            Self::Count(count) => thousands(*count as f64),
         };
         f.pad(&text)
     }
@@ -98,6 +113,8 @@ impl fmt::Display for Bound {
             Self::Within(most) => format!("≤ {}", duration(*most)),
             Self::Added(most) => format!("+ ≤ {}", duration(*most)),
             Self::AtLeast(least) => format!("≥ {}/s", thousands(*least)),
+            Self::TimesAtLeast(least) => format!("≥ {least}×"),
+            Self::AtMost(most) => format!("≤ {}", thousands(*most as f64)),
             Self::Open => "none".to_owned(),
         };
         f.pad(&text)
@@ -118,7 +135,11 @@ impl fmt::Display for Verdict {
 /// Three digits that matter, in the unit that fits.
 fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
-    let (value, unit) = if seconds >= 1.0 { (seconds, "s") } else { (seconds * 1e3, "ms") };
+    let (value, unit) = match seconds {
+        1.0.. => (seconds, "s"),
+        1e-3.. => (seconds * 1e3, "ms"),
+        _ => (seconds * 1e6, "µs"),
+    };
     let digits = if value >= 100.0 {
         0
     } else if value >= 10.0 {
@@ -156,6 +177,10 @@ fn bar(used: f64) -> String {
     "█".repeat(full) + &"·".repeat(BAR.saturating_sub(full))
 }
 
+fn shown(used: f64) -> String {
+    format!("{} {:3.0} %", bar(used), used * 100.0)
+}
+
 /// Two lines per row: the figures, and what they are held against.
 pub fn render(rows: &[Row], tolerance: f64) -> String {
     const HEAD: [&str; 7] = ["", "ours", "theirs", "ratio", "bound", "used of the bound", ""];
@@ -164,10 +189,10 @@ pub fn render(rows: &[Row], tolerance: f64) -> String {
         [
             row.name.to_owned(),
             row.ours.to_string(),
-            row.theirs.to_string(),
-            ratio(row.ratio()),
+            row.theirs.map(|theirs| theirs.to_string()).unwrap_or_default(),
+            row.ratio().map(ratio).unwrap_or_default(),
             row.bound.to_string(),
-            row.used().map(|used| format!("{} {:3.0} %", bar(used), used * 100.0)).unwrap_or_default(),
+            row.used().filter(|used| used.is_finite()).map(shown).unwrap_or_default(),
             row.verdict(tolerance).to_string(),
         ]
     }));
@@ -184,7 +209,8 @@ pub fn render(rows: &[Row], tolerance: f64) -> String {
         }
         text.push_str(shown.trim_end());
         text.push('\n');
-        if let Some(row) = number.checked_sub(1).and_then(|number| rows.get(number)) {
+        let row = number.checked_sub(1).and_then(|number| rows.get(number));
+        if let Some(row) = row.filter(|row| row.theirs.is_some()) {
             text.push_str(&format!("  against {}\n", row.against));
         }
     }
@@ -197,7 +223,7 @@ mod tests {
 
     fn row(ours: u64, theirs: u64, bound: Bound) -> Row {
         let time = |millis| Amount::Time(Duration::from_millis(millis));
-        Row { name: "this", ours: time(ours), theirs: time(theirs), against: "that", bound }
+        Row { name: "this", ours: time(ours), theirs: Some(time(theirs)), against: "that", bound }
     }
 
     #[test]
@@ -212,6 +238,15 @@ mod tests {
         let rate = |ours| Row { ours: Amount::PerSecond(ours), ..row(0, 1, Bound::AtLeast(50_000.0)) };
         assert_eq!(verdict(&rate(80_000.0)), Verdict::Kept);
         assert_eq!(verdict(&rate(30_000.0)), Verdict::Broken);
+        let speedup = |ours| Row { ours: Amount::PerSecond(ours), theirs: Some(Amount::PerSecond(0.1)), ..rate(0.0) };
+        let speedup = |ours| Row { bound: Bound::TimesAtLeast(2.0), ..speedup(ours) };
+        assert_eq!(verdict(&speedup(0.21)), Verdict::Kept);
+        assert_eq!(verdict(&speedup(0.19)), Verdict::Tolerated);
+        assert_eq!(verdict(&speedup(0.1)), Verdict::Broken);
+        let count = |ours| Row { ours: Amount::Count(ours), theirs: None, ..row(0, 1, Bound::AtMost(0)) };
+        assert_eq!(verdict(&count(0)), Verdict::Kept);
+        assert_eq!(verdict(&count(1)), Verdict::Broken, "nothing is tolerated where things are counted");
+        assert_eq!(verdict(&Row { theirs: None, ..row(1, 1, Bound::Times(3.0)) }), Verdict::Broken);
         assert_eq!(verdict(&row(9, 1, Bound::Open)), Verdict::NotJudged);
         assert_eq!(verdict(&row(0, 0, Bound::Times(3.0))), Verdict::Broken, "nothing measured is nothing shown");
     }
@@ -223,9 +258,10 @@ mod tests {
             row(9, 4100, Bound::Within(Duration::from_millis(5))),
             Row {
                 ours: Amount::PerSecond(123_456.7),
-                theirs: Amount::PerSecond(2000.0),
+                theirs: Some(Amount::PerSecond(2000.0)),
                 ..row(0, 0, Bound::AtLeast(50_000.0))
             },
+            Row { ours: Amount::Count(0), theirs: None, ..row(0, 0, Bound::AtMost(0)) },
         ];
         let expected = "
             ours    theirs    ratio        bound   used of the bound
@@ -235,6 +271,7 @@ this     9.00 ms    4.10 s    1/456    ≤ 5.00 ms   █████████
   against that
 this   123,457/s   2,000/s   61.73×   ≥ 50,000/s   █████·······  41 %   ok
   against that
+this           0                             ≤ 0   ············   0 %   ok
 ";
         assert_eq!(format!("\n{}", render(&rows, 0.25)), expected);
     }

@@ -57,7 +57,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let row = Row {
         name: if size == Size::Full { "workspace of 28,000 files, 350 MB" } else { "workspace of 2,800 files, 35 MB" },
         ours: Amount::Time(median(&added)),
-        theirs: Amount::Time(median(&theirs)),
+        theirs: Some(Amount::Time(median(&theirs))),
         against: "git worktree add",
         bound: Bound::Within(MOST),
     };
