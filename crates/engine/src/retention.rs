@@ -68,7 +68,12 @@ impl Collected {
 
 impl Retention {
     /// Everything that may go.
-    pub async fn collect(self, data: &DataFolder, store: &Arc<dyn Store>, clock: &dyn Clock) -> Result<Collected, Error> {
+    pub async fn collect(
+        self,
+        data: &DataFolder,
+        store: &Arc<dyn Store>,
+        clock: &dyn Clock,
+    ) -> Result<Collected, Error> {
         let cutoff = clock.now().saturating_sub(self.older_than).unwrap_or(Timestamp::MIN);
         let mut collected = self.workspaces(data, store).await?;
         let (mut old, mut needed) = (Vec::new(), HashSet::new());
@@ -138,7 +143,13 @@ impl Retention {
         Ok(())
     }
 
-    async fn snapshots(self, data: &DataFolder, cutoff: Timestamp, needed: &HashSet<String>, collected: &mut Collected) {
+    async fn snapshots(
+        self,
+        data: &DataFolder,
+        cutoff: Timestamp,
+        needed: &HashSet<String>,
+        collected: &mut Collected,
+    ) {
         for repository in folders(&data.snapshots()) {
             for path in folders(&repository) {
                 let commit = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -233,7 +244,8 @@ fn mirror_of(repository: &Path) -> Option<PathBuf> {
 
 fn has_base(mirror: &Path, commit: &str) -> bool {
     mirror.join("refs/bases").join(commit).exists()
-        || std::fs::read_to_string(mirror.join("packed-refs")).is_ok_and(|refs| refs.contains(&format!("refs/bases/{commit}")))
+        || std::fs::read_to_string(mirror.join("packed-refs"))
+            .is_ok_and(|refs| refs.contains(&format!("refs/bases/{commit}")))
 }
 
 /// What removing it gives back.
@@ -252,8 +264,8 @@ mod tests {
     use std::sync::atomic::{AtomicU8, Ordering};
 
     use harvest_core::{
-        BranchName, Cost, Entropy, OnFailedDependency, OwnerId, Priority, Prompt, SandboxPurpose, SessionId, Settings, Source,
-        TaskId, TaskKind, TurnId,
+        BranchName, Cost, Entropy, OnFailedDependency, OwnerId, Priority, Prompt, SandboxPurpose, SessionId, Settings,
+        Source, TaskId, TaskKind, TurnId,
     };
     use harvest_store::{NewTask, SandboxRecord, Sqlite};
 
@@ -347,7 +359,10 @@ mod tests {
                 self.store.cancel_waiting(&id, ended.parse().unwrap()).await.unwrap().unwrap();
             }
             let objects = self.data.mirrors().join("m.git/objects");
-            self.put(&format!("sessions/{session}/repository.git/objects/info/alternates"), &format!("{}\n", objects.display()));
+            self.put(
+                &format!("sessions/{session}/repository.git/objects/info/alternates"),
+                &format!("{}\n", objects.display()),
+            );
             session
         }
 
@@ -357,7 +372,11 @@ mod tests {
             let collected = retention.collect(&self.data, &self.store, &later).await.unwrap();
             assert_eq!(collected.failed, Vec::<String>::new());
             assert!(collected.removed.iter().all(|item| item.path.exists() == retention.dry_run && item.bytes > 0));
-            collected.removed.iter().map(|item| (item.kind, item.path.file_name().unwrap().to_string_lossy().into_owned())).collect()
+            collected
+                .removed
+                .iter()
+                .map(|item| (item.kind, item.path.file_name().unwrap().to_string_lossy().into_owned()))
+                .collect()
         }
     }
 

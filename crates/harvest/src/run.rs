@@ -44,7 +44,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         }
     };
     let stop = interrupts.stop_of(&submitted.task.id);
-    stop_on_signals(stop.clone());
+    stop_on_signals(&stop);
     let outcome = if global.json {
         work(&engine, &owner, &submitted, stop.clone(), |event| output::json(event)).await
     } else {
@@ -112,9 +112,9 @@ pub async fn work(
 }
 
 /// The first signal stops the task and keeps its work; the second leaves at once, and the next command cleans up.
-pub fn stop_on_signals(stop: Stop) {
+pub fn stop_on_signals(stop: &Stop) {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    on_signals(&kinds, &stop, "stopping; the work is kept (once more to leave at once)");
+    on_signals(&kinds, stop, "stopping; the work is kept (once more to leave at once)");
 }
 
 /// Requests `stop` at the first signal of these kinds, saying so, and leaves at the second.

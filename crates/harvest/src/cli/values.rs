@@ -39,7 +39,10 @@ pub fn age(text: &str) -> Result<Duration, String> {
 
 pub fn hours(text: &str) -> Result<Duration, String> {
     let hours: f64 = text.parse().map_err(|_| format!("`{text}` is no number of hours"))?;
-    Duration::try_from_secs_f64(hours * 3600.0).ok().filter(|time| !time.is_zero()).ok_or_else(|| "it must be more than 0".into())
+    Duration::try_from_secs_f64(hours * 3600.0)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "it must be more than 0".into())
 }
 
 pub fn priority(text: &str) -> Result<harvest_core::Priority, String> {

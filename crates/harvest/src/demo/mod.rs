@@ -39,7 +39,7 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
     let owner = installation.own(OwnerKind::Run).await?;
     let interrupts = Interrupts::watch(&engine)?;
     let stop = Stop::default();
-    stop_on_signals(stop.clone());
+    stop_on_signals(&stop);
     if !global.json {
         let _ = output::line(&format!("{} four tasks on a sample repository, each in its own sandbox", style.accent("harvest demo")));
         let _ = output::line(&style.dim(&format!("  {}\n", repository.display())));
