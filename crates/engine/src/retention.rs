@@ -68,7 +68,12 @@ impl Collected {
 
 impl Retention {
     /// Everything that may go.
-    pub async fn collect(self, data: &DataFolder, store: &Arc<dyn Store>, clock: &dyn Clock) -> Result<Collected, Error> {
+    pub async fn collect(
+        self,
+        data: &DataFolder,
+        store: &Arc<dyn Store>,
+        clock: &dyn Clock,
+    ) -> Result<Collected, Error> {
         let cutoff = clock.now().saturating_sub(self.older_than).unwrap_or(Timestamp::MIN);
         let mut collected = self.workspaces(data, store).await?;
         let (mut old, mut needed) = (Vec::new(), HashSet::new());
@@ -138,7 +143,13 @@ impl Retention {
         Ok(())
     }
 
-    async fn snapshots(self, data: &DataFolder, cutoff: Timestamp, needed: &HashSet<String>, collected: &mut Collected) {
+    async fn snapshots(
+        self,
+        data: &DataFolder,
+        cutoff: Timestamp,
+        needed: &HashSet<String>,
+        collected: &mut Collected,
+    ) {
         for repository in folders(&data.snapshots()) {
             for path in folders(&repository) {
                 let commit = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -233,7 +244,8 @@ fn mirror_of(repository: &Path) -> Option<PathBuf> {
 
 fn has_base(mirror: &Path, commit: &str) -> bool {
     mirror.join("refs/bases").join(commit).exists()
-        || std::fs::read_to_string(mirror.join("packed-refs")).is_ok_and(|refs| refs.contains(&format!("refs/bases/{commit}")))
+        || std::fs::read_to_string(mirror.join("packed-refs"))
+            .is_ok_and(|refs| refs.contains(&format!("refs/bases/{commit}")))
 }
 
 /// What removing it gives back.
@@ -245,4 +257,184 @@ fn size(path: &Path) -> u64 {
     }
     let below = std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
     own + below.map(|entry| size(&entry.path())).sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    use harvest_core::{
+        BranchName, Cost, Entropy, OnFailedDependency, OwnerId, Priority, Prompt, SandboxPurpose, SessionId, Settings,
+        Source, TaskId, TaskKind, TurnId,
+    };
+    use harvest_store::{NewTask, SandboxRecord, Sqlite};
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+    #[derive(Debug, Default)]
+    struct Counting(AtomicU8);
+
+    impl Entropy for Counting {
+        fn bytes(&self) -> [u8; 10] {
+            [self.0.fetch_add(1, Ordering::Relaxed); 10]
+        }
+    }
+
+    #[derive(Debug)]
+    struct At(Timestamp);
+
+    impl Clock for At {
+        fn now(&self) -> Timestamp {
+            self.0
+        }
+    }
+
+    struct World {
+        _folder: tempfile::TempDir,
+        data: DataFolder,
+        store: Arc<dyn Store>,
+        entropy: Counting,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let data = DataFolder::new(folder.path().join("data"));
+            std::fs::create_dir(data.path()).unwrap();
+            let store = Arc::new(Sqlite::open(&data.database()).unwrap());
+            Self { _folder: folder, data, store, entropy: Counting::default() }
+        }
+
+        fn put(&self, name: &str, text: &str) -> PathBuf {
+            let path = self.data.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        }
+
+        /// A task with a session's repository on the mirror `m`; ended at `ended`, if at all.
+        async fn task(&self, base: &str, ended: Option<&str>) -> SessionId {
+            let session = SessionId::generate(&self.entropy);
+            let task = NewTask {
+                id: TaskId::generate(&self.entropy),
+                turn: TurnId::generate(&self.entropy),
+                branch: BranchName::for_session("x", &session),
+                session: session.clone(),
+                kind: TaskKind::Prompt,
+                source: Source::Cli,
+                source_url: None,
+                prompt: Prompt::new("x").unwrap(),
+                agent: "builtin".into(),
+                model: None,
+                repository: "/".into(),
+                base: base.into(),
+                settings: Settings {
+                    test: None,
+                    require_tests: false,
+                    timeout_ms: 1,
+                    max_turns: 1,
+                    provider: None,
+                    author_name: String::new(),
+                    author_email: String::new(),
+                },
+                budget: Cost::ZERO,
+                priority: Priority::Normal,
+                after: Vec::new(),
+                on_failed_dependency: OnFailedDependency::Hold,
+                convoy: None,
+                retries: 0,
+                caps: Vec::new(),
+                extra: None,
+                key: None,
+                warnings: Vec::new(),
+                requested_by: "ada".into(),
+                claim_for: None,
+                at: "2026-01-01T00:00:00Z".parse().unwrap(),
+            };
+            let id = task.id.clone();
+            self.store.create_tasks(vec![task]).await.unwrap();
+            if let Some(ended) = ended {
+                self.store.cancel_waiting(&id, ended.parse().unwrap()).await.unwrap().unwrap();
+            }
+            let objects = self.data.mirrors().join("m.git/objects");
+            self.put(
+                &format!("sessions/{session}/repository.git/objects/info/alternates"),
+                &format!("{}\n", objects.display()),
+            );
+            session
+        }
+
+        async fn collect(&self, retention: Retention) -> Vec<(Kind, String)> {
+            // Long after everything on disk was made, as far as its age goes.
+            let later = At(Timestamp::now().saturating_add(365 * DAY).unwrap());
+            let collected = retention.collect(&self.data, &self.store, &later).await.unwrap();
+            assert_eq!(collected.failed, Vec::<String>::new());
+            assert!(collected.removed.iter().all(|item| item.path.exists() == retention.dry_run && item.bytes > 0));
+            collected
+                .removed
+                .iter()
+                .map(|item| (item.kind, item.path.file_name().unwrap().to_string_lossy().into_owned()))
+                .collect()
+        }
+    }
+
+    const KEEP: Retention = Retention { older_than: DAY, unpublished: false, dry_run: false };
+
+    #[tokio::test]
+    async fn what_unfinished_tasks_need_stays() {
+        let world = World::new();
+        world.put("mirrors/m.git/refs/bases/b1", "b1");
+        world.put("snapshots/m/b1/file", "x");
+        world.put("snapshots/m/b2/file", "x");
+        let ended = world.task("b2", Some("2026-01-02T00:00:00Z")).await;
+        let waiting = world.task("b1", None).await;
+        let expected = vec![(Kind::Session, ended.to_string()), (Kind::Snapshot, "b2".to_owned())];
+        assert_eq!(world.collect(Retention { dry_run: true, ..KEEP }).await, expected);
+        assert_eq!(world.collect(KEEP).await, expected);
+        assert_eq!(world.collect(KEEP).await, []);
+        assert!(world.data.session_repository(&waiting).exists() && world.data.mirrors().join("m.git").exists());
+    }
+
+    #[tokio::test]
+    async fn a_mirror_stays_while_a_session_stands_on_it() {
+        let world = World::new();
+        world.put("mirrors/m.git/refs/bases/b1", "b1");
+        world.put("mirrors/unused.git/packed-refs", "");
+        let now = Timestamp::now();
+        let young = world.task("b1", Some(&now.saturating_add(364 * DAY + DAY / 2).unwrap().to_string())).await;
+        assert_eq!(world.collect(KEEP).await, [(Kind::Mirror, "unused.git".to_owned())]);
+        let all = world.collect(Retention { older_than: DAY / 4, ..KEEP }).await;
+        assert_eq!(all, [(Kind::Session, young.to_string()), (Kind::Mirror, "m.git".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_in_use_stays() {
+        let world = World::new();
+        world.put("snapshots/m/b1/file", "x");
+        let lock = File::create(world.data.snapshots().join("m/b1.lock")).unwrap();
+        lock.lock_shared().unwrap();
+        assert_eq!(world.collect(KEEP).await, []);
+        drop(lock);
+        assert_eq!(world.collect(KEEP).await, [(Kind::Snapshot, "b1".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn only_workspaces_that_nobody_recorded_go() {
+        let world = World::new();
+        let (known, unknown) = (SandboxId::generate(&world.entropy), SandboxId::generate(&world.entropy));
+        for id in [known.as_str(), unknown.as_str(), "something-else"] {
+            world.put(&format!("workspaces/{id}/file"), "x");
+        }
+        let record = SandboxRecord {
+            id: known,
+            owner: OwnerId::generate(&world.entropy),
+            session: SessionId::generate(&world.entropy),
+            purpose: SandboxPurpose::Execute,
+            provider: "none".into(),
+        };
+        world.store.record_sandbox(record).await.unwrap();
+        assert_eq!(world.collect(KEEP).await, [(Kind::Workspace, unknown.to_string())]);
+    }
 }

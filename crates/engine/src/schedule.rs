@@ -26,11 +26,20 @@ pub trait Planner: Send + Sync + std::fmt::Debug {
 /// What became of a run that was due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Run {
-    Queued { schedule: String, task: TaskId },
+    Queued {
+        schedule: String,
+        task: TaskId,
+    },
     /// It was missed, and its schedule lets missed runs go.
-    Skipped { schedule: String, due: Timestamp },
+    Skipped {
+        schedule: String,
+        due: Timestamp,
+    },
     /// No task could be made; the schedule goes on with its next run.
-    Failed { schedule: String, error: String },
+    Failed {
+        schedule: String,
+        error: String,
+    },
 }
 
 #[derive(Debug)]
@@ -295,7 +304,10 @@ mod tests {
         world.at("2026-05-01T03:00:00Z");
         scheduler.fire_due().await.unwrap();
         assert_eq!(world.tasks().await, 1);
-        assert_eq!(runs.try_recv().unwrap(), Run::Failed { schedule: "broken".into(), error: "the repository is gone".into() });
+        assert_eq!(
+            runs.try_recv().unwrap(),
+            Run::Failed { schedule: "broken".into(), error: "the repository is gone".into() }
+        );
         assert!(matches!(runs.try_recv().unwrap(), Run::Queued { schedule, .. } if schedule == "sound"));
         let next: Vec<_> = world.store.schedules().await.unwrap().into_iter().map(|schedule| schedule.next).collect();
         assert_eq!(next, [Some("2026-05-02T03:00:00Z".parse().unwrap()); 2]);
@@ -311,7 +323,10 @@ mod tests {
         assert_eq!(scheduler.fire_due().await.unwrap(), Some("2026-08-17T12:00:00Z".parse().unwrap()));
         assert_eq!(world.tasks().await, 1);
         assert!(matches!(runs.try_recv().unwrap(), Run::Queued { schedule, .. } if schedule == "once"));
-        assert_eq!(runs.try_recv().unwrap(), Run::Skipped { schedule: "skip".into(), due: "2026-05-01T03:00:00Z".parse().unwrap() });
+        assert_eq!(
+            runs.try_recv().unwrap(),
+            Run::Skipped { schedule: "skip".into(), due: "2026-05-01T03:00:00Z".parse().unwrap() }
+        );
     }
 
     #[tokio::test]

@@ -40,8 +40,9 @@ pub struct Decision {
 impl Timetable {
     pub fn parse(cron: &str, time_zone: &str) -> Result<Self, BadTimetable> {
         let bad = |field, text: &str, reason: String| BadTimetable { field, text: text.to_owned(), reason };
-        let zone = TimeZone::get(time_zone)
-            .map_err(|_| bad("time zone", time_zone, "there is no such zone; write one like Europe/Berlin or UTC".into()))?;
+        let zone = TimeZone::get(time_zone).map_err(|_| {
+            bad("time zone", time_zone, "there is no such zone; write one like Europe/Berlin or UTC".into())
+        })?;
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let fields: Vec<&str> = cron.split_whitespace().collect();
         if !cron.trim_start().starts_with('@') {
@@ -162,7 +163,10 @@ mod tests {
         assert_eq!(
             runs("*/30 * * * *", "Europe/Berlin", "2026-10-24T23:59:00Z", 5),
             [
-                "2026-10-25T00:00:00Z", "2026-10-25T00:30:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z",
+                "2026-10-25T00:00:00Z",
+                "2026-10-25T00:30:00Z",
+                "2026-10-25T01:00:00Z",
+                "2026-10-25T01:30:00Z",
                 "2026-10-25T02:00:00Z",
             ]
         );

@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn what_is_said_now_wins_over_what_was_saved() {
-        let now = SavedRequest { repo: Some("/srv/other".into()), priority: Some(Priority::Low), ..SavedRequest::default() };
+        let now =
+            SavedRequest { repo: Some("/srv/other".into()), priority: Some(Priority::Low), ..SavedRequest::default() };
         let both = full().overridden_by(now);
         assert_eq!(both, SavedRequest { repo: Some("/srv/other".into()), priority: Some(Priority::Low), ..full() });
     }

@@ -33,9 +33,14 @@ pub async fn schedule(global: &Global, environment: Environment, command: Schedu
     }
 }
 
-async fn add(global: &Global, installation: &Installation, style: Style, options: ScheduleAdd) -> Result<Exit, Failure> {
+async fn add(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    options: ScheduleAdd,
+) -> Result<Exit, Failure> {
     let time_zone = options.time_zone.unwrap_or_else(|| installation.environment.time_zone());
-    let timetable = Timetable::parse(&options.cron, &time_zone).map_err(refuse)?;
+    let timetable = Timetable::parse(&options.cron, &time_zone).map_err(|error| refuse(&error))?;
     let prompt = ask::read_prompt(&options.ask.prompt)?;
     let mut saved = SavedRequest::new(&options.ask.options, &options.standing);
     // Everything is checked as if it ran now; only the base stays as it was named.
@@ -66,7 +71,7 @@ async fn add(global: &Global, installation: &Installation, style: Style, options
     Ok(Exit::Done)
 }
 
-fn refuse(error: BadTimetable) -> Failure {
+fn refuse(error: &BadTimetable) -> Failure {
     let help = match error.field {
         "time zone" => "see `timedatectl list-timezones`",
         _ => "write it like \"0 3 * * 1-5\": minute, hour, day of month, month, day of week",
@@ -81,14 +86,17 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         return Ok(Exit::Done);
     }
     if schedules.is_empty() {
-        let _ = output::line("no schedules yet; make one: harvest schedule add \"0 3 * * 1-5\" \"Update the dependencies\"");
+        let _ = output::line(
+            "no schedules yet; make one: harvest schedule add \"0 3 * * 1-5\" \"Update the dependencies\"",
+        );
     }
     for stored in &schedules {
         let saved = SavedRequest::read(&stored.request).unwrap_or_default();
         let prompt = saved.prompt.as_deref().unwrap_or_default();
         let title = clean(prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default());
         let place = style.dim(&clean(saved.repo.as_deref().unwrap_or_default()));
-        let line = format!("{}  {:<16}  next {}  {title}  {place}", style.bold(short(&stored.id)), stored.cron, when(stored));
+        let line =
+            format!("{}  {:<16}  next {}  {title}  {place}", style.bold(short(&stored.id)), stored.cron, when(stored));
         if output::line(&line).is_err() {
             break;
         }
@@ -98,8 +106,11 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
 
 async fn remove(global: &Global, installation: &Installation, style: Style, prefix: &str) -> Result<Exit, Failure> {
     let schedules = installation.store.schedules().await?;
-    let fitting: Vec<&str> =
-        schedules.iter().map(|stored| stored.id.as_str()).filter(|id| !prefix.is_empty() && id.starts_with(prefix)).collect();
+    let fitting: Vec<&str> = schedules
+        .iter()
+        .map(|stored| stored.id.as_str())
+        .filter(|id| !prefix.is_empty() && id.starts_with(prefix))
+        .collect();
     let id = match fitting[..] {
         [id] => id,
         [] => {
@@ -190,15 +201,21 @@ fn show(global: &Global, style: Style, run: &Run) {
         (true, Run::Failed { schedule, error }) => {
             output::json(&json!({ "type": "schedule_failed", "schedule_id": schedule, "error": error }))
         }
-        (false, Run::Queued { schedule, task }) => {
-            output::line(&format!("{} {} queued by schedule {}", style.dim(style.symbol("▸", ">")), task.short(), short(schedule)))
-        }
-        (false, Run::Skipped { schedule, due }) => {
-            output::line(&style.dim(&format!("schedule {} skipped the run of {due}: nobody was there", short(schedule))))
-        }
-        (false, Run::Failed { schedule, error }) => {
-            output::line(&format!("{} schedule {} could not queue its task: {}", style.failed(), short(schedule), clean(error)))
-        }
+        (false, Run::Queued { schedule, task }) => output::line(&format!(
+            "{} {} queued by schedule {}",
+            style.dim(style.symbol("▸", ">")),
+            task.short(),
+            short(schedule)
+        )),
+        (false, Run::Skipped { schedule, due }) => output::line(
+            &style.dim(&format!("schedule {} skipped the run of {due}: nobody was there", short(schedule))),
+        ),
+        (false, Run::Failed { schedule, error }) => output::line(&format!(
+            "{} schedule {} could not queue its task: {}",
+            style.failed(),
+            short(schedule),
+            clean(error)
+        )),
     };
 }
 

@@ -28,7 +28,12 @@ pub async fn template(global: &Global, environment: Environment, command: Templa
     }
 }
 
-async fn add(global: &Global, installation: &Installation, style: Style, options: TemplateAdd) -> Result<Exit, Failure> {
+async fn add(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    options: TemplateAdd,
+) -> Result<Exit, Failure> {
     let prompt = ask::read_prompt(&options.ask.prompt)?;
     let parameters = parameters(prompt.as_str())?;
     let mut saved = SavedRequest::new(&options.ask.options, &options.standing);
@@ -70,7 +75,8 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
     let templates = installation.store.templates().await?;
     let parameters_of = |stored: &Stored| parameters(&stored.prompt).unwrap_or_default();
     if global.json {
-        let all: Vec<serde_json::Value> = templates.iter().map(|stored| describe(stored, &parameters_of(stored))).collect();
+        let all: Vec<serde_json::Value> =
+            templates.iter().map(|stored| describe(stored, &parameters_of(stored))).collect();
         let _ = output::json(&all);
         return Ok(Exit::Done);
     }
@@ -88,7 +94,12 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
     Ok(Exit::Done)
 }
 
-async fn make(global: &Global, installation: &Installation, style: Style, options: TemplateUse) -> Result<Exit, Failure> {
+async fn make(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    options: TemplateUse,
+) -> Result<Exit, Failure> {
     let stored = find(installation, &options.name).await?;
     let prompt = render(&stored.name, &stored.prompt, &options.values)?;
     let prompt = Prompt::new(prompt).map_err(|error| {
@@ -106,7 +117,11 @@ async fn find(installation: &Installation, name: &str) -> Result<Stored, Failure
     let templates = installation.store.templates().await?;
     let names: Vec<String> = templates.iter().map(|stored| stored.name.clone()).collect();
     templates.into_iter().find(|stored| stored.name == name).ok_or_else(|| {
-        let known = if names.is_empty() { "there are none yet".to_owned() } else { format!("use one of: {}", names.join(", ")) };
+        let known = if names.is_empty() {
+            "there are none yet".to_owned()
+        } else {
+            format!("use one of: {}", names.join(", "))
+        };
         Failure::refused(Code::UnknownTemplate, format!("there is no template `{}`", clean(name)), known)
     })
 }
@@ -144,7 +159,8 @@ fn render(name: &str, prompt: &str, values: &[(String, String)]) -> Result<Strin
     for (parameter, value) in values {
         if !parameters.contains(parameter) {
             let known: Vec<&str> = parameters.iter().map(String::as_str).collect();
-            let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };
+            let known =
+                if known.is_empty() { "it has none".to_owned() } else { format!("it has: {}", known.join(", ")) };
             let message = format!("template `{name}` has no parameter `{}`", clean(parameter));
             return Err(Failure::refused(Code::BadOption, message, known));
         }
@@ -160,7 +176,11 @@ fn render(name: &str, prompt: &str, values: &[(String, String)]) -> Result<Strin
         return Err(Failure::refused(Code::BadOption, message, format!("add {}", help.join(" "))));
     }
     jinja().render_str(prompt, given).map_err(|error| {
-        Failure::refused(Code::BadPrompt, format!("template `{name}` cannot be filled in: {error}"), "correct the template")
+        Failure::refused(
+            Code::BadPrompt,
+            format!("template `{name}` cannot be filled in: {error}"),
+            "correct the template",
+        )
     })
 }
 
@@ -169,7 +189,8 @@ mod tests {
     use super::*;
 
     fn filled(prompt: &str, values: &[(&str, &str)]) -> Result<String, String> {
-        let values: Vec<(String, String)> = values.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let values: Vec<(String, String)> =
+            values.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         render("upgrade", prompt, &values).map_err(|failure| format!("{} {}", failure.code, failure.message))
     }
 
@@ -180,14 +201,20 @@ mod tests {
         // Neither escaped nor read as a template again.
         assert_eq!(filled("Say {{ text }}", &[("text", "<b> & {{ 7 * 7 }}")]), Ok("Say <b> & {{ 7 * 7 }}".into()));
         assert_eq!(filled("No parameters", &[]), Ok("No parameters".into()));
-        assert_eq!(filled("{% if fast == 'yes' %}Quickly {% endif %}fix it", &[("fast", "yes")]), Ok("Quickly fix it".into()));
+        assert_eq!(
+            filled("{% if fast == 'yes' %}Quickly {% endif %}fix it", &[("fast", "yes")]),
+            Ok("Quickly fix it".into())
+        );
     }
 
     #[test]
     fn missing_unknown_and_doubled_ones_are_refused() {
         let prompt = "Upgrade {{ package }} to {{ version }}";
         assert_eq!(filled(prompt, &[]), Err("HV-0141 template `upgrade` needs a value for package, version".into()));
-        assert_eq!(filled(prompt, &[("package", "a")]), Err("HV-0141 template `upgrade` needs a value for version".into()));
+        assert_eq!(
+            filled(prompt, &[("package", "a")]),
+            Err("HV-0141 template `upgrade` needs a value for version".into())
+        );
         assert_eq!(
             filled(prompt, &[("package", "a"), ("version", "1"), ("pakage", "b")]),
             Err("HV-0141 template `upgrade` has no parameter `pakage`".into())

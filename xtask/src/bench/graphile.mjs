@@ -9,6 +9,7 @@ const PROCESSES = 4, CONCURRENCY = 16, AT_ONCE = 5000;
 const [host, database, jobs, batch] = process.argv.slice(2);
 const pgPool = new pg.Pool({ host, database, user: "harvest", max: CONCURRENCY + 4 });
 pgPool.on("error", () => {});
+pgPool.on("connect", (client) => client.on("error", () => {}));
 const logger = new Logger(() => () => {});
 
 if (process.send) {

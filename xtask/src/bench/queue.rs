@@ -31,7 +31,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let turns = size.pick(1_000_000, 20_000);
     let (in_sqlite, in_postgres) = (sqlite.run(turns, 0).await?, postgres.run(turns, 0).await?);
     let graphile = match Graphile::install(place).await? {
-        Some(graphile) => Some(graphile.rates(&cluster, size.pick(200_000, 20_000)).await?),
+        Some(graphile) => Some(graphile.rates(&cluster, size.pick(50_000, 20_000)).await?),
         None => None,
     };
     let long = size.pick(1_000_000, 50_000);

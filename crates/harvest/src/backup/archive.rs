@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tar::{Archive, Builder, EntryType, Header};
 
-use super::database;
+use harvest_store::sqlite::file;
 
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
@@ -26,7 +26,7 @@ pub enum Error {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("the database could not be copied: {0}")]
-    Database(#[from] rusqlite::Error),
+    Database(#[from] harvest_store::Error),
     #[error("{0}")]
     Damaged(String),
 }
@@ -67,7 +67,7 @@ pub fn write(data: &DataFolder, scratch: &Path, out: impl Write, now: Timestamp)
     };
     // The database first: what it knows of is in the repositories by then.
     let copy = scratch.join(DATABASE);
-    database::copy(&data.database(), &copy)?;
+    file::copy(&data.database(), &copy)?;
     writer.file(&copy, DATABASE)?;
     for folder in REPOSITORIES {
         writer.folder(&data.path().join(folder), folder)?;
@@ -126,7 +126,10 @@ impl<W: Write> Writer<W> {
         self.tar.append_data(&mut header(EntryType::Regular, bytes), name, &mut reader)?;
         let entry = reader.finish();
         if entry.bytes != bytes {
-            return Err(Error::Io(io::Error::other(format!("{} changed while it was read; try again", path.display()))));
+            return Err(Error::Io(io::Error::other(format!(
+                "{} changed while it was read; try again",
+                path.display()
+            ))));
         }
         self.manifest.files.insert(name.to_owned(), entry);
         Ok(())
@@ -191,7 +194,10 @@ pub fn read(from: impl Read, staging: &Path, home: &Path) -> Result<Manifest, Er
         match entry.header().entry_type() {
             EntryType::Directory => std::fs::create_dir_all(staging.join(&name))?,
             EntryType::Regular if name == MANIFEST => {
-                manifest = Some(serde_json::from_reader(entry).map_err(|error| Error::Damaged(format!("its manifest cannot be read: {error}")))?);
+                manifest = Some(
+                    serde_json::from_reader(entry)
+                        .map_err(|error| Error::Damaged(format!("its manifest cannot be read: {error}")))?,
+                );
             }
             EntryType::Regular => {
                 let bytes = entry.size();
@@ -222,7 +228,8 @@ pub fn read(from: impl Read, staging: &Path, home: &Path) -> Result<Manifest, Er
     if let Some(name) = found.into_keys().next() {
         return Err(Error::Damaged(format!("{name} is not in its manifest")));
     }
-    database::check(&staging.join(DATABASE)).map_err(|error| Error::Damaged(format!("its database is damaged: {error}")))?;
+    file::check(&staging.join(DATABASE))
+        .map_err(|error| Error::Damaged(format!("its database is damaged: {error}")))?;
     find_mirrors_in(home, staging)?;
     Ok(manifest)
 }

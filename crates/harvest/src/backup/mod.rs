@@ -2,7 +2,6 @@
 //! whole: what is half done never has the name that was asked for.
 
 mod archive;
-mod database;
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -25,8 +24,15 @@ pub fn backup(global: &Global, environment: &Environment, options: &Backup) -> R
     let style = Style::detect(environment);
     let data = DataFolder::new(data_path(global, environment)?);
     if global.database_url.is_some() {
-        let help = format!("use pg_dump for the database, and copy {0}/sessions and {0}/mirrors beside it", data.path().display());
-        return Err(Failure::refused(Code::BadBackup, "tasks and journals are in PostgreSQL, which has its own backups", help));
+        let help = format!(
+            "use pg_dump for the database, and copy {0}/sessions and {0}/mirrors beside it",
+            data.path().display()
+        );
+        return Err(Failure::refused(
+            Code::BadBackup,
+            "tasks and journals are in PostgreSQL, which has its own backups",
+            help,
+        ));
     }
     if !data.database().is_file() {
         let message = format!("there is nothing to back up in {}", data.path().display());
@@ -47,7 +53,11 @@ pub fn restore(global: &Global, environment: &Environment, options: &Restore) ->
     let style = Style::detect(environment);
     if global.database_url.is_some() {
         let help = "use pg_restore or psql with what pg_dump wrote";
-        return Err(Failure::refused(Code::BadBackup, "a backup is put into a data directory, not into PostgreSQL", help));
+        return Err(Failure::refused(
+            Code::BadBackup,
+            "a backup is put into a data directory, not into PostgreSQL",
+            help,
+        ));
     }
     let target = data_path(global, environment)?;
     let manifest = read(&options.file, &target)?;
@@ -63,17 +73,21 @@ pub fn restore(global: &Global, environment: &Environment, options: &Restore) ->
 fn write(data: &DataFolder, file: &Path) -> Result<Manifest, Failure> {
     let shown = file.display();
     let help = "choose another place; nothing was changed";
-    let refuse = |error: Error| Failure::refused(code_of(&error), format!("the backup {shown} cannot be written: {error}"), help);
+    let refuse = |error: Error| {
+        Failure::refused(code_of(&error), format!("the backup {shown} cannot be written: {error}"), help)
+    };
     if std::fs::symlink_metadata(file).is_ok() {
         return Err(Failure::refused(Code::BadBackup, format!("{shown} exists already"), help));
     }
     let Some(folder) = file.parent().filter(|folder| folder.is_dir()) else {
         return Err(Failure::refused(Code::BadBackup, format!("the folder of {shown} does not exist"), help));
     };
-    let scratch = tempfile::Builder::new().prefix(".harvest-backup-").tempdir_in(folder).map_err(|error| refuse(error.into()))?;
+    let scratch =
+        tempfile::Builder::new().prefix(".harvest-backup-").tempdir_in(folder).map_err(|error| refuse(error.into()))?;
     // Readable by its owner alone, as the data directory is.
     let half = tempfile::NamedTempFile::new_in(scratch.path()).map_err(|error| refuse(error.into()))?;
-    let manifest = archive::write(data, scratch.path(), BufWriter::new(half.as_file()), SystemClock.now()).map_err(refuse)?;
+    let manifest =
+        archive::write(data, scratch.path(), BufWriter::new(half.as_file()), SystemClock.now()).map_err(refuse)?;
     half.as_file().sync_all().map_err(|error| refuse(error.into()))?;
     half.persist_noclobber(file).map_err(|error| refuse(error.error.into()))?;
     sync_folder(folder);
@@ -97,7 +111,10 @@ fn read(file: &Path, target: &Path) -> Result<Manifest, Failure> {
     let source = File::open(file).map_err(|error| refuse(error.into()))?;
     let parent = target.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned);
     std::fs::create_dir_all(&parent).map_err(|error| refuse(error.into()))?;
-    let staging = tempfile::Builder::new().prefix(".harvest-restore-").tempdir_in(&parent).map_err(|error| refuse(error.into()))?;
+    let staging = tempfile::Builder::new()
+        .prefix(".harvest-restore-")
+        .tempdir_in(&parent)
+        .map_err(|error| refuse(error.into()))?;
     let manifest = archive::read(BufReader::new(source), staging.path(), target).map_err(refuse)?;
     // Takes the place of an empty folder in one step.
     std::fs::rename(staging.path(), target).map_err(|error| refuse(error.into()))?;
@@ -158,7 +175,8 @@ mod tests {
 
         fn names(&self) -> Vec<String> {
             let entries = std::fs::read_dir(self.folder.path()).unwrap();
-            let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
             names.sort();
             names
         }
@@ -184,7 +202,8 @@ mod tests {
                 "sessions/s/repository.git/objects/info/alternates",
             ]
         );
-        let alternates = std::fs::read_to_string(target.join("sessions/s/repository.git/objects/info/alternates")).unwrap();
+        let alternates =
+            std::fs::read_to_string(target.join("sessions/s/repository.git/objects/info/alternates")).unwrap();
         assert_eq!(alternates, format!("{}\n", target.join("mirrors/m.git/objects").display()));
         assert!(target.join("mirrors/m.git/refs/heads").is_dir(), "git wants its empty folders");
         assert_eq!(std::fs::read(target.join("mirrors/m.git/objects/pack/pack-1.pack")).unwrap().len(), 40_000);

@@ -41,7 +41,11 @@ pub async fn export(global: &Global, environment: Environment, command: Export) 
     } else {
         let dot = style.dot();
         let (updated, added) = (written.updated.len(), written.added.len());
-        output::line(&format!("{} {updated} updated {dot} {added} added {dot} {} unchanged", style.ok(), written.unchanged))
+        output::line(&format!(
+            "{} {updated} updated {dot} {added} added {dot} {} unchanged",
+            style.ok(),
+            written.unchanged
+        ))
     };
     Ok(Exit::Done)
 }
@@ -75,7 +79,8 @@ fn write_back(before: &str, tasks: &HashMap<String, Task>) -> Result<Written, fo
         lines.pop();
     }
     let mut written = Written::default();
-    let internal = |line| move |error: serde_json::Error| format::BadLine { line, field: None, reason: error.to_string() };
+    let internal =
+        |line| move |error: serde_json::Error| format::BadLine { line, field: None, reason: error.to_string() };
     for issue in &issues {
         let mut object = issue.object.clone();
         let changed = match tasks.get(&issue.id) {
@@ -166,8 +171,10 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let target = if file.exists() { file.canonicalize()? } else { std::path::absolute(file)? };
     let folder = target.parent().ok_or_else(|| std::io::Error::other("it has no folder"))?;
     let mode = std::fs::metadata(&target).map_or(NEW_FILE_MODE, |metadata| metadata.permissions().mode() & 0o777);
-    let mut beside =
-        tempfile::Builder::new().prefix(".harvest-").permissions(std::fs::Permissions::from_mode(mode)).tempfile_in(folder)?;
+    let mut beside = tempfile::Builder::new()
+        .prefix(".harvest-")
+        .permissions(std::fs::Permissions::from_mode(mode))
+        .tempfile_in(folder)?;
     beside.write_all(text.as_bytes())?;
     beside.as_file().sync_all()?;
     beside.persist(&target)?;
@@ -191,11 +198,15 @@ mod tests {
     #[test]
     fn the_file_as_a_whole() {
         let before = format!("{A}\n{B}\n\n{C}\n");
-        let written = back(&before, &[("a", task("completed", A)), ("b", task("failed", B)), ("c", task("completed", C))]);
+        let written =
+            back(&before, &[("a", task("completed", A)), ("b", task("failed", B)), ("c", task("completed", C))]);
         let a = r#"{"id":"a","z_custom":{"b":1,"a":[2, 3]},"title":"A","status":"closed","weight":1.50e3,"created_at":"2026-01-01T00:00:00Z","close_reason":"completed by Harvest: branch harvest/fix-01234567, evidence `make check` exit code 0, 12 passed, 0 failed (task 0123456789abcdef)","closed_at":"2026-02-03T04:05:06Z","updated_at":"2026-02-03T04:05:06Z"}"#;
         let b = r#"{"id":"b","title":"B","status":"open","notes":"by hand\nHarvest: task 0123456789abcdef failed (tests): 2 tests fail; branch harvest/fix-01234567","updated_at":"2026-02-03T04:05:06Z"}"#;
         assert_eq!(written.text, format!("{a}\n{b}\n\n{C}\n"));
-        assert_eq!((written.updated, written.added, written.unchanged), (vec!["a".to_owned(), "b".to_owned()], vec![], 1));
+        assert_eq!(
+            (written.updated, written.added, written.unchanged),
+            (vec!["a".to_owned(), "b".to_owned()], vec![], 1)
+        );
     }
 
     #[test]

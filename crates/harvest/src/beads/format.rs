@@ -129,7 +129,8 @@ impl Issue {
     }
 
     pub fn read(line: usize, raw: &str, object: Object) -> Result<Self, BadLine> {
-        let bad = |field: &str, reason: &str| BadLine { line, field: Some(field.to_owned()), reason: reason.to_owned() };
+        let bad =
+            |field: &str, reason: &str| BadLine { line, field: Some(field.to_owned()), reason: reason.to_owned() };
         let text = |field: &str| match object.get(field) {
             None => Ok(None),
             Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
@@ -152,13 +153,19 @@ impl Issue {
             None => Vec::new(),
             Some(Value::Array(labels)) => {
                 let label = |label: &Value| label.as_str().map(str::to_owned);
-                labels.iter().map(label).collect::<Option<_>>().ok_or_else(|| bad("labels", "must be a list of texts"))?
+                labels
+                    .iter()
+                    .map(label)
+                    .collect::<Option<_>>()
+                    .ok_or_else(|| bad("labels", "must be a list of texts"))?
             }
             Some(_) => return Err(bad("labels", "must be a list of texts")),
         };
         let blocked_by = blockers(&id, object.get("dependencies")).map_err(|(field, reason)| bad(&field, reason))?;
         let mut prompt = needed("title")?;
-        for (heading, field) in [("", "description"), ("## Design\n\n", "design"), ("## Acceptance criteria\n\n", "acceptance_criteria")] {
+        for (heading, field) in
+            [("", "description"), ("## Design\n\n", "design"), ("## Acceptance criteria\n\n", "acceptance_criteria")]
+        {
             if let Some(part) = text(field)? {
                 prompt = format!("{prompt}\n\n{heading}{}", part.trim_end());
             }
@@ -234,7 +241,10 @@ mod tests {
     fn an_issue_with_everything() {
         let text = r#"{"id":"bd-7","title":"Fix login","description":"It fails.\n","design":"Use a token.","acceptance_criteria":"- [ ] logs in","status":"open","priority":1,"issue_type":"bug","labels":["web","convoy:spring"],"dependencies":[{"issue_id":"bd-7","depends_on_id":"bd-1","type":"blocks"},{"issue_id":"bd-7","depends_on_id":"bd-2","type":"related"},{"depends_on_id":"bd-1"}]}"#;
         let issue = parse(text).unwrap().remove(0);
-        assert_eq!(issue.prompt, "Fix login\n\nIt fails.\n\n## Design\n\nUse a token.\n\n## Acceptance criteria\n\n- [ ] logs in");
+        assert_eq!(
+            issue.prompt,
+            "Fix login\n\nIt fails.\n\n## Design\n\nUse a token.\n\n## Acceptance criteria\n\n- [ ] logs in"
+        );
         assert_eq!((issue.priority, issue.convoy(), issue.is_closed()), (Priority::High, Some("spring"), false));
         assert_eq!(issue.blocked_by, ["bd-1"]);
     }
@@ -243,7 +253,10 @@ mod tests {
     fn little_is_needed() {
         let issues = parse("\n{\"id\":\"a\",\"title\":\"A\",\"description\":null}\r\n\n{\"id\":\"b\",\"title\":\"B\",\"status\":\"closed\",\"dependencies\":[\"a\"]}\n").unwrap();
         assert_eq!(issues.iter().map(|issue| issue.line).collect::<Vec<_>>(), [2, 4]);
-        assert_eq!((issues[0].status.as_str(), issues[0].priority, issues[0].prompt.as_str()), ("open", Priority::Normal, "A"));
+        assert_eq!(
+            (issues[0].status.as_str(), issues[0].priority, issues[0].prompt.as_str()),
+            ("open", Priority::Normal, "A")
+        );
         assert!(issues[1].is_closed());
         assert_eq!(issues[1].blocked_by, ["a"]);
     }
@@ -251,7 +264,10 @@ mod tests {
     #[test]
     fn priorities() {
         let of = |number: u8| parse(&format!(r#"{{"id":"a","title":"A","priority":{number}}}"#)).unwrap()[0].priority;
-        assert_eq!([0, 1, 2, 3, 4].map(of), [Priority::Urgent, Priority::High, Priority::Normal, Priority::Low, Priority::Low]);
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(of),
+            [Priority::Urgent, Priority::High, Priority::Normal, Priority::Low, Priority::Low]
+        );
     }
 
     #[test]
@@ -262,11 +278,23 @@ mod tests {
         assert_eq!(refused(r#"{"title":"A"}"#), "line 1: `id` is missing or empty");
         assert_eq!(refused(r#"{"id":"a"}"#), "line 1: `title` is missing or empty");
         assert_eq!(refused(r#"{"id":"a","title":7}"#), "line 1: `title` must be text");
-        assert_eq!(refused(r#"{"id":"a","title":"A","priority":5}"#), "line 1: `priority` must be a whole number from 0 to 4");
-        assert_eq!(refused(r#"{"id":"a","title":"A","priority":"high"}"#), "line 1: `priority` must be a whole number from 0 to 4");
+        assert_eq!(
+            refused(r#"{"id":"a","title":"A","priority":5}"#),
+            "line 1: `priority` must be a whole number from 0 to 4"
+        );
+        assert_eq!(
+            refused(r#"{"id":"a","title":"A","priority":"high"}"#),
+            "line 1: `priority` must be a whole number from 0 to 4"
+        );
         assert_eq!(refused(r#"{"id":"a","title":"A","labels":[1]}"#), "line 1: `labels` must be a list of texts");
-        assert_eq!(refused(r#"{"id":"a","title":"A","dependencies":[{}]}"#), "line 1: `dependencies[0].depends_on_id` is missing");
-        assert_eq!(refused(r#"{"id":"a","title":"A","dependencies":[7]}"#), "line 1: `dependencies[0]` must be an id or an object");
+        assert_eq!(
+            refused(r#"{"id":"a","title":"A","dependencies":[{}]}"#),
+            "line 1: `dependencies[0].depends_on_id` is missing"
+        );
+        assert_eq!(
+            refused(r#"{"id":"a","title":"A","dependencies":[7]}"#),
+            "line 1: `dependencies[0]` must be an id or an object"
+        );
         assert_eq!(
             refused(r#"{"id":"a","title":"A","dependencies":[{"issue_id":"z","depends_on_id":"b"}]}"#),
             "line 1: `dependencies[0].issue_id` is another issue's"

@@ -111,7 +111,8 @@ impl Plan {
         known: &HashMap<String, Vec<Task>>,
         mut generate: impl FnMut() -> TaskId,
     ) -> Result<Self, Failure> {
-        let closed: HashSet<String> = issues.iter().filter(|issue| issue.is_closed()).map(|issue| issue.id.clone()).collect();
+        let closed: HashSet<String> =
+            issues.iter().filter(|issue| issue.is_closed()).map(|issue| issue.id.clone()).collect();
         let mut tasks: HashMap<String, TaskId> = HashMap::new();
         for (id, earlier) in known {
             tasks.extend(earlier.first().map(|task| (id.clone(), task.id.clone())));
@@ -157,7 +158,9 @@ impl New {
         let prompt = Prompt::new(issue.prompt.clone()).map_err(|error| bad("description", error.to_string()))?;
         let convoy = match (&options.convoy, issue.convoy()) {
             (Some(convoy), _) => Some(convoy.clone()),
-            (None, Some(label)) => Some(crate::cli::convoy_name(label).map_err(|reason| bad("labels", format!("names a convoy: {reason}")))?),
+            (None, Some(label)) => Some(
+                crate::cli::convoy_name(label).map_err(|reason| bad("labels", format!("names a convoy: {reason}")))?,
+            ),
             (None, None) => None,
         };
         // A number that fits no type of ours is still in the line.
@@ -180,14 +183,21 @@ impl New {
 }
 
 fn page<'t>(style: Style, made: impl Iterator<Item = (&'t str, &'t Task)>, plan: &Plan) -> String {
-    let mut lines: Vec<String> =
-        made.map(|(issue, task)| format!("  {} {}  {}", style.bold(task.id.short()), clean(issue), clean(task.prompt.title()))).collect();
+    let mut lines: Vec<String> = made
+        .map(|(issue, task)| {
+            format!("  {} {}  {}", style.bold(task.id.short()), clean(issue), clean(task.prompt.title()))
+        })
+        .collect();
     let dot = style.dot();
     let (new, unchanged) = (plan.new.len(), plan.unchanged.len());
     lines.push(format!("{} {new} queued {dot} {unchanged} known already {dot} {} closed", style.ok(), plan.closed));
     if !plan.changed.is_empty() {
         let ids: Vec<String> = plan.changed.iter().map(|id| clean(id)).collect();
-        lines.push(format!("{} changed since they were imported, left as they are: {}", style.stopped(), ids.join(", ")));
+        lines.push(format!(
+            "{} changed since they were imported, left as they are: {}",
+            style.stopped(),
+            ids.join(", ")
+        ));
     }
     lines.join("\n")
 }
@@ -236,7 +246,7 @@ mod tests {
         let text = format!("{line}\n{}", r#"{"id":"b","title":"B","dependencies":["a"]}"#);
         let again = plan(&text, &[("a", earlier.clone())]).unwrap();
         assert_eq!((again.unchanged, again.changed), (vec!["a".to_owned()], vec![]));
-        assert_eq!(again.new[0].after, [earlier.id.clone()], "new ones wait for those imported before");
+        assert_eq!(again.new[0].after, std::slice::from_ref(&earlier.id), "new ones wait for those imported before");
 
         let edited = plan(r#"{"id":"a","title":"A, but better","priority":1}"#, &[("a", earlier)]).unwrap();
         assert_eq!((edited.unchanged, edited.changed, edited.new.len()), (vec![], vec!["a".to_owned()], 0));
@@ -258,7 +268,8 @@ mod tests {
     #[test]
     fn a_dependency_that_is_nowhere_is_named() {
         let text = "\n{\"id\":\"a\",\"title\":\"A\",\"dependencies\":[\"z\"]}";
-        let message = "issues.jsonl: line 2: `dependencies` names `z`, which is neither in the file nor imported before";
+        let message =
+            "issues.jsonl: line 2: `dependencies` names `z`, which is neither in the file nor imported before";
         assert_eq!(said(plan(text, &[])), (Code::UnknownDependency, message.to_owned()));
     }
 }

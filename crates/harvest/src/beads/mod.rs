@@ -23,7 +23,10 @@ const EXTRA: &str = "beads";
 const EXTRA_LINE: &str = "beads_line";
 
 /// The tasks made from issues, by the id of their issue. A list where several repositories have the same id.
-async fn imported(installation: &Installation, repository: Option<String>) -> Result<HashMap<String, Vec<Task>>, Failure> {
+async fn imported(
+    installation: &Installation,
+    repository: Option<String>,
+) -> Result<HashMap<String, Vec<Task>>, Failure> {
     let mut query = TaskQuery { repository, limit: PAGE, ..TaskQuery::default() };
     let mut found: HashMap<String, Vec<Task>> = HashMap::new();
     loop {
@@ -47,11 +50,16 @@ fn original(task: &Task) -> Option<Object> {
 
 fn read(file: &Path) -> Result<String, Failure> {
     let refuse = |reason: String| {
-        Failure::refused(Code::BadImport, format!("{} cannot be read: {reason}", file.display()), "check the path and its permissions")
+        Failure::refused(
+            Code::BadImport,
+            format!("{} cannot be read: {reason}", file.display()),
+            "check the path and its permissions",
+        )
     };
     let bytes = std::fs::read(file).map_err(|error| refuse(error.to_string()))?;
     String::from_utf8(bytes).map_err(|error| {
-        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line =
+            error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
         refuse(format!("line {line} is not UTF-8 text"))
     })
 }

@@ -68,9 +68,11 @@ Only status, close reason, notes and times change; everything else and the order
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  harvest backup harvest-backup.tar\n  harvest backup /mnt/backups/monday.tar --data-dir /srv/harvest
+#[command(
+    after_help = "Examples:\n  harvest backup harvest-backup.tar\n  harvest backup /mnt/backups/monday.tar --data-dir /srv/harvest
 
-It may be made while `harvest up` works. With PostgreSQL use pg_dump.")]
+It may be made while `harvest up` works. With PostgreSQL use pg_dump."
+)]
 pub struct Backup {
     /// The file to write; it must not exist yet
     #[arg(value_name = "FILE")]

@@ -17,7 +17,10 @@ pub enum Origin {
     Default,
     File(PathBuf),
     /// `.harvest.toml` at a commit of the repository.
-    Repository { name: String, commit: String },
+    Repository {
+        name: String,
+        commit: String,
+    },
     CommandLine,
 }
 
@@ -26,7 +29,9 @@ impl Origin {
         match self {
             Self::Default => "default".to_owned(),
             Self::File(path) => path.display().to_string(),
-            Self::Repository { name, commit } => format!(".harvest.toml of {name} at {}", commit.get(..10).unwrap_or(commit)),
+            Self::Repository { name, commit } => {
+                format!(".harvest.toml of {name} at {}", commit.get(..10).unwrap_or(commit))
+            }
             Self::CommandLine => "command line".to_owned(),
         }
     }
@@ -57,7 +62,8 @@ impl Layer {
     pub fn parse(origin: Origin, text: &str) -> Result<Self, Failure> {
         let place = origin.describe();
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let line = error.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
+            let line =
+                error.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
             refuse(&format!("{place}: line {line} is not valid TOML: {}", error.message()), "see https://toml.io")
         })?;
         let mut values = BTreeMap::new();
@@ -67,11 +73,17 @@ impl Layer {
             let Some(key) = known.filter(allowed) else {
                 let why = if known.is_some() { "cannot be set by a repository" } else { "is no setting" };
                 let names: Vec<&str> = Key::ALL.iter().filter(|key| allowed(key)).map(|key| key.name()).collect();
-                return Err(refuse(&format!("{place}: `{name}` {why}"), &format!("settings are: {}", names.join(", "))));
+                return Err(refuse(
+                    &format!("{place}: `{name}` {why}"),
+                    &format!("settings are: {}", names.join(", ")),
+                ));
             };
             let value = key.read(&value).map_err(|reason| {
                 let shown = serde_json::to_string(&value).unwrap_or_default();
-                refuse(&format!("{place}: `{name}` cannot be {shown}: {reason}"), &format!("write it like {}", key.example()))
+                refuse(
+                    &format!("{place}: `{name}` cannot be {shown}: {reason}"),
+                    &format!("write it like {}", key.example()),
+                )
             })?;
             values.insert(key, value);
         }
@@ -128,7 +140,8 @@ impl Layers {
                 && layer.origin.is_repository()
                 && wanted > allowed
             {
-                found.note = Some(format!("{} asks for {}, which is more than allowed", layer.origin.describe(), value.text()));
+                found.note =
+                    Some(format!("{} asks for {}, which is more than allowed", layer.origin.describe(), value.text()));
                 continue;
             }
             found = Setting { key, value: Some(value.clone()), origin: layer.origin.clone(), note: None };
@@ -189,20 +202,29 @@ mod tests {
         Layer { origin: Origin::CommandLine, values: BTreeMap::from([(key, value)]) }
     }
 
+    /// The key; what the file, the repository and the command line say; the value in force and who set it.
+    type Row = (Key, &'static str, &'static str, Option<Value>, Option<Value>, &'static str);
+
     #[test]
     fn the_strongest_layer_wins() {
         let text = |text: &str| Value::Text(text.to_owned());
         let minutes = |minutes: u64| Value::Time(Duration::from_secs(minutes * 60));
         let dollars = |dollars: u64| Value::Money(Cost::from_nanos(dollars * 1_000_000_000));
-        // file, repository, command line → value, origin
-        let table: &[(Key, &str, &str, Option<Value>, Option<Value>, &str)] = &[
+        let table: &[Row] = &[
             (Key::Agent, "", "", None, Some(text("builtin")), "default"),
             (Key::Agent, "agent = 'a'", "", None, Some(text("a")), "file"),
             (Key::Agent, "agent = 'a'", "agent = 'b'", None, Some(text("b")), "repository"),
             (Key::Agent, "agent = 'a'", "agent = 'b'", Some(text("c")), Some(text("c")), "command_line"),
             (Key::Model, "", "", None, None, "default"),
             (Key::Test, "", "test = 'make check'", None, Some(text("make check")), "repository"),
-            (Key::RequireTests, "require_tests = true", "require_tests = false", None, Some(Value::Flag(false)), "repository"),
+            (
+                Key::RequireTests,
+                "require_tests = true",
+                "require_tests = false",
+                None,
+                Some(Value::Flag(false)),
+                "repository",
+            ),
             (Key::Timeout, "timeout = '1h'", "", None, Some(minutes(60)), "file"),
             (Key::Timeout, "timeout = '1h'", "", Some(minutes(5)), Some(minutes(5)), "command_line"),
             (Key::BudgetUsd, "budget_usd = 5", "budget_usd = 2", None, Some(dollars(2)), "repository"),
@@ -221,7 +243,11 @@ mod tests {
                 layers = layers.with(command_line(*key, given.clone()));
             }
             let found = layers.get(*key);
-            assert_eq!((found.value.as_ref(), found.origin.kind()), (value.as_ref(), *origin), "{key:?} {in_file} {in_repository}");
+            assert_eq!(
+                (found.value.as_ref(), found.origin.kind()),
+                (value.as_ref(), *origin),
+                "{key:?} {in_file} {in_repository}"
+            );
         }
     }
 
@@ -240,17 +266,20 @@ mod tests {
             failure.message
         };
         assert_eq!(said(file("colour = 'red'")), "/etc/harvest.toml: `colour` is no setting");
-        assert_eq!(
-            said(file("timeout = 30")),
-            "/etc/harvest.toml: `timeout` cannot be 30: it must be text"
-        );
+        assert_eq!(said(file("timeout = 30")), "/etc/harvest.toml: `timeout` cannot be 30: it must be text");
         assert_eq!(
             said(file("timeout = 'soon'")),
             "/etc/harvest.toml: `timeout` cannot be \"soon\": `soon` is no time; write it like 90s, 30m or 1h30m"
         );
         assert_eq!(said(file("agents = 0")), "/etc/harvest.toml: `agents` cannot be 0: it must be between 1 and 1000");
-        assert_eq!(said(file("budget_usd = -1")), "/etc/harvest.toml: `budget_usd` cannot be -1: it must be more than 0, e.g. 2.50");
-        assert_eq!(said(file("require_tests = 1")), "/etc/harvest.toml: `require_tests` cannot be 1: it must be true or false");
+        assert_eq!(
+            said(file("budget_usd = -1")),
+            "/etc/harvest.toml: `budget_usd` cannot be -1: it must be more than 0, e.g. 2.50"
+        );
+        assert_eq!(
+            said(file("require_tests = 1")),
+            "/etc/harvest.toml: `require_tests` cannot be 1: it must be true or false"
+        );
         assert!(said(file("agent = 'a'\nagent 'b'")).starts_with("/etc/harvest.toml: line 2 is not valid TOML: "));
         for forbidden in ["agents = 3", "lease = '1m'", "retries = 2", "keep = '1d'"] {
             let key = forbidden.split(' ').next().unwrap();

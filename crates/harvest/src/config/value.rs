@@ -80,10 +80,7 @@ impl Key {
 
     /// How the tasks of a repository are worked on, yes; what this machine does, no.
     pub fn may_be_set_by_a_repository(self) -> bool {
-        matches!(
-            self,
-            Self::Agent | Self::Model | Self::Test | Self::RequireTests | Self::Timeout | Self::BudgetUsd
-        )
+        matches!(self, Self::Agent | Self::Model | Self::Test | Self::RequireTests | Self::Timeout | Self::BudgetUsd)
     }
 
     pub fn default(self) -> Option<Value> {
@@ -167,5 +164,6 @@ fn words(time: Duration) -> String {
     if seconds >= DAY && seconds.is_multiple_of(DAY) && time.subsec_nanos() == 0 {
         return format!("{}d", seconds / DAY);
     }
-    jiff::SignedDuration::try_from(time).map_or_else(|_| format!("{seconds}s"), |time| format!("{time:#}").replace(' ', ""))
+    jiff::SignedDuration::try_from(time)
+        .map_or_else(|_| format!("{seconds}s"), |time| format!("{time:#}").replace(' ', ""))
 }

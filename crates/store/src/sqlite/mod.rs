@@ -1,5 +1,6 @@
 //! SQLite on one machine: write-ahead log, `synchronous=FULL`, one writer thread, a few readers.
 
+pub mod file;
 mod migrate;
 mod read;
 mod wake;

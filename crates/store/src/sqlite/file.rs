@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
+use crate::Error;
+
 const WAIT: Duration = Duration::from_secs(30);
 
 /// A copy of one moment, whatever is being written meanwhile.
-pub fn copy(database: &Path, target: &Path) -> Result<(), rusqlite::Error> {
+pub fn copy(database: &Path, target: &Path) -> Result<(), Error> {
     let db = open(database)?;
     db.execute("VACUUM INTO ?1", [target.to_string_lossy()])?;
     Ok(())

@@ -1,0 +1,107 @@
+//! How values on the command line are read. Each refusal says what would fit.
+
+use std::time::Duration;
+
+use harvest_core::Cost;
+
+use super::CapSize;
+
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let fix = "write it like 90s, 30m or 1h30m";
+    let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("`{text}` is no time; {fix}"))?;
+    match Duration::try_from(parsed) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err(format!("it must be more than nothing; {fix}")),
+    }
+}
+
+pub fn budget(text: &str) -> Result<Cost, String> {
+    let dollars: f64 = text.trim_start_matches('$').parse().map_err(|_| format!("`{text}` is no amount of dollars"))?;
+    match Cost::from_dollars(dollars) {
+        Some(cost) if cost > Cost::ZERO => Ok(cost),
+        _ => Err("it must be more than 0, e.g. 2.50".to_owned()),
+    }
+}
+
+/// Like a duration, but days and weeks count too.
+pub fn age(text: &str) -> Result<Duration, String> {
+    let fix = "write it like 30d, 2w or 12h";
+    let days = match text.strip_suffix('d') {
+        Some(days) => Some((days, 1)),
+        None => text.strip_suffix('w').map(|weeks| (weeks, 7)),
+    };
+    let parsed = match days {
+        Some((count, factor)) => count.parse().ok().map(|count: u32| u64::from(count) * factor * 86_400),
+        None => return duration(text).map_err(|_| format!("`{text}` is no age; {fix}")),
+    };
+    parsed.filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(|| format!("`{text}` is no age; {fix}"))
+}
+
+pub fn hours(text: &str) -> Result<Duration, String> {
+    let hours: f64 = text.parse().map_err(|_| format!("`{text}` is no number of hours"))?;
+    Duration::try_from_secs_f64(hours * 3600.0)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(|| "it must be more than 0".into())
+}
+
+pub fn priority(text: &str) -> Result<harvest_core::Priority, String> {
+    harvest_core::Priority::parse(text).ok_or_else(|| "it must be low, normal, high or urgent".to_owned())
+}
+
+pub fn convoy_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if (1..=64).contains(&text.len()) && text.chars().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err("it must be 1 to 64 letters, digits, dashes, dots or underscores".to_owned())
+}
+
+pub fn cap_name(text: &str) -> Result<String, String> {
+    match text.split_once(':') {
+        Some(("repository" | "user" | "credential", name)) if !name.is_empty() => Ok(text.to_owned()),
+        _ => Err("it must be repository:PATH, user:NAME or credential:PROVIDER".to_owned()),
+    }
+}
+
+pub fn cap_size(text: &str) -> Result<CapSize, String> {
+    if text == "none" {
+        return Ok(CapSize(None));
+    }
+    match text.parse() {
+        Ok(size) if size > 0 => Ok(CapSize(Some(size))),
+        _ => Err("it must be a number from 1 on, or `none`".to_owned()),
+    }
+}
+
+pub fn status(text: &str) -> Result<harvest_core::TaskStatus, String> {
+    harvest_core::TaskStatus::parse(text).ok_or_else(|| {
+        let all: Vec<&str> = harvest_core::TaskStatus::ALL.iter().map(|status| status.as_str()).collect();
+        format!("it must be one of {}", all.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_budgets() {
+        assert_eq!(duration("30m"), Ok(Duration::from_secs(1800)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        for bad in ["", "0s", "-5m", "soon"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+        assert_eq!(age("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        assert_eq!(age("2w"), Ok(Duration::from_secs(14 * 86_400)));
+        assert_eq!(age("12h"), Ok(Duration::from_secs(12 * 3600)));
+        for bad in ["", "d", "0d", "-1d", "1.5d", "30"] {
+            assert!(age(bad).is_err(), "{bad}");
+        }
+        assert_eq!(budget("0.001"), Ok(Cost::from_nanos(1_000_000)));
+        for bad in ["0", "-1", "NaN", "inf", "ten"] {
+            assert!(budget(bad).is_err(), "{bad}");
+        }
+    }
+}
