@@ -90,7 +90,8 @@ impl World {
             output(add.args(["task", "add", &format!("Wait for answer {number}"), "--json"])).await?;
         }
         let mut up = self.harvest(&data);
-        up.args(["up", "--until-empty", "--json", "--agents", &agents.to_string(), "--model-script"]).arg(self.script());
+        up.args(["up", "--until-empty", "--json", "--agents", &agents.to_string(), "--model-script"])
+            .arg(self.script());
         let began = Instant::now();
         let told = output(&mut up).await?;
         let took = began.elapsed();

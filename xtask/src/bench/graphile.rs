@@ -44,7 +44,9 @@ impl Graphile {
             let mut npm = program("npm");
             npm.env("HOME", place.folder("npm")?).current_dir(&folder);
             npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(&folder);
-            output(npm.arg(format!("graphile-worker@{VERSION}"))).await.context("graphile-worker cannot be installed")?;
+            output(npm.arg(format!("graphile-worker@{VERSION}")))
+                .await
+                .context("graphile-worker cannot be installed")?;
         }
         let script = folder.join("graphile.mjs");
         std::fs::write(&script, SCRIPT)?;
@@ -52,7 +54,10 @@ impl Graphile {
     }
 
     pub async fn rates(&self, cluster: &Cluster, jobs: usize) -> anyhow::Result<Rates> {
-        Ok(Rates { plain: self.rate(cluster, jobs, None).await?, batched: self.rate(cluster, jobs, Some(BATCH)).await? })
+        Ok(Rates {
+            plain: self.rate(cluster, jobs, None).await?,
+            batched: self.rate(cluster, jobs, Some(BATCH)).await?,
+        })
     }
 
     async fn rate(&self, cluster: &Cluster, jobs: usize, batch: Option<usize>) -> anyhow::Result<f64> {

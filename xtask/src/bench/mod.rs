@@ -51,8 +51,7 @@ enum Subject {
 }
 
 impl Subject {
-    const ALL: [Self; 6] =
-        [Self::Sandbox, Self::Workspace, Self::Gateway, Self::Journal, Self::Queue, Self::Agents];
+    const ALL: [Self; 6] = [Self::Sandbox, Self::Workspace, Self::Gateway, Self::Journal, Self::Queue, Self::Agents];
 
     fn name(self) -> &'static str {
         match self {

@@ -114,7 +114,8 @@ fn unprivileged() -> Option<u32> {
         return None;
     }
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let found = users.lines().find_map(|line| line.strip_prefix(USER)?.strip_prefix(':')?.split(':').nth(1)?.parse().ok());
+    let found =
+        users.lines().find_map(|line| line.strip_prefix(USER)?.strip_prefix(':')?.split(':').nth(1)?.parse().ok());
     Some(found.unwrap_or(NOBODY))
 }
 

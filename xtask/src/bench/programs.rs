@@ -27,7 +27,7 @@ pub async fn build(target: &[&str]) -> anyhow::Result<PathBuf> {
     ensure!(built.status.success(), "cargo build {} failed", target.join(" "));
     let messages = String::from_utf8(built.stdout)?;
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let program = messages.filter_map(|message| Some(message["executable"].as_str()?.into())).last();
+    let program = messages.filter_map(|message| Some(message["executable"].as_str()?.into())).next_back();
     program.with_context(|| format!("cargo build {} made no program", target.join(" ")))
 }
 

@@ -61,7 +61,9 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         format!("  {WORKERS} workers in {PROCESSES} processes, each turn finished by a step of two events, fsync on"),
     ];
     notes.push(match graphile {
-        Some(_) => format!("  graphile-worker: {WORKERS} workers in {PROCESSES} processes too; its jobs leave no record"),
+        Some(_) => {
+            format!("  graphile-worker: {WORKERS} workers in {PROCESSES} processes too; its jobs leave no record")
+        }
         None => "  graphile-worker: not measured, since node and npm are not installed".to_owned(),
     });
     Ok(Findings { rows, notes })
