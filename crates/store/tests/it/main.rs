@@ -1,7 +1,12 @@
 //! The suite that every store passes. Each test runs on a database of its own, once in SQLite and once in PostgreSQL.
 
+mod caps;
 mod claims;
+mod dependencies;
 mod durability;
 mod journal;
+mod leases;
 mod lists;
+mod order;
+mod requests;
 mod support;

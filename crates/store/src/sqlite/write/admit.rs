@@ -82,11 +82,11 @@ pub(crate) fn set_cap(db: &Connection, effects: &mut Effects, name: &str, size: 
         )?
         .query_map([name], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    for turn in ready {
+    for turn in &ready {
         db.prepare_cached("UPDATE caps SET used = used - 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = ?1)")?
             .execute([turn])?;
         db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
-        set_status(db, turn, "parked")?;
+        set_status(db, *turn, "parked")?;
     }
     match size {
         Some(size) => {
@@ -112,6 +112,14 @@ pub(crate) fn set_cap(db: &Connection, effects: &mut Effects, name: &str, size: 
         .collect::<Result<_, _>>()?;
     for turn in parked {
         try_ready(db, effects, turn)?;
+    }
+    // What was parked just now may have left places under other caps.
+    for turn in ready {
+        let freed: Vec<String> = db
+            .prepare_cached("SELECT cap FROM turn_caps WHERE turn = ?1 AND parked = 1 AND cap <> ?2")?
+            .query_map(params![turn, name], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        freed.iter().try_for_each(|cap| promote(db, effects, cap))?;
     }
     effects.queue = true;
     Ok(())

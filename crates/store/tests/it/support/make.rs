@@ -137,3 +137,8 @@ pub async fn complete(store: &Arc<dyn Store>, lease: &Lease) {
 pub async fn fail(store: &Arc<dyn Store>, lease: &Lease) {
     store.append(lease, ending(lease, TaskStatus::Failed, Some(FailureReason::Agent))).await.unwrap();
 }
+
+/// Long enough for anything that happens at all.
+pub async fn within<T>(waiting: impl Future<Output = T>) -> T {
+    tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await.expect("it happened in time")
+}
