@@ -27,7 +27,7 @@ on_both! {
         let free = submit(&store).await.task.id;
         assert_eq!(parked(&store).await, (3, 3));
         let me = owner();
-        let leases = store.claim(any(&me, 10)).await.unwrap();
+        let leases = store.claim(a_claim(&me, 10)).await.unwrap();
         assert_eq!(leases.iter().map(|lease| &lease.task).collect::<Vec<_>>(), [&made[0].task.id, &made[1].task.id, &free]);
         complete(&store, &leases[0]).await;
         assert_eq!(status(&store, &made[2].task.id).await, TurnStatus::Ready);
@@ -100,7 +100,7 @@ on_both! {
         let first = create(&store, under(&["repo"])).await;
         let second = create(&store, under(&["repo"])).await;
         let me = owner();
-        store.claim(any(&me, 1)).await.unwrap();
+        store.claim(a_claim(&me, 1)).await.unwrap();
         store.release(&me, now()).await.unwrap();
         assert_eq!(parked(&store).await, (1, 1), "it is ready again and still has its place");
         let lease = claim(&store, &first.turn).await;

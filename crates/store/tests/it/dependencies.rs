@@ -23,7 +23,7 @@ on_both! {
         assert_eq!(waiting.task.after.len(), 2);
         assert_eq!(store.queue().await.unwrap().turns.blocked, 1);
         let me = owner();
-        let leases = store.claim(any(&me, 10)).await.unwrap();
+        let leases = store.claim(a_claim(&me, 10)).await.unwrap();
         assert_eq!(leases.len(), 2);
         complete(&store, &leases[0]).await;
         assert_eq!(claim_any(&store, &me).await, None);

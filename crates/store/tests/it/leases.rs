@@ -11,7 +11,7 @@ on_both! {
         let store = place.open().await;
         let submitted = submit(&store).await;
         let me = owner();
-        let lease = store.claim(Claim { until: Some(later(10)), ..any(&me, 1) }).await.unwrap().pop().unwrap();
+        let lease = store.claim(Claim { until: Some(later(10)), ..a_claim(&me, 1) }).await.unwrap().pop().unwrap();
         assert_eq!(store.reclaim(later(10)).await.unwrap(), Reclaimed::default());
         assert_eq!(store.heartbeat(&me, later(20)).await.unwrap(), [lease.clone()]);
         assert_eq!(store.reclaim(later(15)).await.unwrap().expired, 0);
@@ -100,7 +100,7 @@ on_both! {
         let store = place.open().await;
         let made = store.create_tasks((0..30).map(|_| new_task("x")).collect()).await.unwrap();
         let me = owner();
-        let leases = store.claim(any(&me, 30)).await.unwrap();
+        let leases = store.claim(a_claim(&me, 30)).await.unwrap();
         let steps: Vec<_> = leases.into_iter().enumerate().map(|(number, lease)| {
             let store = store.clone();
             tokio::spawn(async move {

@@ -2,11 +2,16 @@
 
 mod caps;
 mod claims;
+mod contended;
 mod dependencies;
 mod durability;
 mod journal;
 mod leases;
 mod lists;
+mod migrations;
+mod model;
 mod order;
+mod postgres;
+mod property;
 mod requests;
 mod support;

@@ -28,7 +28,7 @@ on_both! {
         let me = owner();
         let mut taken = Vec::new();
         loop {
-            let leases = store.claim(any(&me, 7)).await.unwrap();
+            let leases = store.claim(a_claim(&me, 7)).await.unwrap();
             taken.extend(leases.iter().map(|lease| lease.task.clone()));
             if leases.len() < 7 {
                 break;
@@ -44,7 +44,7 @@ on_both! {
         let warm = create(&store, of("warm", 60)).await.task.id;
         let hot = create(&store, of("hot", 30)).await.task.id;
         let too_late = create(&store, of("warm", 3600)).await.task.id;
-        let claim = Claim { warm: vec!["warm".into(), "hot".into()], ..any(&owner(), 1) };
+        let claim = Claim { warm: vec!["warm".into(), "hot".into()], ..a_claim(&owner(), 1) };
         let next = || async { store.claim(claim.clone()).await.unwrap().pop().map(|lease| lease.task) };
         assert_eq!(next().await, Some(hot));
         assert_eq!(next().await, Some(warm));
@@ -60,7 +60,7 @@ on_both! {
         for repository in ["a", "b", "c", "b"] {
             made.push(create(&store, of(repository)).await.task.id);
         }
-        let claim = Claim { warm: vec!["b".into()], ..any(&owner(), 3) };
+        let claim = Claim { warm: vec!["b".into()], ..a_claim(&owner(), 3) };
         let taken: Vec<_> = store.claim(claim).await.unwrap().into_iter().map(|lease| lease.task).collect();
         assert_eq!(taken, [made[1].clone(), made[3].clone(), made[0].clone()]);
     }

@@ -54,6 +54,22 @@ pub(crate) fn give_back(db: &Connection, effects: &mut Effects, turn: i64) -> Re
     freed.iter().try_for_each(|cap| promote(db, effects, cap))
 }
 
+/// A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime.
+pub(crate) fn park_surplus(db: &Connection, effects: &mut Effects, turn: i64) -> Result<(), Error> {
+    let surplus: bool = db
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
+                            WHERE turn_caps.turn = ?1 AND caps.used > caps.size)",
+        )?
+        .query_row([turn], |row| row.get(0))?;
+    if surplus {
+        db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
+        set_status(db, turn, "parked")?;
+        give_back(db, effects, turn)?;
+    }
+    Ok(())
+}
+
 /// Lets parked turns of a cap become ready, the best first, until it is full.
 pub(crate) fn promote(db: &Connection, effects: &mut Effects, cap: &str) -> Result<(), Error> {
     let parked: Vec<i64> = db
