@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use harvest_core::{EventBody, FailureReason, IllegalMove, Move, TaskStatus, Timestamp};
+use harvest_core::{EventBody, FailureReason, IllegalMove, Move, TaskId, TaskStatus, Timestamp};
 use serde::Serialize;
 use tokio_postgres::Row;
 
@@ -13,7 +13,7 @@ use crate::contract::{AttemptUpdate, End, Lease, Step};
 use crate::decode::{from_word, to_json, to_word};
 use crate::Error;
 
-const APPEND: &str = "SELECT step, refused, detail, last FROM harvest_append($1, $2, $3, $4, $5)";
+const APPEND: &str = "SELECT step, refused, detail, last FROM harvest_append($1, $2, $3, $4, $5, $6)";
 
 /// A step with everything in the words of the database.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ struct Wire<'a> {
 /// What became of the steps of one call.
 pub(super) enum Appended {
     Done(Vec<Result<u64, Error>>),
-    /// A cap or a dependency appeared in between; nothing was written.
-    Again,
+    /// Nothing was written: one of them frees a place under a cap or is waited for, which takes the lock alone.
+    Alone,
 }
 
 impl Prepared {
@@ -100,6 +100,10 @@ impl Prepared {
         News { session: self.lease.session.clone(), last, wake: self.ends() && !completed }
     }
 
+    pub(super) fn task(&self) -> &TaskId {
+        &self.lease.task
+    }
+
     fn ends(&self) -> bool {
         self.finish.is_some() || self.due_ms.is_some()
     }
@@ -127,8 +131,8 @@ fn attempt(update: &AttemptUpdate) -> Result<serde_json::Value, Error> {
     })
 }
 
-/// One call for all steps.
-pub(super) async fn append(db: &Connection, steps: &[&Prepared]) -> Result<Appended, Error> {
+/// One call for all steps, each of which is about another task.
+pub(super) async fn append(db: &Connection, steps: &[&Prepared], alone: bool) -> Result<Appended, Error> {
     let wire: Vec<Wire<'_>> = steps
         .iter()
         .zip(1..)
@@ -156,11 +160,11 @@ pub(super) async fn append(db: &Connection, steps: &[&Prepared]) -> Result<Appen
             bodies.push(body.as_str());
         }
     }
-    let rows = db.query(APPEND, &[&wire, &ending, &of_step, &places, &bodies]).await?;
+    let rows = db.query(APPEND, &[&alone, &wire, &ending, &of_step, &places, &bodies]).await?;
     let mut found: HashMap<usize, Result<u64, Error>> = HashMap::new();
     for row in &rows {
-        if row.get::<_, Option<&str>>("refused") == Some("again") {
-            return Ok(Appended::Again);
+        if row.get::<_, Option<&str>>("refused") == Some("alone") {
+            return Ok(Appended::Alone);
         }
         let step = row.get::<_, i32>("step") as usize;
         let result = steps.get(step.wrapping_sub(1)).map(|prepared| result(prepared, row));

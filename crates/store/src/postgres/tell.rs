@@ -3,6 +3,7 @@
 //! in between tells nothing; its turns are given back by someone else, who does.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use harvest_core::SessionId;
 use tokio::sync::mpsc;
@@ -11,6 +12,8 @@ use super::connection::{Address, Connection};
 use crate::Error;
 
 const MOST: usize = 10_000;
+/// Every notice wakes every process. Whoever follows a journal does not see the difference, the database does.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A journal has grown.
 #[derive(Debug)]
@@ -54,6 +57,7 @@ async fn run(address: Address, mut arriving: mpsc::UnboundedReceiver<News>) {
             connection = Some(open);
         }
         news.clear();
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Steps that arrive at the same time share one call and one sync of the disk. One task owns the connection, takes every
 //! step that is waiting, writes them together and answers each by itself.
 
+use std::collections::HashSet;
 use std::error::Error as _;
 
 use tokio::sync::{mpsc, oneshot};
@@ -14,7 +15,6 @@ use crate::contract::{Lease, Step};
 const QUEUE: usize = 1024;
 /// Small enough that the notice of what has grown fits in one message.
 const BATCH: usize = 200;
-const TRIES: usize = 5;
 
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
@@ -43,11 +43,25 @@ impl Writer {
 }
 
 async fn run(address: Address, teller: Teller, mut queue: mpsc::Receiver<Job>) {
-    let mut batch = Vec::with_capacity(BATCH);
+    let mut waiting = Vec::with_capacity(BATCH);
     let mut connection = None;
-    while queue.recv_many(&mut batch, BATCH).await > 0 {
-        write(&address, &teller, &mut connection, std::mem::take(&mut batch)).await;
+    while !waiting.is_empty() || queue.recv_many(&mut waiting, BATCH).await > 0 {
+        while waiting.len() < BATCH
+            && let Ok(job) = queue.try_recv()
+        {
+            waiting.push(job);
+        }
+        let batch = one_per_task(&mut waiting);
+        write(&address, &teller, &mut connection, batch).await;
     }
+}
+
+/// The first step of each task; the others wait for the next call, in their order.
+fn one_per_task(waiting: &mut Vec<Job>) -> Vec<Job> {
+    let mut tasks = HashSet::new();
+    let (batch, rest) = waiting.drain(..).partition(|job: &Job| tasks.insert(job.step.task().clone()));
+    *waiting = rest;
+    batch
 }
 
 async fn write(address: &Address, teller: &Teller, connection: &mut Option<Connection>, batch: Vec<Job>) {
@@ -103,12 +117,12 @@ async fn connected<'a>(address: &Address, connection: &'a mut Option<Connection>
 
 async fn together(db: &Connection, batch: &[Job]) -> Result<Vec<Result<u64, Error>>, Error> {
     let steps: Vec<&Prepared> = batch.iter().map(|job| &job.step).collect();
-    for _ in 0..TRIES {
-        if let Appended::Done(results) = append(db, &steps).await? {
+    for alone in [false, true] {
+        if let Appended::Done(results) = append(db, &steps, alone).await? {
             return Ok(results);
         }
     }
-    Err(Error::corrupt("the queue", "its caps and dependencies do not hold still"))
+    Err(Error::corrupt("an answer", "a step that is alone was asked to be alone"))
 }
 
 /// One failure of the connection is everyone's.

@@ -47,7 +47,7 @@ on_both! {
         let store = place.open().await;
         let submitted = submit(&store).await;
         let (dead, heir) = (owner(), owner());
-        let only = Claim { turn: Some(submitted.turn.clone()), ..any(&dead, 1) };
+        let only = Claim { turn: Some(submitted.turn.clone()), ..a_claim(&dead, 1) };
         let old = store.claim(only).await.unwrap().pop().unwrap();
         store.append(&old, warning("still alive").moving(Move::Start)).await.unwrap();
         let new = store.take_over(&dead, &heir).await.unwrap();

@@ -1,7 +1,17 @@
 //! The suite that every store passes. Each test runs on a database of its own, once in SQLite and once in PostgreSQL.
 
+mod caps;
 mod claims;
+mod contended;
+mod dependencies;
 mod durability;
 mod journal;
+mod leases;
 mod lists;
+mod migrations;
+mod model;
+mod order;
+mod postgres;
+mod property;
+mod requests;
 mod support;

@@ -54,6 +54,22 @@ pub(crate) fn give_back(db: &Connection, effects: &mut Effects, turn: i64) -> Re
     freed.iter().try_for_each(|cap| promote(db, effects, cap))
 }
 
+/// A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime.
+pub(crate) fn park_surplus(db: &Connection, effects: &mut Effects, turn: i64) -> Result<(), Error> {
+    let surplus: bool = db
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
+                            WHERE turn_caps.turn = ?1 AND caps.used > caps.size)",
+        )?
+        .query_row([turn], |row| row.get(0))?;
+    if surplus {
+        db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
+        set_status(db, turn, "parked")?;
+        give_back(db, effects, turn)?;
+    }
+    Ok(())
+}
+
 /// Lets parked turns of a cap become ready, the best first, until it is full.
 pub(crate) fn promote(db: &Connection, effects: &mut Effects, cap: &str) -> Result<(), Error> {
     let parked: Vec<i64> = db
@@ -82,11 +98,11 @@ pub(crate) fn set_cap(db: &Connection, effects: &mut Effects, name: &str, size: 
         )?
         .query_map([name], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    for turn in ready {
+    for turn in &ready {
         db.prepare_cached("UPDATE caps SET used = used - 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = ?1)")?
             .execute([turn])?;
         db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
-        set_status(db, turn, "parked")?;
+        set_status(db, *turn, "parked")?;
     }
     match size {
         Some(size) => {
@@ -112,6 +128,14 @@ pub(crate) fn set_cap(db: &Connection, effects: &mut Effects, name: &str, size: 
         .collect::<Result<_, _>>()?;
     for turn in parked {
         try_ready(db, effects, turn)?;
+    }
+    // What was parked just now may have left places under other caps.
+    for turn in ready {
+        let freed: Vec<String> = db
+            .prepare_cached("SELECT cap FROM turn_caps WHERE turn = ?1 AND parked = 1 AND cap <> ?2")?
+            .query_map(params![turn, name], |row| row.get(0))?
+            .collect::<Result<_, _>>()?;
+        freed.iter().try_for_each(|cap| promote(db, effects, cap))?;
     }
     effects.queue = true;
     Ok(())

@@ -138,6 +138,10 @@ fn give_back(db: &Connection, effects: &mut Effects, lost: &[Lease], at: Timesta
         journal::move_task(db, &lease.task, Move::LoseLease)?;
         let message = "the worker was lost; the turn is in the queue again".to_owned();
         journal::write(db, effects, &lease.session, at, &[EventBody::Warning { message }])?;
+        let turn: i64 = db
+            .prepare_cached("SELECT number FROM turns WHERE id = ?1")?
+            .query_row([lease.turn.as_str()], |row| row.get(0))?;
+        admit::park_surplus(db, effects, turn)?;
         effects.queue = true;
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::decode;
 use crate::sqlite::read;
 
-/// Writes down how a task ended and lets those that waited for it go, or go with it.
+/// Writes down how a task ended, and gives its place away.
 pub(crate) fn finish(
     db: &Connection,
     effects: &mut Effects,
@@ -42,19 +42,44 @@ pub(crate) fn finish(
     if before == "ready" || before == "claimed" {
         admit::give_back(db, effects, number)?;
     }
-    if outcome.status == TaskStatus::Completed {
-        return admit::unblock(db, effects, &outcome.task_id);
+    Ok(())
+}
+
+/// Those that waited for a task that has ended go, or go with it.
+pub(crate) fn followers(db: &Connection, effects: &mut Effects, ended: &Outcome, at: Timestamp) -> Result<(), Error> {
+    if ended.status == TaskStatus::Completed {
+        return admit::unblock(db, effects, &ended.task_id);
     }
-    for task in admit::doomed(db, &outcome.task_id)? {
-        cancel(db, effects, &task, at, "a task that it waits for did not complete")?;
+    // One ring after the other instead of one inside the other: a chain may be long.
+    let mut failed = vec![ended.task_id.clone()];
+    while let Some(task) = failed.pop() {
+        for follower in admit::doomed(db, &task)? {
+            if cancel_one(db, effects, &follower, at, "a task that it waits for did not complete")?.is_some() {
+                failed.push(follower);
+            }
+        }
     }
     // Whoever waits for the queue to run empty wants to know.
     effects.queue = true;
     Ok(())
 }
 
-/// Cancels a task that no one works on. `None` when someone does, or it has ended.
+/// Cancels a task that no one works on, and those that go with it. `None` when someone does, or it has ended.
 pub(crate) fn cancel(
+    db: &Connection,
+    effects: &mut Effects,
+    task: &TaskId,
+    at: Timestamp,
+    why: &str,
+) -> Result<Option<Outcome>, Error> {
+    let outcome = cancel_one(db, effects, task, at, why)?;
+    if let Some(outcome) = &outcome {
+        followers(db, effects, outcome, at)?;
+    }
+    Ok(outcome)
+}
+
+fn cancel_one(
     db: &Connection,
     effects: &mut Effects,
     task: &TaskId,

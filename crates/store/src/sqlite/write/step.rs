@@ -22,7 +22,10 @@ pub(crate) fn append(db: &Connection, effects: &mut Effects, lease: &Lease, step
     }
     match &step.end {
         None => {}
-        Some(End::Finished(outcome)) => end::finish(db, effects, &lease.turn, outcome, step.at)?,
+        Some(End::Finished(outcome)) => {
+            end::finish(db, effects, &lease.turn, outcome, step.at)?;
+            end::followers(db, effects, outcome, step.at)?;
+        }
         Some(End::Retry { due }) => wait(db, effects, lease, *due)?,
     }
     journal::write(db, effects, &lease.session, step.at, &step.events)

@@ -85,22 +85,22 @@ pub async fn create(store: &Arc<dyn Store>, task: NewTask) -> Submitted {
 }
 
 /// One lease for whoever asks, held until given up.
-pub fn any(owner: &OwnerId, most: usize) -> Claim {
+pub fn a_claim(owner: &OwnerId, most: usize) -> Claim {
     Claim { owner: owner.clone(), turn: None, most, warm: Vec::new(), at: now(), until: None }
 }
 
 pub async fn claim(store: &Arc<dyn Store>, turn: &TurnId) -> Lease {
-    let claim = Claim { turn: Some(turn.clone()), ..any(&owner(), 1) };
+    let claim = Claim { turn: Some(turn.clone()), ..a_claim(&owner(), 1) };
     store.claim(claim).await.unwrap().pop().expect("the turn is ready")
 }
 
 pub async fn claim_any(store: &Arc<dyn Store>, owner: &OwnerId) -> Option<Lease> {
-    store.claim(any(owner, 1)).await.unwrap().pop()
+    store.claim(a_claim(owner, 1)).await.unwrap().pop()
 }
 
 /// The tasks that are handed out, in order.
 pub async fn claim_all(store: &Arc<dyn Store>) -> Vec<TaskId> {
-    store.claim(any(&owner(), 1000)).await.unwrap().into_iter().map(|lease| lease.task).collect()
+    store.claim(a_claim(&owner(), 1000)).await.unwrap().into_iter().map(|lease| lease.task).collect()
 }
 
 pub fn warning(text: &str) -> Step {
@@ -136,4 +136,9 @@ pub async fn complete(store: &Arc<dyn Store>, lease: &Lease) {
 
 pub async fn fail(store: &Arc<dyn Store>, lease: &Lease) {
     store.append(lease, ending(lease, TaskStatus::Failed, Some(FailureReason::Agent))).await.unwrap();
+}
+
+/// Long enough for anything that happens at all.
+pub async fn within<T>(waiting: impl Future<Output = T>) -> T {
+    tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await.expect("it happened in time")
 }

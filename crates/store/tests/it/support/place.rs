@@ -19,6 +19,12 @@ impl Place {
         Self::Sqlite { folder: tempfile::tempdir().unwrap() }
     }
 
+    /// Where syncing costs nothing, for tests that write a lot and never look back.
+    pub fn sqlite_in_memory() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self::Sqlite { folder: folder.unwrap() }
+    }
+
     /// `None` when the person asked to do without PostgreSQL.
     pub async fn postgres() -> Option<Self> {
         // The first one waits for the cluster; the others wait for the first one.
@@ -56,6 +62,12 @@ impl Place {
             Self::Sqlite { .. } => rusqlite::Connection::open(self.file()).unwrap().execute_batch(statements).unwrap(),
             Self::Postgres { url } => sql(url, statements).await,
         }
+    }
+
+    /// Opened after everything in it was thrown away: cheaper than another database.
+    pub async fn emptied(&self) -> Arc<dyn Store> {
+        self.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await;
+        self.open().await
     }
 
     pub fn is_sqlite(&self) -> bool {

@@ -55,6 +55,17 @@ BEGIN
   END LOOP;
 END $$;
 
+-- A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime.
+CREATE FUNCTION harvest_park_surplus(turn_number bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT 1 FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
+             WHERE turn_caps.turn = turn_number AND caps.used > caps.size) THEN
+    UPDATE turn_caps SET parked = true WHERE turn = turn_number;
+    PERFORM harvest_put(turn_number, 'parked');
+    PERFORM harvest_give_back(turn_number);
+  END IF;
+END $$;
+
 -- The size of a cap, now; NULL lifts it. Ready turns beyond it are parked; claimed ones go on.
 CREATE FUNCTION harvest_set_cap(of_cap text, new_size bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE

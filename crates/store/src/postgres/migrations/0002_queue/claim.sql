@@ -80,14 +80,17 @@ END $$;
 -- The turns are in the queue again; their tasks and journals say so.
 CREATE FUNCTION harvest_requeue(lost bigint[], at_time text)
 RETURNS TABLE (task text, session text, turn text, fence bigint) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  place bigint;
 BEGIN
-  FOR task, session, turn, fence IN
+  FOR place, task, session, turn, fence IN
     UPDATE turns SET status = 'ready', owner = NULL, fence = turns.fence + 1, lease_until_ms = NULL
-      WHERE number = ANY(lost) RETURNING task_id, session_id, id, turns.fence
+      WHERE number = ANY(lost) RETURNING number, task_id, session_id, id, turns.fence
   LOOP
     UPDATE tasks SET status = harvest_after(status, 'lose_lease') WHERE id = task;
     PERFORM harvest_journal(session, at_time, ARRAY[json_build_object('type', 'warning', 'data', json_build_object(
       'message', 'the worker was lost; the turn is in the queue again'))::text]);
+    PERFORM harvest_park_surplus(place);
     PERFORM harvest_wake();
     RETURN NEXT;
   END LOOP;

@@ -1,0 +1,113 @@
+//! Caps: no more turns at a time than they allow, the rest parked and let in one by one, whatever happens to the others.
+
+use harvest_core::{TaskId, TurnStatus};
+use harvest_store::{Cap, NewTask, Store};
+
+use crate::support::make::*;
+use crate::support::on_both;
+
+fn under(caps: &[&str]) -> NewTask {
+    NewTask { caps: caps.iter().map(|cap| (*cap).to_owned()).collect(), ..new_task("capped") }
+}
+
+async fn parked(store: &std::sync::Arc<dyn Store>) -> (u64, u64) {
+    let turns = store.queue().await.unwrap().turns;
+    (turns.ready, turns.parked)
+}
+
+async fn status(store: &std::sync::Arc<dyn Store>, task: &TaskId) -> TurnStatus {
+    store.task(task).await.unwrap().sessions[0].turns[0].status
+}
+
+on_both! {
+    async fn the_rest_is_parked_and_let_in_one_by_one(place) {
+        let store = place.open().await;
+        store.set_cap("repo", Some(2)).await.unwrap();
+        let made = store.create_tasks((0..5).map(|_| under(&["repo", "unknown"])).collect()).await.unwrap();
+        let free = submit(&store).await.task.id;
+        assert_eq!(parked(&store).await, (3, 3));
+        let me = owner();
+        let leases = store.claim(a_claim(&me, 10)).await.unwrap();
+        assert_eq!(leases.iter().map(|lease| &lease.task).collect::<Vec<_>>(), [&made[0].task.id, &made[1].task.id, &free]);
+        complete(&store, &leases[0]).await;
+        assert_eq!(status(&store, &made[2].task.id).await, TurnStatus::Ready);
+        fail(&store, &leases[1]).await;
+        assert_eq!(parked(&store).await, (2, 1));
+        // A ready one that is cancelled gives its place away as well.
+        store.cancel_waiting(&made[2].task.id, now()).await.unwrap().unwrap();
+        assert_eq!(parked(&store).await, (2, 0));
+        let cap = Cap { name: "repo".into(), size: 2, used: 2 };
+        assert_eq!(store.queue().await.unwrap().caps, [cap]);
+    }
+
+    async fn the_best_parked_one_goes_first(place) {
+        let store = place.open().await;
+        store.set_cap("user", Some(1)).await.unwrap();
+        let first = create(&store, under(&["user"])).await;
+        let second = create(&store, under(&["user"])).await;
+        let urgent = create(&store, NewTask { priority: harvest_core::Priority::Urgent, ..under(&["user"]) }).await;
+        complete(&store, &claim(&store, &first.turn).await).await;
+        assert_eq!(status(&store, &urgent.task.id).await, TurnStatus::Ready);
+        assert_eq!(status(&store, &second.task.id).await, TurnStatus::Parked);
+    }
+
+    async fn one_that_another_cap_holds_does_not_block_it(place) {
+        let store = place.open().await;
+        store.set_cap("a", Some(1)).await.unwrap();
+        store.set_cap("b", Some(1)).await.unwrap();
+        let of_a = create(&store, under(&["a"])).await;
+        let of_b = create(&store, under(&["b"])).await;
+        let of_both = create(&store, under(&["a", "b"])).await;
+        let next_a = create(&store, under(&["a"])).await;
+        assert_eq!(parked(&store).await, (2, 2));
+        complete(&store, &claim(&store, &of_a.turn).await).await;
+        assert_eq!(status(&store, &next_a.task.id).await, TurnStatus::Ready);
+        assert_eq!(status(&store, &of_both.task.id).await, TurnStatus::Parked);
+        complete(&store, &claim(&store, &next_a.turn).await).await;
+        complete(&store, &claim(&store, &of_b.turn).await).await;
+        assert_eq!(status(&store, &of_both.task.id).await, TurnStatus::Ready);
+    }
+
+    async fn caps_are_resized_and_lifted(place) {
+        let store = place.open().await;
+        let made = store.create_tasks((0..4).map(|_| under(&["repo"])).collect()).await.unwrap();
+        assert_eq!(parked(&store).await, (4, 0), "there is no such cap yet");
+        claim(&store, &made[0].turn).await;
+        store.set_cap("repo", Some(2)).await.unwrap();
+        assert_eq!(parked(&store).await, (1, 2), "the claimed one counts");
+        store.set_cap("repo", Some(0)).await.unwrap();
+        assert_eq!(parked(&store).await, (0, 3), "claimed ones go on");
+        store.set_cap("repo", Some(3)).await.unwrap();
+        assert_eq!(parked(&store).await, (2, 1));
+        store.set_cap("repo", None).await.unwrap();
+        assert_eq!(parked(&store).await, (3, 0));
+        assert_eq!(store.queue().await.unwrap().caps, []);
+    }
+
+    async fn what_a_smaller_cap_parks_frees_its_other_places(place) {
+        let store = place.open().await;
+        store.set_cap("a", Some(1)).await.unwrap();
+        let of_both = create(&store, under(&["a", "b"])).await;
+        let of_a = create(&store, under(&["a"])).await;
+        store.set_cap("b", Some(0)).await.unwrap();
+        assert_eq!(status(&store, &of_both.task.id).await, TurnStatus::Parked);
+        assert_eq!(status(&store, &of_a.task.id).await, TurnStatus::Ready);
+    }
+
+    async fn places_are_kept_over_lost_leases_and_given_up_while_waiting(place) {
+        let store = place.open().await;
+        store.set_cap("repo", Some(1)).await.unwrap();
+        let first = create(&store, under(&["repo"])).await;
+        let second = create(&store, under(&["repo"])).await;
+        let me = owner();
+        store.claim(a_claim(&me, 1)).await.unwrap();
+        store.release(&me, now()).await.unwrap();
+        assert_eq!(parked(&store).await, (1, 1), "it is ready again and still has its place");
+        let lease = claim(&store, &first.turn).await;
+        store.append(&lease, harvest_store::Step::new(now(), Vec::new()).retrying(later(60))).await.unwrap();
+        assert_eq!(status(&store, &second.task.id).await, TurnStatus::Ready);
+        let reclaimed = store.reclaim(later(61)).await.unwrap();
+        assert_eq!(reclaimed.due, 1);
+        assert_eq!(status(&store, &first.task.id).await, TurnStatus::Parked);
+    }
+}

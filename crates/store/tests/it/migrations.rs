@@ -1,0 +1,57 @@
+//! A database of the first version opens, keeps what is in it and works.
+
+use harvest_core::{Priority, TaskStatus};
+
+use crate::support::make::*;
+use crate::support::on_both;
+
+const SQLITE: &str = include_str!("../../src/sqlite/migrations/0001_start.sql");
+const POSTGRES: &str = include_str!("../../src/postgres/migrations/0001_start.sql");
+
+/// As the first version wrote them: one task that waits, one that has ended.
+const ROWS: &str = r#"
+INSERT INTO tasks (id, kind, source, status, prompt, agent, model, repository, base, settings, budget_nanos, requested_by, created_at)
+  VALUES ('0000000000000001', 'prompt', 'cli', 'pending', 'Mend it', 'builtin', NULL, '/srv/orchard',
+    'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
+    '{"test":null,"require_tests":false,"timeout_ms":1,"max_turns":1,"provider":"anthropic","author_name":"A","author_email":"a@b"}',
+    5, 'ada', '2026-01-01T00:00:00Z'),
+  ('0000000000000002', 'prompt', 'cli', 'failed', 'Mend it too', 'builtin', NULL, '/srv/orchard',
+    'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb',
+    '{"test":null,"require_tests":false,"timeout_ms":1,"max_turns":1,"provider":"anthropic","author_name":"A","author_email":"a@b"}',
+    5, 'ada', '2026-01-01T00:00:01Z');
+INSERT INTO sessions (id, task_id, branch, last_seq, created_at)
+  VALUES ('0000000000000003', '0000000000000001', 'harvest/mend-it-00000000', 1, '2026-01-01T00:00:00Z'),
+  ('0000000000000004', '0000000000000002', 'harvest/mend-it-too-00000000', 0, '2026-01-01T00:00:01Z');
+INSERT INTO turns (id, session_id, ordinal, author, prompt, status, rank, created_at)
+  VALUES ('0000000000000005', '0000000000000003', 1, 'ada', 'Mend it', 'ready', 7, '2026-01-01T00:00:00Z'),
+  ('0000000000000006', '0000000000000004', 1, 'ada', 'Mend it too', 'done', 8, '2026-01-01T00:00:01Z');
+INSERT INTO events (session, seq, at, body)
+  VALUES (1, 1, '2026-01-01T00:00:00Z', '{"type":"warning","data":{"message":"kept"}}');
+"#;
+
+on_both! {
+    async fn the_first_version_is_upgraded(place) {
+        let (schema, version) = if place.is_sqlite() {
+            (SQLITE, "PRAGMA user_version = 1")
+        } else {
+            (POSTGRES, "CREATE TABLE harvest_version (version BIGINT NOT NULL); INSERT INTO harvest_version VALUES (1)")
+        };
+        for statements in [schema, ROWS, version] {
+            place.sql(statements).await;
+        }
+        let store = place.open().await;
+        let waiting = store.task(&"0000000000000001".parse().unwrap()).await.unwrap();
+        assert_eq!((waiting.task.priority, waiting.task.tries, &waiting.task.after), (Priority::Normal, 0, &Vec::new()));
+        assert_eq!(store.events(&waiting.sessions[0].id, 0, 10).await.unwrap().len(), 1);
+        let lease = claim_any(&store, &owner()).await.unwrap();
+        assert_eq!((lease.task.as_str(), lease.fence), ("0000000000000001", 1));
+        complete(&store, &lease).await;
+        store.retry(&"0000000000000002".parse().unwrap(), now()).await.unwrap();
+        let lease = claim_any(&store, &owner()).await.unwrap();
+        assert_eq!(lease.task.as_str(), "0000000000000002");
+        submit(&store).await;
+        let page = place.open().await.tasks(harvest_store::TaskQuery { limit: 10, ..Default::default() }).await.unwrap();
+        let statuses: Vec<_> = page.items.iter().map(|task| task.status).collect();
+        assert_eq!(statuses, [TaskStatus::Pending, TaskStatus::Provisioning, TaskStatus::Completed]);
+    }
+}

@@ -1,0 +1,151 @@
+//! The queue, said as simply as possible: what each turn is doing, and nothing about how it is found.
+
+use harvest_core::{TaskId, TaskStatus, Timestamp};
+use harvest_store::{Lease, NewTask};
+
+pub const CAPS: [&str; 2] = ["a", "b"];
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    Blocked,
+    /// Ready, or parked when a cap says so; which of the two is checked, not predicted.
+    Available,
+    Waiting { due: Timestamp },
+    Claimed { owner: usize, fence: u64, until: Option<Timestamp> },
+    Done(TaskStatus),
+}
+
+#[derive(Debug)]
+pub struct Entry {
+    pub new: NewTask,
+    pub state: State,
+    /// The largest fencing number seen.
+    pub fence: u64,
+    pub tries: u32,
+    pub retries_left: u32,
+}
+
+#[derive(Debug, Default)]
+pub struct Model {
+    pub tasks: Vec<Entry>,
+    pub caps: [Option<u32>; CAPS.len()],
+    /// Every lease ever handed out, with its task.
+    pub leases: Vec<(Lease, usize)>,
+}
+
+impl Model {
+    pub fn add(&mut self, new: NewTask) {
+        let (retries_left, doomed) = (new.retries, self.is_doomed(&new));
+        self.tasks.push(Entry { new, state: State::Blocked, fence: 0, tries: 0, retries_left });
+        let place = self.tasks.len() - 1;
+        self.settle(place);
+        if doomed {
+            self.cancel(place);
+        }
+    }
+
+    fn is_doomed(&self, new: &NewTask) -> bool {
+        let failed = |id: &TaskId| matches!(self.find(id).state, State::Done(TaskStatus::Failed | TaskStatus::Cancelled));
+        new.on_failed_dependency == harvest_core::OnFailedDependency::Cancel && new.after.iter().any(failed)
+    }
+
+    fn find(&self, id: &TaskId) -> &Entry {
+        self.tasks.iter().find(|entry| entry.new.id == *id).expect("a known task")
+    }
+
+    pub fn place(&self, id: &TaskId) -> usize {
+        self.tasks.iter().position(|entry| entry.new.id == *id).expect("a known task")
+    }
+
+    /// No one holds it: it waits for others, or not.
+    fn settle(&mut self, place: usize) {
+        let waits = self.tasks[place].new.after.iter().any(|id| self.find(id).state != State::Done(TaskStatus::Completed));
+        self.tasks[place].state = if waits { State::Blocked } else { State::Available };
+    }
+
+    pub fn holds(&self, lease: &Lease, place: usize) -> bool {
+        matches!(self.tasks[place].state, State::Claimed { fence, .. } if fence == lease.fence)
+    }
+
+    pub fn claimed(&mut self, lease: &Lease, owner: usize, until: Option<Timestamp>) {
+        let place = self.place(&lease.task);
+        let entry = &mut self.tasks[place];
+        assert_eq!(entry.state, State::Available, "only what is available is handed out");
+        assert!(lease.fence > entry.fence, "fencing numbers grow");
+        entry.fence = lease.fence;
+        entry.tries += 1;
+        entry.state = State::Claimed { owner, fence: lease.fence, until };
+        self.leases.push((lease.clone(), place));
+    }
+
+    pub fn finish(&mut self, place: usize, status: TaskStatus) {
+        self.tasks[place].state = State::Done(status);
+        if status == TaskStatus::Completed {
+            for other in 0..self.tasks.len() {
+                if self.tasks[other].state == State::Blocked {
+                    self.settle(other);
+                }
+            }
+        } else {
+            self.take_followers_along(place);
+        }
+    }
+
+    pub fn wait(&mut self, place: usize, due: Timestamp) {
+        let entry = &mut self.tasks[place];
+        entry.retries_left = entry.retries_left.saturating_sub(1);
+        entry.state = State::Waiting { due };
+    }
+
+    /// Whether there was anything to cancel.
+    pub fn cancel(&mut self, place: usize) -> bool {
+        let waiting = matches!(self.tasks[place].state, State::Blocked | State::Available | State::Waiting { .. });
+        if waiting {
+            self.tasks[place].state = State::Done(TaskStatus::Cancelled);
+            self.take_followers_along(place);
+        }
+        waiting
+    }
+
+    fn take_followers_along(&mut self, place: usize) {
+        let id = self.tasks[place].new.id.clone();
+        for other in 0..self.tasks.len() {
+            let new = &self.tasks[other].new;
+            if new.on_failed_dependency == harvest_core::OnFailedDependency::Cancel && new.after.contains(&id) {
+                self.cancel(other);
+            }
+        }
+    }
+
+    /// Whether it may be tried again.
+    pub fn retry(&mut self, place: usize) -> bool {
+        let ended = matches!(self.tasks[place].state, State::Done(TaskStatus::Failed | TaskStatus::Cancelled));
+        if ended {
+            self.settle(place);
+        }
+        ended
+    }
+
+    pub fn reclaim(&mut self, now: Timestamp) -> (usize, usize) {
+        let (mut expired, mut due) = (0, 0);
+        for place in 0..self.tasks.len() {
+            match self.tasks[place].state {
+                State::Claimed { until: Some(until), .. } if until < now => {
+                    self.tasks[place].state = State::Available;
+                    expired += 1;
+                }
+                State::Waiting { due: at } if at <= now => {
+                    self.settle(place);
+                    due += 1;
+                }
+                _ => {}
+            }
+        }
+        (expired, due)
+    }
+
+    pub fn held_by(&self, of: usize) -> Vec<usize> {
+        let held = |entry: &Entry| matches!(entry.state, State::Claimed { owner, .. } if owner == of);
+        (0..self.tasks.len()).filter(|place| held(&self.tasks[*place])).collect()
+    }
+}

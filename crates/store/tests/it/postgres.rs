@@ -1,0 +1,100 @@
+//! What only a database on the other side of a socket can do: be unreachable, go away and come back, tell other processes.
+
+use harvest_core::{Code, EventBody, Move, TaskStatus};
+use harvest_store::{Error, Postgres, Step};
+
+use crate::support::cluster::Cluster;
+use crate::support::make::*;
+use crate::support::place::Place;
+
+#[tokio::test]
+async fn an_unreachable_database_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for url in [
+        format!("host={} user=harvest dbname=orchard", folder.path().display()),
+        "postgres://ada:secret@127.0.0.1:1/orchard".to_owned(),
+    ] {
+        let refused = Postgres::connect(&url).await.unwrap_err();
+        assert!(matches!(&refused, Error::Unreachable { place, .. } if place.ends_with("/orchard")), "{refused:?}");
+        assert_eq!(refused.code(), Code::DatabaseUnreachable);
+        assert!(!format!("{refused} {refused:?}").contains("secret"));
+    }
+}
+
+/// The moves of the database are the moves of the core, all of them and no others.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_moves_are_the_same_in_the_database() {
+    let Some(place) = Place::postgres().await else { return };
+    place.open().await;
+    let Place::Postgres { url } = &place else { return };
+    let (client, driver) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(driver);
+    let word = |by: Move| serde_json::to_value(by).unwrap().as_str().unwrap().to_owned();
+    for from in TaskStatus::ALL {
+        for by in Move::ALL {
+            let row = client.query_one("SELECT harvest_after($1, $2)", &[&from.as_str(), &word(by)]).await.unwrap();
+            let after: Option<&str> = row.get(0);
+            assert_eq!(after, from.after(by).ok().map(TaskStatus::as_str), "{from} {by:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn journals_are_followed_across_handles() {
+    let Some(place) = Place::postgres().await else { return };
+    let (here, there) = (place.open().await, place.open().await);
+    let submitted = submit(&here).await;
+    let mut grown = there.watch(&submitted.session);
+    let lease = claim(&here, &submitted.turn).await;
+    let writer = tokio::spawn(async move {
+        for number in 0..50 {
+            let event = EventBody::MessageDelta { text: number.to_string() };
+            here.append(&lease, Step::new(now(), vec![event])).await.unwrap();
+        }
+    });
+    let mut seen = 0;
+    while seen < 52 {
+        grown.mark_unchanged();
+        let page = there.events(&submitted.session, seen, 100).await.unwrap();
+        seen += page.len() as u64;
+        if page.is_empty() {
+            within(grown.changed()).await.unwrap();
+        }
+    }
+    writer.await.unwrap();
+    while *grown.borrow_and_update() < 52 {
+        within(grown.changed()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage_everything_works_again_without_a_restart() {
+    let Some(cluster) = tokio::task::spawn_blocking(Cluster::private).await.unwrap() else { return };
+    let place = Place::in_cluster(&cluster).await;
+    let store = place.open().await;
+    let submitted = submit(&store).await;
+    let lease = claim(&store, &submitted.turn).await;
+    store.append(&lease, warning("before")).await.unwrap();
+    let mut heard = store.watch_queue();
+    let mut grown = store.watch(&submitted.session);
+
+    // Gone at once and without a word, as after a power cut; what was acknowledged is there afterwards.
+    cluster.down();
+    let refused = within(store.append(&lease, warning("during"))).await.unwrap_err();
+    assert_eq!(refused.code(), Code::DatabaseUnreachable, "{refused:?}");
+    let refused = within(store.task(&submitted.task.id)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::DatabaseUnreachable, "{refused:?}");
+    heard.mark_unchanged();
+    grown.mark_unchanged();
+    cluster.up();
+
+    // Whoever waits is woken once, since no one knows what was missed.
+    within(heard.changed()).await.unwrap();
+    within(grown.changed()).await.unwrap();
+    let seq = within(store.append(&lease, warning("after"))).await.unwrap();
+    let journal = store.events(&submitted.session, 0, 100).await.unwrap();
+    assert_eq!((journal.len() as u64, seq), (4, 4));
+    heard.mark_unchanged();
+    submit(&store).await;
+    within(heard.changed()).await.unwrap();
+}
