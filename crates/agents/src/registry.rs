@@ -100,8 +100,7 @@ struct FileDefinition {
 impl Definition {
     fn check(self) -> Result<Agent, Error> {
         let id = self.id;
-        let is_plain =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if id.is_empty() || id.starts_with('-') || !id.bytes().all(is_plain) {
             return Err(Error::BadId(id));
         }
@@ -109,9 +108,8 @@ impl Definition {
             return Err(Error::NoProvider(id));
         }
         let template = |text: &str| {
-            text.parse::<Template>().map_err(|UnknownPlaceholder(placeholder)| {
-                Error::UnknownPlaceholder { agent: id.clone(), placeholder }
-            })
+            text.parse::<Template>()
+                .map_err(|UnknownPlaceholder(placeholder)| Error::UnknownPlaceholder { agent: id.clone(), placeholder })
         };
         let argv = std::iter::once(&self.command)
             .chain(&self.arguments)

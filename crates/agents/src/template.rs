@@ -105,8 +105,7 @@ impl FromStr for Template {
 /// `model} and more` → `model` and ` and more`. Braces around anything but a word are ordinary text (JSON, shell).
 fn word_in_braces(after_brace: &str) -> Option<(&str, &str)> {
     let (word, rest) = after_brace.split_once('}')?;
-    let is_word =
-        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     is_word.then_some((word, rest))
 }
 
@@ -123,9 +122,6 @@ mod tests {
 
     #[test]
     fn a_typing_error_is_found() {
-        assert_eq!(
-            "--model={modle}".parse::<Template>(),
-            Err(UnknownPlaceholder("modle".to_owned()))
-        );
+        assert_eq!("--model={modle}".parse::<Template>(), Err(UnknownPlaceholder("modle".to_owned())));
     }
 }

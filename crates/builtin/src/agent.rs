@@ -45,8 +45,7 @@ impl From<model::Error> for Stop {
 pub(crate) fn system_prompt(options: &Options) -> Result<String, Stop> {
     let mut system = format!("{RULES}\nThe repository is at {}.\n", options.workspace.display());
     if let Some(path) = &options.system_file {
-        let more = std::fs::read_to_string(path)
-            .map_err(|source| Stop::SystemFile { path: path.clone(), source })?;
+        let more = std::fs::read_to_string(path).map_err(|source| Stop::SystemFile { path: path.clone(), source })?;
         system.push('\n');
         system.push_str(&more);
     }
@@ -72,9 +71,7 @@ impl Agent {
             match (results.is_empty(), reply.end) {
                 (true, End::Finished) => return Ok(turn),
                 (_, End::Refused) => {
-                    return Err(Stop::Model(Failure::Refused(
-                        "the vendor's filter stopped the answer".to_owned(),
-                    )));
+                    return Err(Stop::Model(Failure::Refused("the vendor's filter stopped the answer".to_owned())));
                 }
                 (_, End::TooLong | End::Finished) => {}
             }
@@ -91,9 +88,7 @@ impl Agent {
 /// A reply without calls goes on only when it was cut off for its length.
 fn answer_to(results: Vec<CallResult>) -> Message {
     if results.is_empty() {
-        return Message::User(
-            "Your reply reached the length limit and was cut off. Go on from there.".to_owned(),
-        );
+        return Message::User("Your reply reached the length limit and was cut off. Go on from there.".to_owned());
     }
     Message::Results(results)
 }

@@ -94,10 +94,7 @@ mod tests {
 
     #[test]
     fn something_else_ends_what_was_shown() {
-        assert_eq!(
-            events(&[&["Hel"], &["Good", "bye"]]),
-            ["+Hel", "=Hel", "+Good", "+bye", "=Goodbye"]
-        );
+        assert_eq!(events(&[&["Hel"], &["Good", "bye"]]), ["+Hel", "=Hel", "+Good", "+bye", "=Goodbye"]);
         assert_eq!(events(&[&["Hello"], &["Hel"]]), ["+Hello", "=Hello", "=Hel"]);
     }
 }

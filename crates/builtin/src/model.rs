@@ -90,11 +90,7 @@ impl Model {
     }
 
     /// The next reply of the conversation; its text is shown through `draft` while it arrives.
-    pub(crate) fn reply<W: Write>(
-        &self,
-        messages: &[Message],
-        draft: &mut Draft<'_, W>,
-    ) -> Result<Reply, Error> {
+    pub(crate) fn reply<W: Write>(&self, messages: &[Message], draft: &mut Draft<'_, W>) -> Result<Reply, Error> {
         let body = (self.wire.body)(&Request {
             model: &self.name,
             max_tokens: self.max_tokens,
@@ -110,17 +106,10 @@ impl Model {
             let (quota, message, wait) = match self.once(&body, draft) {
                 Ok(reply) => return Ok(reply),
                 Err(Missed::Final(error)) => return Err(error),
-                Err(Missed::Busy { quota, message, wait }) => {
-                    (quota, message, wait.unwrap_or_default())
-                }
+                Err(Missed::Busy { quota, message, wait }) => (quota, message, wait.unwrap_or_default()),
             };
             if tries == MAX_TRIES || wait > MAX_WAIT {
-                return Err(if quota {
-                    Failure::Quota(message)
-                } else {
-                    Failure::NoAnswer(message)
-                }
-                .into());
+                return Err(if quota { Failure::Quota(message) } else { Failure::NoAnswer(message) }.into());
             }
             thread::sleep(wait.max(self.retry_base * 2_u32.pow(tries - 1)));
         }
@@ -131,9 +120,7 @@ impl Model {
         for (name, value) in self.wire.headers {
             request = request.header(*name, *value);
         }
-        let response = request
-            .send(body)
-            .map_err(|error| busy(format!("the gateway cannot be reached: {error}")))?;
+        let response = request.send(body).map_err(|error| busy(format!("the gateway cannot be reached: {error}")))?;
         let status = response.status().as_u16();
         if status != 200 {
             let wait = retry_after(response.headers());
@@ -142,11 +129,7 @@ impl Model {
         self.read(BufReader::new(response.into_body().into_reader()), draft)
     }
 
-    fn read<W: Write>(
-        &self,
-        body: impl io::BufRead,
-        draft: &mut Draft<'_, W>,
-    ) -> Result<Reply, Missed> {
+    fn read<W: Write>(&self, body: impl io::BufRead, draft: &mut Draft<'_, W>) -> Result<Reply, Missed> {
         let mut events = Events::new(body);
         let mut decoder = (self.wire.decoder)();
         // Read to the end even when the reply is complete: whoever counts its tokens shall see it delivered.
@@ -198,11 +181,7 @@ fn error_message(body: impl Read) -> String {
         .ok()
         .and_then(|value: Value| value.pointer("/error/message")?.as_str().map(str::to_owned))
         .unwrap_or_else(|| text.trim().to_owned());
-    if message.is_empty() {
-        "no reason given".to_owned()
-    } else {
-        message.chars().take(MAX_ERROR_CHARS).collect()
-    }
+    if message.is_empty() { "no reason given".to_owned() } else { message.chars().take(MAX_ERROR_CHARS).collect() }
 }
 
 /// Seconds; the form with a date would need a clock that both sides agree on.

@@ -101,11 +101,7 @@ fn number(name: &str, value: &OsString) -> Result<u32, UsageError> {
 }
 
 fn wrong(name: &str, value: &OsString, expected: &'static str) -> UsageError {
-    UsageError::Value {
-        name: name.to_owned(),
-        value: value.to_string_lossy().into_owned(),
-        expected,
-    }
+    UsageError::Value { name: name.to_owned(), value: value.to_string_lossy().into_owned(), expected }
 }
 
 #[cfg(test)]
@@ -116,8 +112,7 @@ mod tests {
         Options::parse(line.split_whitespace().map(OsString::from))
     }
 
-    const GOOD: &str =
-        "--wire openai --base-url http://127.0.0.1:1/openai/ --model m --workspace /w";
+    const GOOD: &str = "--wire openai --base-url http://127.0.0.1:1/openai/ --model m --workspace /w";
 
     #[test]
     fn a_full_command_line() {
@@ -140,10 +135,7 @@ mod tests {
     fn mistakes_are_named() {
         let message = |line: &str| parse(line).unwrap_err().to_string();
         assert_eq!(message("--wire openai"), "the option `--base-url` is missing");
-        assert_eq!(
-            message("--wire gopher"),
-            "the option `--wire` cannot be `gopher`: it is `anthropic` or `openai`"
-        );
+        assert_eq!(message("--wire gopher"), "the option `--wire` cannot be `gopher`: it is `anthropic` or `openai`");
         assert_eq!(message("--model"), "the option `--model` needs a value");
         assert_eq!(message("-x"), "there is no option `-x`");
         assert_eq!(

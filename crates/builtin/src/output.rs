@@ -50,19 +50,11 @@ impl<W: Write> Output<W> {
     }
 
     pub(crate) fn call(&mut self, call: &Call) -> io::Result<()> {
-        self.write(&Event::ToolCall {
-            id: &call.id,
-            name: &call.name,
-            input: &call.input.to_value(),
-        })
+        self.write(&Event::ToolCall { id: &call.id, name: &call.name, input: &call.input.to_value() })
     }
 
     pub(crate) fn result(&mut self, result: &CallResult) -> io::Result<()> {
-        self.write(&Event::ToolResult {
-            id: &result.id,
-            output: &result.output,
-            is_error: result.is_error,
-        })
+        self.write(&Event::ToolResult { id: &result.id, output: &result.output, is_error: result.is_error })
     }
 
     pub(crate) fn error(&mut self, kind: ErrorKind, message: &str) -> io::Result<()> {
@@ -97,26 +89,18 @@ mod tests {
         output.delta("h").unwrap();
         let input = Input::read(r#"{"command": "ls"}"#);
         output.call(&Call { id: "1".to_owned(), name: "bash".to_owned(), input }).unwrap();
-        output
-            .result(&CallResult { id: "1".to_owned(), output: "x\n".to_owned(), is_error: false })
-            .unwrap();
+        output.result(&CallResult { id: "1".to_owned(), output: "x\n".to_owned(), is_error: false }).unwrap();
 
         let text = String::from_utf8(bytes).unwrap();
-        let events: Vec<EventBody> =
-            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let events: Vec<EventBody> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let expected = vec![
             EventBody::Message { role: MessageRole::Assistant, text: "hi".to_owned() },
             EventBody::MessageDelta { text: "h".to_owned() },
-            EventBody::ToolCall {
-                id: "1".to_owned(),
-                name: "bash".to_owned(),
-                input: json!({"command": "ls"}),
-            },
+            EventBody::ToolCall { id: "1".to_owned(), name: "bash".to_owned(), input: json!({"command": "ls"}) },
             EventBody::ToolResult { id: "1".to_owned(), output: "x\n".to_owned(), is_error: false },
         ];
         assert_eq!(events, expected);
-        let lines: String =
-            expected.iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect();
+        let lines: String = expected.iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect();
         assert_eq!(text, lines);
     }
 }

@@ -19,10 +19,7 @@ const LAST_OUTPUT: Duration = Duration::from_millis(200);
 /// A program in the workspace with the environment that this agent was given, which is all the sandbox has; nothing of it
 /// asks questions or opens a pager.
 pub(crate) fn program(name: &str, workspace: &Path) -> Command {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place where the agent starts programs, inside the sandbox"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one place where the agent starts programs, inside the sandbox")]
     let mut command = Command::new(name);
     command
         .current_dir(workspace)
@@ -54,11 +51,7 @@ enum Progress {
 }
 
 /// Runs `command` to its end or to its time limit, when its whole process group is killed.
-pub(crate) fn run(
-    mut command: Command,
-    timeout: Duration,
-    max_output: usize,
-) -> io::Result<Finished> {
+pub(crate) fn run(mut command: Command, timeout: Duration, max_output: usize) -> io::Result<Finished> {
     let (reader, writer) = io::pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
     let child = command.spawn()?;

@@ -22,10 +22,7 @@ impl<R: BufRead> Events<R> {
             let mut line = Vec::new();
             let read = (&mut self.reader).take(MAX_LINE).read_until(b'\n', &mut line)?;
             if line.len() as u64 == MAX_LINE {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "an event is larger than 32 MB",
-                ));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "an event is larger than 32 MB"));
             }
             let line = String::from_utf8_lossy(&line);
             let line = line.trim_end_matches(['\r', '\n']);
@@ -52,8 +49,7 @@ mod tests {
 
     #[test]
     fn events_of_all_kinds() {
-        let stream =
-            b"event: a\ndata: one\n\n: comment\n\n\r\ndata:two\r\ndata: three\r\n\r\ndata: last";
+        let stream = b"event: a\ndata: one\n\n: comment\n\n\r\ndata:two\r\ndata: three\r\n\r\ndata: last";
         let mut events = Events::new(&stream[..]);
         let mut all = Vec::new();
         while let Some(data) = events.next().unwrap() {

@@ -41,13 +41,7 @@ impl Tools {
     }
 
     pub(crate) fn definitions(&self) -> Vec<Definition> {
-        vec![
-            bash::definition(),
-            read::definition(),
-            write::definition(),
-            edit::definition(),
-            search::definition(),
-        ]
+        vec![bash::definition(), read::definition(), write::definition(), edit::definition(), search::definition()]
     }
 
     pub(crate) fn call(&self, call: &Call) -> CallResult {
@@ -70,9 +64,7 @@ impl Tools {
             "write" => write::run(&self.workspace, &read_input(input)?),
             "edit" => edit::run(&self.workspace, &read_input(input)?),
             "search" => search::run(&self.workspace, &read_input(input)?),
-            _ => Err(format!(
-                "There is no tool `{name}`. The tools are bash, read, write, edit and search."
-            )),
+            _ => Err(format!("There is no tool `{name}`. The tools are bash, read, write, edit and search.")),
         }
     }
 }

@@ -48,8 +48,7 @@ fn whole_end(bytes: &[u8]) -> &[u8] {
 
 /// Without the last bytes of a character that was cut.
 fn whole_start(bytes: &[u8]) -> &[u8] {
-    let continued =
-        bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
+    let continued = bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
     &bytes[continued..]
 }
 
@@ -73,10 +72,7 @@ mod tests {
 
     #[test]
     fn long_output_loses_its_middle() {
-        assert_eq!(
-            truncated(10, &["abcdefgh", "ijklmnop"]),
-            "abcde\n[… 6 bytes left out here …]\nlmnop"
-        );
+        assert_eq!(truncated(10, &["abcdefgh", "ijklmnop"]), "abcde\n[… 6 bytes left out here …]\nlmnop");
         assert_eq!(truncated(10, &["éééééé"]), "éé\n[… 2 bytes left out here …]\néé");
     }
 }

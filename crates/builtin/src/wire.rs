@@ -58,8 +58,5 @@ pub(crate) fn named(name: WireName) -> &'static Wire {
 }
 
 fn not_json(data: &str, error: &serde_json::Error) -> Broken {
-    Broken::Retry(format!(
-        "the answer is not valid: {error} in `{}`",
-        data.chars().take(100).collect::<String>()
-    ))
+    Broken::Retry(format!("the answer is not valid: {error} in `{}`", data.chars().take(100).collect::<String>()))
 }

@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_thousand_small_calls_add_up_exactly() {
-        let price = Price { input_per_mtok: 3.0, output_per_mtok: 15.0, cache_read_per_mtok: None, cache_write_per_mtok: None };
+        let price =
+            Price { input_per_mtok: 3.0, output_per_mtok: 15.0, cache_read_per_mtok: None, cache_write_per_mtok: None };
         let usage = Usage { input_tokens: 1200, output_tokens: 40, ..Usage::default() };
         assert_eq!(price.of(&usage), Cost::from_nanos(4_200_000));
         let total: Cost = std::iter::repeat_n(price.of(&usage), 1000).sum();

@@ -22,7 +22,14 @@ pub struct Event {
 #[serde(tag = "type", content = "data")]
 pub enum EventBody {
     #[serde(rename = "task.created")]
-    TaskCreated { task_id: TaskId, prompt: Prompt, repository: String, base: String, agent: String, model: Option<String> },
+    TaskCreated {
+        task_id: TaskId,
+        prompt: Prompt,
+        repository: String,
+        base: String,
+        agent: String,
+        model: Option<String>,
+    },
     #[serde(rename = "turn.started")]
     TurnStarted { turn_id: TurnId, number: u32, author: String },
     /// Something a person should know that stops nothing.

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttemptId, BranchName, Cost, Evidence, FailureReason, OnFailedDependency, Priority, Prompt, SessionId, TaskId, TaskStatus, Timestamp, TurnId, Usage,
+    AttemptId, BranchName, Cost, Evidence, FailureReason, OnFailedDependency, Priority, Prompt, SessionId, TaskId,
+    TaskStatus, Timestamp, TurnId, Usage,
 };
 
 /// What is asked.

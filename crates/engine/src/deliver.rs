@@ -23,7 +23,10 @@ impl Turn {
         failpoint::reach("deliver::published")?;
         let mut events = vec![EventBody::BranchDelivered { branch: branch.clone(), commit: commit.to_owned() }];
         if published == Published::KeptHere {
-            let message = format!("the branch is kept by Harvest; merge it in a clone: harvest task apply {}", self.task.id.short());
+            let message = format!(
+                "the branch is kept by Harvest; merge it in a clone: harvest task apply {}",
+                self.task.id.short()
+            );
             events.push(EventBody::Warning { message });
         }
         self.journal.write(events).await?;

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use harvest_agents::{Agent, Parser, Verdict};
-use harvest_core::{
-    Attempt, AttemptId, EventBody, FailureReason, Move, OutputStream, SandboxPurpose,
-};
+use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, Move, OutputStream, SandboxPurpose};
 use harvest_sandbox::{Output, Process, ProcessSpec, Signal};
 use harvest_store::{AttemptUpdate, Step};
 use harvest_workspace::script;
@@ -130,8 +128,7 @@ impl Turn {
             exit_code: ended.exit_code,
             reason: ended.failure.as_ref().map(|failure| failure.reason),
         };
-        let update =
-            AttemptUpdate::Finished { attempt: id, exit_code: ended.exit_code, stderr_tail: ended.stderr };
+        let update = AttemptUpdate::Finished { attempt: id, exit_code: ended.exit_code, stderr_tail: ended.stderr };
         self.journal.step(Step::new(self.journal.now(), vec![finished]).with_attempt(update)).await?;
         Ok(ended.failure)
     }
@@ -340,4 +337,3 @@ fn human(millis: u64) -> String {
         _ => format!("{} min", millis / 60_000),
     }
 }
-

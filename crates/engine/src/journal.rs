@@ -53,13 +53,20 @@ impl Journal {
     }
 
     /// Records what a stage came to.
-    pub(crate) async fn finish_stage<T: Serialize>(&self, stage: StageName, result: &T) -> Result<(), harvest_store::Error> {
+    pub(crate) async fn finish_stage<T: Serialize>(
+        &self,
+        stage: StageName,
+        result: &T,
+    ) -> Result<(), harvest_store::Error> {
         let result = serde_json::to_value(result).unwrap_or_default();
         self.write(vec![EventBody::StageFinished { stage, result }]).await
     }
 
     /// What a stage came to in this try before, if it got that far and no stage before it was done again since.
-    pub(crate) async fn stage<T: DeserializeOwned>(&self, wanted: StageName) -> Result<Option<T>, harvest_store::Error> {
+    pub(crate) async fn stage<T: DeserializeOwned>(
+        &self,
+        wanted: StageName,
+    ) -> Result<Option<T>, harvest_store::Error> {
         let mut found = None;
         for event in self.of_this_try().await? {
             if let EventBody::StageFinished { stage, result } = event.body {

@@ -9,11 +9,11 @@ mod deliver;
 mod error;
 mod execute;
 pub mod failpoint;
+mod guard;
 mod interrupts;
 mod journal;
 mod meter;
 mod owner;
-mod guard;
 mod place;
 mod pool;
 mod record;
@@ -40,11 +40,11 @@ use harvest_workspace::{Git, Mirrors, Snapshots};
 pub use error::{Error, Failure};
 pub use interrupts::Interrupts;
 pub use owner::Ownership;
+pub use pool::{Limits, Notice, Pool, Summary};
 pub use recover::{Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
 pub use stop::Stop;
-pub use pool::{Limits, Notice, Pool, Summary};
 pub use submit::{Queueing, Request};
 pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;
@@ -148,8 +148,7 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(options: Options) -> Self {
-        let (mirrors, snapshots) =
-            (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
+        let (mirrors, snapshots) = (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
         Self { options: Arc::new(options), mirrors, snapshots, stops: stop::Stops::default() }
     }
 

@@ -112,8 +112,7 @@ impl Turn {
             (Workspace::Overlay { lower: self.snapshot.path().to_owned() }, WorkspaceKind::Overlay)
         } else {
             let path = self.engine.options.data.workspace(id);
-            let objects =
-                if capabilities.isolated { PathBuf::from(OBJECTS_INSIDE) } else { self.mirror.objects() };
+            let objects = if capabilities.isolated { PathBuf::from(OBJECTS_INSIDE) } else { self.mirror.objects() };
             let kind = materialise(&self.snapshot, &path, &objects).await?;
             (Workspace::Folder { path }, kind)
         };
@@ -292,7 +291,12 @@ impl git::Command for ConfinedGit {
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             read_only: vec![self.objects.clone(), self.repository.join("config")],
             writable: vec![self.repository.clone()],
-            env: fixed.iter().copied().chain(protocol.map(|version| ("GIT_PROTOCOL", version))).map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            env: fixed
+                .iter()
+                .copied()
+                .chain(protocol.map(|version| ("GIT_PROTOCOL", version)))
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
             cwd: None,
         })
     }

@@ -35,15 +35,31 @@ pub struct Limits {
 /// What happens in the pool, for whoever watches.
 #[derive(Debug, Clone)]
 pub enum Notice {
-    Started { task: TaskId },
+    Started {
+        task: TaskId,
+    },
     Finished(Box<Outcome>),
-    WillRetry { task: TaskId, reason: FailureReason, error: String, due: Timestamp },
+    WillRetry {
+        task: TaskId,
+        reason: FailureReason,
+        error: String,
+        due: Timestamp,
+    },
     /// Someone else took the turn: this process was thought dead.
-    Lost { task: TaskId },
-    Broken { task: TaskId, error: String },
-    Resized { agents: usize },
+    Lost {
+        task: TaskId,
+    },
+    Broken {
+        task: TaskId,
+        error: String,
+    },
+    Resized {
+        agents: usize,
+    },
     /// Nothing is taken for the moment, and why.
-    Holding { why: String },
+    Holding {
+        why: String,
+    },
 }
 
 /// What a pool did.

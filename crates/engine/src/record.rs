@@ -104,10 +104,8 @@ pub(crate) async fn finish(journal: &Journal, outcome: Outcome) -> Result<(), Er
         _ => Move::Fail,
     };
     let turn_id = journal.lease().turn.clone();
-    let events = vec![
-        EventBody::TurnFinished { turn_id, reason: outcome.reason },
-        EventBody::TaskFinished(outcome.clone()),
-    ];
+    let events =
+        vec![EventBody::TurnFinished { turn_id, reason: outcome.reason }, EventBody::TaskFinished(outcome.clone())];
     journal.step(Step::new(journal.now(), events).moving(by).ending(outcome)).await?;
     Ok(())
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, TaskId, TaskKind, TurnId,
+    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, TaskId, TaskKind,
+    TurnId,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, Submitted};

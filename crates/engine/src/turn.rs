@@ -39,7 +39,11 @@ pub(crate) struct Turn {
 pub enum Worked {
     Finished(Outcome),
     /// It failed for a reason that may pass, and is tried again at `due`.
-    WillRetry { reason: FailureReason, error: String, due: Timestamp },
+    WillRetry {
+        reason: FailureReason,
+        error: String,
+        due: Timestamp,
+    },
 }
 
 impl Engine {

@@ -115,7 +115,10 @@ impl Forge for Local {
         let mut warnings = Vec::new();
         if self.is_dirty().await {
             let from = base.unwrap_or("HEAD");
-            warnings.push(format!("uncommitted changes are not part of the work: it starts from {from} ({})", &commit[..10]));
+            warnings.push(format!(
+                "uncommitted changes are not part of the work: it starts from {from} ({})",
+                &commit[..10]
+            ));
         }
         Ok(Base { commit, object_format, author: self.author().await, warnings })
     }
@@ -135,7 +138,8 @@ impl Forge for Local {
         previous: Option<&str>,
     ) -> Result<Published, Error> {
         let name = branch.as_ref_name();
-        let found = self.git.line(&self.path, &["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).await.ok();
+        let found =
+            self.git.line(&self.path, &["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).await.ok();
         match found {
             Some(found) if found == commit => return Ok(Published::InRepository),
             Some(found) if Some(found.as_str()) != previous => {

@@ -64,7 +64,8 @@ impl Remote {
         let mut args: Vec<&str> = vec!["ls-remote", "--quiet", "--end-of-options", &self.url];
         args.extend(patterns.iter().map(String::as_str));
         let listed = self.git.line(Path::new("/"), &args).await;
-        let listed = listed.map_err(|source| Error::Fetch { name: self.name.clone(), source: self.without_password(source) })?;
+        let listed =
+            listed.map_err(|source| Error::Fetch { name: self.name.clone(), source: self.without_password(source) })?;
         let refs: Vec<(&str, &str)> = listed.lines().filter_map(|line| line.split_once('\t')).collect();
         for pattern in &patterns {
             let peeled = format!("{pattern}^{{}}");
@@ -129,8 +130,19 @@ mod tests {
 
     #[test]
     fn only_safe_protocols_reach_git() {
-        let accepted = ["https://example.com/a.git", "ssh://git@example.com/a", "git@example.com:a/b.git", "file:///srv/a"];
-        let refused = ["ext::sh -c x", "EXT::sh", "ext::x", "fd::3", "-oProxyCommand=x:y", "https://-x/y", "ssh://-oX/y", "a\nb:c", "ftp://x/y"];
+        let accepted =
+            ["https://example.com/a.git", "ssh://git@example.com/a", "git@example.com:a/b.git", "file:///srv/a"];
+        let refused = [
+            "ext::sh -c x",
+            "EXT::sh",
+            "ext::x",
+            "fd::3",
+            "-oProxyCommand=x:y",
+            "https://-x/y",
+            "ssh://-oX/y",
+            "a\nb:c",
+            "ftp://x/y",
+        ];
         for url in accepted {
             assert!(Remote::new(url, Git::new(Home::Nobody)).is_ok(), "{url}");
         }

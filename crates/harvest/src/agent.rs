@@ -33,14 +33,16 @@ pub fn list(global: &Global, environment: &Environment) -> Result<Exit, Failure>
     }
     let style = Style::detect(environment);
     for agent in registry.iter() {
-        let usable: Vec<&str> = agent.providers.iter().filter(|provider| has_key(provider)).map(|p| p.as_str()).collect();
+        let usable: Vec<&str> =
+            agent.providers.iter().filter(|provider| has_key(provider)).map(|p| p.as_str()).collect();
         let all: Vec<&str> = agent.providers.iter().map(|provider| provider.as_str()).collect();
         let state = if usable.is_empty() {
             style.warn("no key: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or use --model-script")
         } else {
             style.good(&format!("key for {}", usable.join(", ")))
         };
-        let text = format!("{}  {}  speaks {}  {state}", style.bold(&format!("{:<12}", agent.id)), agent.name, all.join(", "));
+        let text =
+            format!("{}  {}  speaks {}  {state}", style.bold(&format!("{:<12}", agent.id)), agent.name, all.join(", "));
         if output::line(&text).is_err() {
             break;
         }

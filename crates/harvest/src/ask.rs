@@ -123,7 +123,11 @@ pub fn check_agent(installation: &Installation, options: &AskOptions) -> Result<
 }
 
 /// Both at once, for tasks that are worked on later.
-pub async fn request_for_later(installation: &Installation, prompt: Prompt, options: &AskOptions) -> Result<Request, Failure> {
+pub async fn request_for_later(
+    installation: &Installation,
+    prompt: Prompt,
+    options: &AskOptions,
+) -> Result<Request, Failure> {
     let Installation { environment, keys, config, .. } = installation;
     let request = request(environment, keys, config, prompt, options, Decide::Later).await?;
     as_the_repository_says(installation, request, options, Decide::Later).await

@@ -196,7 +196,9 @@ pub enum Task {
     #[command(after_help = "Examples:\n  harvest task retry 7k3m")]
     Retry { id: String },
     /// List tasks, newest first
-    #[command(after_help = "Examples:\n  harvest task list\n  harvest task list --status failed --convoy spring-clean --json")]
+    #[command(
+        after_help = "Examples:\n  harvest task list\n  harvest task list --status failed --convoy spring-clean --json"
+    )]
     List {
         #[arg(long, value_name = "STATUS", value_parser = status)]
         status: Option<harvest_core::TaskStatus>,
@@ -328,7 +330,9 @@ pub enum Queue {
     #[command(after_help = "Examples:\n  harvest queue resume")]
     Resume,
     /// How many tasks of a repository, user or credential may be worked on at a time
-    #[command(after_help = "Examples:\n  harvest queue cap repository:/srv/shop 2\n  harvest queue cap user:ada 5\n  harvest queue cap credential:anthropic 8\n  harvest queue cap user:ada none")]
+    #[command(
+        after_help = "Examples:\n  harvest queue cap repository:/srv/shop 2\n  harvest queue cap user:ada 5\n  harvest queue cap credential:anthropic 8\n  harvest queue cap user:ada none"
+    )]
     Cap {
         /// `repository:PATH`, `user:NAME` or `credential:PROVIDER`
         #[arg(value_parser = cap_name)]

@@ -38,7 +38,8 @@ pub async fn convoy(global: &Global, environment: Environment, command: Convoy) 
             let query = TaskQuery { convoy: Some(name), limit: MOST, ..TaskQuery::default() };
             let tasks = installation.store.tasks(query).await?;
             if global.json {
-                let _ = output::json(&json!({ "convoy": convoy, "items": tasks.items, "next_cursor": tasks.next_cursor }));
+                let _ =
+                    output::json(&json!({ "convoy": convoy, "items": tasks.items, "next_cursor": tasks.next_cursor }));
             } else {
                 let _ = output::line(&line(style, convoy));
                 for task in &tasks.items {
@@ -57,7 +58,8 @@ pub fn line(style: Style, convoy: &Batch) -> String {
     let (completed, failed) = (count("completed"), count("failed") + count("cancelled"));
     let all: u64 = convoy.tasks.values().sum();
     let filled = (completed + failed) * WIDTH / all.max(1);
-    let bar: String = (0..WIDTH).map(|place| if place < filled { style.symbol("█", "#") } else { style.symbol("░", ".") }).collect();
+    let bar: String =
+        (0..WIDTH).map(|place| if place < filled { style.symbol("█", "#") } else { style.symbol("░", ".") }).collect();
     let failures = if failed > 0 { style.bad(&format!(", {failed} failed")) } else { String::new() };
     let cost = Cost::from_nanos(convoy.cost_nanos);
     format!("{}  {bar}  {completed} of {all} completed{failures} {} {cost}", style.bold(&convoy.name), style.dot())

@@ -20,9 +20,10 @@ pub async fn doctor(global: &Global, environment: Environment) -> Result<Exit, F
     facts.extend(sandbox(&installation));
     let works = facts.iter().all(|fact| fact.state != State::Missing);
     if global.json {
-        let items: Vec<_> = facts.iter().map(|fact| {
-            json!({ "name": fact.name, "state": word(fact.state), "detail": fact.detail, "fix": fact.fix })
-        }).collect();
+        let items: Vec<_> = facts
+            .iter()
+            .map(|fact| json!({ "name": fact.name, "state": word(fact.state), "detail": fact.detail, "fix": fact.fix }))
+            .collect();
         let _ = output::json(&json!({ "works": works, "items": items, "next_cursor": null }));
     } else {
         for fact in &facts {
@@ -63,9 +64,12 @@ fn space(installation: &Installation) -> Fact {
     let path = installation.data.path();
     let detail = |free: u64| format!("{} ({} GiB free)", path.display(), free / GIB);
     match rustix::fs::statvfs(path) {
-        Ok(stat) if stat.f_bavail * stat.f_frsize < LITTLE_SPACE => {
-            fact("data directory", State::Degraded, detail(stat.f_bavail * stat.f_frsize), Some("little space is left: make room, or use --data-dir"))
-        }
+        Ok(stat) if stat.f_bavail * stat.f_frsize < LITTLE_SPACE => fact(
+            "data directory",
+            State::Degraded,
+            detail(stat.f_bavail * stat.f_frsize),
+            Some("little space is left: make room, or use --data-dir"),
+        ),
         Ok(stat) => fact("data directory", State::Ok, detail(stat.f_bavail * stat.f_frsize), None),
         Err(error) => fact("data directory", State::Missing, error.to_string(), Some("choose another with --data-dir")),
     }
@@ -84,11 +88,20 @@ fn keys(installation: &Installation) -> Fact {
 fn sandbox(installation: &Installation) -> Vec<Fact> {
     let binaries = match harvest_sandboxed::write_to(&installation.data.path().join("bin")) {
         Ok(folder) => harvest_sandbox::Binaries::in_folder(folder),
-        Err(error) => return vec![fact("sandbox programs", State::Missing, error.to_string(), Some("check the data directory"))],
+        Err(error) => {
+            return vec![fact("sandbox programs", State::Missing, error.to_string(), Some("check the data directory"))];
+        }
     };
     let runtime = match installation.runtime_folder() {
         Ok(runtime) => runtime,
-        Err(error) => return vec![fact("data directory", State::Missing, error.to_string(), Some("choose another with --data-dir"))],
+        Err(error) => {
+            return vec![fact(
+                "data directory",
+                State::Missing,
+                error.to_string(),
+                Some("choose another with --data-dir"),
+            )];
+        }
     };
     let (_, tools) = installation.toolchain();
     let local = local::Local::new(local::Options {

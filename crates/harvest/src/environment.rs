@@ -11,8 +11,19 @@ use crate::failure::Failure;
 
 /// Variables that git needs to reach a person's remotes the way their own git does.
 const GIT_VARIABLES: &[&str] = &[
-    "SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CONFIG_HOME",
-    "http_proxy", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "USER", "LOGNAME",
+    "SSH_AUTH_SOCK",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_CAINFO",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "XDG_CONFIG_HOME",
+    "http_proxy",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+    "USER",
+    "LOGNAME",
 ];
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

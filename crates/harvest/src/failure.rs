@@ -140,7 +140,9 @@ fn help_for(code: Code) -> Option<String> {
         Code::DiskFull => "make room, or choose another place with --data-dir",
         Code::DataDirectory => "check its owner and permissions, or choose another with --data-dir",
         Code::DatabaseTooNew => "use the newer Harvest, or another --data-dir",
-        Code::SandboxToolMissing => "install it: apt install bubblewrap (or your system's equivalent); check with `harvest doctor`",
+        Code::SandboxToolMissing => {
+            "install it: apt install bubblewrap (or your system's equivalent); check with `harvest doctor`"
+        }
         Code::NamespacesForbidden => "`harvest doctor` says what to set; --sandbox none runs without any isolation",
         _ => return None,
     };

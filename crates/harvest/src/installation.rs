@@ -64,7 +64,8 @@ impl Installation {
         let data = DataFolder::new(path);
         let store = open_store(global, &environment, &data).await.map_err(Failure::refusing)?;
         let keys = environment.model_keys()?;
-        let secrets = keys.anthropic.iter().chain(&keys.openai).map(|key| SecretString::from(key.expose_secret().to_owned()));
+        let secrets =
+            keys.anthropic.iter().chain(&keys.openai).map(|key| SecretString::from(key.expose_secret().to_owned()));
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
         let installation = Self {
             config: config::source(global, &environment),
@@ -78,17 +79,25 @@ impl Installation {
         };
         let recovered = installation.recover().await?;
         for task in &recovered.queued_again {
-            output::complain(&format!("note: task {} is in the queue again: the worker that had it was killed", task.short()));
+            output::complain(&format!(
+                "note: task {} is in the queue again: the worker that had it was killed",
+                task.short()
+            ));
         }
         for task in &recovered.ended {
-            output::complain(&format!("note[{}]: task {} was ended: the process working on it had been killed", Code::OwnerDied, task.short()));
+            output::complain(&format!(
+                "note[{}]: task {} was ended: the process working on it had been killed",
+                Code::OwnerDied,
+                task.short()
+            ));
         }
         Ok(installation)
     }
 
     /// Nothing to do is the usual case and costs two small reads.
     async fn recover(&self) -> Result<Recovered, Failure> {
-        let nothing_left = std::fs::read_dir(self.data.sandboxes()).map_or(true, |mut entries| entries.next().is_none());
+        let nothing_left =
+            std::fs::read_dir(self.data.sandboxes()).map_or(true, |mut entries| entries.next().is_none());
         if self.store.owners().await?.is_empty() && nothing_left {
             return Ok(Recovered::default());
         }
@@ -130,7 +139,8 @@ impl Installation {
 
     pub fn provider(&self, kind: SandboxKind) -> Result<Arc<dyn Provider>, Failure> {
         let io = |error: std::io::Error| {
-            let code = if error.kind() == std::io::ErrorKind::StorageFull { Code::DiskFull } else { Code::DataDirectory };
+            let code =
+                if error.kind() == std::io::ErrorKind::StorageFull { Code::DiskFull } else { Code::DataDirectory };
             let message = format!("the programs for the sandbox cannot be written: {error}");
             Failure::refused(code, message, "make room or check permissions, or choose another place with --data-dir")
         };
@@ -161,7 +171,12 @@ impl Installation {
         toolchain::find(self.environment.home().as_deref())
     }
 
-    pub fn engine(&self, provider: Arc<dyn Provider>, script: Option<Arc<Script>>, model: ModelChoice) -> Result<Engine, Failure> {
+    pub fn engine(
+        &self,
+        provider: Arc<dyn Provider>,
+        script: Option<Arc<Script>>,
+        model: ModelChoice,
+    ) -> Result<Engine, Failure> {
         let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
         let upstream = |key: &Option<SecretString>, url: &Option<String>, make: fn(SecretString) -> Upstream| {
             key.clone().map(|key| {
@@ -228,7 +243,11 @@ pub fn data_path(global: &Global, environment: &Environment) -> Result<PathBuf, 
         None => environment.default_data_folder(),
     };
     path.ok_or_else(|| {
-        Failure::refused(Code::DataDirectory, "there is no home folder to keep data in", "name a folder with --data-dir")
+        Failure::refused(
+            Code::DataDirectory,
+            "there is no home folder to keep data in",
+            "name a folder with --data-dir",
+        )
     })
 }
 

@@ -98,7 +98,9 @@ fn usage(error: &clap::Error) -> Exit {
             Exit::Done
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            output::complain(format!("error[{}]: a command is missing\n\n{}", Code::BadOption, error.render()).trim_end());
+            output::complain(
+                format!("error[{}]: a command is missing\n\n{}", Code::BadOption, error.render()).trim_end(),
+            );
             Exit::Refused
         }
         _ => {

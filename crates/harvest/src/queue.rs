@@ -35,10 +35,7 @@ pub async fn queue(global: &Global, environment: Environment, command: Queue) ->
             }
         }
     };
-    let _ = if global.json {
-        output::json(&store.queue().await?)
-    } else {
-        output::line(&format!("{} {said}", style.ok()))
-    };
+    let _ =
+        if global.json { output::json(&store.queue().await?) } else { output::line(&format!("{} {said}", style.ok())) };
     Ok(Exit::Done)
 }

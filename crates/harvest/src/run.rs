@@ -7,7 +7,6 @@ use harvest_workspace::SessionRepository;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{ask, config};
 use crate::cli::{Global, Run, SandboxKind};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, code_of};
@@ -15,6 +14,7 @@ use crate::follow::{Follow, ends};
 use crate::installation::Installation;
 use crate::output;
 use crate::view::{Activity, Style, summary};
+use crate::{ask, config};
 
 const LAST_EVENTS: usize = 1000;
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
@@ -37,7 +37,9 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     request = ask::as_the_repository_says(&installation, request, &options.ask.options, decide).await?;
     let model = request.model.clone().ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
     if options.sandbox == SandboxKind::None {
-        output::complain("warning: --sandbox none gives the agent everything you have: your files, your network, your processes");
+        output::complain(
+            "warning: --sandbox none gives the agent everything you have: your files, your network, your processes",
+        );
     }
     let sandboxes = installation.provider(options.sandbox)?;
     let engine = installation.engine(sandboxes, script, model)?;
@@ -179,8 +181,18 @@ impl Screen {
         let task = &submitted.task;
         let dot = style.dot();
         let model = task.model.as_deref().unwrap_or_default();
-        let _ = output::line(&format!("{} {}", style.accent("harvest"), style.bold(&crate::view::clean(task.prompt.title()))));
-        let about = format!("{} @ {} {dot} {} {dot} {model} {dot} budget {}", task.repository, &task.base[..10], task.agent, task.budget_usd);
+        let _ = output::line(&format!(
+            "{} {}",
+            style.accent("harvest"),
+            style.bold(&crate::view::clean(task.prompt.title()))
+        ));
+        let about = format!(
+            "{} @ {} {dot} {} {dot} {model} {dot} budget {}",
+            task.repository,
+            &task.base[..10],
+            task.agent,
+            task.budget_usd
+        );
         let _ = output::line(&style.dim(&format!("  {about}\n")));
         let target = if style.terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let spinner = ProgressBar::with_draw_target(None, target);

@@ -45,7 +45,9 @@ async fn show(
     let running = store.tasks(query).await?.items;
     let workers = owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
     if global.json {
-        return Ok(output::json(&json!({ "queue": queue, "convoys": convoys, "workers": workers, "running": running })));
+        return Ok(output::json(
+            &json!({ "queue": queue, "convoys": convoys, "workers": workers, "running": running }),
+        ));
     }
     let mut text = if watch && style.terminal { "\u{1b}[H\u{1b}[2J".to_owned() } else { String::new() };
     text.push_str(&page(style, &queue, &convoys, workers));
@@ -76,7 +78,12 @@ fn page(style: Style, queue: &QueueState, convoys: &[Convoy], workers: usize) ->
     let failed = if failures.is_empty() { String::new() } else { format!(" ({})", failures.join(", ")) };
     field(
         "ended",
-        format!("{} completed {dot} {} failed{failed} {dot} {} cancelled", count("completed"), count("failed"), count("cancelled")),
+        format!(
+            "{} completed {dot} {} failed{failed} {dot} {} cancelled",
+            count("completed"),
+            count("failed"),
+            count("cancelled")
+        ),
     );
     field("spent", Cost::from_nanos(queue.cost_nanos).to_string());
     for cap in &queue.caps {

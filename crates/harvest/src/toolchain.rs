@@ -24,7 +24,11 @@ const MANAGERS: &[Manager] = &[
         programs: ".pyenv/shims",
         variable: Some(("PYENV_ROOT", ".pyenv")),
     },
-    Manager { folders: &[".volta/bin", ".volta/tools"], programs: ".volta/bin", variable: Some(("VOLTA_HOME", ".volta")) },
+    Manager {
+        folders: &[".volta/bin", ".volta/tools"],
+        programs: ".volta/bin",
+        variable: Some(("VOLTA_HOME", ".volta")),
+    },
     Manager { folders: &[".bun/bin"], programs: ".bun/bin", variable: None },
     Manager { folders: &[".deno/bin"], programs: ".deno/bin", variable: None },
 ];
@@ -34,7 +38,9 @@ pub fn find(home: Option<&Path>) -> (Toolchain, Vec<PathBuf>) {
     let mut toolchain = Toolchain { path: SYSTEM_PATH.to_owned(), env: Vec::new() };
     let mut shown = Vec::new();
     for Manager { folders, programs, variable } in MANAGERS {
-        let Some(programs) = home.map(|home| home.join(programs)).filter(|programs| programs.is_dir()) else { continue };
+        let Some(programs) = home.map(|home| home.join(programs)).filter(|programs| programs.is_dir()) else {
+            continue;
+        };
         let Some(home) = home else { continue };
         toolchain.path = format!("{}:{}", toolchain.path, programs.display());
         shown.extend(folders.iter().map(|folder| home.join(folder)).filter(|folder| folder.exists()));

@@ -10,15 +10,15 @@ use serde_json::json;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
-use crate::config::Key;
-use crate::{ask, gc, reload, schedule};
 use crate::cli::{Global, SandboxKind, Up};
+use crate::config::Key;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::run::on_signals;
 use crate::view::{Style, clean};
+use crate::{ask, gc, reload, schedule};
 
 const NOTICES: usize = 256;
 const LEASE: Duration = Duration::from_secs(60);
@@ -30,13 +30,19 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     let settings = installation.settings()?;
     let model = ask::offered_model(&installation, script.as_deref())?;
     if options.sandbox == SandboxKind::None {
-        output::complain("warning: --sandbox none gives the agents everything you have: your files, your network, your processes");
+        output::complain(
+            "warning: --sandbox none gives the agents everything you have: your files, your network, your processes",
+        );
     }
     let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
     let _interrupts = Interrupts::watch(&engine)?;
     let owner = installation.own(OwnerKind::Server).await?;
     let drain = Stop::default();
-    on_signals(&[SignalKind::interrupt(), SignalKind::terminate()], &drain, "taking no more work; waiting for what is under way (once more to leave at once)");
+    on_signals(
+        &[SignalKind::interrupt(), SignalKind::terminate()],
+        &drain,
+        "taking no more work; waiting for what is under way (once more to leave at once)",
+    );
     let limits = Limits {
         agents: None,
         until_empty: options.until_empty,
@@ -79,7 +85,9 @@ fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
             format!("{} {} {reason}: {}; tried again at {due}", style.stopped(), task.short(), clean(error))
         }
         Notice::Lost { task } => format!("{} {} was taken over by another worker", style.stopped(), task.short()),
-        Notice::Broken { task, error } => format!("{} {} could not go on: {}", style.failed(), task.short(), clean(error)),
+        Notice::Broken { task, error } => {
+            format!("{} {} could not go on: {}", style.failed(), task.short(), clean(error))
+        }
         Notice::Resized { agents } => style.dim(&format!("{agents} agents side by side")),
         Notice::Holding { why } => format!("{} taking no work: {why}", style.stopped()),
     };

@@ -27,8 +27,7 @@ pub(crate) fn forms(secret: &str) -> BTreeSet<String> {
     }
     if trimmed.contains('\n') {
         let lines = trimmed.lines().map(str::trim);
-        for line in lines.filter(|line| line.len() >= MIN_LINE_BYTES && !line.starts_with("-----"))
-        {
+        for line in lines.filter(|line| line.len() >= MIN_LINE_BYTES && !line.starts_with("-----")) {
             add_forms(line, &mut forms);
         }
     }

@@ -51,10 +51,8 @@ impl fmt::Debug for Redactor {
 impl Redactor {
     /// Secrets of fewer than eight bytes are not looked for: they would redact ordinary words.
     pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Result<Self, Error> {
-        let forms: BTreeSet<String> = secrets
-            .into_iter()
-            .flat_map(|secret| encoding::forms(secret.expose_secret()))
-            .collect();
+        let forms: BTreeSet<String> =
+            secrets.into_iter().flat_map(|secret| encoding::forms(secret.expose_secret())).collect();
         let forms: Vec<String> = forms.into_iter().collect();
         // A table for every byte would be faster still, but takes many megabytes for one key file.
         let secrets = AhoCorasick::builder()
@@ -125,15 +123,12 @@ impl Redactor {
     pub(crate) fn undecided(&self, text: &str, from: usize) -> usize {
         let reach = self.0.longest.max(SHAPE_REACH);
         let first = from.max(text.len().saturating_sub(reach));
-        (first..text.len())
-            .find(|&at| text.is_char_boundary(at) && self.may_begin(&text[at..]))
-            .unwrap_or(text.len())
+        (first..text.len()).find(|&at| text.is_char_boundary(at) && self.may_begin(&text[at..])).unwrap_or(text.len())
     }
 
     fn may_begin(&self, tail: &str) -> bool {
         let next = self.0.forms.partition_point(|form| form.as_str() <= tail);
-        self.0.forms.get(next).is_some_and(|form| form.starts_with(tail))
-            || self.0.shapes.may_begin(tail.as_bytes())
+        self.0.forms.get(next).is_some_and(|form| form.starts_with(tail)) || self.0.shapes.may_begin(tail.as_bytes())
     }
 
     fn secret(&self, text: &str, from: usize) -> Option<Span> {

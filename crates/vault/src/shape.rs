@@ -97,11 +97,7 @@ impl Shapes {
             let shape = SHAPES.get(prefix.pattern().as_usize())?;
             let run = shape.alphabet.run(&text[prefix.end()..]);
             if run >= shape.min && (!shape.at_word || begins_word(&text[..prefix.start()])) {
-                return Some(Found {
-                    start: prefix.start(),
-                    end: prefix.end() + run,
-                    alphabet: shape.alphabet,
-                });
+                return Some(Found { start: prefix.start(), end: prefix.end() + run, alphabet: shape.alphabet });
             }
             at = prefix.start() + 1;
         }

@@ -120,7 +120,8 @@ impl Mirror {
     async fn init(&self, root: &Path, object_format: &str) -> Result<(), Error> {
         let format = format!("--object-format={object_format}");
         let args = ["init", "--quiet", "--bare", "--template=", &format, "--"];
-        let args: Vec<&std::ffi::OsStr> = args.iter().map(std::ffi::OsStr::new).chain([self.path.as_os_str()]).collect();
+        let args: Vec<&std::ffi::OsStr> =
+            args.iter().map(std::ffi::OsStr::new).chain([self.path.as_os_str()]).collect();
         self.git.run(root, &args).await.map(drop)
     }
 }

@@ -105,9 +105,7 @@ impl Parser {
                 super::raw(stream, line)
             }
             Ok(Line::Done(_)) => Vec::new(),
-            Ok(Line::Message(Message { role: MessageRole::User, .. })) | Err(_) => {
-                super::raw(stream, line)
-            }
+            Ok(Line::Message(Message { role: MessageRole::User, .. })) | Err(_) => super::raw(stream, line),
         }
     }
 
@@ -115,9 +113,7 @@ impl Parser {
         self.error.as_ref().map(|failure| Verdict::Failed {
             reason: match failure.kind {
                 FailureKind::ModelQuota => FailureReason::ModelQuota,
-                FailureKind::Model | FailureKind::Turns | FailureKind::Internal => {
-                    FailureReason::Agent
-                }
+                FailureKind::Model | FailureKind::Turns | FailureKind::Internal => FailureReason::Agent,
             },
             message: failure.message.clone(),
         })

@@ -5,10 +5,7 @@ use harvest_core::{EventBody, MessageRole, OutputStream};
 pub(super) fn parse(stream: OutputStream, line: &[u8]) -> Vec<EventBody> {
     match stream {
         OutputStream::Stdout => {
-            vec![EventBody::Message {
-                role: MessageRole::Assistant,
-                text: String::from_utf8_lossy(line).into_owned(),
-            }]
+            vec![EventBody::Message { role: MessageRole::Assistant, text: String::from_utf8_lossy(line).into_owned() }]
         }
         OutputStream::Stderr => super::raw(stream, line),
     }

@@ -27,25 +27,14 @@ fn events_of_the_built_in_agent() {
             r#"{"type":"message","data":{"role":"assistant","text":"Hi"}}"#,
             EventBody::Message { role: MessageRole::Assistant, text: "Hi".to_owned() },
         ),
-        (
-            r#"{"type":"message.delta","data":{"text":"H"}}"#,
-            EventBody::MessageDelta { text: "H".to_owned() },
-        ),
+        (r#"{"type":"message.delta","data":{"text":"H"}}"#, EventBody::MessageDelta { text: "H".to_owned() }),
         (
             r#"{"type":"tool.call","data":{"id":"1","name":"bash","input":{"command":"ls"}}}"#,
-            EventBody::ToolCall {
-                id: "1".to_owned(),
-                name: "bash".to_owned(),
-                input: json!({"command": "ls"}),
-            },
+            EventBody::ToolCall { id: "1".to_owned(), name: "bash".to_owned(), input: json!({"command": "ls"}) },
         ),
         (
             r#"{"type":"tool.result","data":{"id":"1","output":"exit code 0","is_error":false}}"#,
-            EventBody::ToolResult {
-                id: "1".to_owned(),
-                output: "exit code 0".to_owned(),
-                is_error: false,
-            },
+            EventBody::ToolResult { id: "1".to_owned(), output: "exit code 0".to_owned(), is_error: false },
         ),
     ];
     for (line, event) in cases {
@@ -76,10 +65,7 @@ fn nothing_can_be_forged() {
         assert_eq!(stdout(&mut parser, line), [raw(OutputStream::Stdout, line)]);
     }
     let message = r#"{"type":"message.delta","data":{"text":"x"}}"#;
-    assert_eq!(
-        parser.parse(OutputStream::Stderr, message.as_bytes()),
-        [raw(OutputStream::Stderr, message)]
-    );
+    assert_eq!(parser.parse(OutputStream::Stderr, message.as_bytes()), [raw(OutputStream::Stderr, message)]);
     assert_eq!(parser.verdict(Some(0)), Verdict::Done);
 }
 
@@ -89,12 +75,9 @@ fn verdicts() {
     let parser = builtin().parser();
     assert_eq!(parser.verdict(Some(3)), failed(Agent, "the agent exited with code 3"));
     assert_eq!(parser.verdict(None), failed(Agent, "the agent was killed before it was done"));
-    for (kind, reason) in
-        [("model_quota", ModelQuota), ("model", Agent), ("turns", Agent), ("internal", Agent)]
-    {
+    for (kind, reason) in [("model_quota", ModelQuota), ("model", Agent), ("turns", Agent), ("internal", Agent)] {
         let mut parser = builtin().parser();
-        let line =
-            format!(r#"{{"type":"agent.error","data":{{"kind":"{kind}","message":"first"}}}}"#);
+        let line = format!(r#"{{"type":"agent.error","data":{{"kind":"{kind}","message":"first"}}}}"#);
         let events = stdout(&mut parser, &line);
         assert_eq!(events, [raw(OutputStream::Stdout, &line)], "the line itself is kept");
         stdout(&mut parser, &line.replace("first", "second"));
@@ -110,17 +93,13 @@ fn verdicts() {
 #[test]
 fn plain_text() {
     let mut parser = echo().parser();
-    let message =
-        |text: &str| EventBody::Message { role: MessageRole::Assistant, text: text.to_owned() };
+    let message = |text: &str| EventBody::Message { role: MessageRole::Assistant, text: text.to_owned() };
     assert_eq!(stdout(&mut parser, "Hello\n"), [message("Hello")]);
     assert_eq!(stdout(&mut parser, ""), [message("")]);
     assert_eq!(parser.parse(OutputStream::Stdout, b"caf\xe9"), [message("caf\u{fffd}")]);
     assert_eq!(parser.parse(OutputStream::Stderr, b"oops"), [raw(OutputStream::Stderr, "oops")]);
     assert_eq!(parser.verdict(Some(0)), Verdict::Done);
-    assert_eq!(
-        parser.verdict(Some(2)),
-        failed(FailureReason::Agent, "the agent exited with code 2")
-    );
+    assert_eq!(parser.verdict(Some(2)), failed(FailureReason::Agent, "the agent exited with code 2"));
 }
 
 /// Lines that look almost right, besides any bytes at all.

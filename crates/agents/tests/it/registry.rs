@@ -22,10 +22,7 @@ fn bad_entries_are_refused_with_the_reason() {
     let with = |old: &str, new: &str| error(&ECHO.replacen(old, new, 1));
     assert_eq!(with("{model}", "{modle}"), "the agent `echo` uses `{modle}`, which does not exist");
     assert_eq!(with("{base_url}", "{url}"), "the agent `echo` uses `{url}`, which does not exist");
-    assert_eq!(
-        with("\"echo\"", "\"Echo!\""),
-        "the agent id `Echo!` must be lower-case letters, digits and dashes"
-    );
+    assert_eq!(with("\"echo\"", "\"Echo!\""), "the agent id `Echo!` must be lower-case letters, digits and dashes");
     assert_eq!(with("[\"openai\"]", "[]"), "the agent `echo` names no provider");
     assert_eq!(error(&format!("{ECHO}{ECHO}")), "the agent `echo` is defined twice");
     for (old, new, part) in [
@@ -35,9 +32,6 @@ fn bad_entries_are_refused_with_the_reason() {
         ("command = \"/bin/sh\"", "", "missing field `command`"),
     ] {
         let message = with(old, new);
-        assert!(
-            message.starts_with("the registry of agents is not valid") && message.contains(part),
-            "{message}"
-        );
+        assert!(message.starts_with("the registry of agents is not valid") && message.contains(part), "{message}");
     }
 }

@@ -46,8 +46,8 @@ pub(super) fn run(workspace: &Path, input: &EditInput) -> Outcome {
         return Err(format!("{} is not an ordinary file of at most 20 MB.", input.path));
     }
     let bytes = fs::read(&file).map_err(|error| cannot("read", &input.path, &error))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| format!("{} is not UTF-8 text. Change it with bash.", input.path))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text. Change it with bash.", input.path))?;
     let (text, count) = replaced(&text, input)?;
     fs::write(&file, text).map_err(|error| cannot("write", &input.path, &error))?;
     Ok(match count {
@@ -64,8 +64,7 @@ fn replaced(text: &str, input: &EditInput) -> Result<(String, usize), String> {
     if old == new {
         return Err("`old` and `new` are the same; nothing was changed.".to_owned());
     }
-    let lines: Vec<usize> =
-        text.match_indices(old).map(|(at, _)| 1 + text[..at].matches('\n').count()).collect();
+    let lines: Vec<usize> = text.match_indices(old).map(|(at, _)| 1 + text[..at].matches('\n').count()).collect();
     match lines.as_slice() {
         [] => Err(not_found(text, path, old)),
         [_] => Ok((text.replacen(old, new, 1), 1)),
@@ -100,18 +99,8 @@ fn named(lines: &[usize]) -> String {
 mod tests {
     use super::*;
 
-    fn edit(
-        text: &str,
-        old: &str,
-        new: &str,
-        replace_all: bool,
-    ) -> Result<(String, usize), String> {
-        let input = EditInput {
-            path: "f".to_owned(),
-            old: old.to_owned(),
-            new: new.to_owned(),
-            replace_all,
-        };
+    fn edit(text: &str, old: &str, new: &str, replace_all: bool) -> Result<(String, usize), String> {
+        let input = EditInput { path: "f".to_owned(), old: old.to_owned(), new: new.to_owned(), replace_all };
         replaced(text, &input)
     }
 

@@ -115,10 +115,6 @@ mod tests {
         let text = format!("{}\n", "x".repeat(5000)).repeat(100);
         let page = page(&mut text.as_bytes(), 1, 2000).unwrap();
         assert!(page.len() < MAX_OUTPUT + 3000, "{}", page.len());
-        assert!(
-            page.contains("left out") && page.ends_with("go on with offset 16]"),
-            "{}",
-            &page[page.len() - 80..]
-        );
+        assert!(page.contains("left out") && page.ends_with("go on with offset 16]"), "{}", &page[page.len() - 80..]);
     }
 }

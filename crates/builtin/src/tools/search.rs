@@ -85,9 +85,7 @@ fn shown(output: &str) -> String {
     let mut lines: Vec<String> = output.lines().take(MAX_LINES).map(shortened).collect();
     let more = output.lines().skip(MAX_LINES).count();
     if more > 0 {
-        lines.push(format!(
-            "[… {more} more lines; search for something narrower or in fewer files …]"
-        ));
+        lines.push(format!("[… {more} more lines; search for something narrower or in fewer files …]"));
     }
     lines.join("\n")
 }

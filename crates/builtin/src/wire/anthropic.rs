@@ -179,9 +179,7 @@ impl Decoder for AnthropicDecoder {
 
     fn into_reply(self: Box<Self>) -> Reply {
         let calls = self.calls.into_iter();
-        let calls = calls
-            .map(|call| Call { id: call.id, name: call.name, input: Input::read(&call.json) })
-            .collect();
+        let calls = calls.map(|call| Call { id: call.id, name: call.name, input: Input::read(&call.json) }).collect();
         Reply { text: self.text, calls, end: self.end }
     }
 }

@@ -44,9 +44,9 @@ fn add_message(message: &Message, messages: &mut Vec<Value>) {
             }
             messages.push(assistant);
         }
-        Message::Results(results) => messages.extend(results.iter().map(
-            |result| json!({"role": "tool", "tool_call_id": result.id, "content": result.output}),
-        )),
+        Message::Results(results) => messages.extend(
+            results.iter().map(|result| json!({"role": "tool", "tool_call_id": result.id, "content": result.output})),
+        ),
     }
 }
 
@@ -184,11 +184,10 @@ fn broken(error: &Value) -> Broken {
         message => message.to_owned(),
     };
     match (field("code"), field("type")) {
-        ("rate_limit_exceeded" | "insufficient_quota", _)
-        | (_, "rate_limit_error" | "insufficient_quota") => Broken::Quota(message),
-        (_, "invalid_request_error" | "authentication_error" | "permission_error") => {
-            Broken::Refused(message)
+        ("rate_limit_exceeded" | "insufficient_quota", _) | (_, "rate_limit_error" | "insufficient_quota") => {
+            Broken::Quota(message)
         }
+        (_, "invalid_request_error" | "authentication_error" | "permission_error") => Broken::Refused(message),
         _ => Broken::Retry(message),
     }
 }

@@ -15,23 +15,15 @@ fn a_tool_is_called_and_its_result_goes_back() {
     for wire in WireName::BOTH {
         let folder = tempfile::tempdir().unwrap();
         let command = json!({"command": "printf 'hello\\n' > greeting.txt && cat greeting.txt"});
-        let server = Server::start(
-            wire,
-            vec![say("I will add it.").call("bash", &command).into(), say("All done.").into()],
-        );
+        let server =
+            Server::start(wire, vec![say("I will add it.").call("bash", &command).into(), say("All done.").into()]);
         let run = run(&server, wire, folder.path(), &[]);
         assert_eq!(run.exit_code, 0);
         assert_eq!(run.types(), ["message", "tool.call", "tool.result", "message", "agent.done"]);
         assert_eq!(run.deltas(), "I will add it.All done.");
         assert!(run.of_type("message.delta").len() > 4, "text comes in pieces");
-        assert_eq!(
-            run.of_type("message")[0],
-            &json!({"role": "assistant", "text": "I will add it."})
-        );
-        assert_eq!(
-            run.of_type("tool.call")[0],
-            &json!({"id": "call-0", "name": "bash", "input": command})
-        );
+        assert_eq!(run.of_type("message")[0], &json!({"role": "assistant", "text": "I will add it."}));
+        assert_eq!(run.of_type("tool.call")[0], &json!({"id": "call-0", "name": "bash", "input": command}));
         let result = json!({"id": "call-0", "output": "hello\nexit code 0", "is_error": false});
         assert_eq!(run.of_type("tool.result")[0], &result);
         assert_eq!(run.of_type("agent.done")[0], &json!({"turns": 2}));
@@ -53,11 +45,7 @@ fn several_calls_of_one_reply_run_in_order() {
         assert_eq!(run.exit_code, 0);
         assert_eq!(
             run.results(),
-            [
-                ("Wrote a/b.txt (4 bytes).", false),
-                ("Changed a/b.txt.", false),
-                ("     1\ttwo\n", false)
-            ]
+            [("Wrote a/b.txt (4 bytes).", false), ("Changed a/b.txt.", false), ("     1\ttwo\n", false)]
         );
         let pair = ["tool.call", "tool.result"];
         assert_eq!(run.types(), [&pair[..], &pair, &pair, &["message", "agent.done"]].concat());
@@ -68,9 +56,7 @@ fn several_calls_of_one_reply_run_in_order() {
 fn requests_have_the_documented_shape() {
     for wire in WireName::BOTH {
         let folder = tempfile::tempdir().unwrap();
-        let reply = say("Look.")
-            .call("bash", &json!({"command": "true"}))
-            .call("read", &json!({"path": "none"}));
+        let reply = say("Look.").call("bash", &json!({"command": "true"})).call("read", &json!({"path": "none"}));
         let server = Server::start(wire, vec![reply.into(), say("Done.").into()]);
         run(&server, wire, folder.path(), &[]);
         let mut request = server.requests().remove(1);
@@ -120,8 +106,7 @@ fn a_blank_reply_ends_the_turn() {
 fn a_reply_that_was_too_long_goes_on() {
     for wire in WireName::BOTH {
         let folder = tempfile::tempdir().unwrap();
-        let server =
-            Server::start(wire, vec![say("A long").too_long().into(), say(" story.").into()]);
+        let server = Server::start(wire, vec![say("A long").too_long().into(), say(" story.").into()]);
         let run = run(&server, wire, folder.path(), &[]);
         assert_eq!((run.exit_code, run.deltas().as_str()), (0, "A long story."));
         assert!(last_message(&server.requests()[1]).contains("length limit"));
@@ -151,10 +136,7 @@ fn rules_of_the_project_follow_the_fixed_ones() {
     std::fs::write(&rules, "Write in Danish.").unwrap();
     let server = Server::start(WireName::Openai, vec![say("Ja.").into()]);
     let file = rules.to_str().unwrap();
-    assert_eq!(
-        run(&server, WireName::Openai, folder.path(), &["--system-file", file]).exit_code,
-        0
-    );
+    assert_eq!(run(&server, WireName::Openai, folder.path(), &["--system-file", file]).exit_code, 0);
     let system = server.requests()[0]["messages"][0]["content"].to_string();
     assert!(system.contains("never push") && system.contains("Write in Danish."), "{system}");
 

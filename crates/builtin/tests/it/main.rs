@@ -23,11 +23,7 @@ struct Run {
 
 impl Run {
     fn of_type(&self, kind: &str) -> Vec<&Value> {
-        self.events
-            .iter()
-            .filter(|event| event["type"] == kind)
-            .map(|event| &event["data"])
-            .collect()
+        self.events.iter().filter(|event| event["type"] == kind).map(|event| &event["data"]).collect()
     }
 
     /// The types of all events in order, pieces of text left out.

@@ -13,11 +13,7 @@ fn busy_models_are_asked_again() {
             let busy = Answer::Error(status, "retry-after: 0\r\n", "busy");
             let server = Server::start(wire, vec![busy.clone(), busy, say("At last.").into()]);
             let run = run(&server, wire, folder.path(), &[]);
-            assert_eq!(
-                (run.exit_code, run.types()),
-                (0, vec!["message", "agent.done"]),
-                "{status}"
-            );
+            assert_eq!((run.exit_code, run.types()), (0, vec!["message", "agent.done"]), "{status}");
             assert_eq!(server.requests().len(), 3);
         }
     }
@@ -28,10 +24,7 @@ fn an_answer_that_broke_off_is_asked_for_again() {
     for wire in WireName::BOTH {
         let folder = tempfile::tempdir().unwrap();
         let reply = say("one two three four").call("bash", &json!({"command": "echo x >> log"}));
-        let server = Server::start(
-            wire,
-            vec![Answer::Cut(reply.clone(), 4), reply.into(), say("Done.").into()],
-        );
+        let server = Server::start(wire, vec![Answer::Cut(reply.clone(), 4), reply.into(), say("Done.").into()]);
         let run = run(&server, wire, folder.path(), &[]);
         assert_eq!(run.exit_code, 0);
         assert_eq!(run.types(), ["message", "tool.call", "tool.result", "message", "agent.done"]);
@@ -44,17 +37,14 @@ fn an_answer_that_broke_off_is_asked_for_again() {
 
 #[test]
 fn errors_inside_a_stream() {
-    let overloaded =
-        json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}});
+    let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}});
     let server_error = json!({"error": {"type": "server_error", "message": "oops"}});
     for (wire, error) in [(WireName::Anthropic, overloaded), (WireName::Openai, server_error)] {
         let folder = tempfile::tempdir().unwrap();
-        let server =
-            Server::start(wire, vec![Answer::Broken(say("Hi"), 1, error), say("Hi").into()]);
+        let server = Server::start(wire, vec![Answer::Broken(say("Hi"), 1, error), say("Hi").into()]);
         assert_eq!(run(&server, wire, folder.path(), &[]).exit_code, 0);
     }
-    let refused =
-        json!({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}});
+    let refused = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}});
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(WireName::Anthropic, vec![Answer::Broken(say("Hi"), 1, refused)]);
     let run = run(&server, WireName::Anthropic, folder.path(), &[]);
@@ -66,11 +56,9 @@ fn a_refused_request_ends_it() {
     for wire in WireName::BOTH {
         for status in [400, 401, 402, 403, 404, 413] {
             let folder = tempfile::tempdir().unwrap();
-            let server =
-                Server::start(wire, vec![Answer::Error(status, "", "the budget is spent")]);
+            let server = Server::start(wire, vec![Answer::Error(status, "", "the budget is spent")]);
             let run = run(&server, wire, folder.path(), &[]);
-            let message =
-                format!("the model refused the request: HTTP {status}: the budget is spent");
+            let message = format!("the model refused the request: HTTP {status}: the budget is spent");
             assert_eq!(run.exit_code, 1);
             assert_eq!(run.of_type("agent.error"), [&json!({"kind": "model", "message": message})]);
             assert_eq!(server.requests().len(), 1);

@@ -137,8 +137,7 @@ fn answer(wire: WireName, answer: &Answer, mut stream: &TcpStream) {
     let events = match answer {
         Answer::Error(status, headers, message) => {
             let body = json!({"error": {"type": "some_error", "message": message}}).to_string();
-            let head =
-                format!("HTTP/1.1 {status} No\r\n{headers}content-length: {}\r\n\r\n", body.len());
+            let head = format!("HTTP/1.1 {status} No\r\n{headers}content-length: {}\r\n\r\n", body.len());
             stream.write_all((head + &body).as_bytes()).unwrap();
             return;
         }
@@ -150,7 +149,9 @@ fn answer(wire: WireName, answer: &Answer, mut stream: &TcpStream) {
             events
         }
     };
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n").unwrap();
+    stream
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        .unwrap();
     for event in &events {
         let event = format!("data: {event}\n\n");
         write!(stream, "{:x}\r\n{event}\r\n", event.len()).unwrap();
@@ -171,17 +172,14 @@ fn anthropic(reply: &Reply) -> Vec<String> {
     ];
     if !reply.text.is_empty() {
         events.push(json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}));
-        events.extend(pieces(reply.text).map(|piece| {
-            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}})
-        }));
+        events.extend(pieces(reply.text).map(
+            |piece| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}),
+        ));
         events.push(json!({"type": "content_block_stop", "index": 0}));
     }
     for (index, (name, input)) in reply.calls.iter().enumerate() {
-        let block =
-            json!({"type": "tool_use", "id": format!("call-{index}"), "name": name, "input": {}});
-        events.push(
-            json!({"type": "content_block_start", "index": index + 1, "content_block": block}),
-        );
+        let block = json!({"type": "tool_use", "id": format!("call-{index}"), "name": name, "input": {}});
+        events.push(json!({"type": "content_block_start", "index": index + 1, "content_block": block}));
         events.extend(pieces(input).map(|piece| {
             let delta = json!({"type": "input_json_delta", "partial_json": piece});
             json!({"type": "content_block_delta", "index": index + 1, "delta": delta})
@@ -210,10 +208,7 @@ fn openai(reply: &Reply) -> Vec<String> {
         let call = json!({"index": index, "id": format!("call-{index}"), "type": "function", "function": function});
         events.push(chunk(json!({"tool_calls": [call]}), Value::Null));
         events.extend(pieces(input).map(|piece| {
-            chunk(
-                json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),
-                Value::Null,
-            )
+            chunk(json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}), Value::Null)
         }));
     }
     let reason = match (reply.too_long, reply.calls.is_empty()) {
@@ -222,9 +217,7 @@ fn openai(reply: &Reply) -> Vec<String> {
         (false, false) => "tool_calls",
     };
     events.push(chunk(json!({}), json!(reason)));
-    events.push(
-        json!({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}).to_string(),
-    );
+    events.push(json!({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}).to_string());
     events.push("[DONE]".to_owned());
     events
 }

@@ -12,10 +12,7 @@ use crate::server::{Server, WireName, say};
 
 /// The result of one call and whether it is an error.
 fn call(workspace: &Path, name: &'static str, input: &Value) -> (String, bool) {
-    let server = Server::start(
-        WireName::Anthropic,
-        vec![say("").call(name, input).into(), say("Done.").into()],
-    );
+    let server = Server::start(WireName::Anthropic, vec![say("").call(name, input).into(), say("Done.").into()]);
     let run = run(&server, WireName::Anthropic, workspace, &[]);
     assert_eq!(run.exit_code, 0);
     let (output, is_error) = run.results()[0];
@@ -34,10 +31,7 @@ fn bash_tells_output_in_order_and_the_exit_code() {
     assert_eq!(bash(folder.path(), "printf x"), ("x\nexit code 0".to_owned(), false));
     assert_eq!(bash(folder.path(), "true"), ("exit code 0".to_owned(), false));
     assert_eq!(bash(folder.path(), "kill -9 $$"), ("exit code 137".to_owned(), true));
-    assert_eq!(
-        bash(folder.path(), "cat; pwd").0,
-        format!("{}\nexit code 0", folder.path().display())
-    );
+    assert_eq!(bash(folder.path(), "cat; pwd").0, format!("{}\nexit code 0", folder.path().display()));
 }
 
 #[test]
@@ -51,8 +45,7 @@ fn bash_has_a_plain_environment() {
 fn bash_is_killed_with_all_it_started_when_its_time_is_up() {
     let folder = tempfile::tempdir().unwrap();
     let command = "echo begun; sleep 1000 & echo $! > pid; wait";
-    let (output, is_error) =
-        call(folder.path(), "bash", &json!({"command": command, "timeout_seconds": 1}));
+    let (output, is_error) = call(folder.path(), "bash", &json!({"command": command, "timeout_seconds": 1}));
     assert_eq!((output.as_str(), is_error), ("begun\ntimed out after 1 s\nexit code 124", true));
     let pid = fs::read_to_string(folder.path().join("pid")).unwrap();
     let status = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
@@ -91,18 +84,13 @@ fn edits_that_are_not_clear_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("f.txt");
     fs::write(&file, "a\nb\na\n").unwrap();
-    let (output, is_error) =
-        call(folder.path(), "edit", &json!({"path": "f.txt", "old": "a", "new": "x"}));
+    let (output, is_error) = call(folder.path(), "edit", &json!({"path": "f.txt", "old": "a", "new": "x"}));
     assert!(is_error && output.contains("2 times (lines 1, 3)"), "{output}");
-    let (output, is_error) =
-        call(folder.path(), "edit", &json!({"path": "f.txt", "old": "zz", "new": "x"}));
+    let (output, is_error) = call(folder.path(), "edit", &json!({"path": "f.txt", "old": "zz", "new": "x"}));
     assert!(is_error && output.contains("is not in f.txt"), "{output}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "a\nb\na\n");
     let all = json!({"path": file, "old": "a", "new": "x", "replace_all": true});
-    assert_eq!(
-        call(folder.path(), "edit", &all).0,
-        format!("Changed {} in 2 places.", file.display())
-    );
+    assert_eq!(call(folder.path(), "edit", &all).0, format!("Changed {} in 2 places.", file.display()));
     assert_eq!(fs::read_to_string(&file).unwrap(), "x\nb\nx\n");
 }
 
@@ -115,8 +103,7 @@ fn what_cannot_be_read_is_said() {
     assert_eq!(read("."), (". is a folder. List it with bash: ls.".to_owned(), true));
     assert_eq!(read("/dev/zero"), ("/dev/zero is not an ordinary file.".to_owned(), true));
     assert!(read("none").0.starts_with("Cannot read none: No such file"));
-    let (output, is_error) =
-        call(folder.path(), "write", &json!({"path": "binary/x", "content": ""}));
+    let (output, is_error) = call(folder.path(), "write", &json!({"path": "binary/x", "content": ""}));
     assert!(is_error && output.starts_with("Cannot write binary/x"), "{output}");
 }
 
@@ -124,31 +111,22 @@ fn what_cannot_be_read_is_said() {
 fn search_knows_what_git_ignores_and_works_without_git() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("src/deep")).unwrap();
-    for (file, text) in
-        [("src/deep/a.rs", "fn main() {}\n"), ("b.txt", "fn x\n"), ("junk.log", "fn y\n")]
-    {
+    for (file, text) in [("src/deep/a.rs", "fn main() {}\n"), ("b.txt", "fn x\n"), ("junk.log", "fn y\n")] {
         fs::write(folder.path().join(file), text).unwrap();
     }
     fs::write(folder.path().join(".gitignore"), "*.log\n").unwrap();
     let search = |input: Value| call(folder.path(), "search", &input).0;
 
-    let mut without: Vec<String> =
-        search(json!({"pattern": "fn +[a-z]"})).lines().map(str::to_owned).collect();
+    let mut without: Vec<String> = search(json!({"pattern": "fn +[a-z]"})).lines().map(str::to_owned).collect();
     without.sort();
     assert_eq!(without, ["./b.txt:1:fn x", "./junk.log:1:fn y", "./src/deep/a.rs:1:fn main() {}"]);
 
     #[expect(clippy::disallowed_methods, reason = "a repository to search in")]
     let made = Command::new("git").args(["init", "-q"]).arg(folder.path()).status().unwrap();
     assert!(made.success());
-    assert_eq!(
-        search(json!({"pattern": "fn +[a-z]"})),
-        "b.txt:1:fn x\nsrc/deep/a.rs:1:fn main() {}"
-    );
+    assert_eq!(search(json!({"pattern": "fn +[a-z]"})), "b.txt:1:fn x\nsrc/deep/a.rs:1:fn main() {}");
     assert_eq!(search(json!({"pattern": "fn", "glob": "*.rs"})), "src/deep/a.rs:1:fn main() {}");
-    assert_eq!(
-        search(json!({"pattern": "fn", "path": "src", "glob": "*.rs"})),
-        "src/deep/a.rs:1:fn main() {}"
-    );
+    assert_eq!(search(json!({"pattern": "fn", "path": "src", "glob": "*.rs"})), "src/deep/a.rs:1:fn main() {}");
     assert_eq!(search(json!({"pattern": "fn", "path": "b.txt"})), "b.txt:1:fn x");
     assert_eq!(search(json!({"pattern": "nothing like it"})), "Nothing found.");
     assert_eq!(search(json!({"pattern": "--version"})), "Nothing found.");

@@ -24,7 +24,8 @@ pub async fn find_test_command(mirror: &Mirror, commit: &str) -> Result<Option<S
         && let Some(package) = text(mirror, commit, "package.json").await?
         && has_test_script(&package)
     {
-        let managers = [("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lock", "bun run"), ("bun.lockb", "bun run")];
+        let managers =
+            [("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lock", "bun run"), ("bun.lockb", "bun run")];
         let manager = managers.iter().find(|(lock, _)| has(lock)).map_or("npm", |(_, manager)| manager);
         return Ok(Some(format!("{manager} test")));
     }
@@ -56,9 +57,9 @@ async fn for_python(mirror: &Mirror, commit: &str, files: &[String]) -> Result<O
         file.ends_with(".py") && (name.starts_with("test_") || name.ends_with("_test.py"))
     };
     let Some(test) = files.iter().find(is_test) else { return Ok(None) };
-    let uses_unittest = text(mirror, commit, test).await?.is_some_and(|source| {
-        source.contains("unittest") && !source.contains("import pytest")
-    });
+    let uses_unittest = text(mirror, commit, test)
+        .await?
+        .is_some_and(|source| source.contains("unittest") && !source.contains("import pytest"));
     Ok(Some(match test.rsplit_once('/') {
         _ if !uses_unittest => "python3 -m pytest".to_owned(),
         None => "python3 -m unittest discover".to_owned(),

@@ -54,13 +54,19 @@ fn plain(line: &str) -> String {
 
 /// The number right before a word: `before("3 passed; 1 failed", "failed")` is 1.
 fn before(line: &str, word: &str) -> Option<u64> {
-    let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')' | '=')).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = line
+        .split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')' | '='))
+        .filter(|word| !word.is_empty())
+        .collect();
     words.windows(2).find(|pair| pair[1].trim_end_matches('.') == word).and_then(|pair| pair[0].parse().ok())
 }
 
 /// The number right behind a word: `after("# pass 3", "pass")` is 3.
 fn after(line: &str, word: &str) -> Option<u64> {
-    let words: Vec<&str> = line.split(|c: char| c.is_whitespace() || matches!(c, ',' | ':' | '=' | '(' | ')')).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = line
+        .split(|c: char| c.is_whitespace() || matches!(c, ',' | ':' | '=' | '(' | ')'))
+        .filter(|word| !word.is_empty())
+        .collect();
     words.windows(2).find(|pair| pair[0] == word).and_then(|pair| pair[1].parse().ok())
 }
 
@@ -83,7 +89,11 @@ fn cargo(lines: &[String]) -> Option<Counts> {
 fn nextest(lines: &[String]) -> Option<Counts> {
     total(lines, |line| {
         let (_, line) = line.strip_prefix("Summary")?.split_once("run:")?;
-        Some(Counts::of(before(line, "passed")?, before(line, "failed").unwrap_or(0), before(line, "skipped").unwrap_or(0)))
+        Some(Counts::of(
+            before(line, "passed")?,
+            before(line, "failed").unwrap_or(0),
+            before(line, "skipped").unwrap_or(0),
+        ))
     })
 }
 
@@ -146,7 +156,8 @@ fn tap(lines: &[String]) -> Option<Counts> {
     };
     let count = |test: &dyn Fn(&str) -> bool| lines.iter().filter(|line| test(line)).count() as u64;
     let skipped = count(&|line| numbered(line, "ok ") && line.to_ascii_lowercase().contains("# skip"));
-    let counts = Counts::of(count(&|line| numbered(line, "ok ")) - skipped, count(&|line| numbered(line, "not ok ")), skipped);
+    let counts =
+        Counts::of(count(&|line| numbered(line, "ok ")) - skipped, count(&|line| numbered(line, "not ok ")), skipped);
     (counts.executed() != Some(0)).then_some(counts)
 }
 
@@ -178,7 +189,10 @@ mod tests {
     #[test]
     fn the_summaries_of_real_test_runners() {
         let cases = [
-            ("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\ntest result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured", Counts::of(4, 2, 1)),
+            (
+                "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\ntest result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured",
+                Counts::of(4, 2, 1),
+            ),
             ("     Summary [   0.041s] 5 tests run: 4 passed, 1 failed, 2 skipped", Counts::of(4, 1, 2)),
             ("========= 1 failed, 3 passed, 2 skipped in 0.12s =========", Counts::of(3, 1, 2)),
             ("\u{1b}[32m\u{1b}[1m2 passed\u{1b}[0m\u{1b}[32m in 0.01s\u{1b}[0m", Counts::of(2, 0, 0)),

@@ -99,10 +99,15 @@ impl Guard {
 fn is_part_of(command: &str, path: &str) -> bool {
     let separators = |c: char| c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')' | '\'' | '"' | '=');
     let words: Vec<&str> = command.split(separators).filter(|word| !word.is_empty()).map(plain).collect();
-    let goes = |pair: &&[&str]| matches!(pair[0], "cd" | "pushd" | "-C" | "--directory" | "--prefix" | "--dir" | "--cwd");
+    let goes =
+        |pair: &&[&str]| matches!(pair[0], "cd" | "pushd" | "-C" | "--directory" | "--prefix" | "--dir" | "--cwd");
     let entered = words.windows(2).filter(goes).map(|pair| pair[1]);
     entered.chain([""]).any(|folder| {
-        let below = if folder.is_empty() { Some(path) } else { path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')) };
+        let below = if folder.is_empty() {
+            Some(path)
+        } else {
+            path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'))
+        };
         below.is_some_and(|below| words.iter().any(|word| *word == below || implied_by(word).contains(&below)))
     })
 }
@@ -155,8 +160,22 @@ fn is_ci(path: &str) -> bool {
 fn is_settings(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let names = [
-        ".harvest.toml", ".mcp.json", "AGENTS.md", "CLAUDE.md", "GEMINI.md", "pytest.ini", "tox.ini", "setup.cfg",
-        "noxfile.py", "conftest.py", ".rspec", "phpunit.xml", "Makefile", "justfile", "package.json", "nextest.toml",
+        ".harvest.toml",
+        ".mcp.json",
+        "AGENTS.md",
+        "CLAUDE.md",
+        "GEMINI.md",
+        "pytest.ini",
+        "tox.ini",
+        "setup.cfg",
+        "noxfile.py",
+        "conftest.py",
+        ".rspec",
+        "phpunit.xml",
+        "Makefile",
+        "justfile",
+        "package.json",
+        "nextest.toml",
     ];
     let folders = [".claude/", ".codex/", ".gemini/", ".opencode/", ".cargo/", ".config/"];
     names.contains(&name)
@@ -192,16 +211,23 @@ mod tests {
 
     #[test]
     fn a_rewritten_test_command_is_restored_and_flagged() {
-        for (command, path) in [("sh ./check.sh", "check.sh"), ("make test", "Makefile"), ("CI=1 bash ci/run", "ci/run")] {
+        for (command, path) in
+            [("sh ./check.sh", "check.sh"), ("make test", "Makefile"), ("CI=1 bash ci/run", "ci/run")]
+        {
             let guard = Guard::new(command, &[change(path, FileChange::Modified)]);
             assert_eq!(guard.restore(), [path], "{command}");
             assert!(guard.flags(&run(None, None, 0), &run(None, None, 0)).contains(&Flag::TestCommandChanged));
         }
         assert!(Guard::new("make test", &[change("src/make", FileChange::Modified)]).restore().is_empty());
-        for (command, path) in [("cd a/b && ./run.sh", "a/b/run.sh"), ("make -C sub check", "sub/Makefile"), ("cd ./web; npm test", "web/package.json")] {
+        for (command, path) in [
+            ("cd a/b && ./run.sh", "a/b/run.sh"),
+            ("make -C sub check", "sub/Makefile"),
+            ("cd ./web; npm test", "web/package.json"),
+        ] {
             assert_eq!(Guard::new(command, &[change(path, FileChange::Modified)]).restore(), [path], "{command}");
         }
-        let shadowed = Guard::new("make test", &[change("GNUmakefile", FileChange::Added), change("Makefile", FileChange::Added)]);
+        let shadowed =
+            Guard::new("make test", &[change("GNUmakefile", FileChange::Added), change("Makefile", FileChange::Added)]);
         assert_eq!(shadowed.remove(), ["GNUmakefile"]);
     }
 
@@ -218,7 +244,10 @@ mod tests {
             edited.flags(&run(Some(1), Some(0), 1), &run(Some(1), Some(1), 0)),
             [Flag::TestsChanged, Flag::FewerTests, Flag::TestsSkipped]
         );
-        assert_eq!(edited.flags(&run(None, None, 0), &run(Some(2), Some(0), 0)), [Flag::TestsChanged, Flag::FewerTests]);
+        assert_eq!(
+            edited.flags(&run(None, None, 0), &run(Some(2), Some(0), 0)),
+            [Flag::TestsChanged, Flag::FewerTests]
+        );
     }
 
     #[test]

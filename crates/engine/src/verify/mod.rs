@@ -79,7 +79,9 @@ impl Turn {
     pub(crate) fn judge(&self, evidence: Option<&Evidence>) -> Option<Failure> {
         let failed = |message| Some(Failure::new(FailureReason::Tests, message));
         match evidence {
-            None if self.task.settings.require_tests => failed("no test command was found, and tests are required".to_owned()),
+            None if self.task.settings.require_tests => {
+                failed("no test command was found, and tests are required".to_owned())
+            }
             None => None,
             Some(evidence) if evidence.proves_success() => None,
             Some(evidence) if evidence.exit_code != 0 => {

@@ -41,7 +41,10 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
     let stop = Stop::default();
     stop_on_signals(&stop);
     if !global.json {
-        let _ = output::line(&format!("{} four tasks on a sample repository, each in its own sandbox", style.accent("harvest demo")));
+        let _ = output::line(&format!(
+            "{} four tasks on a sample repository, each in its own sandbox",
+            style.accent("harvest demo")
+        ));
         let _ = output::line(&style.dim(&format!("  {}\n", repository.display())));
     }
     let screen = Screen::new(style, global.json);
@@ -141,7 +144,11 @@ fn report(style: Style, outcomes: &[Outcome], took: u64) {
             Some(reason) => format!("{}: {reason}", outcome.status),
             None => outcome.status.to_string(),
         };
-        let _ = output::line(&format!("\n{sign} {} {}", style.bold(job.prompt), style.dim(&format!("{dot} {state} {dot} {}", outcome.cost_usd))));
+        let _ = output::line(&format!(
+            "\n{sign} {} {}",
+            style.bold(job.prompt),
+            style.dim(&format!("{dot} {state} {dot} {}", outcome.cost_usd))
+        ));
         if let Some(branch) = &outcome.branch {
             let _ = output::line(&format!("    branch    {branch}"));
         }
@@ -154,7 +161,10 @@ fn report(style: Style, outcomes: &[Outcome], took: u64) {
             }
             (None, None) => {}
         }
-        let _ = output::line(&format!("    look      {}", style.accent(&format!("harvest task show {}", outcome.task_id.short()))));
+        let _ = output::line(&format!(
+            "    look      {}",
+            style.accent(&format!("harvest task show {}", outcome.task_id.short()))
+        ));
     }
     let _ = output::line(&format!("\nfour tasks in {}", elapsed(took)));
 }

@@ -70,7 +70,8 @@ pub const JOBS: &[Job] = &[
 
 /// Makes the repository anew in `folder`.
 pub async fn create(folder: &Path) -> Result<PathBuf, Failure> {
-    let io = |error: std::io::Error| Failure::failed(Code::DataDirectory, format!("the sample cannot be written: {error}"));
+    let io =
+        |error: std::io::Error| Failure::failed(Code::DataDirectory, format!("the sample cannot be written: {error}"));
     let repository = folder.join("orchard");
     if repository.exists() {
         std::fs::remove_dir_all(&repository).map_err(io)?;

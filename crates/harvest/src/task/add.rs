@@ -13,7 +13,12 @@ use crate::installation::Installation;
 use crate::output;
 use crate::view::Style;
 
-pub async fn add(global: &Global, installation: &Installation, style: Style, options: TaskAdd) -> Result<Exit, Failure> {
+pub async fn add(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    options: TaskAdd,
+) -> Result<Exit, Failure> {
     let prompt = ask::read_prompt(&options.ask.prompt)?;
     submit(global, installation, style, prompt, &options.ask.options, options.queue).await
 }
@@ -36,8 +41,14 @@ pub async fn submit(
     let _ = if global.json {
         output::json(task)
     } else {
-        let waits = if task.after.is_empty() { String::new() } else { format!(", waits for {} others", task.after.len()) };
-        output::line(&format!("{} task {} is queued ({}{waits})", style.ok(), style.bold(task.id.short()), task.priority.as_str()))
+        let waits =
+            if task.after.is_empty() { String::new() } else { format!(", waits for {} others", task.after.len()) };
+        output::line(&format!(
+            "{} task {} is queued ({}{waits})",
+            style.ok(),
+            style.bold(task.id.short()),
+            task.priority.as_str()
+        ))
     };
     Ok(Exit::Done)
 }
@@ -48,7 +59,10 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
     for prefix in &options.after {
         let found = installation.store.find_task(prefix).await.map_err(|error| {
             let failure = Failure::from(error);
-            Failure { code: if failure.code == Code::UnknownTask { Code::UnknownDependency } else { failure.code }, ..failure }
+            Failure {
+                code: if failure.code == Code::UnknownTask { Code::UnknownDependency } else { failure.code },
+                ..failure
+            }
         })?;
         after.push(found);
     }
@@ -75,7 +89,8 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
 pub async fn retry(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
     let before = installation.store.task(id).await?.task;
     if !matches!(before.status, TaskStatus::Failed | TaskStatus::Cancelled) {
-        let message = format!("task {} is {}: only failed and cancelled tasks can be tried again", id.short(), before.status);
+        let message =
+            format!("task {} is {}: only failed and cancelled tasks can be tried again", id.short(), before.status);
         return Err(Failure::refused(Code::NotRetryable, message, format!("see harvest task show {}", id.short())));
     }
     installation.store.retry(id, installation.clock.now()).await?;
@@ -83,7 +98,11 @@ pub async fn retry(global: &Global, installation: &Installation, style: Style, i
     let _ = if global.json {
         output::json(&json!({ "task_id": id, "status": task.status }))
     } else {
-        output::line(&format!("{} task {} is in the queue again; work it off with `harvest up`", style.ok(), id.short()))
+        output::line(&format!(
+            "{} task {} is in the queue again; work it off with `harvest up`",
+            style.ok(),
+            id.short()
+        ))
     };
     Ok(Exit::Done)
 }

@@ -18,7 +18,11 @@ pub async fn apply(global: &Global, installation: &Installation, style: Style, i
     let (task, short) = (&detail.task, id.short());
     let (Some(branch), Some(commit), Some(session)) = (&task.branch, &task.commit, detail.sessions.first()) else {
         let message = format!("task {short} has no branch: it is {} and changed nothing", task.status);
-        return Err(Failure::refused(Code::NothingToApply, message, format!("see what happened: harvest task logs {short}")));
+        return Err(Failure::refused(
+            Code::NothingToApply,
+            message,
+            format!("see what happened: harvest task logs {short}"),
+        ));
     };
     let git = installation.environment.git();
     // A remote's branch goes into the repository around the current folder, where the person is working on it.
@@ -27,13 +31,19 @@ pub async fn apply(global: &Global, installation: &Installation, style: Style, i
     let into = local.path();
     let refuse = |message: String, help: String| Failure::refused(Code::CannotApply, message, help);
     let current = git.line(into, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await.map_err(|_| {
-        refuse(format!("{} is not on a branch", into.display()), format!("go to one first: git switch main, then harvest task apply {short}"))
+        refuse(
+            format!("{} is not on a branch", into.display()),
+            format!("go to one first: git switch main, then harvest task apply {short}"),
+        )
     })?;
     local.resolve(None).await?;
     let changed = git.line(into, &["status", "--porcelain", "--untracked-files=no"]).await?;
     if !changed.is_empty() {
         let count = changed.lines().count();
-        return Err(refuse(format!("{count} files in {} have uncommitted changes", into.display()), "commit them first: git commit -a".into()));
+        return Err(refuse(
+            format!("{count} files in {} have uncommitted changes", into.display()),
+            "commit them first: git commit -a".into(),
+        ));
     }
     if git.run(into, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await.is_err() {
         let repository = SessionRepository::existing(installation.data.session_repository(&session.id));
@@ -46,7 +56,10 @@ pub async fn apply(global: &Global, installation: &Installation, style: Style, i
     let message = format!("Merge {branch}\n\nHarvest task {id}");
     if let Err(error) = git.run(into, &["merge", "--quiet", "-m", &message, commit]).await {
         let _ = git.run(into, &["merge", "--abort"]).await;
-        return Err(refuse(format!("git refused the merge: {error}"), format!("merge it yourself: git merge {branch}")));
+        return Err(refuse(
+            format!("git refused the merge: {error}"),
+            format!("merge it yourself: git merge {branch}"),
+        ));
     }
     let after = git.line(into, &["rev-parse", "HEAD"]).await?;
     let _ = if global.json {
@@ -54,7 +67,13 @@ pub async fn apply(global: &Global, installation: &Installation, style: Style, i
     } else if before == after {
         output::line(&format!("{} {current} already has {branch}", style.ok()))
     } else {
-        output::line(&format!("{} {branch} is now part of {current} ({} {} {})", style.ok(), &before[..10], style.arrow(), &after[..10]))
+        output::line(&format!(
+            "{} {branch} is now part of {current} ({} {} {})",
+            style.ok(),
+            &before[..10],
+            style.arrow(),
+            &after[..10]
+        ))
     };
     Ok(Exit::Done)
 }

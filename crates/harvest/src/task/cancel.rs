@@ -46,6 +46,9 @@ async fn wait(installation: &Installation, id: &TaskId) -> Result<(), Failure> {
     };
     match tokio::time::timeout(PATIENCE, ended).await {
         Ok(result) => result,
-        Err(_) => Err(Failure::failed(Code::Internal, format!("task {} did not stop within {} s", id.short(), PATIENCE.as_secs()))),
+        Err(_) => Err(Failure::failed(
+            Code::Internal,
+            format!("task {} did not stop within {} s", id.short(), PATIENCE.as_secs()),
+        )),
     }
 }

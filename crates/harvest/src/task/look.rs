@@ -53,7 +53,12 @@ pub fn row(style: Style, task: &Task) -> String {
         _ => style.accent(&state),
     };
     let branch = task.branch.as_ref().map_or("", |branch| branch.as_str());
-    format!("{}  {state}  {title:<TITLE$}  {:>9}  {}", style.bold(task.id.short()), task.cost_usd.to_string(), style.dim(branch))
+    format!(
+        "{}  {state}  {title:<TITLE$}  {:>9}  {}",
+        style.bold(task.id.short()),
+        task.cost_usd.to_string(),
+        style.dim(branch)
+    )
 }
 
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
@@ -68,7 +73,8 @@ pub async fn show(global: &Global, installation: &Installation, style: Style, id
 
 fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
     let mut lines = vec![style.bold(&clean(task.prompt.title()))];
-    let mut field = |name: &str, value: &str| lines.push(format!("  {}  {}", style.dim(&format!("{name:<10}")), clean(value)));
+    let mut field =
+        |name: &str, value: &str| lines.push(format!("  {}  {}", style.dim(&format!("{name:<10}")), clean(value)));
     field("id", task.id.as_str());
     field("status", task.status.as_str());
     if let Some(reason) = task.reason {
@@ -94,7 +100,13 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
         }
     }
     let usage = &task.usage;
-    field("cost", &format!("{} of {} ({} tokens in, {} out)", task.cost_usd, task.budget_usd, usage.input_tokens, usage.output_tokens));
+    field(
+        "cost",
+        &format!(
+            "{} of {} ({} tokens in, {} out)",
+            task.cost_usd, task.budget_usd, usage.input_tokens, usage.output_tokens
+        ),
+    );
     if let Some(convoy) = &task.convoy {
         field("convoy", convoy);
     }
@@ -114,7 +126,10 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
             for attempt in &turn.attempts {
                 let code = attempt.exit_code.map_or("killed".to_owned(), |code| format!("exit code {code}"));
                 let ended = if attempt.finished_at.is_some() { code } else { "unfinished".to_owned() };
-                field("attempt", &format!("turn {} {} {} {} {ended}", turn.number, style.dot(), attempt.agent, style.dot()));
+                field(
+                    "attempt",
+                    &format!("turn {} {} {} {} {ended}", turn.number, style.dot(), attempt.agent, style.dot()),
+                );
             }
         }
     }
@@ -165,7 +180,11 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
         output::json(&json!({ "base": task.base, "commit": task.commit, "diff": String::from_utf8_lossy(&patch) }))
     } else {
         // A program gets the diff as it is; a terminal gets nothing that could steer it.
-        if style.terminal { output::line(clean(&String::from_utf8_lossy(&patch)).trim_end()) } else { output::bytes(&patch) }
+        if style.terminal {
+            output::line(clean(&String::from_utf8_lossy(&patch)).trim_end())
+        } else {
+            output::bytes(&patch)
+        }
     };
     Ok(Exit::Done)
 }

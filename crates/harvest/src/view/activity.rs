@@ -38,7 +38,9 @@ impl Activity {
                 said(text)
             }
             EventBody::Message { .. } => Vec::new(),
-            EventBody::ToolCall { name, input, .. } => vec![format!("  {}", style.accent(&call(self.style, name, input)))],
+            EventBody::ToolCall { name, input, .. } => {
+                vec![format!("  {}", style.accent(&call(self.style, name, input)))]
+            }
             EventBody::ToolResult { output, is_error, .. } => result(style, output, *is_error),
             EventBody::SandboxReady { purpose: SandboxPurpose::Execute, provider, workspace, duration_ms, .. } => {
                 let workspace = serde_json::to_value(workspace).unwrap_or_default();
@@ -55,7 +57,9 @@ impl Activity {
             }
             EventBody::TestsFinished(run) => vec![format!("  {}", tests(style, run))],
             EventBody::Warning { message } => vec![format!("  {} {}", style.warn("warning:"), clean(message))],
-            EventBody::Raw { stream: OutputStream::Stderr, line } => vec![style.dim(&format!("  {}", shorten(style, &clean(line))))],
+            EventBody::Raw { stream: OutputStream::Stderr, line } => {
+                vec![style.dim(&format!("  {}", shorten(style, &clean(line))))]
+            }
             _ => Vec::new(),
         }
     }
@@ -67,7 +71,9 @@ impl Activity {
             EventBody::AgentStarted { .. } | EventBody::ToolResult { .. } => Some("thinking"),
             EventBody::ToolCall { .. } => Some("working"),
             EventBody::AgentFinished { .. } => Some("saving the work"),
-            EventBody::StageFinished { stage: harvest_core::StageName::Execute, .. } => Some("running the tests in clean sandboxes"),
+            EventBody::StageFinished { stage: harvest_core::StageName::Execute, .. } => {
+                Some("running the tests in clean sandboxes")
+            }
             EventBody::StageFinished { stage: harvest_core::StageName::Verify, .. } => Some("delivering"),
             _ => None,
         }

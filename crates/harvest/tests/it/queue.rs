@@ -26,7 +26,10 @@ impl World {
 
 fn finished(up: &Ran) -> Vec<String> {
     let notices = up.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    notices.filter(|notice| notice["type"] == "finished").map(|notice| notice["task_id"].as_str().unwrap().to_owned()).collect()
+    notices
+        .filter(|notice| notice["type"] == "finished")
+        .map(|notice| notice["task_id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -95,7 +98,11 @@ fn pausing_resizing_and_caps_act_on_a_running_worker() {
     assert_eq!(world.json(&["status"])["queue"]["turns"]["parked"], 1);
     world.json(&["queue", "resume"]);
     let ran = up.finish();
-    assert_eq!((ran.exit, [&first, &second].map(|id| world.status_of(id))), (Some(0), ["completed"; 2].map(str::to_owned)), "{ran:?}");
+    assert_eq!(
+        (ran.exit, [&first, &second].map(|id| world.status_of(id))),
+        (Some(0), ["completed"; 2].map(str::to_owned)),
+        "{ran:?}"
+    );
     world.assert_nothing_left();
 }
 
@@ -156,7 +163,17 @@ fn every_task_once_though_a_worker_is_killed_and_another_sleeps() {
     }
     let script = world.script(&json!([{ "delay": "1s", "shell": FIX }, {}]));
     let start = |name: &str| -> Running {
-        let args = ["up", "--agents", "2", "--until-empty", "--lease", "3s", "--json", "--model-script", script.to_str().unwrap()];
+        let args = [
+            "up",
+            "--agents",
+            "2",
+            "--until-empty",
+            "--lease",
+            "3s",
+            "--json",
+            "--model-script",
+            script.to_str().unwrap(),
+        ];
         world.harvest_at(&data(name), &args).args(&shared).start()
     };
     let (mut killed, mut asleep, awake) = (start("a"), start("b"), start("c"));

@@ -13,10 +13,7 @@ const SECRET: &str = "correct horse/battery+\"staple\"é<&>";
 #[test]
 fn text_without_a_secret_is_borrowed() {
     let redactor = redactor(&[SECRET]);
-    assert!(matches!(
-        redactor.redact("nothing to see here, task-list, disk-usage"),
-        Cow::Borrowed(_)
-    ));
+    assert!(matches!(redactor.redact("nothing to see here, task-list, disk-usage"), Cow::Borrowed(_)));
 }
 
 #[test]
@@ -41,11 +38,7 @@ fn every_encoding_is_found() {
         SECRET.bytes().map(|byte| format!("{byte:02X}")).collect(),
     ];
     for case in cases {
-        assert_eq!(
-            redactor.redact(&format!("before {case} after")),
-            "before [redacted] after",
-            "{case}"
-        );
+        assert_eq!(redactor.redact(&format!("before {case} after")), "before [redacted] after", "{case}");
     }
 }
 
@@ -77,9 +70,7 @@ fn known_token_shapes_are_found_without_being_known() {
         format!("AKIA{upper}"),
         format!("AIza{long}"),
     ] {
-        for (before, after) in
-            [("", ""), ("key=", "&x=1"), ("\"", "\","), ("line\\n", "\\n"), ("(", ").")]
-        {
+        for (before, after) in [("", ""), ("key=", "&x=1"), ("\"", "\","), ("line\\n", "\\n"), ("(", ").")] {
             let text = format!("{before}{token}{after}");
             assert_eq!(redactor.redact(&text), format!("{before}[redacted]{after}"));
         }
@@ -110,7 +101,8 @@ fn overlapping_secrets_are_covered_together() {
 
 #[test]
 fn lines_of_a_key_file_are_secrets_too() {
-    let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQDabcdefghijkl\n-----END KEY-----\n";
+    let key =
+        "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQDabcdefghijkl\n-----END KEY-----\n";
     let redactor = redactor(&[key]);
     assert_eq!(redactor.redact("12: BKcwggSjAgEAAoIBAQDabcdefghijkl"), "12: [redacted]");
     assert_eq!(redactor.redact(key.trim_end()), "[redacted]");

@@ -67,9 +67,7 @@ fn encode(encoding: Encoding, before: &str, secret: &str, after: &str) -> (Strin
     let url = |text: &str| -> String {
         text.bytes()
             .map(|byte| match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                    char::from(byte).to_string()
-                }
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
                 _ => format!("%{byte:02X}"),
             })
             .collect()
@@ -77,17 +75,13 @@ fn encode(encoding: Encoding, before: &str, secret: &str, after: &str) -> (Strin
     let url_lower = |text: &str| -> String {
         text.bytes()
             .map(|byte| match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                    char::from(byte).to_string()
-                }
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
                 _ => format!("%{byte:02x}"),
             })
             .collect()
     };
     let hex = |text: &str| -> String { text.bytes().map(|byte| format!("{byte:02x}")).collect() };
-    let each = |how: &dyn Fn(&str) -> String| {
-        (format!("{}{}{}", how(before), how(secret), how(after)), how(secret))
-    };
+    let each = |how: &dyn Fn(&str) -> String| (format!("{}{}{}", how(before), how(secret), how(after)), how(secret));
     let whole = |engine: &dyn Fn(&str) -> String| {
         let encoded = engine(&format!("{before}{secret}{after}"));
         let first = (before.len() * 8).div_ceil(6);
