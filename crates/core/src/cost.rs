@@ -27,7 +27,7 @@ impl Cost {
     /// `None` when `dollars` is negative, not finite or absurdly large.
     pub fn from_dollars(dollars: f64) -> Option<Self> {
         let nanos = (dollars * NANOS_PER_DOLLAR).round();
-        (nanos >= 0.0 && nanos < 1e18).then_some(Self(nanos as u64))
+        (0.0..1e18).contains(&nanos).then_some(Self(nanos as u64))
     }
 
     pub fn dollars(self) -> f64 {

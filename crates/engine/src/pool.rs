@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use harvest_core::{Cost, FailureReason, Outcome, OwnerId, TaskId, Timestamp, TurnId};
+use harvest_core::{Code, Cost, FailureReason, Outcome, OwnerId, TaskId, Timestamp, TurnId};
 use harvest_store::{Claim, Lease};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -193,7 +193,12 @@ impl Pool {
             self.notify(Notice::Resized { agents }).await;
         }
         let why = if settings.paused { Some("the queue is paused".to_owned()) } else { None };
-        self.hold(why.or_else(|| guard::refuse(self.engine.options.data.path()))).await;
+        self.hold(
+            why.or_else(|| {
+                guard::refuse(self.engine.options.data.path()).map(|why| format!("{why} ({})", Code::Guard))
+            }),
+        )
+        .await;
         Ok(())
     }
 
@@ -251,8 +256,8 @@ impl Pool {
         match worked {
             Ok(Worked::Finished(outcome)) => {
                 self.remember(&lease.task).await;
-                self.summary.outcomes.push(outcome.clone());
-                self.notify(Notice::Finished(Box::new(outcome))).await;
+                self.summary.outcomes.push(outcome.as_ref().clone());
+                self.notify(Notice::Finished(outcome)).await;
             }
             Ok(Worked::WillRetry { reason, error, due }) => {
                 self.notify(Notice::WillRetry { task: lease.task, reason, error, due }).await;

@@ -33,7 +33,7 @@ impl Turn {
         };
         finish(&self.journal, outcome.clone()).await?;
         failpoint::reach("record::after")?;
-        Ok(Worked::Finished(outcome))
+        Ok(Worked::Finished(Box::new(outcome)))
     }
 
     pub(crate) fn may_retry(&self, failure: &Failure) -> bool {
@@ -75,7 +75,7 @@ impl Engine {
             cost_usd: task.cost_usd,
         };
         finish(journal, outcome.clone()).await?;
-        Ok(Worked::Finished(outcome))
+        Ok(Worked::Finished(Box::new(outcome)))
     }
 
     async fn retry_later(&self, journal: &Journal, task: &Task, failure: &Failure) -> Result<Worked, Error> {

@@ -37,7 +37,7 @@ pub(crate) struct Turn {
 /// What became of a claimed turn.
 #[derive(Debug, Clone)]
 pub enum Worked {
-    Finished(Outcome),
+    Finished(Box<Outcome>),
     /// It failed for a reason that may pass, and is tried again at `due`.
     WillRetry {
         reason: FailureReason,

@@ -139,6 +139,10 @@ fn help_for(code: Code) -> Option<String> {
         Code::AmbiguousId => "type more of the id",
         Code::DiskFull => "make room, or choose another place with --data-dir",
         Code::DataDirectory => "check its owner and permissions, or choose another with --data-dir",
+        Code::KeyReused => "use another key, or ask for exactly the same as before",
+        Code::UnknownDependency => "see `harvest task list`; an id may be shortened to a unique prefix",
+        Code::DependencyCycle => "leave out one of the dependencies",
+        Code::DatabaseUnreachable => "check that PostgreSQL runs and the URL: psql \"$HARVEST_DATABASE_URL\"",
         Code::DatabaseTooNew => "use the newer Harvest, or another --data-dir",
         Code::SandboxToolMissing => {
             "install it: apt install bubblewrap (or your system's equivalent); check with `harvest doctor`"

@@ -217,9 +217,14 @@ impl Installation {
     }
 }
 
+/// Where PostgreSQL is, if tasks and journals are to be kept there.
+pub fn database_url<'a>(global: &'a Global, environment: &'a Environment) -> Option<&'a str> {
+    global.database_url.as_deref().or_else(|| environment.text("HARVEST_DATABASE_URL"))
+}
+
 /// PostgreSQL where one is named, else the file in the data directory.
 async fn open_store(global: &Global, environment: &Environment, data: &DataFolder) -> Result<Arc<dyn Store>, Failure> {
-    match global.database_url.as_deref().or_else(|| environment.text("HARVEST_DATABASE_URL")) {
+    match database_url(global, environment) {
         Some(url) => Ok(Arc::new(Postgres::connect(url).await?)),
         None => Ok(Arc::new(Sqlite::open(&data.database())?)),
     }

@@ -125,7 +125,7 @@ pub async fn work(
         }
     }
     match result {
-        Ok(Ok(Worked::Finished(outcome))) => Ok(outcome),
+        Ok(Ok(Worked::Finished(outcome))) => Ok(*outcome),
         // A task in the foreground has no retries.
         Ok(Ok(Worked::WillRetry { error, .. })) => Err(Failure::failed(Code::Internal, error)),
         Ok(Err(error)) => Err(error.into()),

@@ -26,11 +26,13 @@ impl Counts {
     }
 }
 
+/// Reads the summaries of one test runner.
+type Reader = fn(&[String]) -> Option<Counts>;
+
 /// The sum of all summaries of the first test runner whose format is found.
 pub fn read_counts(output: &str) -> Counts {
     let lines: Vec<String> = output.lines().map(plain).collect();
-    let readers: [fn(&[String]) -> Option<Counts>; 10] =
-        [cargo, nextest, maven, unittest, jest, mocha, node, go, tap, worded];
+    let readers: [Reader; 10] = [cargo, nextest, maven, unittest, jest, mocha, node, go, tap, worded];
     readers.iter().find_map(|read| read(&lines)).unwrap_or_default()
 }
 

@@ -15,7 +15,7 @@ use crate::cli::{Backup, Global, Restore};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::gc::amount;
-use crate::installation::{SystemClock, data_path};
+use crate::installation::{SystemClock, data_path, database_url};
 use crate::output;
 use crate::view::Style;
 use archive::{Error, Manifest};
@@ -23,7 +23,7 @@ use archive::{Error, Manifest};
 pub fn backup(global: &Global, environment: &Environment, options: &Backup) -> Result<Exit, Failure> {
     let style = Style::detect(environment);
     let data = DataFolder::new(data_path(global, environment)?);
-    if global.database_url.is_some() {
+    if database_url(global, environment).is_some() {
         let help = format!(
             "use pg_dump for the database, and copy {0}/sessions and {0}/mirrors beside it",
             data.path().display()
@@ -51,7 +51,7 @@ pub fn backup(global: &Global, environment: &Environment, options: &Backup) -> R
 
 pub fn restore(global: &Global, environment: &Environment, options: &Restore) -> Result<Exit, Failure> {
     let style = Style::detect(environment);
-    if global.database_url.is_some() {
+    if database_url(global, environment).is_some() {
         let help = "use pg_restore or psql with what pg_dump wrote";
         return Err(Failure::refused(
             Code::BadBackup,

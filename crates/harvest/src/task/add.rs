@@ -41,8 +41,15 @@ pub async fn submit(
     let _ = if global.json {
         output::json(task)
     } else {
-        let waits =
-            if task.after.is_empty() { String::new() } else { format!(", waits for {} others", task.after.len()) };
+        let waits = if task.after.is_empty() {
+            String::new()
+        } else {
+            if task.after.len() == 1 {
+                ", waits for another".to_owned()
+            } else {
+                format!(", waits for {} others", task.after.len())
+            }
+        };
         output::line(&format!(
             "{} task {} is queued ({}{waits})",
             style.ok(),

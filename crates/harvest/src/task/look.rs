@@ -1,6 +1,6 @@
 //! list, show, logs, diff: nothing here changes anything.
 
-use harvest_core::{Event, Task, TaskId, TaskStatus};
+use harvest_core::{Code, Event, Task, TaskId, TaskStatus};
 use harvest_store::{TaskDetail, TaskQuery};
 use harvest_workspace::SessionRepository;
 use serde_json::json;
@@ -111,7 +111,7 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
         field("convoy", convoy);
     }
     if !task.after.is_empty() {
-        let after: Vec<&str> = task.after.iter().map(|task| task.short()).collect();
+        let after: Vec<&str> = task.after.iter().map(TaskId::short).collect();
         field("waits for", &after.join(", "));
     }
     if task.tries > 1 || task.retries_left > 0 {
@@ -171,9 +171,15 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
     let task = &detail.task;
     let mut patch = Vec::new();
     if let (Some(session), Some(commit)) = (detail.sessions.first(), &task.commit)
-        && let Some(repository) = SessionRepository::existing(installation.data.session_repository(&session.id))
         && *commit != task.base
     {
+        let path = installation.data.session_repository(&session.id);
+        let repository = SessionRepository::existing(path).ok_or_else(|| {
+            let message =
+                format!("the work of task {} is not here: another machine did it, or it was collected", id.short());
+            let branch = session.branch.as_str();
+            Failure::refused(Code::NothingToApply, message, format!("look at its branch: git log -p {branch}"))
+        })?;
         patch = repository.diff(&task.base, commit).await?;
     }
     let _ = if global.json {
