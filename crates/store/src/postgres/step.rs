@@ -9,9 +9,9 @@ use tokio_postgres::Row;
 
 use super::connection::Connection;
 use super::tell::News;
+use crate::Error;
 use crate::contract::{AttemptUpdate, End, Lease, Step};
 use crate::decode::{from_word, to_json, to_word};
-use crate::Error;
 
 const APPEND: &str = "SELECT step, refused, detail, last FROM harvest_append($1, $2, $3, $4, $5, $6)";
 
@@ -150,8 +150,7 @@ pub(super) async fn append(db: &Connection, steps: &[&Prepared], alone: bool) ->
         })
         .collect();
     let wire = to_json(&wire, "a step")?;
-    let ending: Vec<&str> =
-        steps.iter().filter(|step| step.ends()).map(|step| step.lease.turn.as_str()).collect();
+    let ending: Vec<&str> = steps.iter().filter(|step| step.ends()).map(|step| step.lease.turn.as_str()).collect();
     let (mut of_step, mut places, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
     for (prepared, step) in steps.iter().zip(1i32..) {
         for (body, place) in prepared.bodies.iter().zip(1i32..) {
@@ -179,9 +178,7 @@ fn result(prepared: &Prepared, row: &Row) -> Result<u64, Error> {
     let detail = detail.unwrap_or_default();
     match row.get::<_, Option<&str>>("refused") {
         None => Ok(row.get::<_, i64>("last") as u64),
-        Some("stale") => {
-            Err(Error::StaleLease { turn: prepared.lease.turn.to_string(), held: prepared.lease.fence })
-        }
+        Some("stale") => Err(Error::StaleLease { turn: prepared.lease.turn.to_string(), held: prepared.lease.fence }),
         Some("illegal") => {
             let (from, by) = detail.split_once(' ').unwrap_or((&detail, ""));
             let (from, by): (TaskStatus, Move) = (from_word(from, "tasks.status")?, from_word(by, "a move")?);

@@ -142,7 +142,8 @@ fn programs() -> Option<PathBuf> {
     let mut debian: Vec<PathBuf> = debian.map(|entry| entry.path().join("bin")).collect();
     debian.sort_by(|a, b| version(b).partial_cmp(&version(a)).unwrap_or(std::cmp::Ordering::Equal));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let complete = |folder: &PathBuf| ["initdb", "postgres", "pg_isready"].iter().all(|name| folder.join(name).exists());
+    let complete =
+        |folder: &PathBuf| ["initdb", "postgres", "pg_isready"].iter().all(|name| folder.join(name).exists());
     debian.into_iter().chain(std::env::split_paths(&path)).find(complete)
 }
 
