@@ -109,7 +109,12 @@ async fn measure(options: &Options) -> Result<()> {
     let rate = claimed.len() as f64 / took.as_secs_f64();
     println!(
         "{:.0} claims and finishes a second: {} turns in {:.2} s, {} processes, {} workers, {} more queued; {doubled} doubled; made at {:.0}/s",
-        rate, claimed.len(), took.as_secs_f64(), options.processes, options.workers, options.queued,
+        rate,
+        claimed.len(),
+        took.as_secs_f64(),
+        options.processes,
+        options.workers,
+        options.queued,
         total as f64 / made.as_secs_f64(),
     );
     if doubled > 0 || claimed.len() != options.turns {
@@ -125,7 +130,10 @@ type Lines = std::io::Lines<BufReader<std::process::ChildStdout>>;
 fn start(options: &Options, number: usize) -> Result<(Child, Lines)> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(["--store", &options.store])
-        .args(["--turns", &(options.turns / options.processes + usize::from(number < options.turns % options.processes)).to_string()])
+        .args([
+            "--turns",
+            &(options.turns / options.processes + usize::from(number < options.turns % options.processes)).to_string(),
+        ])
         .args(["--workers", &options.workers.div_ceil(options.processes).to_string()])
         .args(["--process", &number.to_string()])
         .stdin(Stdio::piped())
@@ -149,7 +157,8 @@ async fn work(options: &Options, process: u64) -> Result<()> {
     while turns.len() < options.turns && empty < EMPTY_ANSWERS {
         let first = idle.clone().acquire_owned().await?;
         let most = (1 + idle.available_permits()).min(options.turns - turns.len());
-        let claim = Claim { owner: owner.clone(), turn: None, most, warm: Vec::new(), at: at(), until: Some(Timestamp::MAX) };
+        let claim =
+            Claim { owner: owner.clone(), turn: None, most, warm: Vec::new(), at: at(), until: Some(Timestamp::MAX) };
         let leases = store.claim(claim).await?;
         drop(first);
         empty = if leases.is_empty() { empty + 1 } else { 0 };

@@ -50,7 +50,9 @@ impl Error {
             Self::TooNew { .. } => Code::DatabaseTooNew,
             Self::DiskFull(_) => Code::DiskFull,
             Self::Unreachable { .. } => Code::DatabaseUnreachable,
-            Self::TooOld { .. } | Self::Sqlite(_) | Self::Postgres(_) | Self::Corrupt { .. } | Self::Closed => Code::Database,
+            Self::TooOld { .. } | Self::Sqlite(_) | Self::Postgres(_) | Self::Corrupt { .. } | Self::Closed => {
+                Code::Database
+            }
             Self::StaleLease { .. } | Self::IllegalMove(_) => Code::Internal,
         }
     }

@@ -13,6 +13,7 @@ pub struct Step {
 
 /// How a turn leaves the hands of its owner.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "one is made per turn, and taken apart at once")]
 pub enum End {
     /// It is over, and its task with it.
     Finished(Outcome),
@@ -24,8 +25,15 @@ pub enum End {
 pub enum AttemptUpdate {
     Started(Attempt),
     /// Everything of the agent's output up to `offset` is in the journal.
-    Journaled { attempt: AttemptId, offset: u64 },
-    Finished { attempt: AttemptId, exit_code: Option<i32>, stderr_tail: String },
+    Journaled {
+        attempt: AttemptId,
+        offset: u64,
+    },
+    Finished {
+        attempt: AttemptId,
+        exit_code: Option<i32>,
+        stderr_tail: String,
+    },
 }
 
 impl Step {

@@ -1,8 +1,8 @@
 //! Tasks as they come in and as they are listed.
 
 use harvest_core::{
-    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, Session, SessionId, Settings, Source, Task, TaskId, TaskKind,
-    TaskStatus, Timestamp, TurnId,
+    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, Session, SessionId, Settings, Source, Task,
+    TaskId, TaskKind, TaskStatus, Timestamp, TurnId,
 };
 use serde::Serialize;
 

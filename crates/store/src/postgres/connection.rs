@@ -87,7 +87,8 @@ impl Address {
         tokio::spawn(async move {
             let _ = driver.await;
         });
-        let connection = Connection { address: self.clone(), client, statements: Mutex::default(), unclear: AtomicBool::new(false) };
+        let connection =
+            Connection { address: self.clone(), client, statements: Mutex::default(), unclear: AtomicBool::new(false) };
         connection.refuse_old().await?;
         connection.batch(SESSION).await?;
         Ok(connection)
@@ -174,7 +175,8 @@ impl Connection {
     fn meaning(&self, error: tokio_postgres::Error) -> Error {
         let Some(state) = error.code() else {
             // No word from the server: the connection is gone, unless the values themselves could not be sent.
-            let lost = error.is_closed() || self.client.is_closed() || error.source().is_some_and(|cause| cause.is::<std::io::Error>());
+            let broken = error.source().is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+            let lost = broken || error.is_closed() || self.client.is_closed();
             return if lost { self.address.unreachable(error) } else { Error::Postgres(error) };
         };
         let away = [SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN, SqlState::CANNOT_CONNECT_NOW];

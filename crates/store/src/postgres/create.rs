@@ -62,7 +62,8 @@ const SESSIONS: &str = "INSERT INTO sessions (id, task_id, branch, last_seq, cre
      FROM jsonb_to_recordset($1::text::jsonb) AS r (place bigint, session text, id text, branch text, events jsonb,
          created_at text)
      ORDER BY place";
-const TURNS: &str = "INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at)
+const TURNS: &str =
+    "INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at)
      SELECT turn, session, id, repository, 1, requested_by, prompt, status, rank, created_at
      FROM jsonb_to_recordset($1::text::jsonb) AS r (place bigint, turn text, session text, id text, repository text,
          requested_by text, prompt text, status text, rank bigint, created_at text)
@@ -83,10 +84,8 @@ pub(super) async fn create_tasks(db: &Connection, teller: &Teller, new: &[NewTas
     let alone = new.iter().any(|task| task.key.is_some() || !task.after.is_empty() || !task.caps.is_empty());
     db.query("SELECT harvest_lock($1)", &[&alone]).await?;
     let before = known(db, new).await?;
-    let fresh: Vec<&NewTask> = new
-        .iter()
-        .filter(|task| before.get(&key_of(task)).is_none_or(|before| before.id == task.id))
-        .collect();
+    let fresh: Vec<&NewTask> =
+        new.iter().filter(|task| before.get(&key_of(task)).is_none_or(|before| before.id == task.id)).collect();
     let links = links(db, &fresh).await?;
     insert(db, &fresh, &links).await?;
     let mut leases = HashMap::new();
@@ -172,7 +171,8 @@ async fn links(db: &Connection, fresh: &[&NewTask]) -> Result<Vec<Link>, Error> 
         .map(|task| {
             let mut link = Link { after: Vec::new(), doomed: false };
             for after in task.after.iter().collect::<HashSet<_>>() {
-                let status = if in_batch.contains(after) { Some(TaskStatus::Pending) } else { statuses.get(after).copied() };
+                let status =
+                    if in_batch.contains(after) { Some(TaskStatus::Pending) } else { statuses.get(after).copied() };
                 let Some(status) = status else { return Err(Error::UnknownDependency(after.to_string())) };
                 link.after.push((after.clone(), status == TaskStatus::Completed));
                 let failed = matches!(status, TaskStatus::Failed | TaskStatus::Cancelled);
@@ -187,8 +187,12 @@ async fn insert(db: &Connection, fresh: &[&NewTask], links: &[Link]) -> Result<(
     if fresh.is_empty() {
         return Ok(());
     }
-    let rows: Vec<Row> =
-        fresh.iter().zip(links).enumerate().map(|(place, (task, link))| row(place, task, link)).collect::<Result<_, _>>()?;
+    let rows: Vec<Row> = fresh
+        .iter()
+        .zip(links)
+        .enumerate()
+        .map(|(place, (task, link))| row(place, task, link))
+        .collect::<Result<_, _>>()?;
     let json = to_json(&rows, "a task")?;
     for sql in [TASKS, SESSIONS, TURNS, EVENTS] {
         db.execute(sql, &[&json]).await?;
@@ -207,8 +211,7 @@ async fn insert(db: &Connection, fresh: &[&NewTask], links: &[Link]) -> Result<(
     }
     if rows.iter().any(|row| !row.caps.is_empty()) {
         db.execute(CAPS, &[&json]).await?;
-        let capped: Vec<&str> =
-            rows.iter().filter(|row| row.status == "parked").map(|row| row.turn.as_str()).collect();
+        let capped: Vec<&str> = rows.iter().filter(|row| row.status == "parked").map(|row| row.turn.as_str()).collect();
         let sql = "SELECT harvest_admit(number, task_id) FROM (
                        SELECT number, task_id FROM turns WHERE id = ANY($1) ORDER BY number) AS capped";
         db.query(sql, &[&capped]).await?;
@@ -263,7 +266,10 @@ fn row(place: usize, new: &NewTask, link: &Link) -> Result<Row, Error> {
         },
         blockers,
         caps: new.caps.iter().map(|cap| owned(cap)).collect(),
-        events: std::iter::once(created).chain(warnings).map(|body| to_json(&body, "an event")).collect::<Result<_, _>>()?,
+        events: std::iter::once(created)
+            .chain(warnings)
+            .map(|body| to_json(&body, "an event"))
+            .collect::<Result<_, _>>()?,
     })
 }
 
@@ -274,7 +280,8 @@ async fn submitted(
     before: &HashMap<Option<String>, Known>,
     mut leases: HashMap<harvest_core::TurnId, crate::Lease>,
 ) -> Result<Vec<Submitted>, Error> {
-    let ids: Vec<&TaskId> = new.iter().map(|task| before.get(&key_of(task)).map_or(&task.id, |known| &known.id)).collect();
+    let ids: Vec<&TaskId> =
+        new.iter().map(|task| before.get(&key_of(task)).map_or(&task.id, |known| &known.id)).collect();
     let tasks = read::tasks_by_id(db, &ids).await?;
     let names: Vec<&str> = ids.iter().map(|id| id.as_str()).collect();
     let sql = "SELECT task_id, session_id, id FROM turns WHERE task_id = ANY($1) AND ordinal = 1";

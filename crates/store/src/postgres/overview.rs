@@ -46,7 +46,9 @@ async fn pairs(db: &Connection, sql: &str) -> Result<BTreeMap<String, u64>, Erro
 
 async fn caps(db: &Connection) -> Result<Vec<Cap>, Error> {
     let rows = db.query("SELECT name, size, used FROM caps ORDER BY name", &[]).await?;
-    rows.iter().map(|row| Ok(Cap { name: row.get("name"), size: small(row, "size")?, used: small(row, "used")? })).collect()
+    rows.iter()
+        .map(|row| Ok(Cap { name: row.get("name"), size: small(row, "size")?, used: small(row, "used")? }))
+        .collect()
 }
 
 pub(super) async fn queue_settings(db: &Connection) -> Result<QueueSettings, Error> {
@@ -72,7 +74,13 @@ pub(super) async fn convoys(db: &Connection) -> Result<Vec<Convoy>, Error> {
 pub(super) async fn owners(db: &Connection) -> Result<Vec<Owner>, Error> {
     let rows = db.query("SELECT id, kind, pid FROM owners", &[]).await?;
     rows.iter()
-        .map(|row| Ok(Owner { id: id(row.get("id"))?, kind: from_word(row.get("kind"), "owners.kind")?, pid: small(row, "pid")? }))
+        .map(|row| {
+            Ok(Owner {
+                id: id(row.get("id"))?,
+                kind: from_word(row.get("kind"), "owners.kind")?,
+                pid: small(row, "pid")?,
+            })
+        })
         .collect()
 }
 

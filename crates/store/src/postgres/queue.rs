@@ -1,6 +1,6 @@
 //! Claims, leases and the ends of tasks: one call each, the work is done by the functions of the migrations.
 
-use harvest_core::{IllegalMove, Move, Outcome, OwnerId, TaskId, TaskStatus, Timestamp};
+use harvest_core::{IllegalMove, Move, Outcome, OwnerId, TaskId, TaskStatus, Timestamp, TurnId};
 use tokio_postgres::Row;
 
 use super::connection::{Connection, Params};
@@ -12,10 +12,11 @@ use crate::decode::{self, from_json, from_word, milliseconds};
 
 pub(super) async fn claim(db: &Connection, teller: &Teller, claim: &Claim) -> Result<Vec<Lease>, Error> {
     let most = i32::try_from(claim.most).unwrap_or(i32::MAX);
-    let turn = claim.turn.as_ref().map(|turn| turn.as_str());
+    let turn = claim.turn.as_ref().map(TurnId::as_str);
     let until = claim.until.map(Timestamp::as_millisecond);
     let sql = "SELECT task, session, turn, fence, last FROM harvest_claim($1, $2, $3, $4, $5, $6)";
-    let rows = db.query(sql, &[&claim.owner.as_str(), &turn, &most, &claim.warm, &claim.at.to_string(), &until]).await?;
+    let rows =
+        db.query(sql, &[&claim.owner.as_str(), &turn, &most, &claim.warm, &claim.at.to_string(), &until]).await?;
     rows.iter()
         .map(|row| {
             let lease = lease(row)?;

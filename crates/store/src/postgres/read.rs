@@ -14,13 +14,20 @@ use crate::Error;
 use crate::contract::{TaskDetail, TaskPage, TaskQuery};
 use crate::decode::{branch, from_json, from_word, id, prompt};
 
-const TASK: &str = "SELECT *, ARRAY(SELECT after_id FROM dependencies WHERE task_id = tasks.id ORDER BY after_id) AS after
+const TASK: &str =
+    "SELECT *, ARRAY(SELECT after_id FROM dependencies WHERE task_id = tasks.id ORDER BY after_id) AS after
      FROM tasks";
 const MAX_PAGE: usize = 500;
 const EXAMPLES: usize = 3;
 
-pub(super) async fn events(db: &Connection, session: &SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error> {
-    let sql = "SELECT seq, at, body FROM events WHERE session = (SELECT number FROM sessions WHERE id = $1) AND seq > $2
+pub(super) async fn events(
+    db: &Connection,
+    session: &SessionId,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Event>, Error> {
+    let sql =
+        "SELECT seq, at, body FROM events WHERE session = (SELECT number FROM sessions WHERE id = $1) AND seq > $2
          ORDER BY seq LIMIT $3";
     let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
     let rows = db.query(sql, &[&session.as_str(), &after, &limit]).await?;
@@ -38,7 +45,8 @@ pub(super) async fn events(db: &Connection, session: &SessionId, after: u64, lim
 
 pub(super) async fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Error> {
     let limit = query.limit.clamp(1, MAX_PAGE);
-    let before = query.cursor.as_deref().map(|cursor| cursor.parse::<i64>().map_err(|_| Error::BadCursor(cursor.to_owned())));
+    let before =
+        query.cursor.as_deref().map(|cursor| cursor.parse::<i64>().map_err(|_| Error::BadCursor(cursor.to_owned())));
     let before = before.transpose()?.unwrap_or(i64::MAX);
     let more = limit as i64 + 1;
     // Only the filters that are given, so that each list walks the index made for it.
@@ -107,7 +115,8 @@ async fn turns(db: &Connection, task: &TaskId, session: &SessionId) -> Result<Ve
 }
 
 async fn attempts(db: &Connection, turn: &TurnId) -> Result<Vec<Attempt>, Error> {
-    let sql = "SELECT id, agent, command, exit_code, stderr_tail, started_at, finished_at FROM attempts WHERE turn_id = $1
+    let sql =
+        "SELECT id, agent, command, exit_code, stderr_tail, started_at, finished_at FROM attempts WHERE turn_id = $1
          ORDER BY number";
     let rows = db.query(sql, &[&turn.as_str()]).await?;
     rows.iter()

@@ -4,43 +4,40 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use harvest_core::{EventBody, FailureReason, IllegalMove, Move, TaskId, TaskStatus, Timestamp};
-use serde::Serialize;
-use tokio_postgres::Row;
 
 use super::connection::Connection;
 use super::tell::News;
+use crate::Error;
 use crate::contract::{AttemptUpdate, End, Lease, Step};
 use crate::decode::{from_word, to_json, to_word};
-use crate::Error;
 
-const APPEND: &str = "SELECT step, refused, detail, last FROM harvest_append($1, $2, $3, $4, $5, $6)";
+const APPEND: &str = "SELECT step, last, refused FROM harvest_append(
+         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, ARRAY(SELECT unnest($14::text[])::jsonb),
+         $15, $16, $17, $18, $19)";
 
 /// A step with everything in the words of the database.
 #[derive(Debug)]
 pub(super) struct Prepared {
     lease: Lease,
     at: String,
-    moves: Vec<String>,
+    to: Option<Move>,
+    move_name: Option<String>,
     usage: [i64; 6],
     attempt: Option<serde_json::Value>,
-    finish: Option<serde_json::Value>,
+    finish: Option<Finish>,
     due_ms: Option<i64>,
     bodies: Vec<String>,
 }
 
-/// The object that the function reads.
-#[derive(Serialize)]
-struct Wire<'a> {
-    step: usize,
-    turn: &'a str,
-    fence: u64,
-    at: &'a str,
-    events: usize,
-    moves: &'a [String],
-    usage: [i64; 6],
-    attempt: &'a Option<serde_json::Value>,
-    finish: &'a Option<serde_json::Value>,
-    due_ms: Option<i64>,
+/// How a task ended.
+#[derive(Debug)]
+struct Finish {
+    status: TaskStatus,
+    reason: Option<FailureReason>,
+    error: Option<String>,
+    branch: Option<String>,
+    commit: String,
+    evidence: Option<String>,
 }
 
 /// What became of the steps of one call.
@@ -52,61 +49,80 @@ pub(super) enum Appended {
 
 impl Prepared {
     pub(super) fn new(lease: &Lease, step: &Step) -> Result<Self, Error> {
-        let mut usage = [0i64; 6];
-        for body in &step.events {
-            if let EventBody::Usage { usage: used, cost_usd, .. } = body {
-                let more = [
-                    used.input_tokens,
-                    used.output_tokens,
-                    used.cache_read_tokens,
-                    used.cache_write_tokens,
-                    used.reasoning_tokens,
-                    cost_usd.nanos(),
-                ];
-                for (sum, more) in usage.iter_mut().zip(more) {
-                    *sum = sum.saturating_add(i64::try_from(more).unwrap_or(i64::MAX));
-                }
-            }
-        }
-        let mut moves: Vec<String> = step.to.iter().map(to_word).collect::<Result<_, _>>()?;
         let (mut finish, mut due_ms) = (None, None);
         match &step.end {
             None => {}
             Some(End::Finished(outcome)) => {
-                finish = Some(serde_json::json!({
-                    "status": outcome.status,
-                    "reason": outcome.reason.map(FailureReason::as_str),
-                    "error": outcome.error.as_deref().map(text),
-                    "branch": outcome.branch,
-                    "commit": text(&outcome.commit),
-                    "evidence": outcome.evidence.as_ref().map(|evidence| to_json(evidence, "evidence")).transpose()?,
-                }));
+                finish = Some(Finish {
+                    status: outcome.status,
+                    reason: outcome.reason,
+                    error: outcome.error.as_deref().map(|error| text(error).into_owned()),
+                    branch: outcome.branch.as_ref().map(|branch| branch.as_str().to_owned()),
+                    commit: text(&outcome.commit).into_owned(),
+                    evidence: outcome.evidence.as_ref().map(|evidence| to_json(evidence, "evidence")).transpose()?,
+                });
             }
-            Some(End::Retry { due }) => {
-                moves.push(to_word(&Move::Fail)?);
-                moves.push(to_word(&Move::Retry)?);
-                due_ms = Some(due.as_millisecond());
-            }
+            Some(End::Retry { due }) => due_ms = Some(due.as_millisecond()),
         }
-        let attempt = step.attempt.as_ref().map(attempt).transpose()?;
-        let bodies = step.events.iter().map(|body| to_json(body, "an event")).collect::<Result<_, _>>()?;
-        Ok(Self { lease: lease.clone(), at: step.at.to_string(), moves, usage, attempt, finish, due_ms, bodies })
-    }
-
-    /// What others want to hear once the step is written.
-    pub(super) fn news(&self, last: u64) -> News {
-        // Whoever waits for the queue to run empty wants to know of those that did not complete, too.
-        let completed = self.finish.as_ref().is_some_and(|finish| finish["status"] == "completed");
-        News { session: self.lease.session.clone(), last, wake: self.ends() && !completed }
+        Ok(Self {
+            lease: lease.clone(),
+            at: step.at.to_string(),
+            to: step.to,
+            move_name: step.to.as_ref().map(to_word).transpose()?,
+            usage: usage(&step.events),
+            attempt: step.attempt.as_ref().map(attempt).transpose()?,
+            finish,
+            due_ms,
+            bodies: step.events.iter().map(|body| to_json(body, "an event")).collect::<Result<_, _>>()?,
+        })
     }
 
     pub(super) fn task(&self) -> &TaskId {
         &self.lease.task
     }
 
-    fn ends(&self) -> bool {
-        self.finish.is_some() || self.due_ms.is_some()
+    /// What others want to hear once the step is written.
+    pub(super) fn news(&self, last: u64) -> News {
+        // Whoever waits for the queue to run empty wants to know of those that did not complete, too.
+        let wake = self.due_ms.is_some() || self.finish.as_ref().is_some_and(|end| end.status != TaskStatus::Completed);
+        News { session: self.lease.session.clone(), last, wake }
     }
+
+    fn stale(&self) -> Error {
+        Error::StaleLease { turn: self.lease.turn.to_string(), held: self.lease.fence }
+    }
+
+    /// Why the step is not possible for a task in this status: the first of its moves that is not.
+    fn impossible(&self, mut status: TaskStatus) -> Error {
+        let again = self.due_ms.map(|_| [Move::Fail, Move::Retry]).into_iter().flatten();
+        for by in self.to.into_iter().chain(again) {
+            match status.after(by) {
+                Ok(next) => status = next,
+                Err(IllegalMove { from, by }) => return IllegalMove { from, by }.into(),
+            }
+        }
+        Error::corrupt("an answer", format!("a step was refused for the status {status}, which allows it"))
+    }
+}
+
+fn usage(events: &[EventBody]) -> [i64; 6] {
+    let mut sums = [0i64; 6];
+    for body in events {
+        if let EventBody::Usage { usage, cost_usd, .. } = body {
+            let more = [
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cache_read_tokens,
+                usage.cache_write_tokens,
+                usage.reasoning_tokens,
+                cost_usd.nanos(),
+            ];
+            for (sum, more) in sums.iter_mut().zip(more) {
+                *sum = sum.saturating_add(i64::try_from(more).unwrap_or(i64::MAX));
+            }
+        }
+    }
+    sums
 }
 
 fn attempt(update: &AttemptUpdate) -> Result<serde_json::Value, Error> {
@@ -133,62 +149,67 @@ fn attempt(update: &AttemptUpdate) -> Result<serde_json::Value, Error> {
 
 /// One call for all steps, each of which is about another task.
 pub(super) async fn append(db: &Connection, steps: &[&Prepared], alone: bool) -> Result<Appended, Error> {
-    let wire: Vec<Wire<'_>> = steps
-        .iter()
-        .zip(1..)
-        .map(|(prepared, step)| Wire {
-            step,
-            turn: prepared.lease.turn.as_str(),
-            fence: prepared.lease.fence,
-            at: &prepared.at,
-            events: prepared.bodies.len(),
-            moves: &prepared.moves,
-            usage: prepared.usage,
-            attempt: &prepared.attempt,
-            finish: &prepared.finish,
-            due_ms: prepared.due_ms,
-        })
-        .collect();
-    let wire = to_json(&wire, "a step")?;
-    let ending: Vec<&str> =
-        steps.iter().filter(|step| step.ends()).map(|step| step.lease.turn.as_str()).collect();
+    fn column<'a, T>(steps: &[&'a Prepared], value: impl Fn(&'a Prepared) -> T) -> Vec<T> {
+        steps.iter().map(|step| value(step)).collect()
+    }
+    fn end<'a, T>(steps: &[&'a Prepared], value: impl Fn(&'a Finish) -> Option<T>) -> Vec<Option<T>> {
+        column(steps, |step| step.finish.as_ref().and_then(&value))
+    }
+    let (mut usage_steps, mut usages, mut attempts) = (Vec::new(), Vec::new(), Vec::new());
     let (mut of_step, mut places, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
     for (prepared, step) in steps.iter().zip(1i32..) {
+        if prepared.usage != [0; 6] {
+            usage_steps.push(step);
+            usages.extend(prepared.usage);
+        }
+        if let Some(attempt) = &prepared.attempt {
+            let mut attempt = attempt.clone();
+            attempt["step"] = step.into();
+            attempts.push(attempt.to_string());
+        }
         for (body, place) in prepared.bodies.iter().zip(1i32..) {
             of_step.push(step);
             places.push(place);
             bodies.push(body.as_str());
         }
     }
-    let rows = db.query(APPEND, &[&alone, &wire, &ending, &of_step, &places, &bodies]).await?;
-    let mut found: HashMap<usize, Result<u64, Error>> = HashMap::new();
-    for row in &rows {
-        if row.get::<_, Option<&str>>("refused") == Some("alone") {
-            return Ok(Appended::Alone);
-        }
-        let step = row.get::<_, i32>("step") as usize;
-        let result = steps.get(step.wrapping_sub(1)).map(|prepared| result(prepared, row));
-        found.extend(result.map(|result| (step, result)));
+    let rows = db
+        .query(
+            APPEND,
+            &[
+                &alone,
+                &column(steps, |step| step.lease.turn.as_str()),
+                &column(steps, |step| step.lease.fence as i64),
+                &column(steps, |step| step.at.as_str()),
+                &column(steps, |step| step.bodies.len() as i32),
+                &column(steps, |step| step.move_name.as_deref()),
+                &column(steps, |step| step.due_ms),
+                &end(steps, |end| Some(end.status.as_str())),
+                &end(steps, |end| end.reason.map(FailureReason::as_str)),
+                &end(steps, |end| end.error.as_deref()),
+                &end(steps, |end| end.branch.as_deref()),
+                &end(steps, |end| Some(end.commit.as_str())),
+                &end(steps, |end| end.evidence.as_deref()),
+                &attempts,
+                &usage_steps,
+                &usages,
+                &of_step,
+                &places,
+                &bodies,
+            ],
+        )
+        .await?;
+    let mut answers: HashMap<i32, (Option<i64>, Option<String>)> =
+        rows.iter().map(|row| (row.get("step"), (row.get("last"), row.get("refused")))).collect();
+    if answers.contains_key(&0) {
+        return Ok(Appended::Alone);
     }
-    let missing = || Err(Error::corrupt("an answer", "a step is missing"));
-    Ok(Appended::Done((1..=steps.len()).map(|step| found.remove(&step).unwrap_or_else(missing)).collect()))
-}
-
-fn result(prepared: &Prepared, row: &Row) -> Result<u64, Error> {
-    let detail: Option<String> = row.get("detail");
-    let detail = detail.unwrap_or_default();
-    match row.get::<_, Option<&str>>("refused") {
-        None => Ok(row.get::<_, i64>("last") as u64),
-        Some("stale") => {
-            Err(Error::StaleLease { turn: prepared.lease.turn.to_string(), held: prepared.lease.fence })
-        }
-        Some("illegal") => {
-            let (from, by) = detail.split_once(' ').unwrap_or((&detail, ""));
-            let (from, by): (TaskStatus, Move) = (from_word(from, "tasks.status")?, from_word(by, "a move")?);
-            Err(IllegalMove { from, by }.into())
-        }
-        Some(_) => Err(Error::corrupt("attempts", format!("there already is an attempt {detail}"))),
-    }
+    let results = steps.iter().zip(1i32..).map(|(prepared, step)| match answers.remove(&step) {
+        Some((Some(last), _)) => Ok(last as u64),
+        Some((None, Some(status))) => Err(prepared.impossible(from_word(&status, "tasks.status")?)),
+        _ => Err(prepared.stale()),
+    });
+    Ok(Appended::Done(results.collect()))
 }
 
 /// PostgreSQL's text holds everything but a zero byte, which only broken output contains; it is shown as what it is: broken.

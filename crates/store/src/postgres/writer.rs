@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::error::Error as _;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,6 +16,7 @@ use crate::contract::{Lease, Step};
 const QUEUE: usize = 1024;
 /// Small enough that the notice of what has grown fits in one message.
 const BATCH: usize = 200;
+const GATHER: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
@@ -45,13 +47,19 @@ impl Writer {
 async fn run(address: Address, teller: Teller, mut queue: mpsc::Receiver<Job>) {
     let mut waiting = Vec::with_capacity(BATCH);
     let mut connection = None;
+    let mut busy = false;
     while !waiting.is_empty() || queue.recv_many(&mut waiting, BATCH).await > 0 {
+        // Where several write at a time, a moment's patience makes one call of what would have been two.
+        if busy {
+            tokio::time::sleep(GATHER).await;
+        }
         while waiting.len() < BATCH
             && let Ok(job) = queue.try_recv()
         {
             waiting.push(job);
         }
         let batch = one_per_task(&mut waiting);
+        busy = batch.len() > 1;
         write(&address, &teller, &mut connection, batch).await;
     }
 }

@@ -55,7 +55,13 @@ impl Sqlite {
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection)?;
         let writer = Writer::spawn(connection).map_err(|error| Error::corrupt("the writer thread", error))?;
-        let shared = Shared { path: path.to_owned(), writer, readers: Mutex::default(), tails: Mutex::default(), waker: Waker::new(path) };
+        let shared = Shared {
+            path: path.to_owned(),
+            writer,
+            readers: Mutex::default(),
+            tails: Mutex::default(),
+            waker: Waker::new(path),
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use harvest_core::{
-    Attempt, Cost, Event, EventBody, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus, Timestamp, Turn,
-    TurnId, Usage,
+    Attempt, Cost, Event, EventBody, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus, Timestamp,
+    Turn, TurnId, Usage,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -41,7 +41,8 @@ pub(super) fn events(db: &Connection, session: &SessionId, after: u64, limit: us
 
 pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Error> {
     let limit = query.limit.clamp(1, MAX_PAGE);
-    let before = query.cursor.as_deref().map(|cursor| cursor.parse::<i64>().map_err(|_| Error::BadCursor(cursor.to_owned())));
+    let before =
+        query.cursor.as_deref().map(|cursor| cursor.parse::<i64>().map_err(|_| Error::BadCursor(cursor.to_owned())));
     let before = before.transpose()?.unwrap_or(i64::MAX);
     // Only the filters that are given, so that each list walks the index made for it.
     let mut filter = String::from("number < ?1");
@@ -264,7 +265,9 @@ pub(super) fn queue(db: &Connection) -> Result<QueueState, Error> {
         settings,
         turns,
         tasks: pairs("SELECT status, count(*) FROM tasks GROUP BY status")?,
-        failures: pairs("SELECT reason, count(*) FROM tasks WHERE status = 'failed' AND reason IS NOT NULL GROUP BY reason")?,
+        failures: pairs(
+            "SELECT reason, count(*) FROM tasks WHERE status = 'failed' AND reason IS NOT NULL GROUP BY reason",
+        )?,
         cost_nanos: db.query_row("SELECT coalesce(sum(cost_nanos), 0) FROM tasks", [], |row| row.get(0))?,
         caps,
     })

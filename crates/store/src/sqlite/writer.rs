@@ -85,7 +85,7 @@ fn commit(connection: &mut Connection, batch: &mut Vec<Job>) {
         let _ = connection.execute_batch("ROLLBACK");
     }
     for answer in answers {
-        answer(committed.as_ref().map(|()| ()).map_err(|error| copy(error).into()));
+        answer(committed.as_ref().copied().map_err(|error| copy(error).into()));
     }
 }
 
@@ -93,6 +93,9 @@ fn commit(connection: &mut Connection, batch: &mut Vec<Job>) {
 fn copy(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(cause, message) => rusqlite::Error::SqliteFailure(*cause, message.clone()),
-        other => rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR), Some(other.to_string())),
+        other => rusqlite::Error::SqliteFailure(
+            rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_ERROR),
+            Some(other.to_string()),
+        ),
     }
 }

@@ -94,7 +94,7 @@ on_both! {
         let store = place.open().await;
         let me = Owner { id: owner(), kind: OwnerKind::Run, pid: 42 };
         store.register_owner(me.clone()).await.unwrap();
-        assert_eq!(store.owners().await.unwrap(), [me.clone()]);
+        assert_eq!(store.owners().await.unwrap(), std::slice::from_ref(&me));
         store.remove_owner(&me.id).await.unwrap();
         assert_eq!(store.owners().await.unwrap(), []);
     }

@@ -82,7 +82,7 @@ on_both! {
             provider: "local".into(),
         };
         store.record_sandbox(record.clone()).await.unwrap();
-        assert_eq!(store.sandboxes().await.unwrap(), [record.clone()]);
+        assert_eq!(store.sandboxes().await.unwrap(), std::slice::from_ref(&record));
         store.forget_sandbox(&record.id).await.unwrap();
         assert_eq!(store.sandboxes().await.unwrap(), []);
     }

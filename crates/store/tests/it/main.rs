@@ -1,5 +1,12 @@
 //! The suite that every store passes. Each test runs on a database of its own, once in SQLite and once in PostgreSQL.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, its helpers too"
+)]
+
 mod caps;
 mod claims;
 mod contended;

@@ -10,8 +10,14 @@ pub enum State {
     Blocked,
     /// Ready, or parked when a cap says so; which of the two is checked, not predicted.
     Available,
-    Waiting { due: Timestamp },
-    Claimed { owner: usize, fence: u64, until: Option<Timestamp> },
+    Waiting {
+        due: Timestamp,
+    },
+    Claimed {
+        owner: usize,
+        fence: u64,
+        until: Option<Timestamp>,
+    },
     Done(TaskStatus),
 }
 
@@ -45,7 +51,8 @@ impl Model {
     }
 
     fn is_doomed(&self, new: &NewTask) -> bool {
-        let failed = |id: &TaskId| matches!(self.find(id).state, State::Done(TaskStatus::Failed | TaskStatus::Cancelled));
+        let failed =
+            |id: &TaskId| matches!(self.find(id).state, State::Done(TaskStatus::Failed | TaskStatus::Cancelled));
         new.on_failed_dependency == harvest_core::OnFailedDependency::Cancel && new.after.iter().any(failed)
     }
 
@@ -59,7 +66,8 @@ impl Model {
 
     /// No one holds it: it waits for others, or not.
     fn settle(&mut self, place: usize) {
-        let waits = self.tasks[place].new.after.iter().any(|id| self.find(id).state != State::Done(TaskStatus::Completed));
+        let waits =
+            self.tasks[place].new.after.iter().any(|id| self.find(id).state != State::Done(TaskStatus::Completed));
         self.tasks[place].state = if waits { State::Blocked } else { State::Available };
     }
 

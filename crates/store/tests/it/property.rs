@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use harvest_core::{EventBody, FailureReason, Move, OnFailedDependency, OwnerId, Priority, TaskStatus, Timestamp, TurnStatus};
+use harvest_core::{
+    EventBody, FailureReason, Move, OnFailedDependency, OwnerId, Priority, TaskStatus, Timestamp, TurnStatus,
+};
 use harvest_store::{Claim, Error, NewTask, Step, Store};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -127,8 +129,11 @@ impl Run {
             }
             Op::Finish { lease, completed } => {
                 let Some((lease, place)) = self.lease(lease) else { return };
-                let (status, reason) =
-                    if completed { (TaskStatus::Completed, None) } else { (TaskStatus::Failed, Some(FailureReason::Agent)) };
+                let (status, reason) = if completed {
+                    (TaskStatus::Completed, None)
+                } else {
+                    (TaskStatus::Failed, Some(FailureReason::Agent))
+                };
                 match self.store.append(&lease, ending(&lease, status, reason)).await {
                     Ok(_) => {
                         assert!(self.model.holds(&lease, place), "an old lease ended a task");
@@ -143,7 +148,8 @@ impl Run {
             Op::TryAgain { lease, seconds } => {
                 let Some((lease, place)) = self.lease(lease) else { return };
                 let due = self.after(seconds);
-                let event = EventBody::TaskRetried { reason: FailureReason::Stall, error: "x".into(), tries: 1, delay_ms: 1 };
+                let event =
+                    EventBody::TaskRetried { reason: FailureReason::Stall, error: "x".into(), tries: 1, delay_ms: 1 };
                 match self.store.append(&lease, Step::new(self.now, vec![event]).retrying(due)).await {
                     Ok(_) => {
                         assert!(self.model.holds(&lease, place));
@@ -244,7 +250,8 @@ impl Run {
             (ready.len() as u64, parked.len() as u64, claimed.len() as u64, blocked, waiting)
         );
         self.check_caps(&state.caps, &ready, &parked, &claimed);
-        ready.sort_by_key(|place| (self.model.tasks[*place].new.priority.rank(self.model.tasks[*place].new.at), *place));
+        ready
+            .sort_by_key(|place| (self.model.tasks[*place].new.priority.rank(self.model.tasks[*place].new.at), *place));
         self.ready = ready;
     }
 

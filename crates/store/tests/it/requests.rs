@@ -174,7 +174,7 @@ on_both! {
         assert_eq!(fired, 1);
         assert_eq!(stores[0].tasks(all()).await.unwrap().items.len(), 2);
         let expected = Schedule { next: Some(later(120)), last: Some(later(60)), ..schedule("nightly") };
-        assert_eq!(stores[1].schedules().await.unwrap(), [expected.clone()]);
+        assert_eq!(stores[1].schedules().await.unwrap(), std::slice::from_ref(&expected));
         // When its tasks cannot be made, it has not fired.
         let impossible = NewTask { after: vec![new_task("never made").id], ..new_task("x") };
         let refused = stores[0].fire_schedule("nightly", later(120), None, vec![impossible]).await;

@@ -11,9 +11,8 @@ const LOOKAHEAD: u32 = 32;
 
 /// Puts a turn that no one holds where it belongs: blocked, parked or ready.
 pub(crate) fn admit(db: &Connection, effects: &mut Effects, turn: i64, task: &TaskId) -> Result<(), Error> {
-    let blockers: u64 = db
-        .prepare_cached("SELECT blockers FROM tasks WHERE id = ?1")?
-        .query_row([task.as_str()], |row| row.get(0))?;
+    let blockers: u64 =
+        db.prepare_cached("SELECT blockers FROM tasks WHERE id = ?1")?.query_row([task.as_str()], |row| row.get(0))?;
     if blockers > 0 {
         return set_status(db, turn, "blocked");
     }
@@ -144,7 +143,9 @@ pub(crate) fn set_cap(db: &Connection, effects: &mut Effects, name: &str, size: 
 /// A task has completed: those that waited for it only may go.
 pub(crate) fn unblock(db: &Connection, effects: &mut Effects, completed: &TaskId) -> Result<(), Error> {
     let waiting: Vec<String> = db
-        .prepare_cached("UPDATE dependencies SET satisfied = 1 WHERE after_id = ?1 AND satisfied = 0 RETURNING task_id")?
+        .prepare_cached(
+            "UPDATE dependencies SET satisfied = 1 WHERE after_id = ?1 AND satisfied = 0 RETURNING task_id",
+        )?
         .query_map([completed.as_str()], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     for task in waiting {
@@ -174,7 +175,9 @@ pub(crate) fn doomed(db: &Connection, failed: &TaskId) -> Result<Vec<TaskId>, Er
 }
 
 fn set_status(db: &Connection, turn: i64, status: &str) -> Result<(), Error> {
-    db.prepare_cached("UPDATE turns SET status = ?2, owner = NULL, lease_until_ms = NULL, due_ms = NULL WHERE number = ?1")?
-        .execute(params![turn, status])?;
+    db.prepare_cached(
+        "UPDATE turns SET status = ?2, owner = NULL, lease_until_ms = NULL, due_ms = NULL WHERE number = ?1",
+    )?
+    .execute(params![turn, status])?;
     Ok(())
 }

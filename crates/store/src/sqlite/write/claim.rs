@@ -97,7 +97,12 @@ pub(crate) fn take_over(db: &Connection, dead: &OwnerId, heir: &OwnerId) -> Resu
     )
 }
 
-pub(crate) fn release(db: &Connection, effects: &mut Effects, dead: &OwnerId, at: Timestamp) -> Result<Vec<Lease>, Error> {
+pub(crate) fn release(
+    db: &Connection,
+    effects: &mut Effects,
+    dead: &OwnerId,
+    at: Timestamp,
+) -> Result<Vec<Lease>, Error> {
     let lost = leases(
         db,
         "UPDATE turns SET status = 'ready', owner = NULL, fence = fence + 1, lease_until_ms = NULL
@@ -124,9 +129,8 @@ pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) ->
     for (turn, task) in &due {
         admit::admit(db, effects, *turn, &decode::id(task)?)?;
     }
-    let next: Option<i64> = db
-        .prepare_cached("SELECT min(due_ms) FROM turns WHERE status = 'waiting'")?
-        .query_row([], |row| row.get(0))?;
+    let next: Option<i64> =
+        db.prepare_cached("SELECT min(due_ms) FROM turns WHERE status = 'waiting'")?.query_row([], |row| row.get(0))?;
     let next_due = next.map(Timestamp::from_millisecond).transpose();
     let next_due = next_due.map_err(|error| Error::corrupt("turns.due_ms", error))?;
     Ok(Reclaimed { expired: expired.len(), due: due.len(), next_due })

@@ -113,12 +113,8 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
         new.requested_by,
         new.at.to_string(),
     ])?;
-    db.prepare_cached("INSERT INTO sessions (id, task_id, branch, created_at) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
-        new.session.as_str(),
-        new.id.as_str(),
-        new.branch.as_str(),
-        new.at.to_string()
-    ])?;
+    db.prepare_cached("INSERT INTO sessions (id, task_id, branch, created_at) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![new.session.as_str(), new.id.as_str(), new.branch.as_str(), new.at.to_string()])?;
     let rank = new.priority.rank(new.at);
     db.prepare_cached(
         "INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at)
@@ -172,7 +168,8 @@ fn link(db: &Connection, new: &NewTask, in_batch: &HashSet<&TaskId>) -> Result<b
         doomed |= failed && new.on_failed_dependency == harvest_core::OnFailedDependency::Cancel;
     }
     if blockers > 0 {
-        db.prepare_cached("UPDATE tasks SET blockers = ?2 WHERE id = ?1")?.execute(params![new.id.as_str(), blockers])?;
+        db.prepare_cached("UPDATE tasks SET blockers = ?2 WHERE id = ?1")?
+            .execute(params![new.id.as_str(), blockers])?;
     }
     Ok(doomed)
 }

@@ -1,6 +1,8 @@
 //! How tasks end without or after work, and how they begin again.
 
-use harvest_core::{BranchName, EventBody, FailureReason, Move, Outcome, SessionId, Task, TaskId, TaskStatus, Timestamp, TurnId};
+use harvest_core::{
+    BranchName, EventBody, FailureReason, Move, Outcome, SessionId, Task, TaskId, TaskStatus, Timestamp, TurnId,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Effects, admit, journal};
@@ -123,8 +125,10 @@ fn cancel_one(
 pub(crate) fn retry(db: &Connection, effects: &mut Effects, task: &TaskId, at: Timestamp) -> Result<(), Error> {
     let before = read::task(db, task)?;
     journal::move_task(db, task, Move::Retry)?;
-    db.prepare_cached("UPDATE tasks SET reason = NULL, error = NULL, evidence = NULL, finished_at = NULL WHERE id = ?1")?
-        .execute([task.as_str()])?;
+    db.prepare_cached(
+        "UPDATE tasks SET reason = NULL, error = NULL, evidence = NULL, finished_at = NULL WHERE id = ?1",
+    )?
+    .execute([task.as_str()])?;
     let (turn, session): (i64, String) = db
         .prepare_cached("SELECT number, session_id FROM turns WHERE task_id = ?1 ORDER BY ordinal DESC LIMIT 1")?
         .query_row([task.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;

@@ -29,9 +29,8 @@ pub(crate) fn write(
 }
 
 pub(crate) fn move_task(db: &Connection, task: &TaskId, by: Move) -> Result<TaskStatus, Error> {
-    let status: String = db
-        .prepare_cached("SELECT status FROM tasks WHERE id = ?1")?
-        .query_row([task.as_str()], |row| row.get(0))?;
+    let status: String =
+        db.prepare_cached("SELECT status FROM tasks WHERE id = ?1")?.query_row([task.as_str()], |row| row.get(0))?;
     let status = TaskStatus::parse(&status).ok_or_else(|| Error::corrupt("tasks.status", status))?;
     let next = status.after(by)?;
     db.prepare_cached("UPDATE tasks SET status = ?2 WHERE id = ?1")?.execute([task.as_str(), next.as_str()])?;

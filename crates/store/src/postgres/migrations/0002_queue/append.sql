@@ -1,149 +1,141 @@
 -- Steps of claimed turns, many in one transaction. Each is checked before it writes anything, so that one which is refused
 -- leaves nothing behind and disturbs no other.
 
--- Whether ending these turns lets others go or takes others along.
-CREATE FUNCTION harvest_touches_others(ending text[]) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Whether those of the turns that end let others go or take others along.
+CREATE FUNCTION harvest_touches_others(of_turns text[], dues bigint[], overs text[]) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  ending text[] := ARRAY(SELECT t.turn FROM unnest(of_turns, dues, overs) AS t (turn, due, over)
+                         WHERE t.due IS NOT NULL OR t.over IS NOT NULL);
 BEGIN
-  RETURN (EXISTS (SELECT 1 FROM caps)
+  RETURN cardinality(ending) > 0 AND ((EXISTS (SELECT 1 FROM caps)
           AND EXISTS (SELECT 1 FROM turns JOIN turn_caps ON turn_caps.turn = turns.number
                       JOIN caps ON caps.name = turn_caps.cap
                       WHERE turns.id = ANY(ending)))
       OR EXISTS (SELECT 1 FROM turns JOIN dependencies ON dependencies.after_id = turns.task_id
-                 WHERE turns.id = ANY(ending) AND NOT dependencies.satisfied);
+                 WHERE turns.id = ANY(ending) AND NOT dependencies.satisfied));
 END $$;
 
--- The status after the moves, one after the other; or 'status move' (with a space) at the first that is not allowed.
-CREATE FUNCTION harvest_moved(status text, moves text[]) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-  step_move text;
-  next_status text := status;
-BEGIN
-  FOREACH step_move IN ARRAY moves LOOP
-    IF harvest_after(next_status, step_move) IS NULL THEN
-      RETURN next_status || ' ' || step_move;
-    END IF;
-    next_status := harvest_after(next_status, step_move);
-  END LOOP;
-  RETURN next_status;
-END $$;
+-- The status after a step: its move, if any, and with a next try in sight a failure and a retry. NULL when not allowed.
+CREATE FUNCTION harvest_stepped(status text, move text, due_ms bigint) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT CASE
+    WHEN due_ms IS NOT NULL AND move IS NOT NULL THEN harvest_after(harvest_after(harvest_after(status, move), 'fail'), 'retry')
+    WHEN due_ms IS NOT NULL THEN harvest_after(harvest_after(status, 'fail'), 'retry')
+    WHEN move IS NOT NULL THEN harvest_after(status, move)
+    ELSE status
+  END
+$$;
 
--- A step with the turn it is about.
-CREATE TYPE harvest_step AS (
-  step int, at text, events int, usage bigint[], attempt jsonb, finish jsonb, due_ms bigint,
-  turn bigint, task text, session text, was text, became text, refused text, detail text
-);
-
--- `steps` is an array of objects, each about another task; `ending` names the turns that leave their owner's hands; the
--- events are given with the number of their step and their place in it. Returns for each step the number of its last event,
--- or why it was refused: 'stale', 'illegal' (with the status and the move), 'attempt'; or a single 'alone' when nothing was
--- done because this has to be called with `alone`.
+-- Steps, each about another task, given column by column and numbered from 1; `over` is the status of a task that ends. The
+-- events come with the number of their step and their place in it, and usage as six sums for each step that has some.
+-- Returns the number of the last event of each step that was written, and the status of the task of each that was refused
+-- for it; what is missing was refused for its lease. A single row with step 0 says that nothing was done because this has to
+-- be called with `alone`.
 CREATE FUNCTION harvest_append(
-  alone boolean, steps text, ending text[], event_steps int[], event_places int[], event_bodies text[])
-RETURNS TABLE (step int, refused text, detail text, last bigint) LANGUAGE plpgsql
+  alone boolean, of_turns text[], of_fences bigint[], times text[], counts int[], moves text[], dues bigint[], overs text[],
+  reasons text[], errors text[], branches text[], commits text[], evidences text[], attempts jsonb[],
+  usage_steps int[], usages bigint[], event_steps int[], event_places int[], event_bodies text[])
+RETURNS TABLE (step int, last bigint, refused text) LANGUAGE plpgsql
 SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  list jsonb := steps::jsonb;
-  checked harvest_step[];
-  s harvest_step;
+  held_steps int[];
+  held_turns bigint[];
+  held_tasks text[];
+  held_sessions text[];
+  done int[] := '{}';
+  r record;
 BEGIN
   PERFORM harvest_lock(alone);
-  IF NOT alone AND cardinality(ending) > 0 AND harvest_touches_others(ending) THEN
-    RETURN QUERY SELECT 0, 'alone', NULL::text, NULL::bigint;
+  IF NOT alone AND harvest_touches_others(of_turns, dues, overs) THEN
+    RETURN QUERY SELECT 0, NULL::bigint, NULL::text;
     RETURN;
   END IF;
-  PERFORM 1 FROM turns WHERE id IN (SELECT l.turn FROM jsonb_to_recordset(list) AS l (turn text)) ORDER BY number FOR UPDATE;
-  checked := ARRAY(
-    SELECT ROW(
-      l.step, l.at, l.events, l.usage, l.attempt, l.finish, l.due_ms,
-      turns.number, turns.task_id, turns.session_id, tasks.status, harvest_moved(tasks.status, l.moves),
-      CASE WHEN turns.number IS NULL OR turns.status <> 'claimed' OR turns.fence <> l.fence THEN 'stale' END, NULL
-    )::harvest_step
-    FROM jsonb_to_recordset(list) AS l (
-      step int, turn text, fence bigint, at text, events int, moves text[], usage bigint[], attempt jsonb, finish jsonb,
-      due_ms bigint)
-    LEFT JOIN turns ON turns.id = l.turn
-    LEFT JOIN tasks ON tasks.id = turns.task_id);
-
-  FOR nth IN 1..cardinality(checked) LOOP
-    s := checked[nth];
-    IF s.refused IS NOT NULL THEN
-      CONTINUE;
-    ELSIF s.became LIKE '% %' THEN
-      s.refused := 'illegal';
-      s.detail := s.became;
-      checked[nth] := s;
-    ELSIF s.attempt IS NOT NULL AND NOT harvest_attempt(s.attempt, s.at) THEN
-      s.refused := 'attempt';
-      s.detail := s.attempt ->> 'id';
-      checked[nth] := s;
-    END IF;
-  END LOOP;
-
-  UPDATE tasks SET status = c.became,
-      reason = CASE WHEN c.finish IS NULL THEN reason ELSE c.finish ->> 'reason' END,
-      error = CASE WHEN c.finish IS NULL THEN error ELSE c.finish ->> 'error' END,
-      branch = CASE WHEN c.finish IS NULL THEN branch ELSE c.finish ->> 'branch' END,
-      commit_id = CASE WHEN c.finish IS NULL THEN commit_id ELSE c.finish ->> 'commit' END,
-      evidence = CASE WHEN c.finish IS NULL THEN evidence ELSE c.finish ->> 'evidence' END,
-      finished_at = CASE WHEN c.finish IS NULL THEN finished_at ELSE c.at END,
-      retries_left = CASE WHEN c.due_ms IS NULL THEN retries_left ELSE greatest(retries_left - 1, 0) END,
-      input_tokens = input_tokens + c.usage[1], output_tokens = output_tokens + c.usage[2],
-      cache_read_tokens = cache_read_tokens + c.usage[3], cache_write_tokens = cache_write_tokens + c.usage[4],
-      reasoning_tokens = reasoning_tokens + c.usage[5], cost_nanos = cost_nanos + c.usage[6]
-    FROM unnest(checked) AS c
-    WHERE tasks.id = c.task AND c.refused IS NULL
-      AND (c.finish IS NOT NULL OR c.became <> c.was OR c.usage <> '{0,0,0,0,0,0}' OR c.due_ms IS NOT NULL);
-  IF cardinality(ending) > 0 THEN
-    UPDATE turns SET status = CASE WHEN c.due_ms IS NULL THEN 'done' ELSE 'waiting' END, owner = NULL,
-        lease_until_ms = NULL, due_ms = c.due_ms
-      FROM unnest(checked) AS c
-      WHERE turns.number = c.turn AND c.refused IS NULL AND (c.finish IS NOT NULL OR c.due_ms IS NOT NULL);
-    IF alone THEN
-      PERFORM harvest_ended(checked);
-    END IF;
-  END IF;
-  RETURN QUERY
-    WITH grown AS (
-      UPDATE sessions SET last_seq = last_seq + c.events
-        FROM unnest(checked) AS c
-        WHERE sessions.id = c.session AND c.refused IS NULL
-        RETURNING c.step, c.at, sessions.number AS journal, last_seq - c.events AS before, last_seq
+  SELECT array_agg(h.step), array_agg(h.number), array_agg(h.task_id), array_agg(h.session_id)
+    INTO held_steps, held_turns, held_tasks, held_sessions
+    FROM (SELECT l.step::int, t.number, t.task_id, t.session_id
+          FROM unnest(of_turns, of_fences) WITH ORDINALITY AS l (turn, fence, step) JOIN turns AS t ON t.id = l.turn
+          WHERE t.status = 'claimed' AND t.fence = l.fence
+          ORDER BY t.number FOR UPDATE OF t) AS h;
+  FOR r IN
+    WITH held AS MATERIALIZED (
+      SELECT * FROM unnest(held_steps, held_turns, held_tasks, held_sessions) AS h (step, turn, task, session)
+    ), moved AS (
+      UPDATE tasks SET status = harvest_stepped(status, moves[h.step], dues[h.step]),
+          reason = CASE WHEN overs[h.step] IS NULL THEN reason ELSE reasons[h.step] END,
+          error = CASE WHEN overs[h.step] IS NULL THEN error ELSE errors[h.step] END,
+          branch = CASE WHEN overs[h.step] IS NULL THEN branch ELSE branches[h.step] END,
+          commit_id = CASE WHEN overs[h.step] IS NULL THEN commit_id ELSE commits[h.step] END,
+          evidence = CASE WHEN overs[h.step] IS NULL THEN evidence ELSE evidences[h.step] END,
+          finished_at = CASE WHEN overs[h.step] IS NULL THEN finished_at ELSE times[h.step] END,
+          retries_left = CASE WHEN dues[h.step] IS NULL THEN retries_left ELSE greatest(retries_left - 1, 0) END
+        FROM held AS h
+        WHERE tasks.id = h.task AND (moves[h.step] IS NOT NULL OR dues[h.step] IS NOT NULL OR overs[h.step] IS NOT NULL)
+          AND harvest_stepped(status, moves[h.step], dues[h.step]) IS NOT NULL
+        RETURNING h.step, h.turn
+    ), ended AS (
+      UPDATE turns SET status = CASE WHEN dues[m.step] IS NULL THEN 'done' ELSE 'waiting' END, owner = NULL,
+          lease_until_ms = NULL, due_ms = dues[m.step]
+        FROM moved AS m
+        WHERE turns.number = m.turn AND (dues[m.step] IS NOT NULL OR overs[m.step] IS NOT NULL)
+    ), grown AS (
+      UPDATE sessions SET last_seq = last_seq + counts[h.step]
+        FROM held AS h
+        WHERE sessions.id = h.session
+          AND ((moves[h.step] IS NULL AND dues[h.step] IS NULL AND overs[h.step] IS NULL)
+               OR h.step IN (SELECT m.step FROM moved AS m))
+        RETURNING h.step, sessions.number AS journal, last_seq
     ), written AS (
       INSERT INTO events (session, seq, at, body)
-        SELECT g.journal, g.before + e.place, g.at, e.body
+        SELECT g.journal, g.last_seq - counts[g.step] + e.place, times[g.step], e.body
         FROM unnest(event_steps, event_places, event_bodies) AS e (step, place, body) JOIN grown AS g ON g.step = e.step
     )
-    SELECT g.step, NULL::text, NULL::text, g.last_seq FROM grown AS g
-    UNION ALL
-    SELECT c.step, c.refused, c.detail, NULL::bigint FROM unnest(checked) AS c WHERE c.refused IS NOT NULL;
-END $$;
-
--- Turns have left their owners' hands: places get free, others may go or go with them.
-CREATE FUNCTION harvest_ended(steps harvest_step[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  s harvest_step;
-BEGIN
-  FOREACH s IN ARRAY steps LOOP
-    IF s.refused IS NULL AND (s.finish IS NOT NULL OR s.due_ms IS NOT NULL) THEN
-      PERFORM harvest_give_back(s.turn);
-      IF s.finish ->> 'status' = 'completed' THEN
-        PERFORM harvest_unblock(s.task);
-      ELSIF s.finish IS NOT NULL THEN
-        PERFORM harvest_cancel_followers(ARRAY[s.task], s.at);
-      END IF;
+    SELECT h.step, h.task, g.last_seq FROM held AS h LEFT JOIN grown AS g ON g.step = h.step
+  LOOP
+    step := r.step;
+    last := r.last_seq;
+    refused := CASE WHEN last IS NULL THEN (SELECT status FROM tasks WHERE id = r.task) END;
+    IF last IS NOT NULL THEN
+      done := done || step;
     END IF;
+    RETURN NEXT;
   END LOOP;
+  -- What only some steps have.
+  IF cardinality(usage_steps) > 0 THEN
+    UPDATE tasks SET input_tokens = input_tokens + usages[u.at + 1], output_tokens = output_tokens + usages[u.at + 2],
+        cache_read_tokens = cache_read_tokens + usages[u.at + 3], cache_write_tokens = cache_write_tokens + usages[u.at + 4],
+        reasoning_tokens = reasoning_tokens + usages[u.at + 5], cost_nanos = cost_nanos + usages[u.at + 6]
+      FROM (SELECT s.step, ((s.place - 1) * 6)::int AS at FROM unnest(usage_steps) WITH ORDINALITY AS s (step, place)) AS u
+      JOIN unnest(held_steps, held_tasks) AS h (step, task) ON h.step = u.step
+      WHERE tasks.id = h.task AND u.step = ANY(done);
+  END IF;
+  IF cardinality(attempts) > 0 THEN
+    PERFORM harvest_attempt(a.attempt, times[(a.attempt ->> 'step')::int])
+      FROM unnest(attempts) AS a (attempt) WHERE (a.attempt ->> 'step')::int = ANY(done);
+  END IF;
+  IF alone THEN
+    PERFORM harvest_ended(h.turn, h.task, overs[h.step], times[h.step])
+      FROM unnest(held_steps, held_turns, held_tasks) AS h (step, turn, task)
+      WHERE h.step = ANY(done) AND (dues[h.step] IS NOT NULL OR overs[h.step] IS NOT NULL);
+  END IF;
 END $$;
 
--- What a step says about an attempt; false when there already is one of that id.
-CREATE FUNCTION harvest_attempt(attempt jsonb, at_time text) RETURNS boolean LANGUAGE plpgsql AS $$
+-- A turn has left its owner's hands: places get free, others may go or go with it.
+CREATE FUNCTION harvest_ended(turn_number bigint, of_task text, over text, at_time text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM harvest_give_back(turn_number);
+  IF over = 'completed' THEN
+    PERFORM harvest_unblock(of_task);
+  ELSIF over IS NOT NULL THEN
+    PERFORM harvest_cancel_followers(ARRAY[of_task], at_time);
+  END IF;
+END $$;
+
+-- What a step says about an attempt.
+CREATE FUNCTION harvest_attempt(attempt jsonb, at_time text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   CASE attempt ->> 'what'
     WHEN 'started' THEN
       INSERT INTO attempts (id, turn_id, agent, command, started_at)
-        VALUES (attempt ->> 'id', attempt ->> 'turn', attempt ->> 'agent', attempt ->> 'command', attempt ->> 'started_at')
-        ON CONFLICT (id) DO NOTHING;
-      RETURN FOUND;
+        VALUES (attempt ->> 'id', attempt ->> 'turn', attempt ->> 'agent', attempt ->> 'command', attempt ->> 'started_at');
     WHEN 'journaled' THEN
       UPDATE attempts SET journaled = (attempt ->> 'offset')::bigint WHERE id = attempt ->> 'id';
     WHEN 'finished' THEN
@@ -151,5 +143,4 @@ BEGIN
           finished_at = at_time
         WHERE id = attempt ->> 'id';
   END CASE;
-  RETURN true;
 END $$;
