@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-
 use super::place::Place;
 use super::postgres::Cluster;
-use super::programs::{output, program};
+use super::programs::{installer, output, program};
 
 const VERSION: &str = "0.17.3";
 const SCRIPT: &str = include_str!("graphile.mjs");
@@ -27,12 +25,10 @@ pub struct Rates {
 }
 
 impl Graphile {
-    /// Installs it where it is kept for the next time. Without node and npm there is none.
-    pub async fn install(place: &Place) -> anyhow::Result<Option<Self>> {
+    /// Installs it where it is kept for the next time.
+    pub async fn install(place: &Place) -> anyhow::Result<Self> {
         for name in ["node", "npm"] {
-            if output(program(name).arg("--version")).await.is_err() {
-                return Ok(None);
-            }
+            output(program(name).arg("--version")).await?;
         }
         let folder = match std::env::var_os("HARVEST_TOOLS") {
             Some(tools) => Path::new(&tools).join(format!("graphile-worker-{VERSION}")),
@@ -40,17 +36,13 @@ impl Graphile {
         };
         std::fs::create_dir_all(&folder)?;
         if !folder.join("node_modules/graphile-worker/package.json").exists() {
-            // Also where it looks for settings and keeps what it downloads.
-            let mut npm = program("npm");
-            npm.env("HOME", place.folder("npm")?).current_dir(&folder);
+            let mut npm = installer("npm");
             npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(&folder);
-            output(npm.arg(format!("graphile-worker@{VERSION}")))
-                .await
-                .context("graphile-worker cannot be installed")?;
+            output(npm.arg(format!("graphile-worker@{VERSION}")).current_dir(&folder)).await?;
         }
         let script = folder.join("graphile.mjs");
         std::fs::write(&script, SCRIPT)?;
-        Ok(Some(Self { script }))
+        Ok(Self { script })
     }
 
     pub async fn rates(&self, cluster: &Cluster, jobs: usize) -> anyhow::Result<Rates> {

@@ -31,6 +31,14 @@ pub async fn build(target: &[&str]) -> anyhow::Result<PathBuf> {
     program.with_context(|| format!("cargo build {} made no program", target.join(" ")))
 }
 
+/// A program that has to find its way to the network: with the proxies, certificates and settings of who runs this.
+#[expect(clippy::disallowed_methods, reason = "it installs things, and nothing of it is measured")]
+pub fn installer(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
 /// A program that is told nothing but where the others are.
 #[expect(clippy::disallowed_methods, reason = "the environment is cleared")]
 pub fn program(name: impl AsRef<OsStr>) -> Command {

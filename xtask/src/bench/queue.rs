@@ -30,9 +30,9 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
 
     let turns = size.pick(1_000_000, 20_000);
     let (in_sqlite, in_postgres) = (sqlite.run(turns, 0).await?, postgres.run(turns, 0).await?);
-    let graphile = match Graphile::install(place).await? {
-        Some(graphile) => Some(graphile.rates(&cluster, size.pick(50_000, 20_000)).await?),
-        None => None,
+    let graphile = match Graphile::install(place).await {
+        Ok(graphile) => Ok(graphile.rates(&cluster, size.pick(50_000, 20_000)).await?),
+        Err(error) => Err(error),
     };
     let long = size.pick(1_000_000, 50_000);
     let (sqlite_flat, postgres_flat) = (sqlite.flatness(long).await?, postgres.flatness(long).await?);
@@ -45,7 +45,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         flat(size.pick("SQLite, a turn beside 1,000,000", "SQLite, a turn beside 50,000"), sqlite_flat),
         flat(size.pick("PostgreSQL, a turn beside 1,000,000", "PostgreSQL, a turn beside 50,000"), postgres_flat),
     ];
-    if let Some(Rates { plain, batched }) = graphile {
+    if let Ok(Rates { plain, batched }) = graphile {
         rows[1].theirs = Some(Amount::PerSecond(plain));
         rows[1].against = "graphile-worker 0.17.3 as it comes";
         let beside = Row {
@@ -61,10 +61,8 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         format!("  {WORKERS} workers in {PROCESSES} processes, each turn finished by a step of two events, fsync on"),
     ];
     notes.push(match graphile {
-        Some(_) => {
-            format!("  graphile-worker: {WORKERS} workers in {PROCESSES} processes too; its jobs leave no record")
-        }
-        None => "  graphile-worker: not measured, since node and npm are not installed".to_owned(),
+        Ok(_) => format!("  graphile-worker: {WORKERS} workers in {PROCESSES} processes too; its jobs leave no record"),
+        Err(error) => format!("  graphile-worker: not measured, since it cannot be installed: {error:#}"),
     });
     Ok(Findings { rows, notes })
 }
