@@ -26,8 +26,10 @@ use wake::Waker;
 use write::Effects;
 use writer::Writer;
 
-/// How long a writer waits for another process that is committing.
-const BUSY: Duration = Duration::from_secs(30);
+/// How long, and in which steps, one waits for another process that is committing. SQLite's own steps grow to a tenth of a
+/// second, in which others commit a hundred times.
+const BUSY_STEP: Duration = Duration::from_micros(250);
+const BUSY_STEPS: i32 = 120_000;
 const IDLE_READERS: usize = 4;
 
 #[derive(Debug, Clone)]
@@ -48,7 +50,7 @@ impl Sqlite {
     /// Opens the database at `path`, making or migrating it.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut connection = Connection::open(path)?;
-        connection.busy_timeout(BUSY)?;
+        connection.busy_handler(Some(wait_for_others))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -117,8 +119,8 @@ impl Shared {
         if let Some(connection) = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             return Ok(connection);
         }
-        let connection = Connection::open_with_flags(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        connection.busy_timeout(BUSY)?;
+        let mut connection = Connection::open_with_flags(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        connection.busy_handler(Some(wait_for_others))?;
         Ok(connection)
     }
 
@@ -128,6 +130,12 @@ impl Shared {
             readers.push(connection);
         }
     }
+}
+
+/// Asked by SQLite each time the database is locked: whether to try again.
+fn wait_for_others(tries: i32) -> bool {
+    std::thread::sleep(BUSY_STEP);
+    tries < BUSY_STEPS
 }
 
 #[async_trait]
