@@ -27,6 +27,8 @@ use writer::Writer;
 
 /// How long a writer waits for another process that is committing.
 const BUSY: Duration = Duration::from_secs(30);
+/// How often it looks meanwhile. SQLite's own waiting grows to a tenth of a second, far longer than anyone writes.
+const LOOK: Duration = Duration::from_micros(500);
 const IDLE_READERS: usize = 4;
 
 #[derive(Debug, Clone)]
@@ -47,7 +49,7 @@ impl Sqlite {
     /// Opens the database at `path`, making or migrating it.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut connection = Connection::open(path)?;
-        connection.busy_timeout(BUSY)?;
+        connection.busy_handler(Some(wait))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -127,6 +129,11 @@ impl Shared {
             readers.push(connection);
         }
     }
+}
+
+fn wait(looks: i32) -> bool {
+    std::thread::sleep(LOOK);
+    u128::try_from(looks).is_ok_and(|looks| looks * LOOK.as_micros() < BUSY.as_micros())
 }
 
 #[async_trait]
