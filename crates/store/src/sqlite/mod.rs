@@ -30,6 +30,10 @@ const BUSY: Duration = Duration::from_secs(30);
 /// How often it looks meanwhile. SQLite's own waiting grows to a tenth of a second, far longer than anyone writes.
 const LOOK: Duration = Duration::from_micros(500);
 const IDLE_READERS: usize = 4;
+/// Ids are random, so that every write touches pages all over its indexes: room for those of a large queue.
+const CACHE_KIB: i64 = -32 * 1024;
+/// The same pages are written again and again: each goes to the database itself, with two syncs of the disk, less often.
+const CHECKPOINT_PAGES: u32 = 8_000;
 
 #[derive(Debug, Clone)]
 pub struct Sqlite {
@@ -53,6 +57,8 @@ impl Sqlite {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "cache_size", CACHE_KIB)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection)?;
         let writer = Writer::spawn(connection).map_err(|error| Error::corrupt("the writer thread", error))?;
