@@ -26,11 +26,15 @@ use wake::Waker;
 use write::Effects;
 use writer::Writer;
 
-/// How long, and in which steps, one waits for another process that is committing. SQLite's own steps grow to a tenth of a
-/// second, in which others commit a hundred times.
-const BUSY_STEP: Duration = Duration::from_micros(250);
-const BUSY_STEPS: i32 = 120_000;
+/// How long a writer waits for another process that is committing.
+const BUSY: Duration = Duration::from_secs(30);
+/// How often it looks meanwhile. SQLite's own waiting grows to a tenth of a second, far longer than anyone writes.
+const LOOK: Duration = Duration::from_micros(500);
 const IDLE_READERS: usize = 4;
+/// Ids are random, so that every write touches pages all over its indexes: room for those of a large queue.
+const CACHE_KIB: i64 = -32 * 1024;
+/// The same pages are written again and again: each goes to the database itself, with two syncs of the disk, less often.
+const CHECKPOINT_PAGES: u32 = 8_000;
 
 #[derive(Debug, Clone)]
 pub struct Sqlite {
@@ -50,10 +54,12 @@ impl Sqlite {
     /// Opens the database at `path`, making or migrating it.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut connection = Connection::open(path)?;
-        connection.busy_handler(Some(wait_for_others))?;
+        connection.busy_handler(Some(wait))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "cache_size", CACHE_KIB)?;
+        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection)?;
         let writer = Writer::spawn(connection).map_err(|error| Error::corrupt("the writer thread", error))?;
@@ -120,7 +126,7 @@ impl Shared {
             return Ok(connection);
         }
         let mut connection = Connection::open_with_flags(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        connection.busy_handler(Some(wait_for_others))?;
+        connection.busy_handler(Some(wait))?;
         Ok(connection)
     }
 
@@ -132,10 +138,9 @@ impl Shared {
     }
 }
 
-/// Asked by SQLite each time the database is locked: whether to try again.
-fn wait_for_others(tries: i32) -> bool {
-    std::thread::sleep(BUSY_STEP);
-    tries < BUSY_STEPS
+fn wait(looks: i32) -> bool {
+    std::thread::sleep(LOOK);
+    u128::try_from(looks).is_ok_and(|looks| looks * LOOK.as_micros() < BUSY.as_micros())
 }
 
 #[async_trait]

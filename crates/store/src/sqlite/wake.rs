@@ -1,5 +1,7 @@
 //! Wakes those who wait for work, also in other processes: a small file beside the database is touched, and watched.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -11,19 +13,24 @@ use tokio::sync::watch;
 pub(super) struct Waker {
     file: PathBuf,
     changed: Arc<watch::Sender<u64>>,
+    /// Kept open: touching happens often.
+    touching: OnceLock<Option<File>>,
     listening: OnceLock<Option<tokio::task::JoinHandle<()>>>,
 }
 
 impl Waker {
     pub(super) fn new(database: &Path) -> Self {
         let changed = Arc::new(watch::channel(0).0);
-        Self { file: database.with_extension("wake"), changed, listening: OnceLock::new() }
+        Self { file: database.with_extension("wake"), changed, touching: OnceLock::new(), listening: OnceLock::new() }
     }
 
     pub(super) fn wake(&self) {
         self.changed.send_modify(|count| *count += 1);
-        // A lost touch costs other processes their next look by the clock, nothing more.
-        let _ = std::fs::write(&self.file, b"");
+        let open = || File::options().create(true).truncate(false).write(true).open(&self.file).ok();
+        if let Some(file) = self.touching.get_or_init(open) {
+            // A lost touch costs other processes their next look by the clock, nothing more.
+            let _ = file.write_at(b"\n", 0);
+        }
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<u64> {
@@ -59,6 +66,6 @@ impl Drop for Waker {
 /// An inotify descriptor reads like a pipe, and that is how the runtime waits for it.
 fn open(file: &Path) -> std::io::Result<pipe::Receiver> {
     let watcher = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
-    inotify::add_watch(&watcher, file, inotify::WatchFlags::MODIFY | inotify::WatchFlags::CLOSE_WRITE)?;
+    inotify::add_watch(&watcher, file, inotify::WatchFlags::MODIFY)?;
     pipe::Receiver::from_file_unchecked(watcher.into())
 }
