@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::Error;
 
 pub use queue::{
-    Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, SandboxRecord, TurnCounts,
+    Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, TurnCounts,
 };
 pub use schedule::{MissedRuns, Schedule, Template};
 pub use step::{AttemptUpdate, End, Step};

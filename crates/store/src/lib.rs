@@ -12,7 +12,7 @@ pub mod sqlite;
 
 pub use contract::{
     AttemptUpdate, Cap, Claim, Convoy, End, IdempotencyKey, Lease, MissedRuns, NewTask, Owner, OwnerKind,
-    QueueSettings, QueueState, Reclaimed, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage,
+    QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage,
     TaskQuery, Template, TurnCounts,
 };
 pub use error::Error;

@@ -58,6 +58,7 @@ impl Sqlite {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.pragma_update(None, "cache_size", CACHE_KIB)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -92,7 +93,7 @@ impl Sqlite {
     async fn write<T, F>(&self, write: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection, &mut Effects) -> Result<T, Error> + Send + 'static,
+        F: Fn(&Connection, &mut Effects) -> Result<T, Error> + Send + 'static,
     {
         let write = move |db: &Connection| {
             let mut effects = Effects::default();
