@@ -1,5 +1,6 @@
 //! The command line. Every command has examples in its help and `--json` for scripts.
 
+mod credential;
 mod recurring;
 mod upkeep;
 mod values;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use harvest_core::Cost;
 
+pub use credential::{Credential, CredentialAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
@@ -88,6 +90,9 @@ pub enum Command {
     /// Write results back for other trackers
     #[command(subcommand)]
     Export(Export),
+    /// Keys and tokens for the models, sealed
+    #[command(subcommand)]
+    Credential(Credential),
     /// The settings
     #[command(subcommand)]
     Config(Config),

@@ -229,7 +229,7 @@ pub(super) fn time(row: &Row, column: &str) -> Result<Timestamp, Error> {
     row.get::<_, &str>(column).parse().map_err(|error: <Timestamp as FromStr>::Err| Error::corrupt("a time", error))
 }
 
-fn optional_time(row: &Row, column: &str) -> Result<Option<Timestamp>, Error> {
+pub(super) fn optional_time(row: &Row, column: &str) -> Result<Option<Timestamp>, Error> {
     let text: Option<&str> = row.get(column);
     text.map(str::parse).transpose().map_err(|error: <Timestamp as FromStr>::Err| Error::corrupt("a time", error))
 }

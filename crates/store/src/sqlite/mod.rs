@@ -1,5 +1,6 @@
 //! SQLite on one machine: write-ahead log, `synchronous=FULL`, one writer thread, a few readers.
 
+mod credential;
 pub mod file;
 mod migrate;
 mod read;
@@ -13,14 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use harvest_core::{Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
+use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Claim, Convoy, Lease, NewTask, Owner, QueueSettings, QueueState, Reclaimed, SandboxRecord, Schedule, Step, Store,
-    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState, Reclaimed,
+    SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use wake::Waker;
 use write::Effects;
@@ -299,5 +300,33 @@ impl Store for Sqlite {
     async fn remove_template(&self, name: &str) -> Result<bool, Error> {
         let name = name.to_owned();
         self.write(move |db, _| write::settings::remove_template(db, &name)).await
+    }
+
+    async fn add_credential(&self, record: CredentialRecord) -> Result<(), Error> {
+        self.write(move |db, _| credential::add(db, &record)).await
+    }
+
+    async fn credentials(&self) -> Result<Vec<CredentialRecord>, Error> {
+        self.read(credential::all).await
+    }
+
+    async fn reseal_credential(&self, id: &CredentialId, from: &str, to: &str) -> Result<bool, Error> {
+        let (id, from, to) = (id.clone(), from.to_owned(), to.to_owned());
+        self.write(move |db, _| credential::reseal(db, &id, &from, &to)).await
+    }
+
+    async fn replace_credential(&self, id: &CredentialId, new: NewSecret) -> Result<bool, Error> {
+        let id = id.clone();
+        self.write(move |db, _| credential::replace(db, &id, &new)).await
+    }
+
+    async fn credential_used(&self, id: &CredentialId, at: Timestamp) -> Result<(), Error> {
+        let id = id.clone();
+        self.write(move |db, _| credential::used(db, &id, at)).await
+    }
+
+    async fn remove_credential(&self, id: &CredentialId) -> Result<bool, Error> {
+        let id = id.clone();
+        self.write(move |db, _| credential::remove(db, &id)).await
     }
 }

@@ -335,15 +335,15 @@ pub(super) fn templates(db: &Connection) -> Result<Vec<Template>, Error> {
     Ok(templates)
 }
 
-fn time(row: &Row<'_>, column: usize) -> Result<Timestamp, Error> {
+pub(super) fn time(row: &Row<'_>, column: usize) -> Result<Timestamp, Error> {
     let text = row.get_ref(column)?.as_str().map_err(|error| Error::corrupt("a time", error))?;
     text.parse().map_err(|error: <Timestamp as FromStr>::Err| Error::corrupt("a time", error))
 }
 
-fn optional_time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>, Error> {
+pub(super) fn optional_time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>, Error> {
     if row.get_ref(column)? == rusqlite::types::ValueRef::Null { Ok(None) } else { time(row, column).map(Some) }
 }
 
-fn id_at<T: FromStr<Err = IdError>>(row: &Row<'_>, column: usize) -> Result<T, Error> {
+pub(super) fn id_at<T: FromStr<Err = IdError>>(row: &Row<'_>, column: usize) -> Result<T, Error> {
     id(&row.get::<_, String>(column)?)
 }
