@@ -103,6 +103,8 @@ pub enum SandboxPurpose {
     Execute,
     Baseline,
     Verify,
+    /// Dependencies are installed for a snapshot; belongs to no session.
+    Prepare,
 }
 
 /// How the private copy of the repository was made.

@@ -5,7 +5,7 @@
 
 use crate::Error;
 
-/// Every place there is, so that tests can visit them all.
+/// Every place of a turn, so that tests can visit them all.
 pub const ALL: &[&str] = &[
     "claim::after",
     "provision::before",
@@ -21,10 +21,13 @@ pub const ALL: &[&str] = &[
     "record::after",
 ];
 
+/// Every place of a snapshot that is being prepared.
+pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare::installed", "prepare::frozen"];
+
 /// Does what a test asked for here.
 #[cfg(feature = "failpoints")]
 pub(crate) fn reach(name: &'static str) -> Result<(), Error> {
-    debug_assert!(ALL.contains(&name), "{name} is not listed");
+    debug_assert!(ALL.contains(&name) || PREPARE.contains(&name), "{name} is not listed");
     match fail::eval(name, |action| action) {
         Some(Some(action)) if action == "crash" => std::process::abort(),
         Some(_) => Err(Error::Failpoint(name)),
@@ -42,6 +45,10 @@ pub(crate) fn reach(_name: &'static str) -> Result<(), Error> {
 #[cfg(feature = "failpoints")]
 pub fn configure(settings: &str) -> Result<(), String> {
     settings.split(';').filter_map(|setting| setting.split_once('=')).try_for_each(|(name, action)| {
-        if ALL.contains(&name) { fail::cfg(name, action) } else { Err(format!("there is no failpoint {name}")) }
+        if ALL.contains(&name) || PREPARE.contains(&name) {
+            fail::cfg(name, action)
+        } else {
+            Err(format!("there is no failpoint {name}"))
+        }
     })
 }

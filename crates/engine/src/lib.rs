@@ -16,6 +16,7 @@ mod meter;
 mod owner;
 mod place;
 mod pool;
+pub mod prepare;
 mod record;
 mod recover;
 mod retention;
@@ -35,7 +36,7 @@ use harvest_gateway::Gateway;
 use harvest_sandbox::Provider;
 use harvest_store::Store;
 use harvest_vault::Redactor;
-use harvest_workspace::{Git, Mirrors, Snapshots};
+use harvest_workspace::{Git, Mirrors, Prepared, Snapshots};
 
 pub use error::{Error, Failure};
 pub use interrupts::Interrupts;
@@ -100,6 +101,10 @@ impl DataFolder {
         self.0.join("snapshots")
     }
 
+    pub fn prepared(&self) -> PathBuf {
+        self.0.join("prepared")
+    }
+
     pub fn sandboxes(&self) -> PathBuf {
         self.0.join("sandboxes")
     }
@@ -143,13 +148,15 @@ pub struct Engine {
     options: Arc<Options>,
     mirrors: Mirrors,
     snapshots: Snapshots,
+    prepared: Prepared,
     stops: stop::Stops,
 }
 
 impl Engine {
     pub fn new(options: Options) -> Self {
         let (mirrors, snapshots) = (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
-        Self { options: Arc::new(options), mirrors, snapshots, stops: stop::Stops::default() }
+        let prepared = Prepared::new(options.data.prepared());
+        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops: stop::Stops::default() }
     }
 
     /// The flag that stops a task while this engine works on it.

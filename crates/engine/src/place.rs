@@ -8,7 +8,7 @@ use harvest_core::{EventBody, OutputStream, OwnerId, SandboxId, SandboxPurpose, 
 use harvest_gateway::{Meter, Serving, git};
 use harvest_sandbox::{Confined, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
-use harvest_workspace::{SessionRepository, materialise};
+use harvest_workspace::{SessionRepository, Snapshot, materialise, remove_strange};
 
 use crate::error::Halt;
 use crate::turn::Turn;
@@ -16,6 +16,8 @@ use crate::{Engine, Error, failpoint};
 
 /// Where an isolated sandbox shows the mirror's objects; written into every snapshot.
 pub(crate) const OBJECTS_INSIDE: &str = "/harvest/objects";
+/// Where an isolated sandbox shows its workspace; what is installed for a snapshot has it in its files.
+pub(crate) const WORKSPACE_INSIDE: &str = "/workspace";
 /// The name of the repository at the gateway.
 const REPOSITORY: &str = "repository";
 const TAIL_BYTES: usize = 256 * 1024;
@@ -178,16 +180,24 @@ impl Turn {
     }
 
     pub(crate) fn environment(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
-        let toolchain = &self.engine.options.toolchain;
-        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let mut env = vec![("PATH".to_owned(), toolchain.path.clone())];
-        env.extend(toolchain.env.iter().cloned());
-        env.extend(more.iter().map(own));
-        env
+        self.engine.environment(&self.path(), more)
+    }
+
+    /// The search path: what the snapshot has installed comes first.
+    pub(crate) fn path(&self) -> String {
+        search_path(&self.snapshot, &self.engine.options.toolchain.path)
     }
 }
 
 impl Engine {
+    pub(crate) fn environment(&self, path: &str, more: &[(&str, &str)]) -> Vec<(String, String)> {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let mut env = vec![("PATH".to_owned(), path.to_owned())];
+        env.extend(self.options.toolchain.env.iter().cloned());
+        env.extend(more.iter().map(own));
+        env
+    }
+
     /// Ends every sandbox that `owner` has for a session: nobody works there any more.
     pub(crate) async fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> Result<(), Error> {
         let options = &self.options;
@@ -224,12 +234,14 @@ async fn drain(process: &mut Process, tail: &mut Tail) -> Option<i32> {
 }
 
 pub(crate) async fn remove_workspace(path: &Path) -> Result<(), Error> {
-    match tokio::fs::remove_dir_all(path).await {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::Io { action: "remove", path: path.display().to_string(), source })
-        }
-        _ => Ok(()),
-    }
+    let removed = remove_strange(path).await;
+    removed.map_err(|source| Error::Io { action: "remove", path: path.display().to_string(), source })
+}
+
+fn search_path(snapshot: &Snapshot, toolchain: &str) -> String {
+    let programs = snapshot.manifest().map_or(&[] as &[String], |manifest| &manifest.programs);
+    let installed: String = programs.iter().map(|folder| format!("{WORKSPACE_INSIDE}/{folder}:")).collect();
+    format!("{installed}{toolchain}")
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

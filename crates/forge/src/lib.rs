@@ -31,6 +31,9 @@ pub trait Forge: Send + Sync + std::fmt::Debug {
     /// Brings `commit` into the mirror under [`Mirror::base_ref`].
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error>;
 
+    /// The same with only the newest `depth` commits of its history. A mirror that has more keeps it.
+    async fn fetch_shallow(&self, mirror: &Mirror, commit: &str, depth: u32) -> Result<(), harvest_workspace::Error>;
+
     /// Publishes `commit`, which lies in the bare repository `from`, as `branch`, which is at `previous` if it was published
     /// before. Doing it twice is the same as once; a branch that is anywhere else is left alone.
     async fn publish(

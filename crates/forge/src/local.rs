@@ -130,6 +130,11 @@ impl Forge for Local {
         fetch_into(&self.git, mirror.path(), self.common.as_os_str(), &wanted, &plain).await
     }
 
+    async fn fetch_shallow(&self, mirror: &Mirror, commit: &str, depth: u32) -> Result<(), harvest_workspace::Error> {
+        let wanted = format!("+{commit}:{}", Mirror::base_ref(commit));
+        fetch_into(&self.git, mirror.path(), self.common.as_os_str(), &wanted, &[&format!("--depth={depth}")]).await
+    }
+
     async fn publish(
         &self,
         from: &Path,

@@ -108,6 +108,13 @@ impl Forge for Remote {
         fetched.map_err(|error| self.without_password(error))
     }
 
+    async fn fetch_shallow(&self, mirror: &Mirror, commit: &str, depth: u32) -> Result<(), harvest_workspace::Error> {
+        let wanted = format!("+{commit}:{}", Mirror::base_ref(commit));
+        let depth = format!("--depth={depth}");
+        let fetched = fetch_into(&self.git, mirror.path(), OsStr::new(&self.url), &wanted, &[&depth]).await;
+        fetched.map_err(|error| self.without_password(error))
+    }
+
     async fn publish(&self, _: &Path, _: &BranchName, _: &str, _: Option<&str>) -> Result<Published, Error> {
         Ok(Published::KeptHere)
     }

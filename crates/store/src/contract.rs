@@ -1,6 +1,7 @@
 //! What a store must do, whatever database is behind it.
 
 mod queue;
+mod repository;
 mod schedule;
 mod step;
 mod task;
@@ -14,6 +15,7 @@ use crate::Error;
 pub use queue::{
     Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, SandboxRecord, TurnCounts,
 };
+pub use repository::Repository;
 pub use schedule::{MissedRuns, Schedule, Template};
 pub use step::{AttemptUpdate, End, Step};
 pub use task::{IdempotencyKey, NewTask, Submitted, TaskDetail, TaskPage, TaskQuery};
@@ -97,4 +99,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn save_template(&self, template: Template) -> Result<(), Error>;
     async fn templates(&self) -> Result<Vec<Template>, Error>;
     async fn remove_template(&self, name: &str) -> Result<bool, Error>;
+
+    /// Replaces the one of the same name.
+    async fn save_repository(&self, repository: Repository) -> Result<(), Error>;
+    async fn repositories(&self) -> Result<Vec<Repository>, Error>;
+    async fn remove_repository(&self, name: &str) -> Result<bool, Error>;
 }

@@ -12,8 +12,8 @@ pub mod sqlite;
 
 pub use contract::{
     AttemptUpdate, Cap, Claim, Convoy, End, IdempotencyKey, Lease, MissedRuns, NewTask, Owner, OwnerKind,
-    QueueSettings, QueueState, Reclaimed, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage,
-    TaskQuery, Template, TurnCounts,
+    QueueSettings, QueueState, Reclaimed, Repository, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail,
+    TaskPage, TaskQuery, Template, TurnCounts,
 };
 pub use error::Error;
 pub use postgres::Postgres;

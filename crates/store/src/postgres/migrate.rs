@@ -15,6 +15,7 @@ const MIGRATIONS: &[&[&str]] = &[
         include_str!("migrations/0002_queue/append.sql"),
         include_str!("migrations/0002_queue/claim.sql"),
     ],
+    &[include_str!("migrations/0004_repositories.sql")],
 ];
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7233182600)";
 

@@ -12,6 +12,7 @@ mod overview;
 mod pool;
 mod queue;
 mod read;
+mod repository;
 mod settings;
 mod step;
 mod tell;
@@ -25,8 +26,8 @@ use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Claim, Convoy, Lease, NewTask, Owner, QueueSettings, QueueState, Reclaimed, SandboxRecord, Schedule, Step, Store,
-    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Claim, Convoy, Lease, NewTask, Owner, QueueSettings, QueueState, Reclaimed, Repository, SandboxRecord, Schedule,
+    Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use connection::Address;
 use listen::Listener;
@@ -209,5 +210,17 @@ impl Store for Postgres {
 
     async fn remove_template(&self, name: &str) -> Result<bool, Error> {
         settings::remove_template(self.lend().await?.get()?, name).await
+    }
+
+    async fn save_repository(&self, saved: Repository) -> Result<(), Error> {
+        repository::save_repository(self.lend().await?.get()?, &saved).await
+    }
+
+    async fn repositories(&self) -> Result<Vec<Repository>, Error> {
+        repository::repositories(self.lend().await?.get()?).await
+    }
+
+    async fn remove_repository(&self, name: &str) -> Result<bool, Error> {
+        repository::remove_repository(self.lend().await?.get()?, name).await
     }
 }

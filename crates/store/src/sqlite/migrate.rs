@@ -4,7 +4,11 @@ use rusqlite::Connection;
 
 use crate::Error;
 
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_start.sql"), include_str!("migrations/0002_queue.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_start.sql"),
+    include_str!("migrations/0002_queue.sql"),
+    include_str!("migrations/0004_repositories.sql"),
+];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {
     let known = MIGRATIONS.len() as u32;

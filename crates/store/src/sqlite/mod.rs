@@ -19,8 +19,8 @@ use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Claim, Convoy, Lease, NewTask, Owner, QueueSettings, QueueState, Reclaimed, SandboxRecord, Schedule, Step, Store,
-    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Claim, Convoy, Lease, NewTask, Owner, QueueSettings, QueueState, Reclaimed, Repository, SandboxRecord, Schedule,
+    Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use wake::Waker;
 use write::Effects;
@@ -298,5 +298,18 @@ impl Store for Sqlite {
     async fn remove_template(&self, name: &str) -> Result<bool, Error> {
         let name = name.to_owned();
         self.write(move |db, _| write::settings::remove_template(db, &name)).await
+    }
+
+    async fn save_repository(&self, repository: Repository) -> Result<(), Error> {
+        self.write(move |db, effects| write::repository::save_repository(db, effects, &repository)).await
+    }
+
+    async fn repositories(&self) -> Result<Vec<Repository>, Error> {
+        self.read(read::repository::repositories).await
+    }
+
+    async fn remove_repository(&self, name: &str) -> Result<bool, Error> {
+        let name = name.to_owned();
+        self.write(move |db, _| write::repository::remove_repository(db, &name)).await
     }
 }
