@@ -1,6 +1,7 @@
 //! The command line. Every command has examples in its help and `--json` for scripts.
 
 mod recurring;
+mod repo;
 mod upkeep;
 mod values;
 
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use harvest_core::Cost;
 
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
+pub use repo::{Repo, RepoAdd, RepoBuild};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, hours, priority, status};
@@ -63,6 +65,9 @@ pub enum Command {
     Task(Task),
     /// Work off the queue with several agents side by side
     Up(Up),
+    /// Repositories with their dependencies installed before anyone asks
+    #[command(subcommand)]
+    Repo(Repo),
     /// The queue, the agents, failures and spending at a glance
     #[command(after_help = "Examples:\n  harvest status\n  harvest status --watch")]
     Status {

@@ -73,8 +73,17 @@ impl Engine {
             at: self.options.clock.now(),
         };
         let Some(building) = self.prepared.begin(&settings.key).await? else { return Ok(report) };
-        let mut run =
-            Run { engine: self, owner, source: &repository.source, settings, attempts, progress, stop, report };
+        let mut run = Run {
+            engine: self,
+            owner,
+            source: &repository.source,
+            settings,
+            attempts,
+            progress,
+            stop,
+            report,
+            tries: 1,
+        };
         let result = run.build(&building).await;
         let Run { settings, mut report, progress, .. } = run;
         (report.status, report.error) = match result {
@@ -118,6 +127,8 @@ struct Run<'a> {
     progress: mpsc::Sender<Progress>,
     stop: &'a Stop,
     report: Report,
+    /// Of the stage under way.
+    tries: u32,
 }
 
 impl Run<'_> {
@@ -236,7 +247,7 @@ impl Run<'_> {
         // Agents can work on what does not build; mending it may be their task.
         self.report.build_error = failed.clone();
         let ended = at_work.elapsed();
-        self.report.stages.push(Finished { stage: Stage::Build, duration_ms: millis(ended), tries: 1 });
+        self.report.stages.push(Finished { stage: Stage::Build, duration_ms: millis(ended), tries: self.tries });
         self.tell(Progress::StageFinished { stage: Stage::Build, duration_ms: millis(ended), error: failed }).await;
         Ok(())
     }
@@ -287,8 +298,16 @@ impl Run<'_> {
             let program = tool.program();
             let asked = wanted.as_ref().map(|wanted| format!("{program} {} ({})", wanted.version, wanted.from));
             let asked = asked.unwrap_or_else(|| program.to_owned());
-            match recipe::choose(tool, wanted.as_ref(), found.as_deref()) {
+            let mut choice = recipe::choose(tool, wanted.as_ref(), found.as_deref());
+            if tool == Tool::Rust && wanted.is_some() && found.is_some() {
+                let ran = self.run(workshop, Stage::Toolchain, recipe::RUST_OF_THE_HOST, &[], PROBE_LIMIT).await?;
+                if !ran.succeeded() || !ran.tail.trim().is_empty() {
+                    choice = Choice::MakeDo;
+                }
+            }
+            match choice {
                 Choice::Use => {}
+                Choice::Unsure => self.instead(&asked, found.as_deref(), "that names no version").await,
                 Choice::Get { script, version } => {
                     let got = self.get(workshop, &script, &version).await?;
                     match got {
@@ -300,12 +319,7 @@ impl Run<'_> {
                         Err(error) => self.without(needs, tool, &asked, &error).await?,
                     }
                 }
-                Choice::MakeDo => {
-                    if tool == Tool::Rust {
-                        self.run(workshop, Stage::Toolchain, recipe::RUST_OF_THE_HOST, &[], PROBE_LIMIT).await?;
-                    }
-                    self.instead(&asked, found.as_deref(), "nothing here can install it").await;
-                }
+                Choice::MakeDo => self.instead(&asked, found.as_deref(), "nothing here can install it").await,
                 Choice::Missing => self.without(needs, tool, &asked, "it is not installed on this machine").await?,
             }
             self.report.tools.push(set);
@@ -357,7 +371,7 @@ impl Run<'_> {
     async fn install(&mut self, workshop: &mut Workshop, needs: &Needs) -> Result<(), End> {
         let python = needs.detected.toolchains.iter().find(|wanted| wanted.tool == Tool::Python);
         let commands: Vec<(String, String)> = match &self.settings.setup {
-            Some(command) => vec![(command.clone(), command.clone())],
+            Some(command) => vec![(command.lines().next().unwrap_or_default().to_owned(), command.clone())],
             None => needs
                 .detected
                 .projects
@@ -399,6 +413,7 @@ impl Run<'_> {
     }
 
     async fn try_again(&mut self, stage: Stage, error: String, tries_left: u32) -> Result<(), End> {
+        self.tries += 1;
         self.tell(Progress::TriedAgain { stage, error, tries_left }).await;
         tokio::select! {
             () = tokio::time::sleep(self.attempts.apart) => Ok(()),
@@ -411,7 +426,8 @@ impl Run<'_> {
         self.tell(Progress::Note { message }).await;
     }
 
-    async fn begin(&self, stage: Stage) -> Instant {
+    async fn begin(&mut self, stage: Stage) -> Instant {
+        self.tries = 1;
         self.tell(Progress::StageStarted { stage }).await;
         Instant::now()
     }
@@ -424,7 +440,7 @@ impl Run<'_> {
             Err(End::Stopped) => Some("stopped".to_owned()),
             Err(End::Engine(error)) => Some(chain(error)),
         };
-        self.report.stages.push(Finished { stage, duration_ms, tries: 1 });
+        self.report.stages.push(Finished { stage, duration_ms, tries: self.tries });
         self.tell(Progress::StageFinished { stage, duration_ms, error }).await;
         result
     }

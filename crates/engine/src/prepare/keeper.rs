@@ -52,7 +52,7 @@ impl Keeper {
 
     /// Builds everything that is due and says when the next one is.
     pub async fn build_due(&self, stop: &Stop) -> Result<Option<Timestamp>, Error> {
-        self.engine.forget_unknown_snapshots().await?;
+        super::forget_unknown(&self.engine.options.data, self.engine.store()).await?;
         let mut earliest: Option<Timestamp> = None;
         for repository in self.engine.store().repositories().await? {
             if stop.is_requested() {
@@ -81,7 +81,7 @@ impl Keeper {
 
     /// `None` when it was never built. A repository that is to be built more often now need not wait for the old time.
     fn due(&self, repository: &Repository) -> Option<Timestamp> {
-        let standing = self.engine.standing(repository);
+        let standing = super::standing(&self.engine.options.data, repository);
         let last = standing.last?.at;
         let latest = last.saturating_add(Settings::of(repository).every().mul_f64(1.0 + super::build::JITTER)).ok();
         standing.next_at.into_iter().chain(latest).min()

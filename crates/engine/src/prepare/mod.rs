@@ -14,16 +14,17 @@ mod recipe;
 mod workshop;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use harvest_core::Timestamp;
-use harvest_store::Repository;
-use harvest_workspace::{Manifest, Mirror};
+use harvest_store::{Repository, Store};
+use harvest_workspace::{Manifest, Mirror, Prepared};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use self::detect::{Detected, Files, Tool, detect, to_read};
-use crate::{Engine, Error};
+use crate::{DataFolder, Engine, Error};
 
 pub use keeper::Keeper;
 
@@ -216,27 +217,27 @@ pub(crate) struct Needs {
     pub(crate) fingerprint: String,
 }
 
+/// Where the snapshots of a repository stand in this data directory.
+pub fn standing(data: &DataFolder, repository: &Repository) -> Standing {
+    let (prepared, key) = (Prepared::new(data.prepared()), Settings::of(repository).key);
+    let state: Option<State> = prepared.state(&key).and_then(|state| serde_json::from_value(state).ok());
+    Standing {
+        newest: prepared.manifests(&key).into_iter().next(),
+        building: prepared.is_building(&key),
+        next_at: state.as_ref().map(|state| state.next_at),
+        last: state.map(|state| state.report),
+    }
+}
+
+/// Removes the snapshots of repositories that are no longer known, as far as no session uses them. `false` when some are
+/// still in use; they go with a later call.
+pub async fn forget_unknown(data: &DataFolder, store: &Arc<dyn Store>) -> Result<bool, Error> {
+    let known = store.repositories().await?;
+    let keys: Vec<String> = known.iter().map(|repository| Settings::of(repository).key).collect();
+    Ok(Prepared::new(data.prepared()).forget_all_but(&keys).await?)
+}
+
 impl Engine {
-    /// Where the snapshots of a repository stand in this data directory.
-    pub fn standing(&self, repository: &Repository) -> Standing {
-        let key = Settings::of(repository).key;
-        let state: Option<State> = self.prepared.state(&key).and_then(|state| serde_json::from_value(state).ok());
-        Standing {
-            newest: self.prepared.manifests(&key).into_iter().next(),
-            building: self.prepared.is_building(&key),
-            next_at: state.as_ref().map(|state| state.next_at),
-            last: state.map(|state| state.report),
-        }
-    }
-
-    /// Removes the snapshots of repositories that are no longer known, as far as no session uses them. `false` when some
-    /// are still in use; they go with the next call.
-    pub async fn forget_unknown_snapshots(&self) -> Result<bool, Error> {
-        let known = self.options.store.repositories().await?;
-        let keys: Vec<String> = known.iter().map(|repository| Settings::of(repository).key).collect();
-        Ok(self.prepared.forget_all_but(&keys).await?)
-    }
-
     /// Reads what a commit needs from its files in the mirror.
     pub(crate) async fn needs(&self, mirror: &Mirror, commit: &str) -> Result<Needs, Error> {
         let hashes: BTreeMap<String, String> = mirror.entries(commit).await?.into_iter().collect();

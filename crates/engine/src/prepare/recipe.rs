@@ -5,8 +5,10 @@ use super::detect::{Project, Tool, Wanted, satisfies};
 /// What to do about a tool, given the version that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// It is there and right, or as right as can be told.
+    /// It is there and right.
     Use,
+    /// It is there, and what was asked for is a name, not a number.
+    Unsure,
     /// Another one can be had: a script that installs `$VERSION` of it below `.harvest`.
     Get {
         script: String,
@@ -37,8 +39,12 @@ pub(super) fn choose(tool: Tool, wanted: Option<&Wanted>, found: Option<&str>) -
         (None, Some(_)) => Some(true),
         (Some(_), Some(found)) => satisfies(version, found),
     };
-    if fits != Some(false) {
-        return Choice::Use;
+    match fits {
+        Some(true) => return Choice::Use,
+        // rustup knows its channels, and says so if one is not there.
+        None => return if tool == Tool::Rust { Choice::Use } else { Choice::Unsure },
+        Some(false) if tool == Tool::Rust && version.starts_with(char::is_alphabetic) => return Choice::Use,
+        Some(false) => {}
     }
     let get = |script: &str, version: &str| Choice::Get { script: script.to_owned(), version: version.to_owned() };
     // Anything else could mean something to the program it is handed to.
@@ -115,6 +121,7 @@ for program in cargo rustc rustdoc; do
     chmod 755 ".harvest/bin/$program.new"
 done
 for program in cargo rustc rustdoc; do mv ".harvest/bin/$program.new" ".harvest/bin/$program"; done
+echo the toolchain of the host
 "#;
 
 /// The script that installs a project.
@@ -149,10 +156,10 @@ mod tests {
         let table: &[(Tool, Option<&str>, Option<&str>, &str)] = &[
             (Tool::Node, None, Some("v20.1.0"), "Use"),
             (Tool::Node, Some("v20"), Some("v20.1.0"), "Use"),
-            (Tool::Node, Some("lts/*"), Some("v20.1.0"), "Use"),
+            (Tool::Node, Some("lts/*"), Some("v20.1.0"), "Unsure"),
             (Tool::Node, Some("v22.1.0"), Some("v20.1.0"), "get 22.1.0"),
             (Tool::Node, Some("22"), None, "Missing"),
-            (Tool::Node, Some("22; rm -rf /"), Some("v20.1.0"), "MakeDo"),
+            (Tool::Node, Some("22;reboot"), Some("v20.1.0"), "MakeDo"),
             (Tool::Pnpm, Some("9.1.0"), None, "get 9.1.0"),
             (Tool::Pnpm, None, None, "get latest"),
             (Tool::Yarn, None, None, "get 1"),
@@ -162,6 +169,7 @@ mod tests {
             (Tool::Python, Some(">=3.9"), Some("Python 3.11.7"), "Use"),
             (Tool::Rust, Some("1.80.0"), Some("rustc 1.95.0 (abc)"), "MakeDo"),
             (Tool::Rust, Some("stable"), Some("rustc 1.95.0 (abc)"), "Use"),
+            (Tool::Rust, Some("nightly-2024-01-01"), Some("rustc 1.95.0 (abc)"), "Use"),
             (Tool::Go, None, None, "Missing"),
         ];
         for (tool, version, found, expected) in table {

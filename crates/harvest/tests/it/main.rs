@@ -15,6 +15,7 @@ mod killed;
 mod ordinary;
 mod queue;
 mod refusals;
+mod repo;
 mod run;
 mod script;
 mod security;
