@@ -16,7 +16,7 @@ add_all() { git -c core.excludesFile="$HOME/.harvest-ignore" add --all; }"#;
 const KEPT_OF_HOME: &str = ".cargo/registry .cargo/git .cargo/bin go .m2/repository .m2/wrapper .gradle/caches \
 .gradle/wrapper .yarn .bun/install .local/share/pnpm .local/share/uv .local/share/virtualenv .local/bin .local/lib \
 .cache/uv .cache/pypoetry .cache/node .cache/go-build .cache/ms-playwright .cache/Cypress .cache/puppeteer .cache/pre-commit \
-.bundle .composer .config/composer .nvm";
+.nvm";
 
 /// `link_home`: the home's folders lead into the tree, as far as the tree has them and the home has nothing there.
 fn link_home() -> String {

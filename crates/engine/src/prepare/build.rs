@@ -13,7 +13,9 @@ use tokio::sync::mpsc;
 use super::detect::{Tool, Wanted};
 use super::recipe::{self, Choice};
 use super::workshop::Workshop;
-use super::{Attempts, Finished, Needs, Progress, Report, Settings, Stage, State, Status, Toolset, alert, recipe_of};
+use super::{
+    Attempts, Finished, Needs, PROGRAMS, Progress, Report, Settings, Stage, State, Status, Toolset, alert, recipe_of,
+};
 use crate::error::chain;
 use crate::place::{OBJECTS_INSIDE, Ran, millis};
 use crate::{Engine, Error, Stop, failpoint};
@@ -150,7 +152,8 @@ impl Run<'_> {
             self.report.bytes = Some(same.bytes);
             return Ok(Status::Unchanged);
         }
-        let reusable = if self.attempts.force { None } else { same };
+        // Nobody knows what a command of one's own depends on.
+        let reusable = same.filter(|_| !self.attempts.force && self.settings.setup.is_none());
         let mut workshop = Workshop::record(self.engine, self.owner).await?;
         let result = self.work(building, &mut workshop, &mirror, &commit, &needs, &recipe, reusable).await;
         // A dead engine leaves it to the next one.
@@ -199,7 +202,7 @@ impl Run<'_> {
             built_at: self.engine.options.clock.now(),
             bytes: 0,
             extras: Vec::new(),
-            programs: vec![".harvest/bin".to_owned(), ".venv/bin".to_owned()],
+            programs: PROGRAMS.iter().map(|folder| (*folder).to_owned()).collect(),
             details: serde_json::json!({
                 "tools": self.report.tools, "installed": self.report.installed, "notes": self.report.notes,
                 "build_error": self.report.build_error,

@@ -33,6 +33,8 @@ const VERSION: u32 = 1;
 const FINGERPRINT_BYTES: usize = 8;
 /// A manifest that is longer than this is not read.
 const MAX_TEXT: usize = 1 << 20;
+/// Folders of a prepared tree whose programs come first in its sessions.
+const PROGRAMS: &[&str] = &[".harvest/bin", ".venv/bin", ".harvest/home/.local/bin", ".harvest/home/.cargo/bin"];
 pub const EVERY: Duration = Duration::from_secs(30 * 60);
 
 /// How a repository is prepared; the `settings` of its record.

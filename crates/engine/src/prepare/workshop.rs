@@ -8,7 +8,9 @@ use harvest_core::{OwnerId, SandboxId, SandboxPurpose, SessionId};
 use harvest_gateway::Serving;
 use harvest_sandbox::{Limits, Output, Process, ProcessSpec, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
+use harvest_workspace::OWN_FOLDER;
 
+use super::PROGRAMS;
 use crate::meter::NoModel;
 use crate::place::{Ran, Tail, WORKSPACE_INSIDE, remove_workspace};
 use crate::{Engine, Error, Stop};
@@ -84,7 +86,10 @@ impl Workshop {
             return Err(harvest_sandbox::Error::Lost { id: self.id.clone() }.into());
         };
         self.started += 1;
-        let path = format!("{WORKSPACE_INSIDE}/.harvest/bin:{}", self.engine.options.toolchain.path);
+        // Not those of a virtual environment, which would be made of itself.
+        let installed = PROGRAMS.iter().filter(|folder| folder.starts_with(OWN_FOLDER));
+        let installed: String = installed.map(|folder| format!("{WORKSPACE_INSIDE}/{folder}:")).collect();
+        let path = format!("{installed}{}", self.engine.options.toolchain.path);
         let env: Vec<(&str, &str)> = ENVIRONMENT.iter().chain(more).copied().collect();
         let spec = ProcessSpec {
             id: format!("prepare-{}", self.started),
@@ -138,7 +143,7 @@ async fn drain(process: &mut Process, tail: &mut Tail, shown: &mut impl FnMut(St
                 let _ = process.acknowledge(offset).await;
             }
             Output::Exited(exit) => return exit.code,
-            Output::Failed { message } => {
+            Output::Failed { message, .. } => {
                 tail.push(message.as_bytes(), true);
                 return None;
             }
