@@ -59,6 +59,7 @@ async fn add(global: &Global, installation: &Installation, style: Style, options
         setup: options.setup,
         build: options.build,
         depth: options.depth,
+        partial: options.partial,
         sparse: options.sparse,
         every_secs: options.every.map(|every| every.as_secs().max(1)),
         alert: options.alert,

@@ -119,6 +119,25 @@ impl Mirror {
         Ok(listed.split(|byte| *byte == 0).filter_map(entry).collect())
     }
 
+    /// Whether contents of older files were left out when it was fetched into.
+    pub async fn is_partial(&self) -> bool {
+        self.git.run(&self.path, &["config", "--get-regexp", r"^remote\..*\.promisor$"]).await.is_ok()
+    }
+
+    /// The contents that a commit's files need and that are not here.
+    pub async fn missing(&self, commit: &str) -> Result<Vec<String>, Error> {
+        let args = ["rev-list", "--objects", "--no-walk", "--missing=print", commit];
+        let listed = self.git.run(&self.path, &args).await?;
+        let listed = String::from_utf8_lossy(&listed);
+        Ok(listed.lines().filter_map(|line| line.strip_prefix('?')).map(str::to_owned).collect())
+    }
+
+    /// Everything about `commit` is here: it becomes a base, in place of the ref that kept it so far.
+    pub async fn settle(&self, commit: &str, unfinished: &str) -> Result<(), Error> {
+        self.git.run(&self.path, &["update-ref", &Self::base_ref(commit), commit]).await?;
+        self.git.run(&self.path, &["update-ref", "-d", unfinished]).await.map(drop)
+    }
+
     /// Whether `older` is part of the history of `newer`.
     pub async fn is_ancestor(&self, older: &str, newer: &str) -> bool {
         self.git.run(&self.path, &["merge-base", "--is-ancestor", older, newer]).await.is_ok()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use harvest_core::{Entropy, OwnerId, Timestamp};
-use harvest_forge::Forge;
+use harvest_forge::{Forge, Part};
 use harvest_store::Repository;
 use harvest_workspace::{Building, Manifest, Mirror, script};
 use tokio::sync::mpsc;
@@ -275,14 +275,8 @@ impl Run<'_> {
         let forge: Arc<dyn Forge> = harvest_forge::open(self.source, engine.options.git.clone()).await?.into();
         let base = forge.resolve(self.settings.branch.as_deref()).await?;
         let mirror = engine.mirrors.open(&forge.identity(), &base.object_format).await?;
-        let (commit, depth) = (&base.commit, self.settings.depth);
-        let fetch = || async {
-            match depth {
-                Some(depth) => forge.fetch_shallow(&mirror, commit, depth).await,
-                None => forge.fetch(&mirror, commit).await,
-            }
-        };
-        mirror.ensure(commit, fetch).await?;
+        let part = Part { depth: self.settings.depth, partial: self.settings.partial };
+        mirror.ensure(&base.commit, || forge.fetch_part(&mirror, &base.commit, part)).await?;
         Ok((mirror, base.commit))
     }
 

@@ -49,6 +49,7 @@ pub struct Settings {
     pub setup: Option<String>,
     pub build: Option<String>,
     pub depth: Option<u32>,
+    pub partial: bool,
     pub sparse: Vec<String>,
     pub every_secs: Option<u64>,
     /// Run on the host when a build fails, with the report as JSON on its standard input.

@@ -56,6 +56,9 @@ pub struct RepoAdd {
     /// Fetch only the newest N commits of its history
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
+    /// Fetch the contents of files only as of the newest commit: older versions of them cannot be looked at
+    #[arg(long)]
+    pub partial: bool,
     /// Check out only this folder, and the files at the top; may be given several times
     #[arg(long, value_name = "PATH", value_parser = folder)]
     pub sparse: Vec<String>,

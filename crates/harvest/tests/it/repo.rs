@@ -245,6 +245,30 @@ fn shallow_and_sparse() {
 }
 
 #[test]
+fn without_the_contents_of_the_past() {
+    let world = World::new();
+    let old = git(&world.repo(), &["rev-parse", "HEAD:src/two.sh"]);
+    world.write("src/two.sh", "echo four\n");
+    world.commit("Four");
+    add(&world, &["--partial", "--setup", "echo 1 > installed"]);
+    built(&world, &[]);
+    let mirror = fs::read_dir(world.data().join("mirrors")).unwrap().map(|entry| entry.unwrap().path());
+    let mirror = mirror.into_iter().find(|path| path.is_dir()).unwrap();
+    let missing = || git(&mirror, &["rev-list", "--objects", "--all", "--missing=print"]);
+    assert!(missing().lines().any(|line| line == format!("?{old}")), "{}", missing());
+    let look = "cat installed; git log --oneline | wc -l; git status --porcelain";
+    let ran = world.run(&json!([{ "shell": look }, { "shell": FIX }, {}]), &["--test", "grep -rq two src"]);
+    ran.assert_ended(0, "completed", None);
+    assert_eq!(said(&ran), "1\n2");
+    // Work on a newer commit, and on an older one, has all its files.
+    world.write("src/five.sh", "echo five\n");
+    world.commit("Five");
+    assert_eq!(say(&world, "cat installed src/five.sh src/two.sh"), "1\necho five\necho four");
+    let ran = world.run(&json!([{ "shell": "cat src/two.sh" }, {}]), &["--base", "HEAD~2", "--test", "true"]);
+    assert_eq!(said(&ran), "echo three", "{ran:?}");
+}
+
+#[test]
 fn a_snapshot_in_use_outlives_its_repository() {
     let world = World::new();
     add(&world, &["--setup", "echo 1 > installed"]);
