@@ -95,7 +95,8 @@ pub(crate) async fn handle(
 fn target<B>(request: &Request<B>, asked: &str) -> Result<(HostName, u16), String> {
     let read = |text: &str, default| host::authority(text, default).map_err(|error| error.to_string());
     if request.method() == Method::CONNECT {
-        return read(asked, None);
+        let bare = request.uri().scheme().is_none() && request.uri().path_and_query().is_none();
+        return if bare { read(asked, None) } else { Err("CONNECT takes a host and a port, nothing else".to_owned()) };
     }
     if request.uri().scheme_str() != Some("http") {
         return Err("only http:// is passed on; for https:// use CONNECT".to_owned());

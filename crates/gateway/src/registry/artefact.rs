@@ -260,9 +260,11 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> +
     }
 }
 
-/// Waits until it is known whether there is such a file.
+/// Waits until there is something to send or the verdict is known, so that a short file that is wrong gets a clear answer.
 async fn sending(mut progress: watch::Receiver<Progress>) -> Result<Sending, Problem> {
-    let known = progress.wait_for(|progress| !matches!(progress.phase, Phase::Asking)).await;
+    let begun =
+        |progress: &Progress| progress.readable > 0 || matches!(progress.phase, Phase::Complete(_) | Phase::Failed(_));
+    let known = progress.wait_for(begun).await;
     let phase = known.map_err(|_| Problem::Unreachable)?.phase.clone();
     let file = match phase {
         Phase::Growing(file) | Phase::Complete(file) => file,

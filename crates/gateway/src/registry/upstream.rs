@@ -193,7 +193,9 @@ impl Clients {
 
     fn get(&self, any_address: bool) -> Option<&Client> {
         let slot = if any_address { &self.unchecked } else { &self.checked };
-        let made = slot.get_or_init(|| match client((!any_address).then(|| self.network.clone())) {
+        let network = self.network.clone();
+        let names = if any_address { Names::Any(network) } else { Names::Public(network) };
+        let made = slot.get_or_init(|| match client(names) {
             Ok(client) => Some(client),
             Err(error) => {
                 tracing::error!(%error, "registries cannot be reached");
@@ -204,37 +206,43 @@ impl Clients {
     }
 }
 
-fn client(network: Option<Network>) -> Result<Client, Error> {
+fn client(names: Names) -> Result<Client, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(BuilderVerifierExt::with_platform_verifier)
         .map_err(Error::Certificates)?
         .with_no_client_auth();
-    let builder = Client::builder()
+    Client::builder()
+        .dns_resolver(Arc::new(names))
         .tls_backend_preconfigured(tls)
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(READ_TIMEOUT)
         .pool_idle_timeout(Duration::from_secs(30))
-        .tcp_nodelay(true);
-    let builder = match network {
-        Some(network) => builder.dns_resolver(Arc::new(Judged(network))),
-        None => builder,
-    };
-    builder.build().map_err(Error::Client)
+        .tcp_nodelay(true)
+        .build()
+        .map_err(Error::Client)
 }
 
 /// Looks up names as the proxy does. The client connects to the addresses it is given and looks up nothing itself.
-#[derive(Debug)]
-struct Judged(Network);
+#[derive(Debug, Clone)]
+enum Names {
+    /// Of which every address must be public.
+    Public(Network),
+    /// That an operator chose.
+    Any(Network),
+}
 
-impl Resolve for Judged {
+impl Resolve for Names {
     fn resolve(&self, name: Name) -> Resolving {
-        let network = self.0.clone();
+        let names = self.clone();
         Box::pin(async move {
-            let found = network.addresses(name.as_str()).await?;
+            let found = match names {
+                Self::Public(network) => network.addresses(name.as_str()).await?,
+                Self::Any(network) => network.resolver.resolve(name.as_str()).await?,
+            };
             Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
         })
     }
