@@ -1,7 +1,7 @@
 //! A place to run something for a turn: a fresh sandbox on a private copy of the snapshot, with its gateway.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use harvest_core::{EventBody, OutputStream, OwnerId, SandboxId, SandboxPurpose, SessionId, WorkspaceKind};
@@ -12,7 +12,7 @@ use harvest_workspace::{SessionRepository, materialise};
 
 use crate::error::Halt;
 use crate::turn::Turn;
-use crate::{Engine, Error, failpoint};
+use crate::{Engine, Error, egress, failpoint};
 
 /// Where an isolated sandbox shows the mirror's objects; written into every snapshot.
 pub(crate) const OBJECTS_INSIDE: &str = "/harvest/objects";
@@ -27,6 +27,11 @@ const KILL_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) struct Place {
     pub(crate) sandbox: Sandbox,
     serving: Serving,
+    /// Variables for package managers and the proxy.
+    network: Vec<(String, String)>,
+    /// Their files, written with the first process, before anything untrusted runs: an agent that puts something else in
+    /// their place must not keep later processes from starting.
+    files: Mutex<Vec<harvest_sandbox::File>>,
 }
 
 /// How a command in a place ended.
@@ -47,6 +52,18 @@ impl Ran {
 
     pub(crate) fn last_line(&self) -> &str {
         self.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing")
+    }
+}
+
+impl Place {
+    /// For every process in here, beside its own.
+    pub(crate) fn network(&self) -> &[(String, String)] {
+        &self.network
+    }
+
+    /// What is still to be written; nothing after the first time.
+    pub(crate) fn take_files(&self) -> Vec<harvest_sandbox::File> {
+        std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -105,7 +122,12 @@ impl Turn {
                 objects: self.repository.mirror_objects().to_owned(),
             }),
         };
-        let session = harvest_gateway::Session { id: self.session.id.to_string(), meter, git: Some(access) };
+        let session = harvest_gateway::Session {
+            id: self.session.id.to_string(),
+            meter,
+            git: Some(access),
+            egress: self.egress(),
+        };
         let serving = options.gateway.serve(provider.listen(id)?, session);
         let capabilities = provider.capabilities();
         let (workspace, kind) = if capabilities.overlay {
@@ -120,7 +142,10 @@ impl Turn {
         let limits = Limits { wall, ..Limits::default() };
         let spec = Spec { id: id.clone(), workspace, objects: Some(self.mirror.objects()), limits };
         let sandbox = provider.create(spec).await?;
-        Ok((Place { sandbox, serving }, kind))
+        let environment = self.network_environment(&sandbox);
+        let network = environment.env.clone();
+        let files = Mutex::new(egress::files(environment, &sandbox));
+        Ok((Place { sandbox, serving, network, files }, kind))
     }
 
     /// Ends everything in the place and removes every trace of it.
@@ -155,11 +180,12 @@ impl Turn {
         limit: Duration,
     ) -> Result<Ran, Error> {
         let begun = Instant::now();
-        let env = self.environment(env);
+        let env = self.environment(place, env);
         let spec = ProcessSpec {
             id: id.to_owned(),
             argv: vec!["/bin/sh".into(), "-c".into(), script.to_owned()],
             env,
+            files: place.take_files(),
             ..ProcessSpec::default()
         };
         let mut process = place.sandbox.start(spec).await?;
@@ -177,10 +203,11 @@ impl Turn {
         Ok(Ran { exit_code, timed_out, tail: tail.into_text(), duration: begun.elapsed() })
     }
 
-    pub(crate) fn environment(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
+    pub(crate) fn environment(&self, place: &Place, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let toolchain = &self.engine.options.toolchain;
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let mut env = vec![("PATH".to_owned(), toolchain.path.clone())];
+        let mut env = place.network.clone();
+        env.push(("PATH".to_owned(), toolchain.path.clone()));
         env.extend(toolchain.env.iter().cloned());
         env.extend(more.iter().map(own));
         env

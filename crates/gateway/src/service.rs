@@ -24,6 +24,8 @@ use crate::{Error, Options, egress, git};
 /// Connections that one session may hold open; further ones wait in the socket's queue.
 const MAX_CONNECTIONS: usize = 256;
 const MAX_GIT_PROCESSES: usize = 8;
+/// Documents of registries that one session may have in memory at a time.
+const MAX_DOCUMENTS: usize = 32;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long [`Serving::stop`] waits for open calls to be settled.
@@ -60,6 +62,8 @@ pub(crate) struct Context {
     pub(crate) ledger: Arc<egress::Ledger>,
     /// Bounds the git processes that run for the session at a time.
     git_slots: Arc<Semaphore>,
+    /// Bounds the documents that are in memory for the session.
+    document_slots: Arc<Semaphore>,
 }
 
 /// Serves one session until it is stopped or dropped.
@@ -87,6 +91,7 @@ impl Gateway {
             tasks: tasks.clone(),
             ledger: Arc::clone(&ledger),
             git_slots: Arc::new(Semaphore::new(MAX_GIT_PROCESSES)),
+            document_slots: Arc::new(Semaphore::new(MAX_DOCUMENTS)),
         });
         Serving { accepting: tokio::spawn(accept(listener, Arc::clone(&self.shared), context)), tasks, ledger }
     }
@@ -179,7 +184,7 @@ async fn route(
     } else if let Some((registries, (ecosystem, rest))) =
         shared.registries.as_ref().and_then(|registries| Some((registries, registry::of_path(&path)?)))
     {
-        registries.handle(ecosystem, rest, &request).await
+        registries.handle(ecosystem, rest, &request, &context.document_slots).await
     } else {
         answer::not_found(&path, git.map(|access| access.name.as_str()), shared.registries.is_some())
     };

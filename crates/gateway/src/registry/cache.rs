@@ -62,6 +62,8 @@ pub(super) struct Cache {
     max_bytes: u64,
     clock: Arc<dyn Clock>,
     used: AtomicU64,
+    /// On its way in, in all parts together; may be as much again as the cache.
+    growing: Arc<AtomicU64>,
     next: AtomicU64,
     evicting: Mutex<()>,
 }
@@ -72,12 +74,14 @@ pub(super) struct Part {
     path: PathBuf,
     file: Arc<File>,
     written: u64,
+    growing: Arc<AtomicU64>,
+    max_bytes: u64,
 }
 
 impl Cache {
     pub(super) fn new(folder: PathBuf, max_bytes: u64, clock: Arc<dyn Clock>) -> Self {
         let (used, next) = (AtomicU64::new(UNCOUNTED), AtomicU64::new(0));
-        Self { folder, max_bytes, clock, used, next, evicting: Mutex::default() }
+        Self { folder, max_bytes, clock, used, growing: Arc::default(), next, evicting: Mutex::default() }
     }
 
     pub(super) fn now(&self) -> i64 {
@@ -116,7 +120,8 @@ impl Cache {
             match File::options().read(true).write(true).create_new(true).open(&path) {
                 Ok(file) => {
                     file.try_lock().map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
-                    return Ok(Part { path, file: Arc::new(file), written: 0 });
+                    let growing = Arc::clone(&self.growing);
+                    return Ok(Part { path, file: Arc::new(file), written: 0, growing, max_bytes: self.max_bytes });
                 }
                 // Of another gateway in this process, or of a process in another namespace.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -213,14 +218,18 @@ impl Part {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        (&*self.file).write_all(bytes)?;
-        self.written += bytes.len() as u64;
-        Ok(())
+        let length = bytes.len() as u64;
+        self.written += length;
+        if self.growing.fetch_add(length, Ordering::Relaxed) + length > self.max_bytes {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        (&*self.file).write_all(bytes)
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
+        self.growing.fetch_sub(self.written, Ordering::Relaxed);
         // After a rename there is nothing under this name any more.
         let _ = fs::remove_file(&self.path);
     }
@@ -346,6 +355,18 @@ mod tests {
         part.write(b"abc").unwrap();
         assert!(cache.keep(part, &Key::new(&["a"]), &head(4)).is_err());
         assert!(cache.open(&Key::new(&["a"])).is_none());
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_bounded_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = cache(folder.path(), 1000);
+        let (mut one, mut two) = (cache.part().unwrap(), cache.part().unwrap());
+        one.write(&[0; 600]).unwrap();
+        assert_eq!(two.write(&[0; 600]).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        drop((one, two));
+        cache.part().unwrap().write(&[0; 1000]).unwrap();
+        assert_eq!(cache.growing.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -25,13 +25,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use harvest_core::Clock;
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH,
     USER_AGENT,
 };
 use hyper::{Method, Request, Response, StatusCode};
 use reqwest::Url;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
 
 pub use ecosystem::Ecosystem;
 pub use environment::{Environment, environment};
@@ -108,7 +111,15 @@ impl Registries {
         Ok(Self { upstreams, documents, downloads, index: Index::default() })
     }
 
-    pub(crate) async fn handle(&self, ecosystem: Ecosystem, path: &str, request: &Request<Incoming>) -> Response<Body> {
+    /// `slots` bounds the documents that are in memory for a session: a client that asks for many and reads none waits for
+    /// itself.
+    pub(crate) async fn handle(
+        &self,
+        ecosystem: Ecosystem,
+        path: &str,
+        request: &Request<Incoming>,
+        slots: &Arc<Semaphore>,
+    ) -> Response<Body> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let message = format!("the {ecosystem} registry is read-only here: GET and HEAD are all there is");
             return answer::text(StatusCode::METHOD_NOT_ALLOWED, message);
@@ -124,10 +135,21 @@ impl Registries {
                 "the Host header does not say where this registry was reached",
             );
         };
-        let answered = match self.route(ecosystem, upstream, path, request.headers(), &root).await {
-            Ok(Route::Made { content }) => Ok(send(content.into(), Some("application/json"), false, request.headers())),
-            Ok(Route::Document { document, rewrite }) => rewritten(&document, &rewrite, &root, request.headers()),
-            Ok(Route::File { url, proof }) => self.send_file(upstream, &url, &proof, request.method()).await,
+        let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
+            return answer::text(StatusCode::SERVICE_UNAVAILABLE, "the session has ended");
+        };
+        let headers = request.headers();
+        let answered = match self.route(ecosystem, upstream, path, headers, &root).await {
+            Ok(Route::Made { content }) => Ok(send(content.into(), Some("application/json"), false, headers, slot)),
+            Ok(Route::Document { document, rewrite }) => {
+                let (kind, stale) = (document.content_type.clone(), document.stale);
+                let content = rewritten(document, rewrite, root, headers).await;
+                content.map(|content| send(content, kind.as_deref(), stale, headers, slot))
+            }
+            Ok(Route::File { url, proof }) => {
+                drop(slot);
+                self.send_file(upstream, &url, &proof, request.method()).await
+            }
             Err(problem) => Err(problem),
         };
         answered.unwrap_or_else(|problem| refuse(ecosystem, problem))
@@ -282,7 +304,8 @@ impl Registries {
                     continue;
                 }
             };
-            let files = Arc::new(files(ecosystem, &document).ok_or(Problem::Malformed)?);
+            let files = spawn_blocking(move || files(ecosystem, &document)).await.ok().flatten();
+            let files = Arc::new(files.ok_or(Problem::Malformed)?);
             self.index.insert(ecosystem, package, Arc::clone(&files));
             if let Some(found) = files.get(file) {
                 return Ok(found.clone());
@@ -325,39 +348,40 @@ fn files(ecosystem: Ecosystem, document: &Document) -> Option<Files> {
     }
 }
 
-fn rewritten(
-    document: &Document,
-    rewrite: &Rewrite,
-    root: &str,
-    headers: &HeaderMap,
-) -> Result<Response<Body>, Problem> {
-    let (content, kind) = (&document.content, document.content_type.as_deref());
-    let new = match rewrite {
-        Rewrite::Nothing => Some(content.clone()),
-        Rewrite::Npm => {
-            // Lockfiles that npm writes are to name the public registry, not a port of this sandbox.
-            let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-            let root = if agent.starts_with("npm/") { npm::CANONICAL } else { root };
-            npm::rewrite(content, root).map(Bytes::from)
+/// A document as clients of this gateway are to see it. Large ones take a while, so it is not done among the connections.
+async fn rewritten(document: Document, rewrite: Rewrite, root: String, headers: &HeaderMap) -> Result<Bytes, Problem> {
+    // Lockfiles that npm writes are to name the public registry, not a port of this sandbox.
+    let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    let npm_root = if agent.starts_with("npm/") { npm::CANONICAL.to_owned() } else { root.clone() };
+    let work = move || {
+        let content = &document.content;
+        match rewrite {
+            Rewrite::Nothing => Some(content.clone()),
+            Rewrite::Npm => npm::rewrite(content, &npm_root).map(Bytes::from),
+            Rewrite::Pypi { project } => {
+                let (files, json) =
+                    (format!("{root}/files/{project}"), pypi::is_json(document.content_type.as_deref()));
+                pypi::rewrite(content, &document.url, json, &files).map(Bytes::from)
+            }
+            Rewrite::Packagist => packagist::rewrite(content, &root).map(Bytes::from),
         }
-        Rewrite::Pypi { project } => {
-            let files = format!("{root}/files/{project}");
-            pypi::rewrite(content, &document.url, pypi::is_json(kind), &files).map(Bytes::from)
-        }
-        Rewrite::Packagist => packagist::rewrite(content, root).map(Bytes::from),
     };
-    Ok(send(new.ok_or(Problem::Malformed)?, kind, document.stale, headers))
+    spawn_blocking(work).await.ok().flatten().ok_or(Problem::Malformed)
 }
 
-fn send(content: Bytes, content_type: Option<&str>, stale: bool, asked: &HeaderMap) -> Response<Body> {
+fn send(
+    content: Bytes,
+    content_type: Option<&str>,
+    stale: bool,
+    asked: &HeaderMap,
+    slot: OwnedSemaphorePermit,
+) -> Response<Body> {
     let etag = format!("\"{}\"", &sha256_hex(&content)[..32]);
     let known = asked.get(IF_NONE_MATCH).and_then(|known| known.to_str().ok());
     let unchanged =
         known.is_some_and(|known| known.split(',').any(|known| known.trim().trim_start_matches("W/") == etag));
-    let mut response = Response::new(answer::full(if unchanged { Bytes::new() } else { content }));
-    if unchanged {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-    }
+    let length = content.len();
+    let mut response = if unchanged { Response::new(answer::full("")) } else { Response::new(held(content, slot)) };
     let headers = response.headers_mut();
     set(headers, CONTENT_TYPE, content_type.unwrap_or("application/octet-stream"));
     set(headers, CACHE_CONTROL, "no-cache");
@@ -365,7 +389,20 @@ fn send(content: Bytes, content_type: Option<&str>, stale: bool, asked: &HeaderM
     if stale {
         set(headers, HeaderName::from_static("warning"), "110 - \"the registry cannot be reached\"");
     }
+    if unchanged {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    } else {
+        set(headers, CONTENT_LENGTH, &length.to_string());
+    }
     response
+}
+
+/// Keeps the slot until the content has been taken.
+fn held(content: Bytes, slot: OwnedSemaphorePermit) -> Body {
+    let pieces = futures_util::stream::unfold((Some(content), slot), |(content, slot)| async move {
+        Some((Ok::<_, answer::BoxError>(Frame::data(content?)), (None, slot)))
+    });
+    StreamBody::new(pieces).boxed_unsync()
 }
 
 fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {

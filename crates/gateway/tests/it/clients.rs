@@ -141,11 +141,13 @@ async fn twice(ecosystem: Ecosystem, install: impl AsyncFn(&Inside, &Path)) {
     // Without the cache the cut is real.
     let (empty, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let cut = inside(empty.path(), &mirrors, Arc::new(Nowhere)).await;
-    let failing = tokio::spawn(async move { cut.run(folder.path(), "npm", &["view", "left-pad", "--fetch-retries=0"]).await });
+    let failing =
+        tokio::spawn(async move { cut.run(folder.path(), "npm", &["view", "left-pad", "--fetch-retries=0"]).await });
     assert!(!failing.await.unwrap().status.success());
 }
 
-const PACKAGE: &str = r#"{ "name": "orchard", "version": "1.0.0", "dependencies": { "chalk": "4.1.2", "@types/node": "20.0.0" } }"#;
+const PACKAGE: &str =
+    r#"{ "name": "orchard", "version": "1.0.0", "dependencies": { "chalk": "4.1.2", "@types/node": "20.0.0" } }"#;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the network"]
