@@ -20,7 +20,8 @@ pub use branch::{BranchName, slug};
 pub use code::{Code, UnknownCode};
 pub use cost::{Cost, Price, TokenCount, Usage};
 pub use event::{
-    Event, EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, StageName, TestRun, WorkspaceKind,
+    EgressVerdict, Event, EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, StageName, TestRun,
+    WorkspaceKind,
 };
 pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
 pub use id::{AttemptId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TurnId};

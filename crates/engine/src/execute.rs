@@ -151,7 +151,8 @@ impl Turn {
             max_turns: self.task.settings.max_turns,
         };
         let invocation = agent.command(&turn);
-        let mut env = invocation.env;
+        let mut env = place.network().to_vec();
+        env.extend(invocation.env);
         env.extend(toolchain.env.iter().cloned());
         let files = invocation.files.into_iter().map(|file| harvest_sandbox::File {
             path: file.path.to_string_lossy().into_owned(),
@@ -163,7 +164,7 @@ impl Turn {
             argv: invocation.argv,
             env,
             stdin: invocation.stdin,
-            files: files.collect(),
+            files: place.take_files().into_iter().chain(files).collect(),
             ..ProcessSpec::default()
         }
     }

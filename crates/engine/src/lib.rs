@@ -6,6 +6,7 @@
 
 mod checkpoint;
 mod deliver;
+mod egress;
 mod error;
 mod execute;
 pub mod failpoint;
@@ -67,6 +68,8 @@ pub struct Options {
     pub git: Git,
     /// For tasks that leave the choice to whoever works on them.
     pub model: ModelChoice,
+    /// What sandboxes may reach; a task can have less.
+    pub egress: harvest_gateway::egress::Policy,
 }
 
 /// Which vendor and which of its models; `None`: the agent's own choice.
@@ -103,6 +106,11 @@ impl DataFolder {
 
     pub fn prepared(&self) -> PathBuf {
         self.0.join("prepared")
+    }
+
+    /// What registries have been asked for.
+    pub fn registries(&self) -> PathBuf {
+        self.0.join("registries")
     }
 
     pub fn sandboxes(&self) -> PathBuf {

@@ -156,6 +156,10 @@ impl Run<'_> {
         let reusable = same.filter(|_| !self.attempts.force && self.settings.setup.is_none());
         let mut workshop = Workshop::record(self.engine, self.owner).await?;
         let result = self.work(building, &mut workshop, &mirror, &commit, &needs, &recipe, reusable).await;
+        let refused = workshop.refused();
+        if !refused.is_empty() {
+            self.note(format!("not allowed, and refused: {}; see [egress] in harvest.toml", refused.join(", "))).await;
+        }
         // A dead engine leaves it to the next one.
         if !matches!(result, Err(End::Engine(_))) {
             workshop.leave().await?;

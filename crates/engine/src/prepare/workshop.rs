@@ -1,19 +1,22 @@
 //! The sandbox a snapshot is built in: on a private copy, with a gateway that has no model and no repository.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use harvest_core::{OwnerId, SandboxId, SandboxPurpose, SessionId};
+use async_trait::async_trait;
+use harvest_core::{EgressVerdict, OwnerId, SandboxId, SandboxPurpose, SessionId};
 use harvest_gateway::Serving;
-use harvest_sandbox::{Limits, Output, Process, ProcessSpec, Sandbox, Signal, Spec, Workspace};
+use harvest_gateway::egress::{Access, Record, Recorder};
+use harvest_sandbox::{File, Limits, Output, Process, ProcessSpec, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
 use harvest_workspace::OWN_FOLDER;
 
 use super::PROGRAMS;
 use crate::meter::NoModel;
 use crate::place::{Ran, Tail, WORKSPACE_INSIDE, remove_workspace};
-use crate::{Engine, Error, Stop};
+use crate::{Engine, Error, Stop, egress};
 
 const TAIL_BYTES: usize = 64 * 1024;
 const KILL_LIMIT: Duration = Duration::from_secs(10);
@@ -33,7 +36,25 @@ pub(super) struct Workshop {
     engine: Engine,
     id: SandboxId,
     open: Option<(Sandbox, Serving)>,
+    /// Variables for package managers and the proxy.
+    network: Vec<(String, String)>,
+    /// Their files, for the first process.
+    files: Vec<File>,
+    refused: Arc<Refused>,
     started: u32,
+}
+
+/// Hosts that the installation was not let through to; the gateway bounds how many it tells apart.
+#[derive(Debug, Default)]
+struct Refused(Mutex<BTreeSet<String>>);
+
+#[async_trait]
+impl Recorder for Refused {
+    async fn record(&self, record: Record) {
+        if record.verdict == EgressVerdict::Refused {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(record.host);
+        }
+    }
 }
 
 impl Workshop {
@@ -49,7 +70,15 @@ impl Workshop {
             provider: options.provider.name().to_owned(),
         };
         options.store.record_sandbox(record).await?;
-        Ok(Self { engine: engine.clone(), id, open: None, started: 0 })
+        Ok(Self {
+            engine: engine.clone(),
+            id,
+            open: None,
+            network: Vec::new(),
+            files: Vec::new(),
+            refused: Arc::default(),
+            started: 0,
+        })
     }
 
     /// The copy it works on.
@@ -60,7 +89,9 @@ impl Workshop {
     pub(super) async fn open(&mut self, objects: PathBuf, wall: Duration) -> Result<(), Error> {
         let options = &self.engine.options;
         options.provider.prepare(&self.id).await?;
-        let session = harvest_gateway::Session { id: self.id.to_string(), meter: Arc::new(NoModel), git: None };
+        // The same hosts as for sessions: what they may have installed, they may be given installed.
+        let egress = Access { policy: options.egress.clone(), recorder: self.refused.clone() };
+        let session = harvest_gateway::Session { id: self.id.to_string(), meter: Arc::new(NoModel), git: None, egress };
         let serving = options.gateway.serve(options.provider.listen(&self.id)?, session);
         let spec = Spec {
             id: self.id.clone(),
@@ -69,6 +100,9 @@ impl Workshop {
             limits: Limits { wall, ..Limits::default() },
         };
         let sandbox = options.provider.create(spec).await?;
+        let environment = self.engine.network_environment(&options.egress, &sandbox);
+        self.network = environment.env.clone();
+        self.files = egress::files(environment, &sandbox);
         self.open = Some((sandbox, serving));
         Ok(())
     }
@@ -94,7 +128,8 @@ impl Workshop {
         let spec = ProcessSpec {
             id: format!("prepare-{}", self.started),
             argv: vec!["/bin/sh".into(), "-c".into(), script.to_owned()],
-            env: self.engine.environment(&path, &env),
+            env: self.engine.environment(&self.network, &path, &env),
+            files: std::mem::take(&mut self.files),
             ..ProcessSpec::default()
         };
         let begun = Instant::now();
@@ -115,6 +150,11 @@ impl Workshop {
             tail: tail.into_text(),
             duration: begun.elapsed(),
         }))
+    }
+
+    /// The hosts it was not let through to so far.
+    pub(super) fn refused(&self) -> Vec<String> {
+        self.refused.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// Ends everything in it. Its folder stays.

@@ -15,6 +15,11 @@ const FOREIGN: &[&str] =
 const MORE_REQUIREMENTS: &[&str] =
     &["requirements-dev.txt", "requirements_dev.txt", "dev-requirements.txt", "requirements-test.txt"];
 
+/// uv's lockfile has the addresses of files in it, which may be those of a host that is not to be reached. The same
+/// versions with the same hashes are then taken from the index that is.
+const UV: &str = "uv sync --frozen || { uv venv --allow-existing .venv && uv export --frozen --no-emit-project --quiet | \
+uv pip install --python .venv/bin/python --require-hashes -r -; }";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Manager {
@@ -183,7 +188,7 @@ fn project(files: &Files<'_>, folder: &str, kind: Kind) -> Option<Project> {
         }
         Kind::Python => {
             if has("uv.lock") {
-                return make(Manager::Uv, "uv.lock", true, "uv sync --frozen", None);
+                return make(Manager::Uv, "uv.lock", true, UV, None);
             }
             if has("poetry.lock") {
                 let install = "POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-interaction";
@@ -299,7 +304,7 @@ mod tests {
             ),
             // A lockfile without its manifest is nothing.
             (&[("package-lock.json", "")], &[]),
-            (&[("pyproject.toml", "[project]\nname='x'"), ("uv.lock", "")], &[("uv.lock", "uv sync --frozen")]),
+            (&[("pyproject.toml", "[project]\nname='x'"), ("uv.lock", "")], &[("uv.lock", UV)]),
             (
                 &[("pyproject.toml", ""), ("poetry.lock", "")],
                 &[("poetry.lock", "POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-interaction")],
