@@ -50,6 +50,7 @@ codes! {
     BadCron = "0181", "the schedule's time cannot be read";
     UnknownSchedule = "0182", "there is no such schedule";
     UnknownTemplate = "0183", "there is no such template";
+    UnknownRepository = "0184", "there is no such repository";
     BadImport = "0191", "the file to import is not valid";
     SandboxToolMissing = "0201", "bubblewrap is not installed";
     NamespacesForbidden = "0202", "user namespaces are forbidden on this host";

@@ -85,6 +85,18 @@ pub enum EventBody {
     /// The session's branch is where the person can see it.
     #[serde(rename = "branch.delivered")]
     BranchDelivered { branch: BranchName, commit: String },
+    /// A host that a sandbox reached or was kept from reaching. Told at the first connection, and again with the sums when
+    /// the sandbox ends.
+    #[serde(rename = "egress")]
+    Egress {
+        host: String,
+        port: u16,
+        verdict: EgressVerdict,
+        reason: Option<String>,
+        connections: u64,
+        sent_bytes: u64,
+        received_bytes: u64,
+    },
     /// A line of the agent that no one understood, kept as it came.
     #[serde(rename = "raw")]
     Raw { stream: OutputStream, line: String },
@@ -103,6 +115,8 @@ pub enum SandboxPurpose {
     Execute,
     Baseline,
     Verify,
+    /// Dependencies are installed for a snapshot; belongs to no session.
+    Prepare,
 }
 
 /// How the private copy of the repository was made.
@@ -134,6 +148,14 @@ pub enum FileChange {
 pub enum OutputStream {
     Stdout,
     Stderr,
+}
+
+/// Whether a host could be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EgressVerdict {
+    Allowed,
+    Refused,
 }
 
 /// The stages of a turn that leave an outcome behind, in their order.
@@ -182,6 +204,7 @@ impl EventBody {
             Self::TestsFinished(_) => "tests.finished",
             Self::StageFinished { .. } => "stage.finished",
             Self::BranchDelivered { .. } => "branch.delivered",
+            Self::Egress { .. } => "egress",
             Self::Raw { .. } => "raw",
             Self::TurnFinished { .. } => "turn.finished",
             Self::TaskRetried { .. } => "task.retried",

@@ -22,7 +22,8 @@ pub use code::{Code, UnknownCode};
 pub use cost::{Cost, Price, TokenCount, Usage};
 pub use credential::{Credential, DEFAULT_CREDENTIAL, Identity, Scope, ScopeError};
 pub use event::{
-    Event, EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, StageName, TestRun, WorkspaceKind,
+    EgressVerdict, Event, EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, StageName, TestRun,
+    WorkspaceKind,
 };
 pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
 pub use id::{AttemptId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TurnId};

@@ -66,6 +66,9 @@ pub struct Settings {
     /// Who the commits are by.
     pub author_name: String,
     pub author_email: String,
+    /// The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

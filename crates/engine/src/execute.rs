@@ -66,6 +66,7 @@ impl Turn {
     }
 
     async fn execute_in(&self, place: &Place) -> Result<Execution, Halt> {
+        self.settle(place).await?;
         self.prepare_workspace(place).await?;
         let failure = self.run_agent(place).await?;
         let commit = match self.collect(place).await? {
@@ -137,6 +138,7 @@ impl Turn {
         let paths = place.sandbox.paths();
         let toolchain = &self.engine.options.toolchain;
         let choice = self.model_choice(agent);
+        let search_path = self.path();
         let turn = harvest_agents::Turn {
             prompt: self.task.prompt.as_str(),
             provider: choice.provider,
@@ -145,11 +147,12 @@ impl Turn {
             home: &paths.home,
             workspace: &paths.workspace,
             bin: &paths.bin,
-            path: &toolchain.path,
+            path: &search_path,
             max_turns: self.task.settings.max_turns,
         };
         let invocation = agent.command(&turn);
-        let mut env = invocation.env;
+        let mut env = place.network().to_vec();
+        env.extend(invocation.env);
         env.extend(toolchain.env.iter().cloned());
         let files = invocation.files.into_iter().map(|file| harvest_sandbox::File {
             path: file.path.to_string_lossy().into_owned(),
@@ -161,7 +164,7 @@ impl Turn {
             argv: invocation.argv,
             env,
             stdin: invocation.stdin,
-            files: files.collect(),
+            files: place.take_files().into_iter().chain(files).collect(),
             ..ProcessSpec::default()
         }
     }

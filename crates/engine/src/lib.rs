@@ -6,6 +6,7 @@
 
 mod checkpoint;
 mod deliver;
+mod egress;
 mod error;
 mod execute;
 pub mod failpoint;
@@ -16,6 +17,7 @@ mod meter;
 mod owner;
 mod place;
 mod pool;
+pub mod prepare;
 mod record;
 mod recover;
 mod retention;
@@ -35,7 +37,7 @@ use harvest_gateway::Gateway;
 use harvest_sandbox::Provider;
 use harvest_store::Store;
 use harvest_vault::Redactor;
-use harvest_workspace::{Git, Mirrors, Snapshots};
+use harvest_workspace::{Git, Mirrors, Prepared, Snapshots};
 
 pub use error::{Error, Failure};
 pub use interrupts::Interrupts;
@@ -66,6 +68,8 @@ pub struct Options {
     pub git: Git,
     /// For tasks that leave the choice to whoever works on them.
     pub model: ModelChoice,
+    /// What sandboxes may reach; a task can have less.
+    pub egress: harvest_gateway::egress::Policy,
 }
 
 /// Which vendor and which of its models; `None`: the agent's own choice.
@@ -98,6 +102,15 @@ impl DataFolder {
 
     pub fn snapshots(&self) -> PathBuf {
         self.0.join("snapshots")
+    }
+
+    pub fn prepared(&self) -> PathBuf {
+        self.0.join("prepared")
+    }
+
+    /// What registries have been asked for.
+    pub fn registries(&self) -> PathBuf {
+        self.0.join("registries")
     }
 
     pub fn sandboxes(&self) -> PathBuf {
@@ -143,13 +156,15 @@ pub struct Engine {
     options: Arc<Options>,
     mirrors: Mirrors,
     snapshots: Snapshots,
+    prepared: Prepared,
     stops: stop::Stops,
 }
 
 impl Engine {
     pub fn new(options: Options) -> Self {
         let (mirrors, snapshots) = (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
-        Self { options: Arc::new(options), mirrors, snapshots, stops: stop::Stops::default() }
+        let prepared = Prepared::new(options.data.prepared());
+        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops: stop::Stops::default() }
     }
 
     /// The flag that stops a task while this engine works on it.

@@ -1,21 +1,23 @@
 //! A place to run something for a turn: a fresh sandbox on a private copy of the snapshot, with its gateway.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use harvest_core::{EventBody, OutputStream, OwnerId, SandboxId, SandboxPurpose, SessionId, WorkspaceKind};
 use harvest_gateway::{Meter, Serving, git};
 use harvest_sandbox::{Confined, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
-use harvest_workspace::{SessionRepository, materialise};
+use harvest_workspace::{SessionRepository, Snapshot, materialise, remove_strange};
 
 use crate::error::Halt;
 use crate::turn::Turn;
-use crate::{Engine, Error, failpoint};
+use crate::{Engine, Error, egress, failpoint};
 
 /// Where an isolated sandbox shows the mirror's objects; written into every snapshot.
 pub(crate) const OBJECTS_INSIDE: &str = "/harvest/objects";
+/// Where an isolated sandbox shows its workspace; what is installed for a snapshot has it in its files.
+pub(crate) const WORKSPACE_INSIDE: &str = "/workspace";
 /// The name of the repository at the gateway.
 const REPOSITORY: &str = "repository";
 const TAIL_BYTES: usize = 256 * 1024;
@@ -27,6 +29,11 @@ const KILL_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) struct Place {
     pub(crate) sandbox: Sandbox,
     serving: Serving,
+    /// Variables for package managers and the proxy.
+    network: Vec<(String, String)>,
+    /// Their files, written with the first process, before anything untrusted runs: an agent that puts something else in
+    /// their place must not keep later processes from starting.
+    files: Mutex<Vec<harvest_sandbox::File>>,
 }
 
 /// How a command in a place ended.
@@ -47,6 +54,18 @@ impl Ran {
 
     pub(crate) fn last_line(&self) -> &str {
         self.tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing")
+    }
+}
+
+impl Place {
+    /// For every process in here, beside its own.
+    pub(crate) fn network(&self) -> &[(String, String)] {
+        &self.network
+    }
+
+    /// What is still to be written; nothing after the first time.
+    pub(crate) fn take_files(&self) -> Vec<harvest_sandbox::File> {
+        std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -105,7 +124,12 @@ impl Turn {
                 objects: self.repository.mirror_objects().to_owned(),
             }),
         };
-        let session = harvest_gateway::Session { id: self.session.id.to_string(), meter, git: Some(access) };
+        let session = harvest_gateway::Session {
+            id: self.session.id.to_string(),
+            meter,
+            git: Some(access),
+            egress: self.egress(),
+        };
         let serving = options.gateway.serve(provider.listen(id)?, session);
         let capabilities = provider.capabilities();
         let (workspace, kind) = if capabilities.overlay {
@@ -120,7 +144,10 @@ impl Turn {
         let limits = Limits { wall, ..Limits::default() };
         let spec = Spec { id: id.clone(), workspace, objects: Some(self.mirror.objects()), limits };
         let sandbox = provider.create(spec).await?;
-        Ok((Place { sandbox, serving }, kind))
+        let environment = self.network_environment(&sandbox);
+        let network = environment.env.clone();
+        let files = Mutex::new(egress::files(environment, &sandbox));
+        Ok((Place { sandbox, serving, network, files }, kind))
     }
 
     /// Ends everything in the place and removes every trace of it.
@@ -155,11 +182,12 @@ impl Turn {
         limit: Duration,
     ) -> Result<Ran, Error> {
         let begun = Instant::now();
-        let env = self.environment(env);
+        let env = self.environment(place, env);
         let spec = ProcessSpec {
             id: id.to_owned(),
             argv: vec!["/bin/sh".into(), "-c".into(), script.to_owned()],
             env,
+            files: place.take_files(),
             ..ProcessSpec::default()
         };
         let mut process = place.sandbox.start(spec).await?;
@@ -177,17 +205,31 @@ impl Turn {
         Ok(Ran { exit_code, timed_out, tail: tail.into_text(), duration: begun.elapsed() })
     }
 
-    pub(crate) fn environment(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
-        let toolchain = &self.engine.options.toolchain;
-        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let mut env = vec![("PATH".to_owned(), toolchain.path.clone())];
-        env.extend(toolchain.env.iter().cloned());
-        env.extend(more.iter().map(own));
-        env
+    pub(crate) fn environment(&self, place: &Place, more: &[(&str, &str)]) -> Vec<(String, String)> {
+        self.engine.environment(&place.network, &self.path(), more)
+    }
+
+    /// The search path: what the snapshot has installed comes first.
+    pub(crate) fn path(&self) -> String {
+        search_path(&self.snapshot, &self.engine.options.toolchain.path)
     }
 }
 
 impl Engine {
+    pub(crate) fn environment(
+        &self,
+        network: &[(String, String)],
+        path: &str,
+        more: &[(&str, &str)],
+    ) -> Vec<(String, String)> {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let mut env = network.to_vec();
+        env.push(("PATH".to_owned(), path.to_owned()));
+        env.extend(self.options.toolchain.env.iter().cloned());
+        env.extend(more.iter().map(own));
+        env
+    }
+
     /// Ends every sandbox that `owner` has for a session: nobody works there any more.
     pub(crate) async fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> Result<(), Error> {
         let options = &self.options;
@@ -224,12 +266,14 @@ async fn drain(process: &mut Process, tail: &mut Tail) -> Option<i32> {
 }
 
 pub(crate) async fn remove_workspace(path: &Path) -> Result<(), Error> {
-    match tokio::fs::remove_dir_all(path).await {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::Io { action: "remove", path: path.display().to_string(), source })
-        }
-        _ => Ok(()),
-    }
+    let removed = remove_strange(path).await;
+    removed.map_err(|source| Error::Io { action: "remove", path: path.display().to_string(), source })
+}
+
+fn search_path(snapshot: &Snapshot, toolchain: &str) -> String {
+    let programs = snapshot.manifest().map_or(&[] as &[String], |manifest| &manifest.programs);
+    let installed: String = programs.iter().map(|folder| format!("{WORKSPACE_INSIDE}/{folder}:")).collect();
+    format!("{installed}{toolchain}")
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

@@ -12,7 +12,7 @@ use harvest_core::{Clock, SandboxId, Task, Timestamp};
 use harvest_store::{Store, TaskQuery};
 use serde::Serialize;
 
-use crate::{DataFolder, Error};
+use crate::{DataFolder, Error, prepare};
 
 const PAGE: usize = 500;
 
@@ -91,6 +91,7 @@ impl Retention {
             }
         }
         self.snapshots(data, cutoff, &needed, &mut collected).await;
+        self.prepared(data, store, &mut collected).await?;
         self.mirrors(data, cutoff, &needed, &gone, &mut collected).await;
         Ok(collected)
     }
@@ -161,6 +162,25 @@ impl Retention {
         }
     }
 
+    /// Those of repositories that are known are the builder's business; the others are nobody's.
+    async fn prepared(self, data: &DataFolder, store: &Arc<dyn Store>, collected: &mut Collected) -> Result<(), Error> {
+        let known: HashSet<String> =
+            store.repositories().await?.iter().map(|repository| prepare::Settings::of(repository).key).collect();
+        for repository in folders(&data.prepared()) {
+            if repository.file_name().and_then(|name| name.to_str()).is_some_and(|key| known.contains(key)) {
+                continue;
+            }
+            for path in folders(&repository) {
+                let lock = path.with_extension("lock");
+                self.remove(Kind::Snapshot, path, Some(lock), collected).await;
+            }
+            if !self.dry_run && folders(&repository).is_empty() {
+                let _ = std::fs::remove_dir_all(&repository);
+            }
+        }
+        Ok(())
+    }
+
     /// Sessions stand on the objects of their mirror, so a mirror stays while one of them does.
     async fn mirrors(
         self,
@@ -175,7 +195,9 @@ impl Retention {
         for path in folders(&data.mirrors()) {
             let is_needed = needed.iter().any(|commit| has_base(&path, commit));
             let fetched = is_older(&path, cutoff) && is_older(&path.join("refs/bases"), cutoff);
-            if !is_needed && fetched && !used.contains(&path) {
+            // So do prepared snapshots.
+            let prepared = path.file_stem().is_some_and(|key| data.prepared().join(key).exists());
+            if !is_needed && fetched && !prepared && !used.contains(&path) {
                 let lock = path.with_extension("lock");
                 self.remove(Kind::Mirror, path, Some(lock), collected).await;
             }
@@ -338,6 +360,7 @@ mod tests {
                     provider: None,
                     author_name: String::new(),
                     author_email: String::new(),
+                    egress: None,
                 },
                 budget: Cost::ZERO,
                 priority: Priority::Normal,

@@ -199,6 +199,7 @@ mod tests {
                     provider: None,
                     author_name: String::new(),
                     author_email: String::new(),
+                    egress: None,
                 },
                 budget: Cost::ZERO,
                 priority: Priority::Normal,

@@ -26,6 +26,8 @@ pub struct Request {
     pub timeout: std::time::Duration,
     pub max_turns: u32,
     pub budget: Cost,
+    /// What the repository narrows its sandboxes to, of what its worker allows.
+    pub egress: Option<Vec<String>>,
     pub source: Source,
     pub requested_by: String,
     pub queue: Queueing,
@@ -113,6 +115,7 @@ impl Engine {
                 provider,
                 author_name,
                 author_email,
+                egress: request.egress,
             },
             budget: request.budget,
             priority: queue.priority,

@@ -1,6 +1,5 @@
 //! Drives one turn through its stages and sees to it that it ends exactly once.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use harvest_core::{FailureReason, Outcome, OwnerId, Session, StageName, Task, Timestamp};
@@ -12,7 +11,6 @@ use crate::error::Halt;
 use crate::execute::Execution;
 use crate::journal::Journal;
 use crate::meter::{Spent, TurnMeter};
-use crate::place::OBJECTS_INSIDE;
 use crate::{Engine, Error, Failure, Stop, failpoint};
 
 /// A hash of this many digits is one of SHA-256.
@@ -75,7 +73,10 @@ impl Engine {
         let object_format = if task.base.len() == SHA256_HEX { "sha256" } else { "sha1" };
         let mirror = self.mirrors.open(&forge.identity(), object_format).await?;
         mirror.ensure(&task.base, || forge.fetch(&mirror, &task.base)).await?;
-        let snapshot = self.snapshots.open(&mirror, &task.base, Path::new(OBJECTS_INSIDE)).await?;
+        let (snapshot, warning) = self.snapshot_for(&mirror, &task.base).await?;
+        if let Some(warning) = warning {
+            journal.warn(&warning).await?;
+        }
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::open(path, &mirror, &task.base, &session.branch).await?;
         options.provider.adopt(repository.path()).await?;

@@ -4,6 +4,7 @@
 //! else of it changes. `remote` is a plain URL: work starts from it, and the branch stays with Harvest.
 
 mod error;
+mod fetch;
 mod local;
 mod remote;
 
@@ -31,6 +32,9 @@ pub trait Forge: Send + Sync + std::fmt::Debug {
     /// Brings `commit` into the mirror under [`Mirror::base_ref`].
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error>;
 
+    /// The same with only a part of its history. A mirror that has more keeps it.
+    async fn fetch_part(&self, mirror: &Mirror, commit: &str, part: Part) -> Result<(), harvest_workspace::Error>;
+
     /// Publishes `commit`, which lies in the bare repository `from`, as `branch`, which is at `previous` if it was published
     /// before. Doing it twice is the same as once; a branch that is anywhere else is left alone.
     async fn publish(
@@ -40,6 +44,15 @@ pub trait Forge: Send + Sync + std::fmt::Debug {
         commit: &str,
         previous: Option<&str>,
     ) -> Result<Published, Error>;
+}
+
+/// What of a history is fetched; all of it by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Part {
+    /// Only this many of the newest commits.
+    pub depth: Option<u32>,
+    /// The contents of files only as of the commit itself. A mirror that was fetched into like this stays so.
+    pub partial: bool,
 }
 
 /// Where work starts.

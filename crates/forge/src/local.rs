@@ -3,16 +3,13 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use harvest_core::BranchName;
 use harvest_workspace::{Git, Mirror};
 
-use crate::{Base, Error, Forge, Published, checked_base};
-
-/// A large repository over a slow line takes its time.
-const FETCH_LIMIT: Duration = Duration::from_secs(3600);
+use crate::fetch::{self, fetch_into};
+use crate::{Base, Error, Forge, Part, Published, checked_base};
 
 #[derive(Debug)]
 pub struct Local {
@@ -124,10 +121,14 @@ impl Forge for Local {
     }
 
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error> {
-        let wanted = format!("+{commit}:{}", Mirror::base_ref(commit));
+        self.fetch_part(mirror, commit, Part::default()).await
+    }
+
+    async fn fetch_part(&self, mirror: &Mirror, commit: &str, part: Part) -> Result<(), harvest_workspace::Error> {
         // Between two folders of one machine, looking for deltas costs far more time than the bytes it saves.
-        let plain = ["--upload-pack=git -c pack.window=0 -c pack.compression=0 upload-pack"];
-        fetch_into(&self.git, mirror.path(), self.common.as_os_str(), &wanted, &plain).await
+        let plain = "--upload-pack=git -c pack.window=0 -c pack.compression=0 -c uploadpack.allowFilter=true \
+                     -c uploadpack.allowAnySHA1InWant=true upload-pack";
+        fetch::fetch(&self.git, mirror, self.common.as_os_str(), commit, part, &[plain]).await
     }
 
     async fn publish(
@@ -149,39 +150,13 @@ impl Forge for Local {
         }
         // The session's repository is Harvest's own, even where it belongs to a sandbox's uid.
         let ours = ["--upload-pack=git -c safe.directory=* upload-pack"];
-        fetch_into(&self.git, &self.path, from.as_os_str(), commit, &ours).await?;
+        fetch_into(&self.git, &self.path, from.as_os_str(), &[commit], &ours).await?;
         // Git checks the old value under the ref's lock: of two that publish at the same time one is refused.
         let nothing = "0".repeat(commit.len());
         let expected = found.as_deref().unwrap_or(&nothing);
         self.git.run(&self.path, &["update-ref", "--no-deref", &name, commit, expected]).await?;
         Ok(Published::InRepository)
     }
-}
-
-/// `git fetch` that brings what is wanted and leaves nothing else behind: no FETCH_HEAD, tags, hooks, pruning or upkeep.
-pub(crate) async fn fetch_into(
-    git: &Git,
-    into: &Path,
-    from: &OsStr,
-    wanted: &str,
-    options: &[&str],
-) -> Result<(), harvest_workspace::Error> {
-    let fixed = [
-        "-c",
-        "fetch.prune=false",
-        "-c",
-        "fetch.pruneTags=false",
-        "fetch",
-        "--quiet",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-auto-maintenance",
-        "--no-recurse-submodules",
-        "--update-shallow",
-    ];
-    let options = fixed.iter().chain(options).chain(&["--end-of-options"]).map(OsStr::new);
-    let args: Vec<&OsStr> = options.chain([from, OsStr::new(wanted)]).collect();
-    git.clone().with_limit(FETCH_LIMIT).run(into, &args).await.map(drop)
 }
 
 /// The first `*.lock` below a folder of refs.

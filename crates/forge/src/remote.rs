@@ -7,8 +7,7 @@ use async_trait::async_trait;
 use harvest_core::BranchName;
 use harvest_workspace::{Git, Mirror};
 
-use crate::local::fetch_into;
-use crate::{Base, Error, Forge, Published, checked_base};
+use crate::{Base, Error, Forge, Part, Published, checked_base, fetch};
 
 const SCHEMES: &[&str] = &["https://", "http://", "ssh://", "git://", "file://"];
 
@@ -103,8 +102,11 @@ impl Forge for Remote {
     }
 
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error> {
-        let wanted = format!("+{commit}:{}", Mirror::base_ref(commit));
-        let fetched = fetch_into(&self.git, mirror.path(), OsStr::new(&self.url), &wanted, &[]).await;
+        self.fetch_part(mirror, commit, Part::default()).await
+    }
+
+    async fn fetch_part(&self, mirror: &Mirror, commit: &str, part: Part) -> Result<(), harvest_workspace::Error> {
+        let fetched = fetch::fetch(&self.git, mirror, OsStr::new(&self.url), commit, part, &[]).await;
         fetched.map_err(|error| self.without_password(error))
     }
 

@@ -46,9 +46,10 @@ pub(crate) fn text(status: StatusCode, message: impl Into<String>) -> Response<B
 }
 
 /// For every path that leads nowhere: says what does exist.
-pub(crate) fn not_found(path: &str, git: Option<&str>) -> Response<Body> {
+pub(crate) fn not_found(path: &str, git: Option<&str>, registries: bool) -> Response<Body> {
     let mut available = vec!["/anthropic/v1/…".to_owned(), "/openai/v1/…".to_owned()];
     available.extend(git.map(|name| format!("/git/{name}")));
+    available.extend(registries.then(|| "/registry/{npm,pypi,cargo,…}/…".to_owned()));
     let shown: String = path.chars().take(200).collect();
     json(
         StatusCode::NOT_FOUND,

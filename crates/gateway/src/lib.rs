@@ -1,17 +1,20 @@
-//! The only thing a sandbox can reach: models and git.
+//! The only thing a sandbox can reach: models, git, packages and allowed hosts.
 //!
 //! Each session has a Unix socket of its own, and that socket is its identity: whatever key a client sends is a
 //! placeholder and is dropped. Requests to a model are admitted by the session's [`Meter`], get the real credential,
 //! and pass on unchanged but for the edits listed in [`Options`]; what they used is read on the side and settled before
 //! the client sees the end of the answer. With a [`Script`] no model is called at all. Git reaches one bare repository,
-//! and a push only the session's own refs.
+//! and a push only the session's own refs. Packages come from [`registry`] caches, read-only. Everything else goes through
+//! the proxy in [`egress`], which allows nothing unless the session's policy does.
 
 mod answer;
+pub mod egress;
 mod error;
 pub mod git;
 mod meter;
 mod model;
 mod prices;
+pub mod registry;
 mod script;
 mod service;
 
@@ -37,4 +40,8 @@ pub struct Options {
     /// Answers every model request in place of the upstreams.
     pub script: Option<Arc<Script>>,
     pub prices: Prices,
+    /// Without it there are no packages to be had.
+    pub registries: Option<registry::Options>,
+    /// How other hosts are found. Nothing but a test has a reason to change it.
+    pub network: egress::Network,
 }

@@ -2,7 +2,7 @@
 //! all and still lets the books be settled.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -18,11 +18,14 @@ use tokio_util::task::TaskTracker;
 use crate::answer::{self, Body};
 use crate::meter::Meter;
 use crate::model::Models;
-use crate::{Error, Options, git};
+use crate::registry::{self, Registries};
+use crate::{Error, Options, egress, git};
 
 /// Connections that one session may hold open; further ones wait in the socket's queue.
 const MAX_CONNECTIONS: usize = 256;
 const MAX_GIT_PROCESSES: usize = 8;
+/// Documents of registries that one session may have in memory at a time.
+const MAX_DOCUMENTS: usize = 32;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long [`Serving::stop`] waits for open calls to be settled.
@@ -31,7 +34,15 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Serves any number of sessions; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Gateway {
-    models: Arc<Models>,
+    shared: Arc<Shared>,
+}
+
+/// What all sessions use.
+#[derive(Debug)]
+struct Shared {
+    models: Models,
+    registries: Option<Registries>,
+    network: egress::Network,
 }
 
 /// Who is calling, as known from the socket the call came in on.
@@ -40,6 +51,7 @@ pub struct Session {
     pub id: String,
     pub meter: Arc<dyn Meter>,
     pub git: Option<git::Access>,
+    pub egress: egress::Access,
 }
 
 /// A request's surroundings: the session it came from and the tasks that must outlive its connection.
@@ -47,8 +59,11 @@ pub struct Session {
 pub(crate) struct Context {
     pub(crate) session: Session,
     pub(crate) tasks: TaskTracker,
+    pub(crate) ledger: Arc<egress::Ledger>,
     /// Bounds the git processes that run for the session at a time.
     git_slots: Arc<Semaphore>,
+    /// Bounds the documents that are in memory for the session.
+    document_slots: Arc<Semaphore>,
 }
 
 /// Serves one session until it is stopped or dropped.
@@ -57,19 +72,33 @@ pub(crate) struct Context {
 pub struct Serving {
     accepting: JoinHandle<()>,
     tasks: TaskTracker,
+    ledger: Arc<egress::Ledger>,
 }
 
 impl Gateway {
     pub fn new(options: Options) -> Result<Self, Error> {
-        Ok(Self { models: Arc::new(Models::new(options)?) })
+        let network = options.network.clone();
+        let registries = options.registries.clone().map(|own| Registries::new(own, &network)).transpose()?;
+        Ok(Self { shared: Arc::new(Shared { models: Models::new(options)?, registries, network }) })
     }
 
     /// Serves the session on its socket until the guard is dropped or stopped. Call it within a tokio runtime.
     pub fn serve(&self, listener: UnixListener, session: Session) -> Serving {
         let tasks = TaskTracker::new();
-        let context =
-            Arc::new(Context { session, tasks: tasks.clone(), git_slots: Arc::new(Semaphore::new(MAX_GIT_PROCESSES)) });
-        Serving { accepting: tokio::spawn(accept(listener, Arc::clone(&self.models), context)), tasks }
+        let ledger = Arc::new(egress::Ledger::new(Arc::clone(&session.egress.recorder)));
+        let context = Arc::new(Context {
+            session,
+            tasks: tasks.clone(),
+            ledger: Arc::clone(&ledger),
+            git_slots: Arc::new(Semaphore::new(MAX_GIT_PROCESSES)),
+            document_slots: Arc::new(Semaphore::new(MAX_DOCUMENTS)),
+        });
+        Serving { accepting: tokio::spawn(accept(listener, Arc::clone(&self.shared), context)), tasks, ledger }
+    }
+
+    /// Whether packages can be had through this gateway.
+    pub fn has_registries(&self) -> bool {
+        self.shared.registries.is_some()
     }
 }
 
@@ -81,6 +110,7 @@ impl Serving {
         if tokio::time::timeout(SETTLE_TIMEOUT, self.tasks.wait()).await.is_err() {
             tracing::warn!(open = self.tasks.len(), "some model calls were not settled in time");
         }
+        self.ledger.close().await;
     }
 }
 
@@ -90,13 +120,13 @@ impl Drop for Serving {
     }
 }
 
-async fn accept(listener: UnixListener, models: Arc<Models>, context: Arc<Context>) {
+async fn accept(listener: UnixListener, shared: Arc<Shared>, context: Arc<Context>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => {
-                    let connection = serve_connection(stream, Arc::clone(&models), Arc::clone(&context));
+                    let connection = serve_connection(stream, Arc::clone(&shared), Arc::clone(&context));
                     connections.spawn(context.tasks.track_future(connection));
                 }
                 Err(error) => {
@@ -109,30 +139,54 @@ async fn accept(listener: UnixListener, models: Arc<Models>, context: Arc<Contex
     }
 }
 
-async fn serve_connection(stream: UnixStream, models: Arc<Models>, context: Arc<Context>) {
+async fn serve_connection(stream: UnixStream, shared: Arc<Shared>, context: Arc<Context>) {
     let session = context.session.id.clone();
+    let tunnel = Arc::new(Mutex::new(None));
+    let (admitted, serving) = (Arc::clone(&tunnel), Arc::clone(&context));
     let service = service_fn(move |request| {
-        let (models, context) = (Arc::clone(&models), Arc::clone(&context));
-        async move { Ok::<_, Infallible>(route(request, &models, &context).await) }
+        let (shared, context, admitted) = (Arc::clone(&shared), Arc::clone(&serving), Arc::clone(&admitted));
+        async move {
+            let (answer, tunnel) = route(request, &shared, &context).await;
+            *admitted.lock().unwrap_or_else(PoisonError::into_inner) = tunnel;
+            Ok::<_, Infallible>(answer)
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
         .await;
     if let Err(error) = served {
         tracing::debug!(session, %error, "a connection ended early");
     }
+    // It stays the same task: counted among the session's connections, and ended with them.
+    let tunnel = tunnel.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(tunnel) = tunnel {
+        egress::Tunnel::run(tunnel, &context.ledger).await;
+    }
 }
 
-async fn route(request: Request<Incoming>, models: &Models, context: &Arc<Context>) -> Response<Body> {
+async fn route(
+    request: Request<Incoming>,
+    shared: &Shared,
+    context: &Arc<Context>,
+) -> (Response<Body>, Option<egress::Tunnel>) {
+    if egress::is_for_a_proxy(&request) {
+        return egress::handle(request, &shared.network, context).await;
+    }
     let path = request.uri().path().to_owned();
     let git = context.session.git.as_ref();
-    if let Some((vendor, rest)) = crate::model::Vendor::of_path(&path) {
-        models.handle(vendor, rest, request, context).await
+    let answer = if let Some((vendor, rest)) = crate::model::Vendor::of_path(&path) {
+        shared.models.handle(vendor, rest, request, context).await
     } else if let Some((access, rest)) = git.and_then(|access| Some((access, access.route(&path)?))) {
         git::handle(access, rest, request, &context.git_slots).await
+    } else if let Some((registries, (ecosystem, rest))) =
+        shared.registries.as_ref().and_then(|registries| Some((registries, registry::of_path(&path)?)))
+    {
+        registries.handle(ecosystem, rest, &request, &context.document_slots).await
     } else {
-        answer::not_found(&path, git.map(|access| access.name.as_str()))
-    }
+        answer::not_found(&path, git.map(|access| access.name.as_str()), shared.registries.is_some())
+    };
+    (answer, None)
 }

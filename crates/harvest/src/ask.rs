@@ -89,6 +89,7 @@ pub async fn request(
         timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
         max_turns: MAX_TURNS,
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
+        egress: None,
         source: Source::Cli,
         requested_by: environment.user(),
         queue: Queueing::default(),
@@ -112,6 +113,7 @@ pub async fn as_the_repository_says(
         require_tests: settings.flag(Key::RequireTests),
         timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
+        egress: settings.narrowed_egress(),
         ..request
     })
 }

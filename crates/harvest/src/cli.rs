@@ -2,6 +2,7 @@
 
 mod credential;
 mod recurring;
+mod repo;
 mod upkeep;
 mod values;
 
@@ -13,6 +14,7 @@ use harvest_core::Cost;
 
 pub use credential::{Credential, CredentialAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
+pub use repo::{Repo, RepoAdd, RepoBuild};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, hours, priority, status};
@@ -65,6 +67,9 @@ pub enum Command {
     Task(Task),
     /// Work off the queue with several agents side by side
     Up(Up),
+    /// Repositories with their dependencies installed before anyone asks
+    #[command(subcommand)]
+    Repo(Repo),
     /// The queue, the agents, failures and spending at a glance
     #[command(after_help = "Examples:\n  harvest status\n  harvest status --watch")]
     Status {

@@ -8,7 +8,7 @@ use harvest_agents::Registry;
 use harvest_core::{Clock, Code, Entropy, Timestamp};
 use harvest_engine::{DataFolder, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
 use harvest_forge::Forge;
-use harvest_gateway::{Gateway, Prices, Script, Upstream, Upstreams};
+use harvest_gateway::{Gateway, Prices, Script, Upstream, Upstreams, registry};
 use harvest_sandbox::{Binaries, Provider, local, none};
 use harvest_store::{OwnerKind, Postgres, Sqlite, Store};
 use harvest_vault::{ExposeSecret, Redactor, SecretString};
@@ -198,8 +198,27 @@ impl Installation {
             anthropic: upstream(&keys.anthropic, &keys.anthropic_url, Upstream::anthropic),
             openai: upstream(&keys.openai, &keys.openai_url, Upstream::openai),
         };
-        let gateway = Gateway::new(harvest_gateway::Options { upstreams, script, prices: Prices::embedded() })
-            .map_err(|error| internal(&error))?;
+        let settings = self.settings()?;
+        let registries = registry::Options {
+            folder: self.data.registries(),
+            max_bytes: registry::Options::MAX_BYTES,
+            mirrors: settings.mirrors(),
+            clock: self.clock.clone(),
+        };
+        let gateway = Gateway::new(harvest_gateway::Options {
+            upstreams,
+            script,
+            prices: Prices::embedded(),
+            registries: Some(registries),
+            ..harvest_gateway::Options::default()
+        })
+        .map_err(|error| match error {
+            harvest_gateway::Error::BadUpstream { .. } => {
+                let help = "correct the address in harvest.toml, or where ANTHROPIC_BASE_URL or OPENAI_BASE_URL is set";
+                Failure::refused(Code::BadConfig, error.to_string(), help)
+            }
+            error => internal(&error),
+        })?;
         let registry = Registry::bundled().map_err(|error| internal(&error))?;
         let (toolchain, _) = self.toolchain();
         Ok(Engine::new(Options {
@@ -214,6 +233,7 @@ impl Installation {
             toolchain,
             git: self.environment.git(),
             model,
+            egress: settings.egress(),
         }))
     }
 

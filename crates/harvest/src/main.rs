@@ -21,6 +21,7 @@ mod log;
 mod output;
 mod queue;
 mod reload;
+mod repo;
 mod run;
 mod saved;
 mod schedule;
@@ -75,6 +76,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Demo(options) => demo::demo(global, environment, &options).await,
         Command::Task(command) => task::task(global, environment, command).await,
         Command::Up(options) => up::up(global, environment, options).await,
+        Command::Repo(command) => repo::repo(global, environment, command).await,
         Command::Status { watch } => status::status(global, environment, watch).await,
         Command::Queue(command) => queue::queue(global, environment, command).await,
         Command::Convoy(command) => convoy::convoy(global, environment, command).await,

@@ -18,7 +18,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::run::on_signals;
 use crate::view::{Style, clean};
-use crate::{ask, gc, reload, schedule};
+use crate::{ask, gc, reload, repo, schedule};
 
 const NOTICES: usize = 256;
 const LEASE: Duration = Duration::from_secs(60);
@@ -56,12 +56,15 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     let mut schedules = schedule::Beside::new(installation.clone(), engine.clone());
     schedules.catch_up(global, style).await?;
     let (notices, mut inbox) = mpsc::channel(NOTICES);
+    let (snapshots, no_more) = (repo::Beside::new(engine.clone(), &owner), Stop::default());
     let pool = Pool::new(engine, owner.id().clone(), limits, notices).sized_by(agents);
     let working = async {
-        tokio::select! {
+        let summary = tokio::select! {
             summary = pool.run(drain) => summary,
             never = schedules.run(global, style) => match never {},
-        }
+        };
+        no_more.request();
+        summary
     };
     let showing = async {
         while let Some(notice) = inbox.recv().await {
@@ -69,7 +72,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
             let _ = if global.json { show_json(&notice) } else { show(style, &notice) };
         }
     };
-    let (summary, ()) = tokio::join!(working, showing);
+    let (summary, (), ()) = tokio::join!(working, showing, snapshots.run(global, style, no_more.clone()));
     let summary = installation.let_go(owner, summary.map_err(Failure::from)).await?;
     if !global.json {
         let _ = output::line(&closing(style, &summary));

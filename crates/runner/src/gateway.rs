@@ -1,5 +1,6 @@
 //! The one way out: a loopback port whose connections lead to the gateway's socket.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +13,18 @@ use tokio::sync::Semaphore;
 const CONNECTIONS: usize = 512;
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(100);
+
+/// The same in every sandbox that has a loopback of its own: package managers keep what they have fetched under the address
+/// they fetched it from, and a prepared snapshot takes that along.
+const PORT: u16 = 17783;
+
+/// Any other port where this one is taken, as it may be without a network namespace.
+pub async fn bind() -> std::io::Result<TcpListener> {
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await,
+    }
+}
 
 /// Accepts for ever.
 pub async fn serve(listener: TcpListener, gateway: PathBuf) {

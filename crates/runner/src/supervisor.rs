@@ -2,14 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use harvest_link::{Boot, Signal};
 use rustix::process::{Resource, Rlimit};
-use tokio::net::TcpListener;
 
 use crate::registry::Registry;
 use crate::{gateway, link, process};
@@ -43,7 +41,7 @@ pub fn run(path: &Path) -> Result<(), Error> {
 }
 
 async fn supervise(boot: Rc<Boot>) -> Result<(), Error> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(Error::Loopback)?;
+    let listener = gateway::bind().await.map_err(Error::Loopback)?;
     let port = listener.local_addr().map_err(Error::Loopback)?.port();
     let registry = Rc::new(Registry::default());
     tokio::select! {

@@ -254,6 +254,7 @@ fn new_task(ids: &Ids) -> Result<NewTask> {
             provider: None,
             author_name: "Ada".into(),
             author_email: "ada@example.com".into(),
+            egress: None,
         },
         budget: Cost::ZERO,
         priority: Priority::Normal,

@@ -2,6 +2,7 @@
 
 mod credential;
 mod queue;
+mod repository;
 mod schedule;
 mod step;
 mod task;
@@ -16,6 +17,7 @@ pub use credential::{CredentialRecord, NewSecret};
 pub use queue::{
     Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, TurnCounts,
 };
+pub use repository::Repository;
 pub use schedule::{MissedRuns, Schedule, Template};
 pub use step::{AttemptUpdate, End, Step};
 pub use task::{IdempotencyKey, NewTask, Submitted, TaskDetail, TaskPage, TaskQuery};
@@ -108,4 +110,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn replace_credential(&self, id: &CredentialId, new: NewSecret) -> Result<bool, Error>;
     async fn credential_used(&self, id: &CredentialId, at: Timestamp) -> Result<(), Error>;
     async fn remove_credential(&self, id: &CredentialId) -> Result<bool, Error>;
+
+    /// Replaces the one of the same name.
+    async fn save_repository(&self, repository: Repository) -> Result<(), Error>;
+    async fn repositories(&self) -> Result<Vec<Repository>, Error>;
+    async fn remove_repository(&self, name: &str) -> Result<bool, Error>;
 }

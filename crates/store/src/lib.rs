@@ -12,7 +12,7 @@ pub mod sqlite;
 
 pub use contract::{
     AttemptUpdate, Cap, Claim, Convoy, CredentialRecord, End, IdempotencyKey, Lease, MissedRuns, NewSecret, NewTask,
-    Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, Schedule, Step, Store, Submitted,
+    Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Repository, Rows, SandboxRecord, Schedule, Step, Store, Submitted,
     TaskDetail, TaskPage, TaskQuery, Template, TurnCounts,
 };
 pub use error::Error;

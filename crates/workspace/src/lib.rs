@@ -8,12 +8,15 @@
 //!                                                                                        │ push through the gateway
 //!                              session repository (bare, one per session) ◀──────────────┘
 //! ```
+//! A prepared snapshot is a snapshot with what its dependencies need installed; see [`Prepared`].
+//!
 //! Git on the host runs only on repositories that no agent can write to, with a fixed configuration and no hooks.
 
 mod error;
 mod git;
 mod lock;
 mod mirror;
+mod prepared;
 pub mod script;
 mod session_repository;
 mod snapshot;
@@ -21,5 +24,6 @@ mod snapshot;
 pub use error::Error;
 pub use git::{Git, Home};
 pub use mirror::{Mirror, Mirrors};
+pub use prepared::{Building, Manifest, OWN_FOLDER, Prepared, remove_strange};
 pub use session_repository::{Change, Commit, SessionRepository};
 pub use snapshot::{Snapshot, Snapshots, materialise};

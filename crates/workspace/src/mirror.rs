@@ -30,7 +30,7 @@ impl Mirrors {
 
     /// The mirror of the repository called `identity` (its canonical path or URL), made when it is not there yet.
     pub async fn open(&self, identity: &[u8], object_format: &str) -> Result<Mirror, Error> {
-        let key: String = Sha256::digest(identity).iter().take(KEY_BYTES).map(|byte| format!("{byte:02x}")).collect();
+        let key = Mirror::key_for(identity);
         let path = self.root.join(format!("{key}.git"));
         tokio::fs::create_dir_all(&self.root).await.map_err(Error::io("make", &self.root))?;
         let mirror = Mirror { key, path, git: self.git.clone() };
@@ -45,6 +45,11 @@ impl Mirrors {
 }
 
 impl Mirror {
+    /// The key of the repository called `identity`, whether or not it has a mirror.
+    pub fn key_for(identity: &[u8]) -> String {
+        Sha256::digest(identity).iter().take(KEY_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -101,6 +106,41 @@ impl Mirror {
             .filter(|path| !path.is_empty())
             .map(|path| String::from_utf8_lossy(path).into_owned())
             .collect())
+    }
+
+    /// The paths of all files at a commit, each with the hash of its content.
+    pub async fn entries(&self, commit: &str) -> Result<Vec<(String, String)>, Error> {
+        let listed = self.git.run(&self.path, &["ls-tree", "-r", "-z", "--full-tree", commit]).await?;
+        let entry = |line: &[u8]| {
+            let line = String::from_utf8_lossy(line).into_owned();
+            let (facts, path) = line.split_once('\t')?;
+            Some((path.to_owned(), facts.rsplit(' ').next()?.to_owned()))
+        };
+        Ok(listed.split(|byte| *byte == 0).filter_map(entry).collect())
+    }
+
+    /// Whether contents of older files were left out when it was fetched into.
+    pub async fn is_partial(&self) -> bool {
+        self.git.run(&self.path, &["config", "--get-regexp", r"^remote\..*\.promisor$"]).await.is_ok()
+    }
+
+    /// The contents that a commit's files need and that are not here.
+    pub async fn missing(&self, commit: &str) -> Result<Vec<String>, Error> {
+        let args = ["rev-list", "--objects", "--no-walk", "--missing=print", commit];
+        let listed = self.git.run(&self.path, &args).await?;
+        let listed = String::from_utf8_lossy(&listed);
+        Ok(listed.lines().filter_map(|line| line.strip_prefix('?')).map(str::to_owned).collect())
+    }
+
+    /// Everything about `commit` is here: it becomes a base, in place of the ref that kept it so far.
+    pub async fn settle(&self, commit: &str, unfinished: &str) -> Result<(), Error> {
+        self.git.run(&self.path, &["update-ref", &Self::base_ref(commit), commit]).await?;
+        self.git.run(&self.path, &["update-ref", "-d", unfinished]).await.map(drop)
+    }
+
+    /// Whether `older` is part of the history of `newer`.
+    pub async fn is_ancestor(&self, older: &str, newer: &str) -> bool {
+        self.git.run(&self.path, &["merge-base", "--is-ancestor", older, newer]).await.is_ok()
     }
 
     /// What a fetch that was killed left behind. The lock is held, so no one is writing.

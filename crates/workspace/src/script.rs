@@ -11,6 +11,56 @@ const IGNORE_LITTER: &str = r#"
 printf '%s\n' '__pycache__/' '*.py[co]' '.pytest_cache/' '.mypy_cache/' '.ruff_cache/' 'node_modules/' '.venv/' '.DS_Store' '*.swp' > "$HOME/.harvest-ignore"
 add_all() { git -c core.excludesFile="$HOME/.harvest-ignore" add --all; }"#;
 
+/// Folders of a home where installations leave what later builds need. A prepared snapshot keeps them in its tree, and
+/// every home made for it links there: no tool has to be told.
+const KEPT_OF_HOME: &str = ".cargo/registry .cargo/git .cargo/bin go .m2/repository .m2/wrapper .gradle/caches \
+.gradle/wrapper .yarn .bun/install .local/share/pnpm .local/share/uv .local/share/virtualenv .local/bin .local/lib \
+.cache/uv .cache/pypoetry .cache/node .cache/go-build .cache/ms-playwright .cache/Cypress .cache/puppeteer .cache/pre-commit \
+.nvm";
+
+/// `link_home`: the home's folders lead into the tree, as far as the tree has them and the home has nothing there.
+fn link_home() -> String {
+    format!(
+        r#"link_home() {{
+    for name in {KEPT_OF_HOME}; do
+        if [ -d "$PWD/.harvest/home/$name" ] && [ ! -e "$HOME/$name" ]; then
+            case $name in */*) mkdir -p "$HOME/${{name%/*}}" ;; esac
+            ln -s "$PWD/.harvest/home/$name" "$HOME/$name"
+        fi
+    done
+}}"#
+    )
+}
+
+/// Before an installation: what it leaves in these folders of its home lands in the tree.
+pub fn keep_home() -> String {
+    format!(
+        r#"set -eu
+{}
+for name in {KEPT_OF_HOME}; do mkdir -p "$PWD/.harvest/home/$name"; done
+link_home
+"#,
+        link_home()
+    )
+}
+
+/// In a workspace on a prepared snapshot: shows in the home what was kept, and catches up to `BASE` where the snapshot is
+/// of another commit. Only files that differ are written.
+pub fn settle() -> String {
+    format!(
+        r#"set -eu
+{QUIET_GIT}
+{}
+link_home
+if [ "$(git rev-parse HEAD)" != "$BASE" ]; then
+    git checkout --quiet --force --detach "$BASE" --
+    git update-ref refs/harvest/base "$BASE"
+fi
+"#,
+        link_home()
+    )
+}
+
 /// Puts the workspace on the session's branch. Reads `BRANCH`, `BASE`, `REMOTE`, `AUTHOR_NAME`, `AUTHOR_EMAIL`.
 pub fn prepare() -> String {
     format!(

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use harvest_core::WorkspaceKind;
 
 use crate::lock::{self, Kind};
-use crate::{Error, Git, Home, Mirror};
+use crate::{Error, Git, Home, Manifest, Mirror};
 
 /// Unused snapshots kept per repository.
 const KEPT: usize = 4;
@@ -34,6 +34,8 @@ pub struct Snapshots {
 #[derive(Debug)]
 pub struct Snapshot {
     path: PathBuf,
+    commit: String,
+    manifest: Option<Manifest>,
     _in_use: lock::Guard,
 }
 
@@ -51,44 +53,70 @@ impl Snapshots {
         if !path.exists() {
             let _building = lock::lock(&folder.join("build.lock"), Kind::Exclusive).await?;
             if !path.exists() {
-                self.build(mirror, commit, objects, &path).await?;
+                check_out(&self.git, mirror, commit, objects, &[], &path).await?;
                 collect(&folder, &path);
             }
         }
-        Ok(Snapshot { path, _in_use: in_use })
-    }
-
-    async fn build(&self, mirror: &Mirror, commit: &str, objects: &Path, path: &Path) -> Result<(), Error> {
-        let building = path.with_extension("building");
-        remove(&building).await?;
-        let format = self.git.line(mirror.path(), &["rev-parse", "--show-object-format"]).await?;
-        let format = format!("--object-format={format}");
-        let args = ["init", "--quiet", "--template=", &format, "--"];
-        let args: Vec<&OsStr> = args.iter().map(OsStr::new).chain([building.as_os_str()]).collect();
-        self.git.run(mirror.path(), &args).await?;
-        for (key, value) in CONFIG {
-            self.git.run(&building, &["config", key, value]).await?;
-        }
-        let shallow = mirror.path().join("shallow");
-        if shallow.exists() {
-            let copy = building.join(".git/shallow");
-            tokio::fs::copy(&shallow, &copy).await.map_err(Error::io("write", copy))?;
-        }
-        // Quoted, since a colon would end the path.
-        let mirrored = mirror.objects().display().to_string().replace('\\', r"\\").replace('"', "\\\"");
-        let mirrored = format!("\"{mirrored}\"");
-        let alternates = [("GIT_ALTERNATE_OBJECT_DIRECTORIES", OsStr::new(&mirrored))];
-        self.git.run_with(&building, &["checkout", "--quiet", "--detach", commit, "--"], &alternates, b"").await?;
-        // Fetches say by refs what they have; without one they would be sent everything again.
-        self.git.run_with(&building, &["update-ref", "refs/harvest/base", commit], &alternates, b"").await?;
-        write_alternates(&building, objects).await?;
-        tokio::fs::rename(&building, path).await.map_err(Error::io("make", path))
+        Ok(Snapshot { path, commit: commit.to_owned(), manifest: None, _in_use: in_use })
     }
 }
 
+/// A clean checkout at `path`, there as a whole or not at all. `sparse` are the only folders wanted, or none for all.
+pub(crate) async fn check_out(
+    git: &Git,
+    mirror: &Mirror,
+    commit: &str,
+    objects: &Path,
+    sparse: &[String],
+    path: &Path,
+) -> Result<(), Error> {
+    let building = path.with_extension("building");
+    remove(&building).await?;
+    let format = git.line(mirror.path(), &["rev-parse", "--show-object-format"]).await?;
+    let format = format!("--object-format={format}");
+    let args = ["init", "--quiet", "--template=", &format, "--"];
+    let args: Vec<&OsStr> = args.iter().map(OsStr::new).chain([building.as_os_str()]).collect();
+    git.run(mirror.path(), &args).await?;
+    for (key, value) in CONFIG {
+        git.run(&building, &["config", key, value]).await?;
+    }
+    let shallow = mirror.path().join("shallow");
+    if shallow.exists() {
+        let copy = building.join(".git/shallow");
+        tokio::fs::copy(&shallow, &copy).await.map_err(Error::io("write", copy))?;
+    }
+    if !sparse.is_empty() {
+        let args = ["sparse-checkout", "set", "--cone", "--"].into_iter().chain(sparse.iter().map(String::as_str));
+        git.run(&building, &args.collect::<Vec<_>>()).await?;
+    }
+    // Quoted, since a colon would end the path.
+    let mirrored = mirror.objects().display().to_string().replace('\\', r"\\").replace('"', "\\\"");
+    let mirrored = format!("\"{mirrored}\"");
+    let alternates = [("GIT_ALTERNATE_OBJECT_DIRECTORIES", OsStr::new(&mirrored))];
+    git.run_with(&building, &["checkout", "--quiet", "--detach", commit, "--"], &alternates, b"").await?;
+    // Fetches say by refs what they have; without one they would be sent everything again.
+    git.run_with(&building, &["update-ref", "refs/harvest/base", commit], &alternates, b"").await?;
+    write_alternates(&building, objects).await?;
+    tokio::fs::rename(&building, path).await.map_err(Error::io("make", path))
+}
+
 impl Snapshot {
+    pub(crate) fn prepared(path: PathBuf, manifest: Manifest, in_use: lock::Guard) -> Self {
+        Self { path, commit: manifest.commit.clone(), manifest: Some(manifest), _in_use: in_use }
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where the checkout is.
+    pub fn commit(&self) -> &str {
+        &self.commit
+    }
+
+    /// What was installed in it, if anything was.
+    pub fn manifest(&self) -> Option<&Manifest> {
+        self.manifest.as_ref()
     }
 }
 
@@ -118,7 +146,7 @@ async fn write_alternates(checkout: &Path, objects: &Path) -> Result<(), Error> 
 }
 
 #[expect(clippy::disallowed_methods, reason = "a fixed program with a cleared environment on folders of ours")]
-async fn copy_tree(from: &Path, to: &Path, reflink: &str) -> Result<(), Error> {
+pub(crate) async fn copy_tree(from: &Path, to: &Path, reflink: &str) -> Result<(), Error> {
     let output = tokio::process::Command::new("cp")
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
@@ -136,7 +164,7 @@ async fn copy_tree(from: &Path, to: &Path, reflink: &str) -> Result<(), Error> {
     Err(Error::Io { action: "copy to", path: to.to_owned(), source: std::io::Error::other(message) })
 }
 
-async fn remove(path: &Path) -> Result<(), Error> {
+pub(crate) async fn remove(path: &Path) -> Result<(), Error> {
     match tokio::fs::remove_dir_all(path).await {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
         _ => Ok(()),

@@ -15,7 +15,7 @@ use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use bytes::Bytes;
 use harvest_core::{Cost, EventBody, Timestamp};
-use harvest_gateway::{Call, Gateway, Meter, Options, Refused, Serving, Session, Upstream, Upstreams};
+use harvest_gateway::{Call, Gateway, Meter, Options, Refused, Serving, Session, Upstream, Upstreams, egress};
 use harvest_store::{Lease, Sqlite, Step, Store};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -155,7 +155,12 @@ impl Served {
             };
             let books = Arc::new(Books { spent: Mutex::default(), journal });
             let socket = folder.join(number.to_string());
-            let session = Session { id: number.to_string(), meter: Arc::<Books>::clone(&books), git: None };
+            let session = Session {
+                id: number.to_string(),
+                meter: Arc::<Books>::clone(&books),
+                git: None,
+                egress: egress::Access::none(),
+            };
             served.serving.push(gateway.serve(UnixListener::bind(&socket)?, session));
             served.sockets.push(socket);
             served.books.push(books);

@@ -103,6 +103,7 @@ pub async fn claimed_session(store: &Sqlite) -> anyhow::Result<Lease> {
             provider: Some("anthropic".to_owned()),
             author_name: "Bench".to_owned(),
             author_email: "bench@localhost".to_owned(),
+            egress: None,
         },
         budget: BUDGET,
         priority: Priority::Normal,

@@ -154,6 +154,7 @@ impl Turn {
     }
 
     async fn test_in(&self, place: &Place, command: &str, commit: &str, guard: &guard::Guard) -> Result<Ran, Halt> {
+        self.settle(place).await?;
         if commit != self.task.base {
             let remote = Self::remote(place);
             let (restore, remove) = (guard.restore().join("\n"), guard.remove().join("\n"));
@@ -178,11 +179,12 @@ impl Turn {
         let options = &self.engine.options;
         let system = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
         let facts = format!(
-            "harvest {}\nprovider {}\npath {}\nenv {:?}\n{system}",
+            "harvest {}\nprovider {}\npath {}\nenv {:?}\ndependencies {:?}\n{system}",
             env!("CARGO_PKG_VERSION"),
             options.provider.name(),
             options.toolchain.path,
             options.toolchain.env,
+            self.snapshot.manifest().map(|manifest| (&manifest.fingerprint, &manifest.recipe)),
         );
         let digest: String = Sha256::digest(facts.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         format!("sha256:{digest}")

@@ -1,9 +1,12 @@
 //! The gateway as its clients see it: over real sockets, with upstreams that speak the real protocols and a real git.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "in a test that is how one fails")]
 
+mod clients;
+mod egress;
 mod git;
 mod metering;
 mod passing;
+mod registry;
 mod routes;
 mod script;
 mod support;

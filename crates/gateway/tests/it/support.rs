@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use axum::body::Body as UpstreamBody;
 use bytes::Bytes;
 use harvest_gateway::{
-    Call, Gateway, Meter, Options, Prices, Refused, Script, Serving, Session, Upstream, Upstreams, git,
+    Call, Gateway, Meter, Options, Prices, Refused, Script, Serving, Session, Upstream, Upstreams, egress, git,
 };
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -75,12 +75,16 @@ pub struct Served {
 }
 
 pub fn serve(options: Options, git: Option<git::Access>) -> Served {
+    serve_with(&Gateway::new(options).unwrap(), git, egress::Access::none())
+}
+
+pub fn serve_with(gateway: &Gateway, git: Option<git::Access>, egress: egress::Access) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
     let books = Books::new();
-    let session = Session { id: "session-1".to_owned(), meter: Arc::<Books>::clone(&books), git };
+    let session = Session { id: "session-1".to_owned(), meter: Arc::<Books>::clone(&books), git, egress };
     let listener = UnixListener::bind(&socket).unwrap();
-    let serving = Gateway::new(options).unwrap().serve(listener, session);
+    let serving = gateway.serve(listener, session);
     Served { books, socket, serving, _folder: folder }
 }
 
@@ -93,7 +97,7 @@ pub fn serve_script(script: &str) -> Served {
 pub fn serve_upstream(address: &str) -> Served {
     let upstream = || Some(Upstream { base_url: address.to_owned(), key: KEY.to_owned().into() });
     let upstreams = Upstreams { anthropic: upstream(), openai: upstream() };
-    serve(Options { upstreams, script: None, prices: Prices::embedded() }, None)
+    serve(Options { upstreams, prices: Prices::embedded(), ..Options::default() }, None)
 }
 
 impl Served {

@@ -1,11 +1,13 @@
 //! Settings and where each comes from: defaults < harvest.toml < .harvest.toml of the repository < the command line. A
-//! repository's file is written by whoever can commit there, so it may set little, and of money only less.
+//! repository's file is written by whoever can commit there, so it may set little, and of money and hosts only less.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use harvest_core::{Code, Cost};
+use harvest_gateway::egress::Policy;
+use harvest_gateway::registry::Ecosystem;
 use serde_json::json;
 
 use super::value::{Key, Value};
@@ -67,7 +69,7 @@ impl Layer {
             refuse(&format!("{place}: line {line} is not valid TOML: {}", error.message()), "see https://toml.io")
         })?;
         let mut values = BTreeMap::new();
-        for (name, value) in table {
+        for (name, value) in flat(table) {
             let known = Key::parse(&name);
             let allowed = |key: &Key| !origin.is_repository() || key.may_be_set_by_a_repository();
             let Some(key) = known.filter(allowed) else {
@@ -89,6 +91,20 @@ impl Layer {
         }
         Ok(Self { origin, values })
     }
+}
+
+/// `allow` in the table `egress` is `egress.allow`.
+fn flat(table: toml::Table) -> Vec<(String, toml::Value)> {
+    let mut settings = Vec::new();
+    for (name, value) in table {
+        match value {
+            toml::Value::Table(inner) if Key::TABLES.contains(&name.as_str()) => {
+                settings.extend(inner.into_iter().map(|(key, value)| (format!("{name}.{key}"), value)));
+            }
+            value => settings.push((name, value)),
+        }
+    }
+    settings
 }
 
 fn refuse(message: &str, help: &str) -> Failure {
@@ -144,6 +160,21 @@ impl Layers {
                     Some(format!("{} asks for {}, which is more than allowed", layer.origin.describe(), value.text()));
                 continue;
             }
+            if let (Some(Value::Hosts(allowed)), Value::Hosts(wanted)) = (&found.value, value)
+                && layer.origin.is_repository()
+            {
+                let narrowed = allowed.intersection(wanted);
+                let refused: Vec<String> =
+                    wanted.lines().filter(|rule| !narrowed.lines().any(|kept| kept == *rule)).collect();
+                let note = format!("{} asks for {}, which is not allowed", layer.origin.describe(), refused.join(", "));
+                found = Setting {
+                    key,
+                    value: Some(Value::Hosts(narrowed)),
+                    origin: layer.origin.clone(),
+                    note: (!refused.is_empty()).then_some(note),
+                };
+                continue;
+            }
             found = Setting { key, value: Some(value.clone()), origin: layer.origin.clone(), note: None };
         }
         found
@@ -176,6 +207,29 @@ impl Layers {
             Some(Value::Money(cost)) => Some(cost),
             _ => None,
         }
+    }
+
+    /// The hosts that sandboxes may reach.
+    pub fn egress(&self) -> Policy {
+        match self.get(Key::EgressAllow).value {
+            Some(Value::Hosts(policy)) => policy,
+            _ => Policy::default(),
+        }
+    }
+
+    /// What the repository narrows the hosts to, if it does.
+    pub fn narrowed_egress(&self) -> Option<Vec<String>> {
+        let setting = self.get(Key::EgressAllow);
+        setting.origin.is_repository().then(|| self.egress().lines().collect())
+    }
+
+    /// Registries that are not the public ones.
+    pub fn mirrors(&self) -> BTreeMap<Ecosystem, String> {
+        let own = |ecosystem| {
+            let setting = self.get(Key::Registry(ecosystem));
+            (setting.origin != Origin::Default).then(|| self.text(Key::Registry(ecosystem))).flatten()
+        };
+        Ecosystem::ALL.into_iter().filter_map(|ecosystem| Some((ecosystem, own(ecosystem)?))).collect()
     }
 
     pub fn count(&self, key: Key) -> Option<u32> {
@@ -259,6 +313,35 @@ mod tests {
     }
 
     #[test]
+    fn a_repository_can_narrow_the_allowed_hosts_and_never_widen_them() {
+        let allowed = file("[egress]\nallow = ['*.example.com', 'a.test']").unwrap();
+        let rules = |layers: &Layers| layers.egress().lines().collect::<Vec<_>>();
+        assert_eq!(rules(&Layers::defaults()), [] as [&str; 0]);
+        let layers = Layers::defaults().with(allowed.clone());
+        assert_eq!(rules(&layers), ["*.example.com", "a.test"]);
+        assert_eq!(layers.narrowed_egress(), None);
+        let wanted = repository("[egress]\nallow = ['b.example.com', 'evil.test', '*.example.test']").unwrap();
+        let narrowed = layers.with(wanted);
+        assert_eq!(rules(&narrowed), ["b.example.com"]);
+        assert_eq!(narrowed.narrowed_egress().unwrap(), ["b.example.com"]);
+        let note = narrowed.get(Key::EgressAllow).note.unwrap();
+        assert!(note.ends_with("asks for evil.test, *.example.test, which is not allowed"), "{note}");
+        let alone = Layers::defaults().with(repository("egress.allow = ['evil.test']").unwrap());
+        assert_eq!(rules(&alone), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn an_operator_can_name_mirrors() {
+        let layers = Layers::defaults().with(file("[registries]\nnpm = 'http://10.0.0.1/npm'").unwrap());
+        assert_eq!(layers.mirrors(), BTreeMap::from([(Ecosystem::Npm, "http://10.0.0.1/npm".to_owned())]));
+        assert_eq!(layers.get(Key::Registry(Ecosystem::Npm)).origin.kind(), "file");
+        for (ecosystem, key) in Ecosystem::ALL.into_iter().map(|ecosystem| (ecosystem, Key::Registry(ecosystem))) {
+            assert_eq!(key.name(), format!("registries.{ecosystem}"));
+            assert!(Key::ALL.contains(&key));
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_file() {
         let said = |layer: Result<Layer, Failure>| {
             let failure = layer.unwrap_err();
@@ -281,7 +364,21 @@ mod tests {
             "/etc/harvest.toml: `require_tests` cannot be 1: it must be true or false"
         );
         assert!(said(file("agent = 'a'\nagent 'b'")).starts_with("/etc/harvest.toml: line 2 is not valid TOML: "));
-        for forbidden in ["agents = 3", "lease = '1m'", "retries = 2", "keep = '1d'"] {
+        let place = "/etc/harvest.toml: `";
+        assert_eq!(said(file("[egress]\ndeny = []")), format!("{place}egress.deny` is no setting"));
+        assert_eq!(
+            said(file("[egress]\nallow = 'a.com'")),
+            format!("{place}egress.allow` cannot be \"a.com\": it must be a list of hosts")
+        );
+        let literal = said(file("[egress]\nallow = ['10.0.0.1']"));
+        assert!(literal.contains("`10.0.0.1` is no host: an address stands in place of a name"), "{literal}");
+        assert_eq!(
+            said(file("[registries]\nnpm = 'mirror'")),
+            format!("{place}registries.npm` cannot be \"mirror\": it must begin with https:// or http://")
+        );
+        for forbidden in
+            ["registries.npm = 'https://a.test'", "agents = 3", "lease = '1m'", "retries = 2", "keep = '1d'"]
+        {
             let key = forbidden.split(' ').next().unwrap();
             let place = ".harvest.toml of /srv/shop at 0123456789";
             assert_eq!(said(repository(forbidden)), format!("{place}: `{key}` cannot be set by a repository"));

@@ -33,11 +33,12 @@ pub async fn config(global: &Global, environment: Environment, command: Config) 
 
 fn page(style: Style, settings: &[Setting]) -> String {
     let shown = |setting: &Setting| setting.value.as_ref().map_or(setting.key.without().to_owned(), Value::text);
+    let names = settings.iter().map(|setting| setting.key.name().len()).max().unwrap_or(0) + 2;
     let width = settings.iter().map(|setting| shown(setting).chars().count()).max().unwrap_or(0);
     let line = |setting: &Setting| {
         let note = setting.note.as_deref().map(|note| format!(" ({})", clean(note))).unwrap_or_default();
         let origin = style.dim(&format!("{}{note}", clean(&setting.origin.describe())));
-        format!("{:<14}{:<width$}  {origin}", setting.key.name(), clean(&shown(setting)))
+        format!("{:<names$}{:<width$}  {origin}", setting.key.name(), clean(&shown(setting)))
     };
     settings.iter().map(line).collect::<Vec<_>>().join("\n")
 }

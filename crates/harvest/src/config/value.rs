@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use harvest_core::Cost;
+use harvest_gateway::egress::Policy;
+use harvest_gateway::registry::Ecosystem;
 use serde_json::json;
 
 use crate::cli::{age, budget, duration};
@@ -19,6 +21,10 @@ pub enum Key {
     Agents,
     Lease,
     Keep,
+    /// `allow` in `[egress]`.
+    EgressAllow,
+    /// One of `[registries]`.
+    Registry(Ecosystem),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,10 +34,11 @@ pub enum Value {
     Time(Duration),
     Money(Cost),
     Count(u32),
+    Hosts(Policy),
 }
 
 impl Key {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 19] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -42,7 +49,18 @@ impl Key {
         Self::Agents,
         Self::Lease,
         Self::Keep,
+        Self::EgressAllow,
+        Self::Registry(Ecosystem::Npm),
+        Self::Registry(Ecosystem::Pypi),
+        Self::Registry(Ecosystem::Cargo),
+        Self::Registry(Ecosystem::Go),
+        Self::Registry(Ecosystem::Maven),
+        Self::Registry(Ecosystem::Rubygems),
+        Self::Registry(Ecosystem::Packagist),
+        Self::Registry(Ecosystem::Apt),
     ];
+    /// Names with a dot stand in tables.
+    pub const TABLES: [&str; 2] = ["egress", "registries"];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -56,6 +74,15 @@ impl Key {
             Self::Agents => "agents",
             Self::Lease => "lease",
             Self::Keep => "keep",
+            Self::EgressAllow => "egress.allow",
+            Self::Registry(Ecosystem::Npm) => "registries.npm",
+            Self::Registry(Ecosystem::Pypi) => "registries.pypi",
+            Self::Registry(Ecosystem::Cargo) => "registries.cargo",
+            Self::Registry(Ecosystem::Go) => "registries.go",
+            Self::Registry(Ecosystem::Maven) => "registries.maven",
+            Self::Registry(Ecosystem::Rubygems) => "registries.rubygems",
+            Self::Registry(Ecosystem::Packagist) => "registries.packagist",
+            Self::Registry(Ecosystem::Apt) => "registries.apt",
         }
     }
 
@@ -75,12 +102,23 @@ impl Key {
             Self::Agents => "agents = 3",
             Self::Lease => "lease = \"60s\"",
             Self::Keep => "keep = \"30d\"",
+            Self::EgressAllow => "allow = [\"example.com\", \"*.example.com\"] in [egress]",
+            Self::Registry(_) => "npm = \"https://mirror.example.com/npm\" in [registries]",
         }
     }
 
     /// How the tasks of a repository are worked on, yes; what this machine does, no.
     pub fn may_be_set_by_a_repository(self) -> bool {
-        matches!(self, Self::Agent | Self::Model | Self::Test | Self::RequireTests | Self::Timeout | Self::BudgetUsd)
+        matches!(
+            self,
+            Self::Agent
+                | Self::Model
+                | Self::Test
+                | Self::RequireTests
+                | Self::Timeout
+                | Self::BudgetUsd
+                | Self::EgressAllow
+        )
     }
 
     pub fn default(self) -> Option<Value> {
@@ -94,6 +132,8 @@ impl Key {
             Self::Retries => Some(Value::Count(0)),
             Self::Lease => Some(Value::Time(Duration::from_secs(60))),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
+            Self::EgressAllow => Some(Value::Hosts(Policy::default())),
+            Self::Registry(ecosystem) => Some(Value::Text(ecosystem.public().to_owned())),
         }
     }
 
@@ -129,6 +169,25 @@ impl Key {
                 toml::Value::Float(dollars) => budget(&dollars.to_string()).map(Value::Money),
                 _ => Err("it must be a number of dollars".to_owned()),
             },
+            Self::EgressAllow => {
+                let texts =
+                    value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
+                let texts = texts.ok_or_else(|| "it must be a list of hosts".to_owned())?;
+                Policy::parse(texts.into_iter().map(str::trim)).map(Value::Hosts).map_err(|error| error.to_string())
+            }
+            Self::Registry(_) => {
+                let url = text()?;
+                let known =
+                    ["https://", "http://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
+                if !known {
+                    return Err("it must begin with https:// or http://".to_owned());
+                }
+                // It would be shown by `config show` and stand in the names of cached files.
+                if url.contains(['@', '?', '#']) {
+                    return Err("it must have no user, query or fragment".to_owned());
+                }
+                Ok(Value::Text(url))
+            }
             Self::Retries => count(0, 20),
             Self::Agents => count(1, 1000),
         }
@@ -143,6 +202,8 @@ impl Value {
             Self::Time(time) => words(*time),
             Self::Money(cost) => format!("${:.2}", cost.dollars()),
             Self::Count(count) => count.to_string(),
+            Self::Hosts(policy) if policy.allows_nothing() => "(no host)".to_owned(),
+            Self::Hosts(policy) => policy.lines().collect::<Vec<_>>().join(", "),
         }
     }
 
@@ -153,6 +214,7 @@ impl Value {
             Self::Time(time) => json!(words(*time)),
             Self::Money(cost) => json!(cost),
             Self::Count(count) => json!(count),
+            Self::Hosts(policy) => json!(policy.lines().collect::<Vec<_>>()),
         }
     }
 }

@@ -99,6 +99,7 @@ async fn run_job(
         timeout: TIMEOUT,
         max_turns: MAX_TURNS,
         budget,
+        egress: None,
         source: Source::Cli,
         requested_by: installation.environment.user(),
         queue: Queueing { claim_for: Some(owner.id().clone()), ..Queueing::default() },

@@ -1,6 +1,6 @@
 //! Events as readable lines.
 
-use harvest_core::{EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, TestRun};
+use harvest_core::{EgressVerdict, EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, TestRun};
 
 use super::style::{Style, clean, elapsed};
 
@@ -57,6 +57,11 @@ impl Activity {
             }
             EventBody::TestsFinished(run) => vec![format!("  {}", tests(style, run))],
             EventBody::Warning { message } => vec![format!("  {} {}", style.warn("warning:"), clean(message))],
+            // The sums at the end say nothing new to a person.
+            EventBody::Egress { host, port, verdict: EgressVerdict::Refused, reason, connections: 1, .. } => {
+                let reason = clean(reason.as_deref().unwrap_or("it is not allowed"));
+                vec![format!("  {} no way to {}:{port}: {reason}", style.warn("warning:"), clean(host))]
+            }
             EventBody::Raw { stream: OutputStream::Stderr, line } => {
                 vec![style.dim(&format!("  {}", shorten(style, &clean(line))))]
             }

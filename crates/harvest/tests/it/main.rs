@@ -9,6 +9,7 @@
 mod cluster;
 mod commands;
 mod credentials;
+mod egress;
 mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
@@ -16,6 +17,7 @@ mod killed;
 mod ordinary;
 mod queue;
 mod refusals;
+mod repo;
 mod run;
 mod script;
 mod security;

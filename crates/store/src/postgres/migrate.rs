@@ -21,6 +21,7 @@ const MIGRATIONS: &[&[&str]] = &[
         include_str!("migrations/0003_keys/claim.sql"),
     ],
     &[include_str!("migrations/0004_credentials.sql")],
+    &[include_str!("migrations/0005_repositories.sql")],
 ];
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7233182600)";
 

@@ -13,6 +13,7 @@ mod overview;
 mod pool;
 mod queue;
 mod read;
+mod repository;
 mod settings;
 mod step;
 mod tell;
@@ -27,7 +28,7 @@ use tokio::sync::watch;
 use crate::Error;
 use crate::contract::{
     Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState, Reclaimed,
-    SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Repository, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use connection::Address;
 use listen::Listener;
@@ -234,5 +235,17 @@ impl Store for Postgres {
 
     async fn remove_credential(&self, id: &CredentialId) -> Result<bool, Error> {
         credential::remove(self.lend().await?.get()?, id).await
+    }
+
+    async fn save_repository(&self, saved: Repository) -> Result<(), Error> {
+        repository::save_repository(self.lend().await?.get()?, &saved).await
+    }
+
+    async fn repositories(&self) -> Result<Vec<Repository>, Error> {
+        repository::repositories(self.lend().await?.get()?).await
+    }
+
+    async fn remove_repository(&self, name: &str) -> Result<bool, Error> {
+        repository::remove_repository(self.lend().await?.get()?, name).await
     }
 }

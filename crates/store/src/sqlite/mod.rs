@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use crate::Error;
 use crate::contract::{
     Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState, Reclaimed,
-    SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Repository, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use wake::Waker;
 use write::Effects;
@@ -328,5 +328,18 @@ impl Store for Sqlite {
     async fn remove_credential(&self, id: &CredentialId) -> Result<bool, Error> {
         let id = id.clone();
         self.write(move |db, _| credential::remove(db, &id)).await
+    }
+
+    async fn save_repository(&self, repository: Repository) -> Result<(), Error> {
+        self.write(move |db, effects| write::repository::save_repository(db, effects, &repository)).await
+    }
+
+    async fn repositories(&self) -> Result<Vec<Repository>, Error> {
+        self.read(read::repository::repositories).await
+    }
+
+    async fn remove_repository(&self, name: &str) -> Result<bool, Error> {
+        let name = name.to_owned();
+        self.write(move |db, _| write::repository::remove_repository(db, &name)).await
     }
 }

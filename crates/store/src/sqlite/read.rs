@@ -1,5 +1,7 @@
 //! Everything that only looks.
 
+pub(super) mod repository;
+
 use std::collections::BTreeMap;
 use std::str::FromStr;
 

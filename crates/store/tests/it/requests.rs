@@ -1,7 +1,9 @@
 //! Asking twice, batches that fail as one, convoys, filters, schedules, templates.
 
 use harvest_core::{Cost, EventBody, TaskStatus};
-use harvest_store::{Convoy, Error, IdempotencyKey, MissedRuns, NewTask, Schedule, Step, TaskQuery, Template};
+use harvest_store::{
+    Convoy, Error, IdempotencyKey, MissedRuns, NewTask, Repository, Schedule, Step, TaskQuery, Template,
+};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -198,5 +200,22 @@ on_both! {
         assert_eq!(store.templates().await.unwrap(), [template("A", "x"), template("b", "better {{ what }}")]);
         assert!(store.remove_template("A").await.unwrap());
         assert!(!store.remove_template("A").await.unwrap());
+    }
+
+    async fn repositories_are_replaced_by_name_and_seen_by_others(place) {
+        let (store, other) = (place.open().await, place.open().await);
+        let repository = |name: &str, every: &str| Repository {
+            name: name.into(),
+            source: "/srv/shop".into(),
+            settings: serde_json::json!({ "every": every }),
+            created_at: now(),
+        };
+        store.save_repository(repository("shop", "30m")).await.unwrap();
+        store.save_repository(repository("Barn", "1h")).await.unwrap();
+        store.save_repository(repository("shop", "2h")).await.unwrap();
+        assert_eq!(other.repositories().await.unwrap(), [repository("Barn", "1h"), repository("shop", "2h")]);
+        assert!(other.remove_repository("Barn").await.unwrap());
+        assert!(!store.remove_repository("Barn").await.unwrap());
+        assert_eq!(store.repositories().await.unwrap(), [repository("shop", "2h")]);
     }
 }

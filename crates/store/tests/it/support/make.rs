@@ -59,6 +59,7 @@ pub fn new_task(prompt: &str) -> NewTask {
             provider: Some("anthropic".into()),
             author_name: "Ada (Harvest)".into(),
             author_email: "ada@example.com".into(),
+            egress: None,
         },
         budget: Cost::from_nanos(10_000_000_000),
         priority: Priority::Normal,

@@ -1,0 +1,73 @@
+//! What a sandbox may reach, and what it is told so that its package managers know: the session's policy, the journal of
+//! what was reached, and the environment of every process.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use harvest_core::EventBody;
+use harvest_gateway::egress::{Access, Policy, Record, Recorder};
+use harvest_gateway::registry::{Environment, environment};
+use harvest_sandbox::{File, Sandbox};
+
+use crate::Engine;
+use crate::journal::Journal;
+use crate::turn::Turn;
+
+#[derive(Debug)]
+struct Journaled(Journal);
+
+#[async_trait]
+impl Recorder for Journaled {
+    async fn record(&self, record: Record) {
+        let Record { host, port, verdict, reason, connections, sent_bytes, received_bytes } = record;
+        let event = EventBody::Egress { host, port, verdict, reason, connections, sent_bytes, received_bytes };
+        if let Err(error) = self.0.write(vec![event]).await {
+            tracing::error!(%error, "what a sandbox reached could not be recorded");
+        }
+    }
+}
+
+impl Turn {
+    pub(crate) fn egress(&self) -> Access {
+        Access { policy: self.policy(), recorder: Arc::new(Journaled(self.journal.clone())) }
+    }
+
+    /// What this worker allows, less what the repository does without.
+    fn policy(&self) -> Policy {
+        let allowed = &self.engine.options.egress;
+        match &self.task.settings.egress {
+            None => allowed.clone(),
+            // A rule that cannot be read allows nothing.
+            Some(rules) => {
+                let narrower = Policy::new(rules.iter().filter_map(|rule| rule.parse().ok()));
+                allowed.intersection(&narrower)
+            }
+        }
+    }
+
+    /// For every process in the sandbox.
+    pub(crate) fn network_environment(&self, sandbox: &Sandbox) -> Environment {
+        self.engine.network_environment(&self.policy(), sandbox)
+    }
+}
+
+impl Engine {
+    /// For every process in a sandbox with this policy.
+    pub(crate) fn network_environment(&self, policy: &Policy, sandbox: &Sandbox) -> Environment {
+        let base = format!("http://127.0.0.1:{}", sandbox.gateway_port());
+        let registries = self.options.gateway.has_registries();
+        let packages = if registries { environment(&base, &sandbox.paths().home) } else { Environment::default() };
+        if policy.allows_nothing() { packages } else { packages.with_proxy(&base) }
+    }
+}
+
+/// The files of an environment, where they belong in a sandbox.
+pub(crate) fn files(environment: Environment, sandbox: &Sandbox) -> Vec<File> {
+    let home = &sandbox.paths().home;
+    let file = |(path, content): (String, String)| File {
+        path: home.join(path).to_string_lossy().into_owned(),
+        content,
+        executable: false,
+    };
+    environment.files.into_iter().map(file).collect()
+}

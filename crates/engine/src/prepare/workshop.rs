@@ -1,0 +1,196 @@
+//! The sandbox a snapshot is built in: on a private copy, with a gateway that has no model and no repository.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use harvest_core::{EgressVerdict, OwnerId, SandboxId, SandboxPurpose, SessionId};
+use harvest_gateway::Serving;
+use harvest_gateway::egress::{Access, Record, Recorder};
+use harvest_sandbox::{File, Limits, Output, Process, ProcessSpec, Sandbox, Signal, Spec, Workspace};
+use harvest_store::SandboxRecord;
+use harvest_workspace::OWN_FOLDER;
+
+use super::PROGRAMS;
+use crate::meter::NoModel;
+use crate::place::{Ran, Tail, WORKSPACE_INSIDE, remove_workspace};
+use crate::{Engine, Error, Stop, egress};
+
+const TAIL_BYTES: usize = 64 * 1024;
+const KILL_LIMIT: Duration = Duration::from_secs(10);
+const LINE_SHOWN: usize = 400;
+/// Nothing may ask, nothing may nag, and what Go downloads can be removed again.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("CI", "true"),
+    ("GOFLAGS", "-modcacherw"),
+    ("NPM_CONFIG_UPDATE_NOTIFIER", "false"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("COREPACK_ENABLE_DOWNLOAD_PROMPT", "0"),
+];
+
+/// A sandbox that is recorded, and may not have been made yet. It has to be left, whatever happens in between.
+#[derive(Debug)]
+pub(super) struct Workshop {
+    engine: Engine,
+    id: SandboxId,
+    open: Option<(Sandbox, Serving)>,
+    /// Variables for package managers and the proxy.
+    network: Vec<(String, String)>,
+    /// Their files, for the first process.
+    files: Vec<File>,
+    refused: Arc<Refused>,
+    started: u32,
+}
+
+/// Hosts that the installation was not let through to; the gateway bounds how many it tells apart.
+#[derive(Debug, Default)]
+struct Refused(Mutex<BTreeSet<String>>);
+
+#[async_trait]
+impl Recorder for Refused {
+    async fn record(&self, record: Record) {
+        if record.verdict == EgressVerdict::Refused {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(record.host);
+        }
+    }
+}
+
+impl Workshop {
+    /// Recorded first, so that it is never lost sight of; neither is its folder.
+    pub(super) async fn record(engine: &Engine, owner: &OwnerId) -> Result<Self, Error> {
+        let options = &engine.options;
+        let id = SandboxId::generate(options.entropy.as_ref());
+        let record = SandboxRecord {
+            id: id.clone(),
+            owner: owner.clone(),
+            session: SessionId::generate(options.entropy.as_ref()),
+            purpose: SandboxPurpose::Prepare,
+            provider: options.provider.name().to_owned(),
+        };
+        options.store.record_sandbox(record).await?;
+        Ok(Self {
+            engine: engine.clone(),
+            id,
+            open: None,
+            network: Vec::new(),
+            files: Vec::new(),
+            refused: Arc::default(),
+            started: 0,
+        })
+    }
+
+    /// The copy it works on.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.engine.options.data.workspace(&self.id)
+    }
+
+    pub(super) async fn open(&mut self, objects: PathBuf, wall: Duration) -> Result<(), Error> {
+        let options = &self.engine.options;
+        options.provider.prepare(&self.id).await?;
+        // The same hosts as for sessions: what they may have installed, they may be given installed.
+        let egress = Access { policy: options.egress.clone(), recorder: self.refused.clone() };
+        let session = harvest_gateway::Session { id: self.id.to_string(), meter: Arc::new(NoModel), git: None, egress };
+        let serving = options.gateway.serve(options.provider.listen(&self.id)?, session);
+        let spec = Spec {
+            id: self.id.clone(),
+            workspace: Workspace::Folder { path: self.folder() },
+            objects: Some(objects),
+            limits: Limits { wall, ..Limits::default() },
+        };
+        let sandbox = options.provider.create(spec).await?;
+        let environment = self.engine.network_environment(&options.egress, &sandbox);
+        self.network = environment.env.clone();
+        self.files = egress::files(environment, &sandbox);
+        self.open = Some((sandbox, serving));
+        Ok(())
+    }
+
+    /// Runs a script to its end or its limit. `None` when it was stopped.
+    pub(super) async fn run(
+        &mut self,
+        script: &str,
+        more: &[(&str, &str)],
+        limit: Duration,
+        stop: &Stop,
+        mut line: impl FnMut(String),
+    ) -> Result<Option<Ran>, Error> {
+        let Some((sandbox, _)) = &self.open else {
+            return Err(harvest_sandbox::Error::Lost { id: self.id.clone() }.into());
+        };
+        self.started += 1;
+        // Not those of a virtual environment, which would be made of itself.
+        let installed = PROGRAMS.iter().filter(|folder| folder.starts_with(OWN_FOLDER));
+        let installed: String = installed.map(|folder| format!("{WORKSPACE_INSIDE}/{folder}:")).collect();
+        let path = format!("{installed}{}", self.engine.options.toolchain.path);
+        let env: Vec<(&str, &str)> = ENVIRONMENT.iter().chain(more).copied().collect();
+        let spec = ProcessSpec {
+            id: format!("prepare-{}", self.started),
+            argv: vec!["/bin/sh".into(), "-c".into(), script.to_owned()],
+            env: self.engine.environment(&self.network, &path, &env),
+            files: std::mem::take(&mut self.files),
+            ..ProcessSpec::default()
+        };
+        let begun = Instant::now();
+        let mut process = sandbox.start(spec).await?;
+        let mut tail = Tail::new(TAIL_BYTES);
+        let ended = tokio::select! {
+            code = drain(&mut process, &mut tail, &mut line) => Some((code, false)),
+            () = tokio::time::sleep(limit) => Some((None, true)),
+            () = stop.requested() => None,
+        };
+        if !matches!(ended, Some((_, false))) {
+            process.signal(Signal::Kill).await?;
+            let _ = tokio::time::timeout(KILL_LIMIT, drain(&mut process, &mut tail, &mut line)).await;
+        }
+        Ok(ended.map(|(exit_code, timed_out)| Ran {
+            exit_code,
+            timed_out,
+            tail: tail.into_text(),
+            duration: begun.elapsed(),
+        }))
+    }
+
+    /// The hosts it was not let through to so far.
+    pub(super) fn refused(&self) -> Vec<String> {
+        self.refused.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Ends everything in it. Its folder stays.
+    pub(super) async fn close(&mut self) -> Result<(), Error> {
+        if let Some((_, serving)) = self.open.take() {
+            serving.stop().await;
+        }
+        Ok(self.engine.options.provider.destroy(&self.id).await?)
+    }
+
+    /// Removes every trace of it.
+    pub(super) async fn leave(mut self) -> Result<(), Error> {
+        self.close().await?;
+        remove_workspace(&self.folder()).await?;
+        Ok(self.engine.options.store.forget_sandbox(&self.id).await?)
+    }
+}
+
+async fn drain(process: &mut Process, tail: &mut Tail, shown: &mut impl FnMut(String)) -> Option<i32> {
+    loop {
+        match process.next().await {
+            Output::Line { line, continued, offset, .. } => {
+                tail.push(&line, !continued);
+                shown(String::from_utf8_lossy(line.get(..LINE_SHOWN).unwrap_or(&line)).into_owned());
+                // A lost acknowledgement costs only space in the spool.
+                let _ = process.acknowledge(offset).await;
+            }
+            Output::Exited(exit) => return exit.code,
+            Output::Failed { message, .. } => {
+                tail.push(message.as_bytes(), true);
+                return None;
+            }
+            Output::Lost => {
+                tail.push(b"the sandbox was lost", true);
+                return None;
+            }
+        }
+    }
+}

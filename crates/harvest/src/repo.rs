@@ -1,0 +1,379 @@
+//! `harvest repo …`: repositories whose snapshots are prepared, and the builder that `harvest up` runs beside its pool.
+
+use harvest_agents::Provider;
+use harvest_core::{Code, Timestamp};
+use harvest_engine::prepare::{
+    Attempts, Keeper, Progress, Report, Settings, Standing, Status, forget_unknown, standing,
+};
+use harvest_engine::{Engine, ModelChoice, Ownership, Stop};
+use harvest_store::{OwnerKind, Repository};
+use harvest_workspace::Mirror;
+use serde_json::{Value, json};
+use tokio::signal::unix::SignalKind;
+use tokio::sync::mpsc;
+
+use crate::cli::{Global, Repo, RepoAdd, RepoBuild, SandboxKind};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::gc::amount;
+use crate::installation::Installation;
+use crate::output;
+use crate::run::on_signals;
+use crate::view::{Style, clean, elapsed};
+
+const PROGRESS: usize = 256;
+const REPORTS: usize = 16;
+const COMMIT_SHOWN: usize = 10;
+const NAME_LENGTH: usize = 64;
+
+pub async fn repo(global: &Global, environment: Environment, command: Repo) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let installation = Installation::open(global, environment).await?;
+    match command {
+        Repo::Add(options) => add(global, &installation, style, *options).await,
+        Repo::List => list(global, &installation, style).await,
+        Repo::Build(options) => build(global, &installation, style, options).await,
+        Repo::Remove { name } => remove(global, &installation, style, &name).await,
+    }
+}
+
+async fn add(global: &Global, installation: &Installation, style: Style, options: RepoAdd) -> Result<Exit, Failure> {
+    let forge = harvest_forge::open(&options.source, installation.environment.git()).await?;
+    // What is stored has no password in it, so the builder would not have it either.
+    if options.source.contains("://") && forge.name() != options.source {
+        let message = "the URL holds a password, which is not kept";
+        let help = "leave it out, and let git find it: a credential helper, a netrc file or an SSH key";
+        return Err(Failure::refused(Code::UnsupportedUrl, message, help));
+    }
+    forge.resolve(options.branch.as_deref()).await?;
+    let source = forge.name().to_owned();
+    let name = options.name.unwrap_or_else(|| default_name(&source));
+    let known = installation.store.repositories().await?;
+    if let Some(other) = known.iter().find(|known| known.name == name && known.source != source) {
+        let message = format!("`{name}` is the name of {}", other.source);
+        return Err(Failure::refused(Code::BadOption, message, "choose another with --name"));
+    }
+    let settings = Settings {
+        key: Mirror::key_for(&forge.identity()),
+        branch: options.branch,
+        setup: options.setup,
+        build: options.build,
+        depth: options.depth,
+        partial: options.partial,
+        sparse: options.sparse,
+        every_secs: options.every.map(|every| every.as_secs().max(1)),
+        alert: options.alert,
+    };
+    if let Some(other) = known.iter().find(|known| known.name != name && Settings::of(known).key == settings.key) {
+        let message = format!("this repository is there already, as `{}`", other.name);
+        let help = format!("change it with --name {0}, or remove it first: harvest repo remove {0}", other.name);
+        return Err(Failure::refused(Code::BadOption, message, help));
+    }
+    let repository = Repository {
+        name,
+        source,
+        settings: serde_json::to_value(&settings)
+            .map_err(|error| Failure::failed(Code::Internal, error.to_string()))?,
+        created_at: installation.clock.now(),
+    };
+    installation.store.save_repository(repository.clone()).await?;
+    let _ = if global.json {
+        output::json(&repository)
+    } else {
+        let next = style.dim(&format!("make its first snapshot: harvest repo build {}", repository.name));
+        output::line(&format!("{} repository {} is kept\n  {next}", style.ok(), style.bold(&repository.name)))
+    };
+    Ok(Exit::Done)
+}
+
+/// `https://example.com/shop.git` → `shop`.
+fn default_name(source: &str) -> String {
+    let last = source.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
+    let last = last.strip_suffix(".git").unwrap_or(last);
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let name: String = last.chars().map(|c| if fits(c) { c } else { '-' }).take(NAME_LENGTH).collect();
+    if name.is_empty() { "repository".to_owned() } else { name }
+}
+
+async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
+    let repositories = installation.store.repositories().await?;
+    let now = installation.clock.now();
+    let rows: Vec<(Repository, Standing)> = repositories
+        .into_iter()
+        .map(|repository| {
+            let standing = standing(&installation.data, &repository);
+            (repository, standing)
+        })
+        .collect();
+    if global.json {
+        let items: Vec<Value> = rows.iter().map(|(repository, standing)| describe(repository, standing)).collect();
+        let _ = output::json(&json!({ "items": items }));
+        return Ok(Exit::Done);
+    }
+    if rows.is_empty() {
+        let _ = output::line("no repositories yet; add one: harvest repo add .");
+    }
+    for (repository, standing) in &rows {
+        if output::line(&row(style, repository, standing, now)).is_err() {
+            break;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn state(standing: &Standing) -> &'static str {
+    match (&standing.newest, &standing.last) {
+        _ if standing.building => "building",
+        (Some(_), Some(last)) if last.status == Status::Failed => "outdated",
+        (Some(_), _) => "ready",
+        (None, Some(last)) if last.status == Status::Failed => "failed",
+        (None, _) => "none",
+    }
+}
+
+fn describe(repository: &Repository, standing: &Standing) -> Value {
+    let snapshot = standing.newest.as_ref().map(|newest| {
+        json!({
+            "commit": newest.commit,
+            "built_at": newest.built_at.to_string(),
+            "bytes": newest.bytes,
+            "installed": newest.extras,
+        })
+    });
+    json!({
+        "name": repository.name,
+        "source": repository.source,
+        "settings": repository.settings,
+        "state": state(standing),
+        "snapshot": snapshot,
+        "last_build": standing.last,
+        "next_at": standing.next_at.map(|next| next.to_string()),
+    })
+}
+
+fn row(style: Style, repository: &Repository, standing: &Standing, now: Timestamp) -> String {
+    let word = state(standing);
+    let mark = match word {
+        "ready" => style.ok(),
+        "failed" | "outdated" => style.failed(),
+        _ => style.dim(style.dot()),
+    };
+    let branch = Settings::of(repository).branch.unwrap_or_else(|| "HEAD".to_owned());
+    let mut parts = vec![format!("{mark} {}  {word}", style.bold(&format!("{:<16}", repository.name)))];
+    if let Some(newest) = &standing.newest {
+        let commit = newest.commit.get(..COMMIT_SHOWN).unwrap_or(&newest.commit);
+        parts.push(format!("{commit}  {} old  {}", age(now, newest.built_at), amount(newest.bytes)));
+    }
+    parts.push(style.dim(&format!("{} ({branch})", clean(&repository.source))));
+    let mut text = parts.join("  ");
+    let trouble = standing.last.as_ref().and_then(|last| match (&last.error, &last.build_error) {
+        (Some(error), _) => Some(format!("last build {}: {error}", last.status.as_str())),
+        (None, Some(error)) => Some(format!("built with a build command that failed: {error}")),
+        (None, None) => None,
+    });
+    if let Some(trouble) = trouble {
+        let first = trouble.lines().next().unwrap_or_default();
+        text.push_str(&format!("\n    {}", clean(first)));
+    }
+    text
+}
+
+fn age(now: Timestamp, then: Timestamp) -> String {
+    let seconds = u64::try_from(now.duration_since(then).as_secs()).unwrap_or(0);
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+async fn find(installation: &Installation, name: &str) -> Result<Repository, Failure> {
+    let known = installation.store.repositories().await?;
+    let names: Vec<String> = known.iter().map(|repository| repository.name.clone()).collect();
+    known.into_iter().find(|repository| repository.name == name).ok_or_else(|| {
+        let help = match names.is_empty() {
+            true => "there are none yet; add one: harvest repo add .".to_owned(),
+            false => format!("repositories are: {}", names.join(", ")),
+        };
+        Failure::refused(Code::UnknownRepository, format!("there is no repository `{}`", clean(name)), help)
+    })
+}
+
+async fn build(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    options: RepoBuild,
+) -> Result<Exit, Failure> {
+    let repository = find(installation, &options.name).await?;
+    let provider = installation.provider(SandboxKind::Local)?;
+    // It works on no task, so it needs no key.
+    let engine = installation.engine(provider, None, ModelChoice { provider: Provider::Anthropic, model: None })?;
+    let owner = installation.own(OwnerKind::Run).await?;
+    let stop = Stop::default();
+    on_signals(
+        &[SignalKind::interrupt(), SignalKind::terminate()],
+        &stop,
+        "stopping; the snapshot before stays in use",
+    );
+    let attempts = Attempts { tries: options.tries, force: options.force, ..Attempts::default() };
+    let (progress, mut inbox) = mpsc::channel(PROGRESS);
+    let building = engine.prepare_snapshot(owner.id(), &repository, attempts, progress, &stop);
+    let showing = async {
+        while let Some(progress) = inbox.recv().await {
+            // Nobody reading is no reason to stop building.
+            let _ = if global.json { output::json(&progress) } else { show(style, &progress) };
+        }
+    };
+    let (report, ()) = tokio::join!(building, showing);
+    let report = installation.let_go(owner, report.map_err(Failure::from)).await?;
+    if global.json {
+        let _ = output::json(&finished(&report));
+    } else {
+        let _ = output::line(&summary(style, &report));
+    }
+    Ok(match report.status {
+        Status::Built | Status::Unchanged => Exit::Done,
+        Status::Stopped => Exit::Stopped,
+        Status::Failed | Status::Busy => Exit::Failed,
+    })
+}
+
+fn finished(report: &Report) -> Value {
+    let mut value = serde_json::to_value(report).unwrap_or_default();
+    if let Some(object) = value.as_object_mut() {
+        object.insert("type".to_owned(), json!("finished"));
+    }
+    value
+}
+
+fn show(style: Style, progress: &Progress) -> Result<(), output::Closed> {
+    let line = match progress {
+        Progress::StageStarted { stage } => {
+            format!("{} {}", style.dim(style.symbol("▸", ">")), stage.as_str())
+        }
+        Progress::Output { text, .. } => style.dim(&format!("    {}", clean(text))),
+        Progress::TriedAgain { stage, error, tries_left } => {
+            let first = error.lines().next().unwrap_or_default();
+            format!("{} {} failed ({}); {tries_left} more to go", style.stopped(), stage.as_str(), clean(first))
+        }
+        Progress::Note { message } => format!("  note: {}", clean(message)),
+        Progress::StageFinished { stage, duration_ms, error: None } => {
+            format!("{} {} {}", style.ok(), stage.as_str(), style.dim(&elapsed(*duration_ms)))
+        }
+        Progress::StageFinished { stage, duration_ms, error: Some(error) } => format!(
+            "{} {} {}\n{}",
+            style.failed(),
+            stage.as_str(),
+            style.dim(&elapsed(*duration_ms)),
+            indented(&clean(error))
+        ),
+    };
+    output::line(&line)
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn summary(style: Style, report: &Report) -> String {
+    let commit = report.commit.as_deref().map_or("", |commit| commit.get(..COMMIT_SHOWN).unwrap_or(commit));
+    let name = style.bold(&report.repository);
+    let (time, dot) = (elapsed(report.duration_ms), style.dot());
+    match report.status {
+        Status::Built => {
+            let size = report.bytes.map(amount).unwrap_or_default();
+            let what = match (report.reused, report.installed.len()) {
+                (true, _) => "dependencies of an earlier snapshot".to_owned(),
+                (false, 0) => "nothing to install".to_owned(),
+                (false, _) => report.installed.join("; "),
+            };
+            let mut text = format!("\n{} {name} at {commit} {dot} {size} {dot} {time}\n  {what}", style.ok());
+            if report.build_error.is_some() {
+                text.push_str(&format!(
+                    "\n  {} the build command failed; sessions start all the same",
+                    style.stopped()
+                ));
+            }
+            text
+        }
+        Status::Unchanged => format!("\n{} {name} at {commit} {dot} nothing has changed {dot} {time}", style.ok()),
+        Status::Failed => {
+            let why = report.error.as_deref().unwrap_or_default();
+            format!("\n{} {name}: no new snapshot {dot} {time}\n{}", style.failed(), indented(&clean(why)))
+        }
+        Status::Stopped => format!("\n{} {name}: stopped; nothing has changed", style.stopped()),
+        Status::Busy => format!("\n{} {name} is being built by another process", style.stopped()),
+    }
+}
+
+async fn remove(global: &Global, installation: &Installation, style: Style, name: &str) -> Result<Exit, Failure> {
+    let repository = find(installation, name).await?;
+    installation.store.remove_repository(&repository.name).await?;
+    let gone = forget_unknown(&installation.data, &installation.store).await?;
+    let _ = if global.json {
+        output::json(&json!({ "name": repository.name, "removed": true, "snapshots_in_use": !gone }))
+    } else {
+        let rest = if gone { "and its snapshots are removed" } else { "is removed; snapshots in use go later" };
+        output::line(&format!("{} repository {} {rest}", style.ok(), style.bold(&repository.name)))
+    };
+    Ok(Exit::Done)
+}
+
+/// The builder as `harvest up` runs it beside its pool.
+#[derive(Debug)]
+pub struct Beside {
+    keeper: Keeper,
+    reports: mpsc::Receiver<Report>,
+}
+
+impl Beside {
+    pub fn new(engine: Engine, owner: &Ownership) -> Self {
+        let (sender, reports) = mpsc::channel(REPORTS);
+        Self { keeper: Keeper::new(engine, owner.id().clone(), Attempts::default(), sender), reports }
+    }
+
+    /// Until `stop`; a build under way is given up then.
+    pub async fn run(self, global: &Global, style: Style, stop: Stop) {
+        let Self { keeper, mut reports } = self;
+        let showing = async {
+            while let Some(report) = reports.recv().await {
+                let _ = if global.json {
+                    output::json(&json!({ "type": "snapshot", "report": report }))
+                } else {
+                    output::line(summary(style, &report).trim_start())
+                };
+            }
+        };
+        tokio::join!(keeper.run(stop), showing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn names_by_default() {
+        for (source, name) in [
+            ("/srv/shop", "shop"),
+            ("https://example.com/ada/shop.git", "shop"),
+            ("git@example.com:shop.git", "shop"),
+            ("https://example.com/a%20b/", "a-20b"),
+            ("/", "repository"),
+        ] {
+            assert_eq!(default_name(source), name, "{source}");
+        }
+    }
+
+    #[test]
+    fn ages_are_readable() {
+        let now: Timestamp = "2026-01-10T00:00:00Z".parse().unwrap();
+        let ago = |seconds: u64| age(now, now.checked_sub(Duration::from_secs(seconds)).unwrap());
+        assert_eq!([ago(5), ago(600), ago(90_000), ago(400_000)], ["5 s", "10 min", "25 h", "4 days"]);
+        assert_eq!(age(now, now.checked_add(Duration::from_secs(9)).unwrap()), "0 s");
+    }
+}

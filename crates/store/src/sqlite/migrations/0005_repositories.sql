@@ -1,0 +1,7 @@
+-- Repositories that snapshots are prepared of. The snapshots themselves belong to a data directory, not to the database.
+CREATE TABLE repositories (
+  name TEXT PRIMARY KEY,
+  source TEXT NOT NULL,
+  settings TEXT NOT NULL,
+  created_at TEXT NOT NULL
+) STRICT;
