@@ -254,7 +254,7 @@ impl Turn {
             match end {
                 None => {}
                 Some(Output::Exited(exit)) => break exit.code,
-                Some(Output::Failed { message }) => {
+                Some(Output::Failed { message, .. }) => {
                     ended_by.get_or_insert(Failure::new(FailureReason::Agent, message));
                     break None;
                 }

@@ -211,7 +211,7 @@ async fn drain(process: &mut Process, tail: &mut Tail) -> Option<i32> {
                 let _ = process.acknowledge(offset).await;
             }
             Output::Exited(exit) => return exit.code,
-            Output::Failed { message } => {
+            Output::Failed { message, .. } => {
                 tail.push(message.as_bytes(), true);
                 return None;
             }

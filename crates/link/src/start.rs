@@ -23,6 +23,35 @@ pub struct Boot {
     /// Limits of each process, where the launcher did not set them for the whole sandbox.
     #[serde(default)]
     pub open_files: Option<u64>,
+    /// A compiled system call filter for every process; `{filter}` in `wrap` is replaced by a descriptor of it.
+    #[serde(default)]
+    pub filter: Option<PathBuf>,
+    #[serde(default)]
+    pub watch: Watch,
+}
+
+/// What the runner itself keeps an eye on, and ends the process that goes beyond it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Watch {
+    pub memory_bytes: Option<u64>,
+    pub processes: Option<u64>,
+    pub disk_bytes: Option<u64>,
+    pub inodes: Option<u64>,
+    /// What counts as disk; shown to the runner and to no process.
+    pub folders: Vec<PathBuf>,
+    /// Where the kernel counts how often it enforced a limit itself. Without them the runner measures.
+    pub counters: Counters,
+}
+
+/// Files of a control group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Has a line `oom_kill N`.
+    pub memory: Option<PathBuf>,
+    /// Has a line `max N`.
+    pub processes: Option<PathBuf>,
 }
 
 /// What the launcher (`harvest-runner launch`) does before it becomes `argv`.

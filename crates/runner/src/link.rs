@@ -69,6 +69,7 @@ async fn tell(mut writer: OwnedWriteHalf, registry: &Registry) -> io::Result<()>
             }
         }
         if idle {
+            registry.idle.notify_one();
             registry.changed.notified().await;
         }
     }

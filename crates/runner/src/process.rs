@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
 
-use harvest_link::{Boot, MAX_LINE, ProcessSpec, Signal, SpoolRecord, Stream};
+use harvest_link::{Boot, Limit, MAX_LINE, ProcessSpec, Signal, SpoolRecord, Stream};
 use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::command::command;
 use crate::reap::{Child, Ended};
-use crate::registry::{End, Process, Registry};
+use crate::registry::{End, Failure, Process, Registry};
 use crate::spool::Spool;
 use crate::{files, tree};
 
@@ -36,7 +36,7 @@ pub fn start(boot: &Rc<Boot>, registry: &Rc<Registry>, spec: ProcessSpec) {
                 running.see_through(&boot, &registry, process, spec.stdin).await;
             });
         }
-        Err(message) => *process.end.borrow_mut() = Some(End::Failed { message }),
+        Err(message) => *process.end.borrow_mut() = Some(End::Failed(Failure::other(message))),
     }
     registry.changed.notify_one();
 }
@@ -131,12 +131,13 @@ impl Running {
         }
         let duration_ms = u64::try_from(process.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let end = match (process.failure.borrow_mut().take(), ended) {
-            (Some(message), _) => End::Failed { message },
-            (None, Err(error)) => End::Failed { message: format!("it cannot be waited for: {error}") },
+            (Some(failure), _) => End::Failed(failure),
+            (None, Err(error)) => End::Failed(Failure::other(format!("it cannot be waited for: {error}"))),
             (None, Ok(ended)) => End::Exited { ended: unwrap(boot, &process, ended), duration_ms },
         };
         *process.end.borrow_mut() = Some(end);
         registry.changed.notify_one();
+        registry.ended.notify_one();
     }
 }
 
@@ -212,13 +213,19 @@ fn store(boot: &Boot, process: &Process, records: &[u8]) {
         let mut spool = process.spool.borrow_mut();
         let Some(spool) = spool.as_mut() else { return };
         if spool.length() + records.len() as u64 > boot.max_spool_bytes {
-            Some(format!("it printed more than {} bytes and was ended", boot.max_spool_bytes))
+            let message = format!("it printed more than {} bytes and was ended", boot.max_spool_bytes);
+            Some(Failure::of(Limit::Output, message))
         } else {
-            spool.append(records).err().map(|error| format!("its output could not be kept: {error}"))
+            spool.append(records).err().map(|error| Failure::other(format!("its output could not be kept: {error}")))
         }
     };
-    if let Some(message) = failure {
-        signal(boot, process, Signal::Kill);
-        *process.failure.borrow_mut() = Some(message);
+    if let Some(failure) = failure {
+        end(boot, process, failure);
     }
+}
+
+/// Ends the process with all its children, for the first reason given.
+pub fn end(boot: &Boot, process: &Process, failure: Failure) {
+    signal(boot, process, Signal::Kill);
+    process.failure.borrow_mut().get_or_insert(failure);
 }

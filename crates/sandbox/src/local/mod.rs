@@ -15,14 +15,17 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use harvest_core::{SandboxId, WorkspaceKind};
-use harvest_link::{Bind, Boot, Identity, Launch, Overlay, Owner};
+use harvest_link::{Bind, Boot, Identity, Launch, Overlay, Owner, Watch};
 
 use self::uid::Uids;
 use self::view::{STAGE, View};
 use crate::arrival::{self, Expected};
 use crate::host::{self, Fact, State, Tool};
 use crate::layout::{self, Layout, Remembered};
-use crate::{Binaries, Capabilities, Confined, Error, Paths, Provider, Sandbox, Spec, Workspace, folder, pid};
+use crate::{
+    Binaries, Capabilities, Confined, Enforcement, Error, Paths, Provider, Sandbox, Spec, Strength, Workspace, folder,
+    pid,
+};
 
 const NAME: &str = "local";
 
@@ -108,6 +111,8 @@ impl Local {
             deadline_secs: spec.limits.wall.as_secs(),
             max_spool_bytes: spec.limits.output_bytes,
             open_files: None,
+            filter: None,
+            watch: Watch::default(),
         };
         layout::write_json(&layout.boot(), &boot)?;
         layout::write_json(&layout.launch(), &launch)?;
@@ -237,7 +242,9 @@ impl Provider for Local {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { overlay: self.no_overlay.is_none(), isolated: true }
+        let absent = Strength::Absent;
+        let limits = Enforcement { cpu: absent, memory: absent, processes: absent, disk: absent, inodes: absent };
+        Capabilities { overlay: self.no_overlay.is_none(), isolated: true, limits }
     }
 
     fn gateway_socket(&self, id: &SandboxId) -> PathBuf {

@@ -331,7 +331,7 @@ async fn a_sandbox_of_a_server_that_died_is_found_and_removed_by_the_next() {
     assert!(matches!(next(&mut process).await, Output::Line { .. }));
     // As if it had died before it wrote down which process it had started.
     fs::remove_file(place.state().join(id.as_str()).join("sandbox.json")).unwrap();
-    let next_server = support::local_again(&place);
+    let next_server = (place.again)(place.folder.path());
     assert_eq!(next_server.list().await.unwrap(), std::slice::from_ref(&id));
     next_server.destroy(&id).await.unwrap();
     assert_eq!(next(&mut process).await, Output::Lost);
