@@ -12,7 +12,7 @@ mod start;
 pub use frame::{Decoder, Error, MAX_PAYLOAD, Message};
 pub use message::{File, FromRunner, Limit, ProcessSpec, Report, Signal, ToRunner, WINDOW};
 pub use record::{MAX_LINE, Record, SPOOL_HEADER, SpoolRecord, Stream};
-pub use start::{Bind, Boot, Counters, Identity, Launch, Overlay, Owner, Watch};
+pub use start::{Access, Again, Bind, Boot, Counters, Identity, Launch, Overlay, Owner, Watch};
 
 /// The version this build speaks.
 pub const VERSION: u32 = 1;

@@ -23,6 +23,8 @@ pub struct Registry {
     refused: RefCell<Vec<Report>>,
     /// There may be something to send.
     pub changed: Notify,
+    /// A process was started; for those who watch what runs.
+    pub started: Notify,
     /// A process has ended.
     pub ended: Notify,
     /// Everything known so far was sent.

@@ -12,6 +12,7 @@ use rustix::process::{Resource, Rlimit};
 use tokio::net::TcpListener;
 
 use crate::registry::{Failure, Registry};
+use crate::watch::Watch;
 use crate::{gateway, link, process};
 
 /// How long processes get to be gone at the end.
@@ -27,6 +28,14 @@ pub enum Error {
     Runtime(io::Error),
     #[error("no loopback: {0}")]
     Loopback(io::Error),
+}
+
+/// What everything in the runner shares.
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub boot: Rc<Boot>,
+    pub registry: Rc<Registry>,
+    pub watch: Rc<Watch>,
 }
 
 pub fn run(path: &Path) -> Result<(), Error> {
@@ -48,10 +57,12 @@ async fn supervise(boot: Rc<Boot>) -> Result<(), Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(Error::Loopback)?;
     let port = listener.local_addr().map_err(Error::Loopback)?.port();
     let registry = Rc::new(Registry::default());
+    let watch = Rc::new(Watch::new(boot.clone()));
     // The link goes on while everything ends at the deadline, so that whoever listens is told why.
     tokio::select! {
-        () = link::serve(boot.clone(), registry.clone(), port) => {}
+        () = link::serve(Context { boot: boot.clone(), registry: registry.clone(), watch: watch.clone() }, port) => {}
         () = gateway::serve(listener, boot.gateway.clone()) => {}
+        () = watch.run(&registry) => {}
         () = deadline(&boot, &registry) => return Ok(()),
     }
     let _ = tokio::time::timeout(GRACE, end_all(&boot, &registry, None)).await;

@@ -85,6 +85,7 @@ impl Unisolated {
             folder: workspace,
             runner: None,
             init: None,
+            groups: Vec::new(),
         };
         layout.remember(&facts)?;
         let listener = folder::listen(&layout.link())?;

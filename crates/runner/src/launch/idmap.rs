@@ -13,28 +13,9 @@ use rustix::process::{Pid, WaitOptions};
 use rustix::thread::UnshareFlags;
 
 /// Maps `owner` (uid and gid) to `identity` on a mount that is attached to nothing yet.
-#[expect(unsafe_code, reason = "rustix has no mount_setattr")]
 pub fn apply(tree: &OwnedFd, owner: (u32, u32), identity: Identity) -> io::Result<()> {
     let namespace = namespace(owner, identity)?;
-    let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_IDMAP,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: u64::try_from(namespace.as_raw_fd()).map_err(io::Error::other)?,
-    };
-    // SAFETY: the path is a static, terminated string; the attributes are a live local whose size is given; the kernel only
-    // reads both.
-    let outcome = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            tree.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            &raw const attributes,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    super::attributes::map(tree, u64::try_from(namespace.as_raw_fd()).map_err(io::Error::other)?)
 }
 
 /// A user namespace with these two mappings. It needs a process to be born in, which is gone when this returns.

@@ -206,6 +206,10 @@ pub async fn finish(process: &mut Process) -> Outcome {
 
 /// Reads to the end of a process that goes beyond a limit. Says which, in what words, and how much it had printed.
 pub async fn exceed(process: &mut Process) -> (Limit, String, usize) {
+    tokio::time::timeout(PATIENCE, beyond(process)).await.expect("it went on for a long time")
+}
+
+async fn beyond(process: &mut Process) -> (Limit, String, usize) {
     let mut printed = 0;
     loop {
         match next(process).await {
