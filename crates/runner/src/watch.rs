@@ -32,6 +32,8 @@ pub struct Watch {
     killed: Option<Counter>,
     /// Processes the kernel refused to start.
     refused: Option<Counter>,
+    /// The kernel killed something, and it is not known yet whose it was.
+    unexplained: Cell<bool>,
     allowed: Cell<Disk>,
 }
 
@@ -41,7 +43,7 @@ impl Watch {
         let killed = limits.counters.memory.as_ref().and_then(|path| Counter::open(path, "oom_kill"));
         let refused = limits.counters.processes.as_ref().and_then(|path| Counter::open(path, "max"));
         let allowed = Disk { bytes: limits.disk_bytes.unwrap_or(u64::MAX), inodes: limits.inodes.unwrap_or(u64::MAX) };
-        Self { killed, refused, allowed: Cell::new(allowed), boot }
+        Self { killed, refused, unexplained: Cell::new(false), allowed: Cell::new(allowed), boot }
     }
 
     /// Looks while something runs, for ever.
@@ -82,7 +84,7 @@ impl Watch {
         let census = LazyCell::new(Census::take);
         let too_much_memory = match (&self.killed, self.boot.watch.memory_bytes) {
             (_, None) => false,
-            (Some(killed), Some(_)) => killed.take(),
+            (Some(killed), Some(_)) => self.is_unexplained(killed, running.len() == 1),
             (None, Some(limit)) => exceeds(&census, running, limit),
         };
         if too_much_memory {
@@ -96,6 +98,16 @@ impl Watch {
         if too_many_processes {
             let threads = |process: &Process| process.pid.get().map_or(0, |pid| census.below(pid).threads());
             self.end_largest(running, threads, self.too_many_processes());
+        }
+    }
+
+    /// Whether the kernel killed something and no process that ended in the meantime explains it. What it killed may well have
+    /// been the largest, so that whoever is the largest now had nothing to do with it.
+    fn is_unexplained(&self, killed: &Counter, alone: bool) -> bool {
+        self.unexplained.take() || {
+            let now = killed.take();
+            self.unexplained.set(now && !alone);
+            now && alone
         }
     }
 
@@ -141,7 +153,8 @@ impl Watch {
             _ if alone => {}
             _ => return None,
         }
-        self.killed.as_ref().is_some_and(Counter::take).then(|| self.too_much_memory())
+        let killed = self.unexplained.take() | self.killed.as_ref().is_some_and(Counter::take);
+        killed.then(|| self.too_much_memory())
     }
 
     fn too_much_memory(&self) -> Failure {

@@ -4,6 +4,8 @@
 //! we become who the sandbox is; and only then does bubblewrap start, which has no more rights than anyone with that uid.
 
 mod attributes;
+mod fork;
+mod group;
 mod idmap;
 mod mounts;
 
@@ -55,10 +57,7 @@ pub fn inline(text: &str) -> Result<(), Error> {
 }
 
 fn launch(order: &Launch) -> Result<Infallible, Error> {
-    // Before anything is done that could use what is limited.
-    for group in &order.join {
-        fs::write(group, "0").map_err(|source| Error::Group { path: group.clone(), source })?;
-    }
+    let joining = group::join(&order.join)?;
     // Fails only when we lead a session already.
     let _ = rustix::process::setsid();
     rustix::process::umask(Mode::from_raw_mode(0o022));
@@ -66,6 +65,7 @@ fn launch(order: &Launch) -> Result<Infallible, Error> {
     let filter = order.filter.as_deref().map(open_filter).transpose()?;
     enter_namespaces(order.identity)?;
     mounts::make(order)?;
+    joining.finish()?;
     limit(order)?;
     if let Some(identity) = order.identity {
         become_other(identity)?;

@@ -75,10 +75,6 @@ impl Groups {
         self.memory.is_some()
     }
 
-    pub fn has_processes(&self) -> bool {
-        self.processes.is_some()
-    }
-
     pub fn has_cpu(&self) -> bool {
         self.cpu.is_some()
     }
@@ -93,15 +89,18 @@ impl Groups {
     }
 
     pub fn make(&self, id: &SandboxId, limits: &Limits) -> Result<Group, Error> {
-        for folder in self.folders(id) {
-            match fs::create_dir(&folder) {
+        // Being in a group costs something whenever a process is started, so not in one that limits nothing.
+        let cpu = self.cpu.clone().filter(|_| limits.cpu_millis.is_some());
+        let folders = Self { cpu, ..self.clone() }.folders(id);
+        for folder in &folders {
+            match fs::create_dir(folder) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(Error::io(folder, error)),
                 _ => {}
             }
         }
         let at = |place: &Place| (place.version, place.folder.join(format!("{PREFIX}{id}")));
-        let mut group = Group { join: self.folders(id), ..Group::default() };
-        group.join.iter_mut().for_each(|folder| folder.push("cgroup.procs"));
+        let join = folders.iter().map(|folder| folder.join("cgroup.procs")).collect();
+        let mut group = Group { join, ..Group::default() };
         if let Some((version, folder)) = self.memory.as_ref().map(at) {
             let (limit, swap, swap_bytes, events) = match version {
                 Version::One => {
