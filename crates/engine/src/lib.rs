@@ -12,6 +12,7 @@ pub mod failpoint;
 mod guard;
 mod interrupts;
 mod journal;
+mod limit;
 mod meter;
 mod owner;
 mod place;
@@ -66,6 +67,8 @@ pub struct Options {
     pub git: Git,
     /// For tasks that leave the choice to whoever works on them.
     pub model: ModelChoice,
+    /// What each sandbox may use. How long it may take is up to the task.
+    pub limits: harvest_sandbox::Limits,
 }
 
 /// Which vendor and which of its models; `None`: the agent's own choice.

@@ -208,6 +208,7 @@ impl Installation {
             toolchain,
             git: self.environment.git(),
             model,
+            limits: self.settings()?.limits(),
         }))
     }
 

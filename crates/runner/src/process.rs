@@ -160,7 +160,10 @@ impl Running {
         let duration_ms = u64::try_from(process.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let alone = registry.running().len() <= 1;
         let end = match (process.failure.borrow_mut().take(), ended) {
-            (Some(failure), _) => End::Failed(failure),
+            (Some(failure), _) => {
+                watch.settle();
+                End::Failed(failure)
+            }
             (None, Err(error)) => End::Failed(Failure::other(format!("it cannot be waited for: {error}"))),
             (None, Ok(ended)) => match watch.explain(died_of(boot, ended), alone) {
                 // Whoever asked for its end is not told that it was something else.

@@ -81,6 +81,10 @@ impl Watch {
     }
 
     fn look(&self, running: &[Rc<Process>]) {
+        if running.iter().any(|process| process.failure.borrow().is_some()) {
+            // Until it is gone, it is the likeliest to go on as it did.
+            return self.settle();
+        }
         let census = LazyCell::new(Census::take);
         let too_much_memory = match (&self.killed, self.boot.watch.memory_bytes) {
             (_, None) => false,
@@ -140,6 +144,14 @@ impl Watch {
             inodes: allowed.inodes.max(used.inodes.saturating_add(ROOM.inodes)),
         });
         self.end_largest(running, |_| 0, failure);
+    }
+
+    /// What was counted so far is explained: the one who did it was ended.
+    pub fn settle(&self) {
+        self.unexplained.set(false);
+        for counter in [&self.killed, &self.refused].into_iter().flatten() {
+            counter.take();
+        }
     }
 
     /// Why a process has ended, when that was for a limit and no one has looked since. `alone`: nothing else is running.

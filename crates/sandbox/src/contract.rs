@@ -77,6 +77,16 @@ pub enum Strength {
     Hard,
 }
 
+impl Strength {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Soft => "soft",
+            Self::Hard => "hard",
+        }
+    }
+}
+
 /// How firmly each limit is kept. Wall time, open files and output are hard everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enforcement {

@@ -67,7 +67,7 @@ impl Layer {
             refuse(&format!("{place}: line {line} is not valid TOML: {}", error.message()), "see https://toml.io")
         })?;
         let mut values = BTreeMap::new();
-        for (name, value) in table {
+        for (name, value) in flatten(table) {
             let known = Key::parse(&name);
             let allowed = |key: &Key| !origin.is_repository() || key.may_be_set_by_a_repository();
             let Some(key) = known.filter(allowed) else {
@@ -89,6 +89,20 @@ impl Layer {
         }
         Ok(Self { origin, values })
     }
+}
+
+/// The settings of a table `[a]` are called `a.b`.
+fn flatten(table: toml::Table) -> Vec<(String, toml::Value)> {
+    let mut flat = Vec::new();
+    for (name, value) in table {
+        match value {
+            toml::Value::Table(inner) => {
+                flat.extend(inner.into_iter().map(|(key, value)| (format!("{name}.{key}"), value)));
+            }
+            value => flat.push((name, value)),
+        }
+    }
+    flat
 }
 
 fn refuse(message: &str, help: &str) -> Failure {
@@ -178,6 +192,26 @@ impl Layers {
         }
     }
 
+    /// What each sandbox may use.
+    pub fn limits(&self) -> harvest_sandbox::Limits {
+        let number = |key: Key| match self.get(key).value? {
+            Value::Count(count) => Some(u64::from(count)),
+            Value::Cores(number) | Value::Size(number) => Some(number),
+            _ => None,
+        };
+        let default = harvest_sandbox::Limits::default();
+        harvest_sandbox::Limits {
+            wall: default.wall,
+            cpu_millis: number(Key::LimitCpu),
+            memory_bytes: number(Key::LimitMemory).unwrap_or(default.memory_bytes),
+            processes: number(Key::LimitProcesses).unwrap_or(default.processes),
+            open_files: number(Key::LimitOpenFiles).unwrap_or(default.open_files),
+            disk_bytes: number(Key::LimitDisk).unwrap_or(default.disk_bytes),
+            inodes: number(Key::LimitFiles).unwrap_or(default.inodes),
+            output_bytes: number(Key::LimitOutput).unwrap_or(default.output_bytes),
+        }
+    }
+
     pub fn count(&self, key: Key) -> Option<u32> {
         match self.get(key).value {
             Some(Value::Count(count)) => Some(count),
@@ -236,6 +270,9 @@ mod tests {
             (Key::Retries, "retries = 2", "", None, Some(Value::Count(2)), "file"),
             (Key::Lease, "lease = '90s'", "", None, Some(Value::Time(Duration::from_secs(90))), "file"),
             (Key::Keep, "keep = '7d'", "", None, Some(minutes(7 * 24 * 60)), "file"),
+            (Key::LimitMemory, "", "", None, Some(Value::Size(8 << 30)), "default"),
+            (Key::LimitMemory, "[limits]\nmemory = '512MiB'", "", None, Some(Value::Size(512 << 20)), "file"),
+            (Key::LimitCpu, "limits.cpu = 1.5", "", None, Some(Value::Cores(1500)), "file"),
         ];
         for (key, in_file, in_repository, given, value, origin) in table {
             let mut layers = Layers::defaults().with(file(in_file).unwrap()).with(repository(in_repository).unwrap());
@@ -281,7 +318,16 @@ mod tests {
             "/etc/harvest.toml: `require_tests` cannot be 1: it must be true or false"
         );
         assert!(said(file("agent = 'a'\nagent 'b'")).starts_with("/etc/harvest.toml: line 2 is not valid TOML: "));
-        for forbidden in ["agents = 3", "lease = '1m'", "retries = 2", "keep = '1d'"] {
+        assert_eq!(
+            said(file("[limits]\nmemory = 'much'")),
+            "/etc/harvest.toml: `limits.memory` cannot be \"much\": `much` is no size; write it like 512MiB or 8GiB"
+        );
+        assert_eq!(
+            said(file("[limits]\ndisk = '1KiB'")),
+            "/etc/harvest.toml: `limits.disk` cannot be \"1KiB\": it must be at least 16MiB"
+        );
+        assert_eq!(said(file("[limits]\nfame = 1")), "/etc/harvest.toml: `limits.fame` is no setting");
+        for forbidden in ["limits.memory = '1TiB'", "agents = 3", "lease = '1m'", "retries = 2", "keep = '1d'"] {
             let key = forbidden.split(' ').next().unwrap();
             let place = ".harvest.toml of /srv/shop at 0123456789";
             assert_eq!(said(repository(forbidden)), format!("{place}: `{key}` cannot be set by a repository"));

@@ -37,7 +37,7 @@ fn page(style: Style, settings: &[Setting]) -> String {
     let line = |setting: &Setting| {
         let note = setting.note.as_deref().map(|note| format!(" ({})", clean(note))).unwrap_or_default();
         let origin = style.dim(&format!("{}{note}", clean(&setting.origin.describe())));
-        format!("{:<14}{:<width$}  {origin}", setting.key.name(), clean(&shown(setting)))
+        format!("{:<19}{:<width$}  {origin}", setting.key.name(), clean(&shown(setting)))
     };
     settings.iter().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -19,6 +19,13 @@ pub enum Key {
     Agents,
     Lease,
     Keep,
+    LimitCpu,
+    LimitMemory,
+    LimitProcesses,
+    LimitOpenFiles,
+    LimitDisk,
+    LimitFiles,
+    LimitOutput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,10 +35,14 @@ pub enum Value {
     Time(Duration),
     Money(Cost),
     Count(u32),
+    /// Thousandths of a core.
+    Cores(u64),
+    /// Bytes.
+    Size(u64),
 }
 
 impl Key {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 17] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -42,6 +53,13 @@ impl Key {
         Self::Agents,
         Self::Lease,
         Self::Keep,
+        Self::LimitCpu,
+        Self::LimitMemory,
+        Self::LimitProcesses,
+        Self::LimitOpenFiles,
+        Self::LimitDisk,
+        Self::LimitFiles,
+        Self::LimitOutput,
     ];
 
     pub fn name(self) -> &'static str {
@@ -56,6 +74,13 @@ impl Key {
             Self::Agents => "agents",
             Self::Lease => "lease",
             Self::Keep => "keep",
+            Self::LimitCpu => "limits.cpu",
+            Self::LimitMemory => "limits.memory",
+            Self::LimitProcesses => "limits.processes",
+            Self::LimitOpenFiles => "limits.open_files",
+            Self::LimitDisk => "limits.disk",
+            Self::LimitFiles => "limits.files",
+            Self::LimitOutput => "limits.output",
         }
     }
 
@@ -75,6 +100,13 @@ impl Key {
             Self::Agents => "agents = 3",
             Self::Lease => "lease = \"60s\"",
             Self::Keep => "keep = \"30d\"",
+            Self::LimitCpu => "cpu = 1.5 (cores)",
+            Self::LimitMemory => "memory = \"8GiB\"",
+            Self::LimitProcesses => "processes = 2048",
+            Self::LimitOpenFiles => "open_files = 4096",
+            Self::LimitDisk => "disk = \"20GiB\"",
+            Self::LimitFiles => "files = 2000000",
+            Self::LimitOutput => "output = \"1GiB\"",
         }
     }
 
@@ -85,6 +117,8 @@ impl Key {
 
     pub fn default(self) -> Option<Value> {
         const DAY: u64 = 24 * 60 * 60;
+        let limits = harvest_sandbox::Limits::default();
+        let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
             Self::Agent => Some(Value::Text("builtin".to_owned())),
             Self::Model | Self::Test | Self::Agents => None,
@@ -94,6 +128,13 @@ impl Key {
             Self::Retries => Some(Value::Count(0)),
             Self::Lease => Some(Value::Time(Duration::from_secs(60))),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
+            Self::LimitCpu => limits.cpu_millis.map(Value::Cores),
+            Self::LimitMemory => Some(Value::Size(limits.memory_bytes)),
+            Self::LimitProcesses => count(limits.processes),
+            Self::LimitOpenFiles => count(limits.open_files),
+            Self::LimitDisk => Some(Value::Size(limits.disk_bytes)),
+            Self::LimitFiles => count(limits.inodes),
+            Self::LimitOutput => Some(Value::Size(limits.output_bytes)),
         }
     }
 
@@ -103,6 +144,7 @@ impl Key {
             Self::Model => "(the agent's choice)",
             Self::Test => "(found in the repository)",
             Self::Agents => "(as many as fit this machine)",
+            Self::LimitCpu => "(all cores)",
             _ => "(none)",
         }
     }
@@ -131,6 +173,14 @@ impl Key {
             },
             Self::Retries => count(0, 20),
             Self::Agents => count(1, 1000),
+            Self::LimitCpu => cores(value).map(Value::Cores),
+            Self::LimitMemory => size(&text()?, 64 << 20).map(Value::Size),
+            // Less than this and not even a shell with a pipe runs.
+            Self::LimitProcesses => count(32, 1_000_000),
+            Self::LimitOpenFiles => count(64, 1_000_000),
+            Self::LimitDisk => size(&text()?, 16 << 20).map(Value::Size),
+            Self::LimitFiles => count(1000, 1_000_000_000),
+            Self::LimitOutput => size(&text()?, 1 << 20).map(Value::Size),
         }
     }
 }
@@ -143,6 +193,8 @@ impl Value {
             Self::Time(time) => words(*time),
             Self::Money(cost) => format!("${:.2}", cost.dollars()),
             Self::Count(count) => count.to_string(),
+            Self::Cores(millis) => format!("{}", *millis as f64 / 1000.0),
+            Self::Size(bytes) => size_in_words(*bytes),
         }
     }
 
@@ -153,8 +205,35 @@ impl Value {
             Self::Time(time) => json!(words(*time)),
             Self::Money(cost) => json!(cost),
             Self::Count(count) => json!(count),
+            Self::Cores(millis) => json!(*millis as f64 / 1000.0),
+            Self::Size(bytes) => json!(size_in_words(*bytes)),
         }
     }
+}
+
+fn cores(value: &toml::Value) -> Result<u64, String> {
+    let number = value.as_float().or_else(|| value.as_integer().map(|cores| cores as f64));
+    let fits = number.filter(|cores| (0.05..=1024.0).contains(cores));
+    fits.map(|cores| (cores * 1000.0) as u64)
+        .ok_or_else(|| "it must be a number of cores between 0.05 and 1024".to_owned())
+}
+
+const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
+
+fn size(text: &str, least: u64) -> Result<u64, String> {
+    let (number, unit) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
+    let unit = UNITS.iter().find(|(name, _)| *name == unit.trim());
+    let bytes = unit.and_then(|(_, unit)| number.parse::<u64>().ok()?.checked_mul(*unit));
+    match bytes {
+        None => Err(format!("`{text}` is no size; write it like 512MiB or 8GiB")),
+        Some(bytes) if bytes < least => Err(format!("it must be at least {}", size_in_words(least))),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+fn size_in_words(bytes: u64) -> String {
+    let unit = UNITS.iter().rev().find(|(_, unit)| bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
 /// The way a person would have written it.

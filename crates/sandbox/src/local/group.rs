@@ -71,12 +71,16 @@ impl Groups {
         Self { memory: find("memory"), processes: find("pids"), cpu: find("cpu") }
     }
 
-    pub fn has_memory(&self) -> bool {
-        self.memory.is_some()
+    pub fn memory(&self) -> Option<std::path::Display<'_>> {
+        self.memory.as_ref().map(|place| place.folder.display())
     }
 
-    pub fn has_cpu(&self) -> bool {
-        self.cpu.is_some()
+    pub fn processes(&self) -> Option<std::path::Display<'_>> {
+        self.processes.as_ref().map(|place| place.folder.display())
+    }
+
+    pub fn cpu(&self) -> Option<std::path::Display<'_>> {
+        self.cpu.as_ref().map(|place| place.folder.display())
     }
 
     /// Every folder that the groups of this sandbox may be at.

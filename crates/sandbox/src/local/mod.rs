@@ -8,6 +8,7 @@ mod confined;
 mod etc;
 mod filter;
 mod group;
+mod layers;
 mod probe;
 mod uid;
 mod view;
@@ -24,7 +25,7 @@ use self::group::{Group, Groups};
 use self::uid::Uids;
 use self::view::{View, inside, private};
 use crate::arrival::{self, Expected};
-use crate::host::{self, Fact, State, Tool};
+use crate::host::{self, Tool};
 use crate::layout::{self, Layout, Remembered};
 use crate::{
     Binaries, Capabilities, Confined, Enforcement, Error, Paths, Provider, Sandbox, Spec, Strength, Workspace, folder,
@@ -194,7 +195,7 @@ impl Local {
             processes: Some(limits.processes + beyond),
             // One file alone cannot go beyond the limit even for a moment; the runner's own spool has to fit as well.
             file_bytes: Some(limits.disk_bytes.max(limits.output_bytes)),
-            cores: limits.cpu_millis.filter(|_| !self.groups.has_cpu()).map(|millis| millis.div_ceil(1000)),
+            cores: limits.cpu_millis.filter(|_| self.groups.cpu().is_none()).map(|millis| millis.div_ceil(1000)),
             info: Some(layout.info()),
             filter: Some(self.filters.runner.clone()),
             argv: arguments.into_vec(),
@@ -253,22 +254,6 @@ impl Local {
         let peer_uid = self.uids.sandbox(id).uid;
         Expected { id, provider: NAME, paths: Self::paths(), workspace, peer_uid, began, log }
     }
-
-    pub(crate) fn overlay_fact(&self) -> Fact {
-        let name = "overlay workspaces";
-        match &self.no_overlay {
-            None => {
-                let how = if matches!(self.uids, Uids::Own { .. }) { "" } else { ", each sandbox under its own uid" };
-                Fact { name, state: State::Ok, detail: format!("mounted without copying{how}"), fix: None }
-            }
-            Some(reason) => Fact {
-                name,
-                state: State::Degraded,
-                detail: format!("workspaces are copied, since {reason}"),
-                fix: Some("use a kernel from 5.19 on and a data folder on ext4, xfs or btrfs".to_owned()),
-            },
-        }
-    }
 }
 
 #[async_trait]
@@ -280,8 +265,8 @@ impl Provider for Local {
     fn capabilities(&self) -> Capabilities {
         let hard_if = |is_hard: bool| if is_hard { Strength::Hard } else { Strength::Soft };
         let limits = Enforcement {
-            cpu: hard_if(self.groups.has_cpu()),
-            memory: hard_if(self.groups.has_memory()),
+            cpu: hard_if(self.groups.cpu().is_some()),
+            memory: hard_if(self.groups.memory().is_some()),
             processes: Strength::Hard,
             disk: Strength::Soft,
             inodes: Strength::Soft,
