@@ -15,7 +15,7 @@ use crate::checkpoint::Checkpoints;
 use crate::error::Halt;
 use crate::place::{Place, Tail};
 use crate::turn::Turn;
-use crate::{Failure, ModelChoice, failpoint};
+use crate::{Failure, ModelChoice, failpoint, limit};
 
 /// No output for this long means that the agent hangs.
 const STALL: Duration = Duration::from_secs(10 * 60);
@@ -257,8 +257,12 @@ impl Turn {
             match end {
                 None => {}
                 Some(Output::Exited(exit)) => break exit.code,
-                Some(Output::Failed { message }) => {
-                    ended_by.get_or_insert(Failure::new(FailureReason::Agent, message));
+                Some(Output::Failed { limit, message }) => {
+                    let failure = match limit {
+                        Some(limit) => limit::failure(limit, &message),
+                        None => Failure::new(FailureReason::Agent, message),
+                    };
+                    ended_by.get_or_insert(failure);
                     break None;
                 }
                 Some(_) if ended_by.is_some() => break None,

@@ -13,6 +13,7 @@ pub mod failpoint;
 mod guard;
 mod interrupts;
 mod journal;
+mod limit;
 mod meter;
 mod owner;
 mod place;
@@ -70,6 +71,8 @@ pub struct Options {
     pub model: ModelChoice,
     /// What sandboxes may reach; a task can have less.
     pub egress: harvest_gateway::egress::Policy,
+    /// What each sandbox may use. How long it may take is up to the task.
+    pub limits: harvest_sandbox::Limits,
 }
 
 /// Which vendor and which of its models; `None`: the agent's own choice.

@@ -12,7 +12,7 @@ use harvest_workspace::{SessionRepository, Snapshot, materialise, remove_strange
 
 use crate::error::Halt;
 use crate::turn::Turn;
-use crate::{Engine, Error, egress, failpoint};
+use crate::{Engine, Error, egress, failpoint, limit};
 
 /// Where an isolated sandbox shows the mirror's objects; written into every snapshot.
 pub(crate) const OBJECTS_INSIDE: &str = "/harvest/objects";
@@ -141,7 +141,7 @@ impl Turn {
             (Workspace::Folder { path }, kind)
         };
         let wall = Duration::from_millis(self.task.settings.timeout_ms).saturating_add(GRACE);
-        let limits = Limits { wall, ..Limits::default() };
+        let limits = Limits { wall, ..options.limits };
         let spec = Spec { id: id.clone(), workspace, objects: Some(self.mirror.objects()), limits };
         let sandbox = provider.create(spec).await?;
         let environment = self.network_environment(&sandbox);
@@ -253,7 +253,8 @@ async fn drain(process: &mut Process, tail: &mut Tail) -> Option<i32> {
                 let _ = process.acknowledge(offset).await;
             }
             Output::Exited(exit) => return exit.code,
-            Output::Failed { message } => {
+            Output::Failed { limit, message } => {
+                let message = limit.map_or_else(|| message.clone(), |limit| limit::explain(limit, &message));
                 tail.push(message.as_bytes(), true);
                 return None;
             }

@@ -1,6 +1,6 @@
 //! `harvest doctor`: what this machine offers, what is missing, and what to type.
 
-use harvest_sandbox::{Fact, State, local};
+use harvest_sandbox::{Fact, State, Strength, local};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -22,7 +22,15 @@ pub async fn doctor(global: &Global, environment: Environment) -> Result<Exit, F
     if global.json {
         let items: Vec<_> = facts
             .iter()
-            .map(|fact| json!({ "name": fact.name, "state": word(fact.state), "detail": fact.detail, "fix": fact.fix }))
+            .map(|fact| {
+                json!({
+                    "name": fact.name,
+                    "state": word(fact.state),
+                    "strength": fact.strength.map(Strength::as_str),
+                    "detail": fact.detail,
+                    "fix": fact.fix,
+                })
+            })
             .collect();
         let _ = output::json(&json!({ "works": works, "items": items, "next_cursor": null }));
     } else {
@@ -32,7 +40,8 @@ pub async fn doctor(global: &Global, environment: Environment) -> Result<Exit, F
                 State::Degraded => style.stopped(),
                 State::Missing => style.failed(),
             };
-            let _ = output::line(&format!("{sign} {:<18} {}", fact.name, fact.detail));
+            let strength = fact.strength.map_or("", Strength::as_str);
+            let _ = output::line(&format!("{sign} {:<18} {strength:<6} {}", fact.name, fact.detail));
             if let Some(fix) = &fact.fix {
                 let _ = output::line(&format!("    {} {fix}", style.arrow()));
             }
@@ -50,7 +59,7 @@ fn word(state: State) -> &'static str {
 }
 
 fn fact(name: &'static str, state: State, detail: impl Into<String>, fix: Option<&str>) -> Fact {
-    Fact { name, state, detail: detail.into(), fix: fix.map(str::to_owned) }
+    Fact { name, state, detail: detail.into(), strength: None, fix: fix.map(str::to_owned) }
 }
 
 async fn git(installation: &Installation) -> Fact {

@@ -234,6 +234,7 @@ impl Installation {
             git: self.environment.git(),
             model,
             egress: settings.egress(),
+            limits: settings.limits(),
         }))
     }
 

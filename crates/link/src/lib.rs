@@ -10,9 +10,9 @@ mod record;
 mod start;
 
 pub use frame::{Decoder, Error, MAX_PAYLOAD, Message};
-pub use message::{File, FromRunner, ProcessSpec, Report, Signal, ToRunner, WINDOW};
+pub use message::{File, FromRunner, Limit, ProcessSpec, Report, Signal, ToRunner, WINDOW};
 pub use record::{MAX_LINE, Record, SPOOL_HEADER, SpoolRecord, Stream};
-pub use start::{Bind, Boot, Identity, Launch, Overlay, Owner};
+pub use start::{Access, Again, Bind, Boot, Counters, Identity, Launch, Overlay, Owner, Watch};
 
 /// The version this build speaks.
 pub const VERSION: u32 = 1;

@@ -45,8 +45,23 @@ pub enum Report {
     Failed {
         process: String,
         offset: u64,
+        /// The limit it was ended for, if it was one.
+        #[serde(default)]
+        limit: Option<Limit>,
         message: String,
     },
+}
+
+/// What a sandbox may use only so much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    Memory,
+    Processes,
+    Disk,
+    Inodes,
+    Output,
+    Wall,
 }
 
 /// From the control plane to the runner.

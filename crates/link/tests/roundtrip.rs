@@ -1,6 +1,8 @@
 //! Whatever is encoded comes back, however it is cut; whatever comes in never panics.
 
-use harvest_link::{Decoder, File, FromRunner, ProcessSpec, Record, Report, Signal, SpoolRecord, Stream, ToRunner};
+use harvest_link::{
+    Decoder, File, FromRunner, Limit, ProcessSpec, Record, Report, Signal, SpoolRecord, Stream, ToRunner,
+};
 use proptest::prelude::*;
 
 fn record() -> impl Strategy<Value = Record> {
@@ -18,11 +20,9 @@ fn from_runner() -> impl Strategy<Value = FromRunner> {
         (any::<u32>(), any::<u16>(), any::<u32>()).prop_map(|(version, gateway_port, pid)| {
             FromRunner::Control(Report::Hello { version, gateway_port, pid })
         }),
-        (".*", any::<u64>(), ".*").prop_map(|(process, offset, message)| FromRunner::Control(Report::Failed {
-            process,
-            offset,
-            message
-        })),
+        (".*", any::<u64>(), proptest::option::of(Just(Limit::Memory)), ".*").prop_map(
+            |(process, offset, limit, message)| FromRunner::Control(Report::Failed { process, offset, limit, message })
+        ),
     ]
 }
 

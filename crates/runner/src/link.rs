@@ -3,26 +3,27 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::Duration;
 
-use harvest_link::{Boot, Decoder, FromRunner, Report, ToRunner, VERSION};
+use harvest_link::{Decoder, FromRunner, Report, ToRunner, VERSION};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::registry::Registry;
+use crate::supervisor::Context;
 use crate::{gateway, process};
 
 /// Returns when it is told to shut down, or when no one can ever listen again.
-pub async fn serve(boot: Rc<Boot>, registry: Rc<Registry>, gateway_port: u16) {
+pub async fn serve(context: Context, gateway_port: u16) {
+    let Context { boot, registry, .. } = &context;
     loop {
         let stream = tokio::select! {
             stream = gateway::connect(&boot.link) => stream,
             () = removed(&boot.link) => return,
         };
         registry.forget_listener();
-        match converse(stream, &boot, &registry, gateway_port).await {
+        match converse(stream, &context, gateway_port).await {
             Ok(()) => return,
             // Also keeps a server that refuses us from being called without pause.
             Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
@@ -43,14 +44,14 @@ async fn removed(socket: &Path) {
     }
 }
 
-async fn converse(stream: UnixStream, boot: &Rc<Boot>, registry: &Rc<Registry>, gateway_port: u16) -> io::Result<()> {
+async fn converse(stream: UnixStream, context: &Context, gateway_port: u16) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let hello = Report::Hello { version: VERSION, gateway_port, pid: std::process::id() };
     writer.write_all(&FromRunner::Control(hello).encode().map_err(io::Error::other)?).await?;
     // Obeying goes on while reporting waits for a slow reader, so that neither side can block the other.
     tokio::select! {
-        told = obey(reader, boot, registry) => told,
-        failed = tell(writer, registry) => failed,
+        told = obey(reader, context) => told,
+        failed = tell(writer, &context.registry) => failed,
     }
 }
 
@@ -69,13 +70,15 @@ async fn tell(mut writer: OwnedWriteHalf, registry: &Registry) -> io::Result<()>
             }
         }
         if idle {
+            registry.idle.notify_one();
             registry.changed.notified().await;
         }
     }
 }
 
 /// Returns `Ok` only when told to shut down.
-async fn obey(mut reader: OwnedReadHalf, boot: &Rc<Boot>, registry: &Rc<Registry>) -> io::Result<()> {
+async fn obey(mut reader: OwnedReadHalf, context: &Context) -> io::Result<()> {
+    let Context { boot, registry, .. } = context;
     let mut decoder = Decoder::new();
     let mut buffer = vec![0; 16 * 1024];
     loop {
@@ -84,7 +87,7 @@ async fn obey(mut reader: OwnedReadHalf, boot: &Rc<Boot>, registry: &Rc<Registry
                 ToRunner::Welcome { .. } => {}
                 ToRunner::Start { process } => match registry.get(&process.id) {
                     Some(known) => known.announce(),
-                    None => process::start(boot, registry, process),
+                    None => process::start(context, process),
                 },
                 ToRunner::Resume { process: id, offset } => match registry.get(&id) {
                     Some(process) => process.resume(offset),

@@ -5,6 +5,7 @@
 //! to do by files whose types live in `harvest-link`.
 
 mod command;
+mod counter;
 mod descriptors;
 mod files;
 mod gateway;
@@ -17,6 +18,8 @@ mod registry;
 mod spool;
 mod supervisor;
 mod tree;
+mod usage;
+mod watch;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

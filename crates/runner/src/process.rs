@@ -1,14 +1,15 @@
 //! One process: started, its output spooled line by line, ended with all its children.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 
-use harvest_link::{Boot, MAX_LINE, ProcessSpec, Signal, SpoolRecord, Stream};
+use harvest_link::{Boot, Limit, MAX_LINE, ProcessSpec, Signal, SpoolRecord, Stream};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
@@ -16,8 +17,9 @@ use tokio::task::JoinHandle;
 
 use crate::command::command;
 use crate::reap::{Child, Ended};
-use crate::registry::{End, Process, Registry};
+use crate::registry::{End, Failure, Process, Registry};
 use crate::spool::Spool;
+use crate::supervisor::Context;
 use crate::{files, tree};
 
 /// How long output may still come after everything that could write it is dead.
@@ -26,17 +28,17 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 const READ: usize = 64 * 1024;
 
 /// Starts it and sees it to its end in the background. What goes wrong is its end, too.
-pub fn start(boot: &Rc<Boot>, registry: &Rc<Registry>, spec: ProcessSpec) {
+pub fn start(context: &Context, spec: ProcessSpec) {
+    let Context { boot, registry, .. } = context;
     let process = Rc::new(Process::new(spec.id.clone()));
     registry.insert(process.clone());
     match spawn(boot, &process, &spec) {
         Ok(running) => {
-            let (boot, registry) = (boot.clone(), registry.clone());
-            tokio::task::spawn_local(async move {
-                running.see_through(&boot, &registry, process, spec.stdin).await;
-            });
+            let context = context.clone();
+            tokio::task::spawn_local(async move { running.see_through(&context, process, spec.stdin).await });
+            registry.started.notify_waiters();
         }
-        Err(message) => *process.end.borrow_mut() = Some(End::Failed { message }),
+        Err(message) => *process.end.borrow_mut() = Some(End::Failed(Failure::other(message))),
     }
     registry.changed.notify_one();
 }
@@ -85,7 +87,11 @@ fn spawn(boot: &Boot, process: &Process, spec: &ProcessSpec) -> Result<Running, 
     }
     let spool = Spool::create(&boot.spool.join(&spec.id)).map_err(|error| format!("no spool: {error}"))?;
     *process.spool.borrow_mut() = Some(spool);
-    let mut argv = boot.wrap.iter().chain(&spec.argv);
+    let filter =
+        boot.filter.as_deref().map(open_for_child).transpose().map_err(|error| format!("no filter: {error}"))?;
+    let descriptor = filter.as_ref().map(|filter| filter.as_raw_fd().to_string()).unwrap_or_default();
+    let wrap = boot.wrap.iter().map(|argument| if argument == "{filter}" { &descriptor } else { argument });
+    let mut argv = wrap.chain(&spec.argv);
     let program = argv.next().filter(|_| !spec.argv.is_empty()).ok_or("there is nothing to run")?;
     let mut command = command(program);
     command.args(argv).envs(spec.env.iter().map(|(name, value)| (name, value)));
@@ -97,6 +103,9 @@ fn spawn(boot: &Boot, process: &Process, spec: &ProcessSpec) -> Result<Running, 
     let cwd = if spec.cwd.is_empty() { boot.workspace.as_path() } else { Path::new(&spec.cwd) };
     command.current_dir(cwd).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(if spec.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
+    if !boot.wrap.is_empty() {
+        prefer_to_us(&mut command);
+    }
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound if !cwd.exists() => format!("there is no folder {}", cwd.display()),
         _ => error.to_string(),
@@ -111,8 +120,27 @@ fn spawn(boot: &Boot, process: &Process, spec: &ProcessSpec) -> Result<Running, 
     Ok(Running { child, stdin, stdout: stdout.into(), stderr: stderr.into() })
 }
 
+/// Opens a file so that the next program started has it, too. Nothing else is started in between: there is one thread.
+fn open_for_child(path: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(path, OFlags::RDONLY, Mode::empty())?)
+}
+
+/// Where the kernel has to choose whom to kill for lack of memory, it should not be the runner.
+#[expect(unsafe_code, reason = "only the process itself can say so before it has children")]
+fn prefer_to_us(command: &mut Command) {
+    let say = || {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty())?;
+        rustix::io::write(&file, b"500")?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec there are only two system calls, with arguments that were there before.
+    unsafe { command.pre_exec(say) };
+}
+
 impl Running {
-    async fn see_through(self, boot: &Rc<Boot>, registry: &Rc<Registry>, process: Rc<Process>, stdin: String) {
+    async fn see_through(self, context: &Context, process: Rc<Process>, stdin: String) {
+        let Context { boot, registry, watch } = context;
         let Self { child, stdin: input, stdout, stderr } = self;
         let feeding = input.map(|input| tokio::task::spawn_local(feed(input, stdin)));
         let reading = [(Stream::Stdout, stdout), (Stream::Stderr, stderr)].map(|(stream, pipe)| {
@@ -130,13 +158,22 @@ impl Running {
             feeding.abort();
         }
         let duration_ms = u64::try_from(process.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let alone = registry.running().len() <= 1;
         let end = match (process.failure.borrow_mut().take(), ended) {
-            (Some(message), _) => End::Failed { message },
-            (None, Err(error)) => End::Failed { message: format!("it cannot be waited for: {error}") },
-            (None, Ok(ended)) => End::Exited { ended: unwrap(boot, &process, ended), duration_ms },
+            (Some(failure), _) => {
+                watch.settle();
+                End::Failed(failure)
+            }
+            (None, Err(error)) => End::Failed(Failure::other(format!("it cannot be waited for: {error}"))),
+            (None, Ok(ended)) => match watch.explain(died_of(boot, ended), alone) {
+                // Whoever asked for its end is not told that it was something else.
+                Some(failure) if process.signalled.get() != Some(Signal::Kill) => End::Failed(failure),
+                _ => End::Exited { ended: unwrap(boot, &process, ended), duration_ms },
+            },
         };
         *process.end.borrow_mut() = Some(end);
         registry.changed.notify_one();
+        registry.ended.notify_one();
     }
 }
 
@@ -151,6 +188,11 @@ async fn finish(reading: [JoinHandle<()>; 2]) {
     if tokio::time::timeout(LAST_WORDS, both).await.is_err() {
         aborts.iter().for_each(tokio::task::AbortHandle::abort);
     }
+}
+
+/// The signal that ended it, also where a wrapper or a shell tells it by a code.
+fn died_of(boot: &Boot, ended: Ended) -> Option<i32> {
+    ended.signal.or_else(|| ended.code.filter(|code| !boot.wrap.is_empty() && *code > 128).map(|code| code - 128))
 }
 
 /// A wrapper tells the signal that ended its process as a shell does. Where that is the signal we sent, say so.
@@ -212,13 +254,19 @@ fn store(boot: &Boot, process: &Process, records: &[u8]) {
         let mut spool = process.spool.borrow_mut();
         let Some(spool) = spool.as_mut() else { return };
         if spool.length() + records.len() as u64 > boot.max_spool_bytes {
-            Some(format!("it printed more than {} bytes and was ended", boot.max_spool_bytes))
+            let message = format!("it printed more than {} bytes and was ended", boot.max_spool_bytes);
+            Some(Failure::of(Limit::Output, message))
         } else {
-            spool.append(records).err().map(|error| format!("its output could not be kept: {error}"))
+            spool.append(records).err().map(|error| Failure::other(format!("its output could not be kept: {error}")))
         }
     };
-    if let Some(message) = failure {
-        signal(boot, process, Signal::Kill);
-        *process.failure.borrow_mut() = Some(message);
+    if let Some(failure) = failure {
+        end(boot, process, failure);
     }
+}
+
+/// Ends the process with all its children, for the first reason given.
+pub fn end(boot: &Boot, process: &Process, failure: Failure) {
+    signal(boot, process, Signal::Kill);
+    process.failure.borrow_mut().get_or_insert(failure);
 }

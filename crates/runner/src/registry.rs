@@ -9,7 +9,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
-use harvest_link::{FromRunner, Report, Signal, WINDOW};
+use harvest_link::{FromRunner, Limit, Report, Signal, WINDOW};
 use rustix::process::Pid;
 use tokio::sync::Notify;
 
@@ -23,6 +23,12 @@ pub struct Registry {
     refused: RefCell<Vec<Report>>,
     /// There may be something to send.
     pub changed: Notify,
+    /// A process was started; for those who watch what runs.
+    pub started: Notify,
+    /// A process has ended.
+    pub ended: Notify,
+    /// Everything known so far was sent.
+    pub idle: Notify,
 }
 
 #[derive(Debug)]
@@ -34,7 +40,7 @@ pub struct Process {
     pub spool: RefCell<Option<Spool>>,
     pub end: RefCell<Option<End>>,
     /// Why the runner is killing it, once it is.
-    pub failure: RefCell<Option<String>>,
+    pub failure: RefCell<Option<Failure>>,
     /// The last signal that someone asked for.
     pub signalled: Cell<Option<Signal>>,
     /// How far it was sent to whoever is listening; none while no one asked.
@@ -47,10 +53,17 @@ pub struct Process {
     refused: RefCell<Option<(u64, String)>>,
 }
 
+/// Why the runner itself ended a process.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub limit: Option<Limit>,
+    pub message: String,
+}
+
 #[derive(Debug, Clone)]
 pub enum End {
     Exited { ended: Ended, duration_ms: u64 },
-    Failed { message: String },
+    Failed(Failure),
 }
 
 impl Process {
@@ -100,7 +113,7 @@ impl Process {
     /// The next thing to send, encoded; none when there is nothing now.
     pub fn due(&self) -> io::Result<Option<Vec<u8>>> {
         if let Some((offset, message)) = self.refused.borrow_mut().take() {
-            return report(Report::Failed { process: self.id.clone(), offset, message });
+            return report(Report::Failed { process: self.id.clone(), offset, limit: None, message });
         }
         // A process that never ran has only its failure to tell.
         if let (true, Some(pid)) = (self.announce.get(), self.pid.get()) {
@@ -121,7 +134,7 @@ impl Process {
                 Err(error) => {
                     self.cursor.set(None);
                     let message = format!("its output cannot be read from {cursor}: {error}");
-                    return report(Report::Failed { process: self.id.clone(), offset: cursor, message });
+                    return report(Report::Failed { process: self.id.clone(), offset: cursor, limit: None, message });
                 }
             }
         }
@@ -135,11 +148,24 @@ impl Process {
     }
 }
 
+impl Failure {
+    /// Not for a limit.
+    pub fn other(message: impl Into<String>) -> Self {
+        Self { limit: None, message: message.into() }
+    }
+
+    pub fn of(limit: Limit, message: impl Into<String>) -> Self {
+        Self { limit: Some(limit), message: message.into() }
+    }
+}
+
 impl End {
     fn report(&self, process: &str, offset: u64) -> Report {
         let process = process.to_owned();
         match self {
-            Self::Failed { message } => Report::Failed { process, offset, message: message.clone() },
+            Self::Failed(Failure { limit, message }) => {
+                Report::Failed { process, offset, limit: *limit, message: message.clone() }
+            }
             Self::Exited { ended, duration_ms } => Report::Exited {
                 process,
                 offset,
@@ -167,6 +193,14 @@ impl Registry {
         self.processes.borrow_mut().insert(process.id.clone(), process);
     }
 
+    /// Those that were started and have not ended yet, the oldest first.
+    pub fn running(&self) -> Vec<Rc<Process>> {
+        let mut running = self.all();
+        running.retain(|process| process.pid.get().is_some() && process.end.borrow().is_none());
+        running.sort_by_key(|process| process.began);
+        running
+    }
+
     pub fn all(&self) -> Vec<Rc<Process>> {
         self.processes.borrow().values().cloned().collect()
     }
@@ -177,7 +211,7 @@ impl Registry {
         // No one asks for this many in earnest.
         if refused.len() < 64 {
             let message = "there is no such process in this sandbox".to_owned();
-            refused.push(Report::Failed { process: id.to_owned(), offset, message });
+            refused.push(Report::Failed { process: id.to_owned(), offset, limit: None, message });
         }
     }
 
@@ -186,6 +220,13 @@ impl Registry {
         match self.refused.borrow_mut().pop() {
             Some(refusal) => report(refusal),
             None => Ok(None),
+        }
+    }
+
+    /// Waits until the ends of all processes were sent to someone.
+    pub async fn told(&self) {
+        while self.all().iter().any(|process| process.end.borrow().is_some() && !process.end_sent.get()) {
+            self.idle.notified().await;
         }
     }
 

@@ -6,14 +6,17 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use harvest_link::{Boot, Signal};
+use harvest_link::{Boot, Limit, Signal};
 use rustix::process::{Resource, Rlimit};
 
-use crate::registry::Registry;
+use crate::registry::{Failure, Registry};
+use crate::watch::Watch;
 use crate::{gateway, link, process};
 
 /// How long processes get to be gone at the end.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long the link gets to tell how they ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -23,6 +26,14 @@ pub enum Error {
     Runtime(io::Error),
     #[error("no loopback: {0}")]
     Loopback(io::Error),
+}
+
+/// What everything in the runner shares.
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub boot: Rc<Boot>,
+    pub registry: Rc<Registry>,
+    pub watch: Rc<Watch>,
 }
 
 pub fn run(path: &Path) -> Result<(), Error> {
@@ -44,20 +55,33 @@ async fn supervise(boot: Rc<Boot>) -> Result<(), Error> {
     let listener = gateway::bind().await.map_err(Error::Loopback)?;
     let port = listener.local_addr().map_err(Error::Loopback)?.port();
     let registry = Rc::new(Registry::default());
+    let watch = Rc::new(Watch::new(boot.clone()));
+    // The link goes on while everything ends at the deadline, so that whoever listens is told why.
     tokio::select! {
-        () = link::serve(boot.clone(), registry.clone(), port) => {}
+        () = link::serve(Context { boot: boot.clone(), registry: registry.clone(), watch: watch.clone() }, port) => {}
         () = gateway::serve(listener, boot.gateway.clone()) => {}
-        () = tokio::time::sleep(Duration::from_secs(boot.deadline_secs)) => {}
+        () = watch.run(&registry) => {}
+        () = deadline(&boot, &registry) => return Ok(()),
     }
-    let _ = tokio::time::timeout(GRACE, end_all(&boot, &registry)).await;
+    let _ = tokio::time::timeout(GRACE, end_all(&boot, &registry, None)).await;
     Ok(())
 }
 
-async fn end_all(boot: &Boot, registry: &Registry) {
-    for process in registry.all() {
-        process::signal(boot, &process, Signal::Kill);
+async fn deadline(boot: &Boot, registry: &Registry) {
+    tokio::time::sleep(Duration::from_secs(boot.deadline_secs)).await;
+    let message = format!("the sandbox reached the end of its time, {} s after it began", boot.deadline_secs);
+    let _ = tokio::time::timeout(GRACE, end_all(boot, registry, Some(Failure::of(Limit::Wall, message)))).await;
+    let _ = tokio::time::timeout(LAST_WORDS, registry.told()).await;
+}
+
+async fn end_all(boot: &Boot, registry: &Registry, why: Option<Failure>) {
+    for process in registry.running() {
+        match &why {
+            Some(failure) => process::end(boot, &process, failure.clone()),
+            None => process::signal(boot, &process, Signal::Kill),
+        }
     }
-    while registry.all().iter().any(|process| process.end.borrow().is_none()) {
-        registry.changed.notified().await;
+    while !registry.running().is_empty() {
+        registry.ended.notified().await;
     }
 }

@@ -243,14 +243,14 @@ impl Entries {
                     let _ = answer.send(Ok(pid));
                 }
             }
-            FromRunner::Control(Report::Failed { process, offset, message }) => {
+            FromRunner::Control(Report::Failed { process, offset, limit, message }) => {
                 if let Some(Start { answer, .. }) = self.entries.get_mut(&process).and_then(|entry| entry.start.take())
                 {
                     let _ = answer.send(Err(message));
                     self.entries.remove(&process);
                     return;
                 }
-                self.end(&process, offset, Output::Failed { message });
+                self.end(&process, offset, Output::Failed { limit, message });
             }
             FromRunner::Control(Report::Exited {
                 process,

@@ -29,20 +29,72 @@ pub enum Workspace {
     Folder { path: PathBuf },
 }
 
+/// What a sandbox may use. How firmly each is kept is told by [`Capabilities::limits`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// After this time the sandbox ends by itself, whether or not anyone is left to watch it.
     pub wall: Duration,
+    /// Thousandths of a core. Whoever wants more gets it later: nothing is ended for it.
+    pub cpu_millis: Option<u64>,
+    /// Of all processes together, with what they keep in `/tmp`.
+    pub memory_bytes: u64,
+    /// Threads count, too.
     pub processes: u64,
     pub open_files: u64,
+    /// What may be written to the workspace and the home folder.
+    pub disk_bytes: u64,
+    /// How many files and folders that may be.
+    pub inodes: u64,
     /// A process that prints more than this is ended.
     pub output_bytes: u64,
 }
 
+const GIB: u64 = 1 << 30;
+
 impl Default for Limits {
     fn default() -> Self {
-        Self { wall: Duration::from_secs(3600), processes: 2048, open_files: 4096, output_bytes: 1 << 30 }
+        Self {
+            wall: Duration::from_secs(3600),
+            cpu_millis: None,
+            memory_bytes: 8 * GIB,
+            processes: 2048,
+            open_files: 4096,
+            disk_bytes: 20 * GIB,
+            inodes: 2_000_000,
+            output_bytes: GIB,
+        }
     }
+}
+
+/// How firmly a limit is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Strength {
+    /// Nothing keeps it.
+    Absent,
+    /// Someone looks now and then and ends what went beyond it, so it can be exceeded for a moment.
+    Soft,
+    /// The kernel keeps it.
+    Hard,
+}
+
+impl Strength {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Soft => "soft",
+            Self::Hard => "hard",
+        }
+    }
+}
+
+/// How firmly each limit is kept. Wall time, open files and output are hard everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Enforcement {
+    pub cpu: Strength,
+    pub memory: Strength,
+    pub processes: Strength,
+    pub disk: Strength,
+    pub inodes: Strength,
 }
 
 /// Where things are, as seen inside the sandbox.
@@ -60,6 +112,7 @@ pub struct Capabilities {
     pub overlay: bool,
     /// Processes are kept from the host.
     pub isolated: bool,
+    pub limits: Enforcement,
 }
 
 /// The static programs that run inside a sandbox.

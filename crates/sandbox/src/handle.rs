@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harvest_core::{OutputStream, SandboxId, WorkspaceKind};
-use harvest_link::{ProcessSpec, Signal, ToRunner};
+use harvest_link::{Limit, ProcessSpec, Signal, ToRunner};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::actor::{self, Command, Queue, Subscription};
@@ -138,8 +138,8 @@ pub enum Output {
     Line { stream: OutputStream, line: Vec<u8>, continued: bool, offset: u64 },
     /// The process and all its children are gone and this was all.
     Exited(Exit),
-    /// The runner ended the process itself, for example since it printed without end, or does not know it.
-    Failed { message: String },
+    /// The process and all its children were ended for going beyond a limit, or the runner does not know it.
+    Failed { limit: Option<Limit>, message: String },
     /// The sandbox is gone.
     Lost,
 }

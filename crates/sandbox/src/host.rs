@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
+use crate::{Error, Strength};
 
 /// One thing `harvest doctor` tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,8 +11,25 @@ pub struct Fact {
     pub name: &'static str,
     pub state: State,
     pub detail: String,
+    /// For what keeps agents within bounds: how firmly.
+    pub strength: Option<Strength>,
     /// What to do about it, when something can be done.
     pub fix: Option<String>,
+}
+
+impl Fact {
+    pub(crate) fn layer(name: &'static str, strength: Strength, detail: impl Into<String>) -> Self {
+        let state = match strength {
+            Strength::Hard | Strength::Soft => State::Ok,
+            Strength::Absent => State::Degraded,
+        };
+        Self { name, state, detail: detail.into(), strength: Some(strength), fix: None }
+    }
+
+    pub(crate) fn with_fix(mut self, fix: &str) -> Self {
+        self.fix = Some(fix.to_owned());
+        self
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,62 +104,31 @@ pub(crate) fn namespaces_forbidden(detail: &str) -> Error {
 
 /// What `harvest doctor` says about sandboxes on this host. `local` is what came of trying to make the provider.
 pub fn report(local: Result<&crate::local::Local, &Error>) -> Vec<Fact> {
+    let missing = |name, detail: &str, fix: Option<String>| Fact {
+        name,
+        state: State::Missing,
+        detail: detail.to_owned(),
+        strength: None,
+        fix,
+    };
     let mut facts = Vec::new();
-    let tool = Tool::find();
-    facts.push(match &tool {
+    match Tool::find() {
         Ok(tool) => {
             let (major, minor, patch) = tool.version;
-            Fact {
-                name: "bubblewrap",
-                state: State::Ok,
-                detail: format!("{} {major}.{minor}.{patch}", tool.path.display()),
-                fix: None,
-            }
+            let detail = format!("{} {major}.{minor}.{patch}", tool.path.display());
+            facts.push(Fact { name: "bubblewrap", state: State::Ok, detail, strength: None, fix: None });
         }
-        Err(error) => Fact {
-            name: "bubblewrap",
-            state: State::Missing,
-            detail: error.to_string(),
-            fix: Some("apt install bubblewrap".to_owned()),
-        },
-    });
-    if let Ok(tool) = &tool {
-        facts.push(if tool.is_recent() {
-            Fact {
-                name: "no nested user namespaces",
-                state: State::Ok,
-                detail: "agents cannot make user namespaces of their own".to_owned(),
-                fix: None,
-            }
-        } else {
-            Fact {
-                name: "no nested user namespaces",
-                state: State::Degraded,
-                detail: "this bubblewrap cannot keep agents from making user namespaces of their own".to_owned(),
-                fix: Some("install bubblewrap 0.8 or newer".to_owned()),
-            }
-        });
+        Err(error) => {
+            facts.push(missing("bubblewrap", &error.to_string(), Some("apt install bubblewrap".to_owned())));
+        }
     }
     match local {
-        Ok(local) => {
-            facts.push(Fact {
-                name: "user namespaces",
-                state: State::Ok,
-                detail: "a sandbox could be made".to_owned(),
-                fix: None,
-            });
-            facts.push(local.overlay_fact());
+        Ok(local) => facts.extend(local.layers()),
+        Err(Error::NamespacesForbidden { detail, fix }) => {
+            facts.push(missing("namespaces", detail, Some(fix.clone())));
         }
-        Err(Error::NamespacesForbidden { detail, fix }) => facts.push(Fact {
-            name: "user namespaces",
-            state: State::Missing,
-            detail: detail.clone(),
-            fix: Some(fix.clone()),
-        }),
         Err(Error::ToolMissing | Error::ToolTooOld { .. }) => {}
-        Err(error) => {
-            facts.push(Fact { name: "sandbox", state: State::Missing, detail: error.to_string(), fix: None });
-        }
+        Err(error) => facts.push(missing("sandbox", &error.to_string(), None)),
     }
     facts
 }

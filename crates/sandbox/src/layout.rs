@@ -30,6 +30,9 @@ pub(crate) struct Remembered {
     pub runner: Option<Identity>,
     /// The sandbox's pid 1, seen from outside.
     pub init: Option<Identity>,
+    /// Its control groups.
+    #[serde(default)]
+    pub groups: Vec<PathBuf>,
 }
 
 impl Layout {

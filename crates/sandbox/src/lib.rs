@@ -17,9 +17,9 @@ pub mod none;
 mod pid;
 mod remove;
 
-pub use contract::{Binaries, Capabilities, Confined, Limits, Paths, Provider, Spec, Workspace};
+pub use contract::{Binaries, Capabilities, Confined, Enforcement, Limits, Paths, Provider, Spec, Strength, Workspace};
 pub use error::Error;
 pub use handle::{Exit, Output, Process, Sandbox};
-pub use harvest_link::{File, ProcessSpec, Signal};
+pub use harvest_link::{File, Limit, ProcessSpec, Signal};
 pub use host::{Fact, State, report};
 pub use remove::remove as remove_tree;

@@ -8,11 +8,14 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use harvest_core::{SandboxId, WorkspaceKind};
-use harvest_link::Boot;
+use harvest_link::{Boot, Watch};
 
 use crate::arrival::{self, Expected};
 use crate::layout::{self, Layout, Remembered};
-use crate::{Binaries, Capabilities, Confined, Error, Paths, Provider, Sandbox, Spec, Workspace, folder, host, pid};
+use crate::{
+    Binaries, Capabilities, Confined, Enforcement, Error, Paths, Provider, Sandbox, Spec, Strength, Workspace, folder,
+    host, pid,
+};
 
 const NAME: &str = "none";
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -72,6 +75,8 @@ impl Unisolated {
             deadline_secs: spec.limits.wall.as_secs(),
             max_spool_bytes: spec.limits.output_bytes,
             open_files: Some(spec.limits.open_files),
+            filter: None,
+            watch: Watch::default(),
         };
         layout::write_json(&layout.boot(), &boot)?;
         let mut facts = Remembered {
@@ -80,6 +85,7 @@ impl Unisolated {
             folder: workspace,
             runner: None,
             init: None,
+            groups: Vec::new(),
         };
         layout.remember(&facts)?;
         let listener = folder::listen(&layout.link())?;
@@ -117,7 +123,9 @@ impl Provider for Unisolated {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { overlay: false, isolated: false }
+        let absent = Strength::Absent;
+        let limits = Enforcement { cpu: absent, memory: absent, processes: absent, disk: absent, inodes: absent };
+        Capabilities { overlay: false, isolated: false, limits }
     }
 
     fn gateway_socket(&self, id: &SandboxId) -> PathBuf {

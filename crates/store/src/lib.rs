@@ -12,8 +12,8 @@ pub mod sqlite;
 
 pub use contract::{
     AttemptUpdate, Cap, Claim, Convoy, CredentialRecord, End, IdempotencyKey, Lease, MissedRuns, NewSecret, NewTask,
-    Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Repository, Rows, SandboxRecord, Schedule, Step, Store, Submitted,
-    TaskDetail, TaskPage, TaskQuery, Template, TurnCounts,
+    Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Repository, Rows, SandboxRecord, Schedule, Step, Store,
+    Submitted, TaskDetail, TaskPage, TaskQuery, Template, TurnCounts,
 };
 pub use error::Error;
 pub use postgres::Postgres;

@@ -1,5 +1,6 @@
 //! The local sandbox: from asking for one to the first instruction of what runs in it.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,6 +13,8 @@ use super::table::{Amount, Bound, Row};
 use super::{Findings, Size};
 
 const TIMES_BARE: f64 = 3.0;
+/// What the runner of a sandbox that waits may take when there are many, in KiB: 5 MB.
+const RUNNER_KIB: u64 = 4882;
 
 pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let provider = place.sandboxes("sandbox")?;
@@ -34,7 +37,41 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     };
     let created = Amount::Time(median(&created[1..]));
     let note = format!("sandbox: {created} until its runner reports, the rest for the process nested in it");
-    Ok(Findings { rows: vec![row], notes: vec![note] })
+    let (alive, each) = runners(&provider, &lower, size).await?;
+    let memory = Row {
+        name: "sandbox, KiB of memory per runner",
+        ours: Amount::Count(each),
+        theirs: None,
+        against: "",
+        bound: Bound::AtMost(RUNNER_KIB),
+    };
+    let counted =
+        format!("sandbox: memory is shared pages shared out, of the runner and bubblewrap, with {alive} alive");
+    Ok(Findings { rows: vec![row, memory], notes: vec![note, counted] })
+}
+
+/// Makes many sandboxes and measures what keeps each of them: its runner and what is around it. Returns how many, and KiB.
+async fn runners(provider: &local::Local, lower: &Path, size: Size) -> anyhow::Result<(usize, u64)> {
+    let mut alive = Vec::new();
+    for _ in 0..size.pick(200, 20) {
+        let workspace = Workspace::Overlay { lower: lower.to_owned() };
+        let spec = Spec { id: place::sandbox_id(), workspace, objects: None, limits: Limits::default() };
+        alive.push(provider.create(spec).await?);
+    }
+    let mut total = 0;
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let cmdline = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let cmdline = String::from_utf8_lossy(&cmdline);
+        if alive.iter().any(|sandbox| cmdline.contains(sandbox.id().as_str())) {
+            let rollup = std::fs::read_to_string(entry.path().join("smaps_rollup"))?;
+            let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).context("no Pss in smaps_rollup")?;
+            total += line.trim().trim_end_matches("kB").trim().parse::<u64>()?;
+        }
+    }
+    for sandbox in &alive {
+        provider.destroy(sandbox.id()).await?;
+    }
+    Ok((alive.len(), total / alive.len() as u64))
 }
 
 /// Makes a sandbox, has it tell the time, and removes it. Returns how long it took until then, and until it was made.

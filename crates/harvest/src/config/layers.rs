@@ -232,6 +232,26 @@ impl Layers {
         Ecosystem::ALL.into_iter().filter_map(|ecosystem| Some((ecosystem, own(ecosystem)?))).collect()
     }
 
+    /// What each sandbox may use.
+    pub fn limits(&self) -> harvest_sandbox::Limits {
+        let number = |key: Key| match self.get(key).value? {
+            Value::Count(count) => Some(u64::from(count)),
+            Value::Cores(number) | Value::Size(number) => Some(number),
+            _ => None,
+        };
+        let default = harvest_sandbox::Limits::default();
+        harvest_sandbox::Limits {
+            wall: default.wall,
+            cpu_millis: number(Key::LimitCpu),
+            memory_bytes: number(Key::LimitMemory).unwrap_or(default.memory_bytes),
+            processes: number(Key::LimitProcesses).unwrap_or(default.processes),
+            open_files: number(Key::LimitOpenFiles).unwrap_or(default.open_files),
+            disk_bytes: number(Key::LimitDisk).unwrap_or(default.disk_bytes),
+            inodes: number(Key::LimitFiles).unwrap_or(default.inodes),
+            output_bytes: number(Key::LimitOutput).unwrap_or(default.output_bytes),
+        }
+    }
+
     pub fn count(&self, key: Key) -> Option<u32> {
         match self.get(key).value {
             Some(Value::Count(count)) => Some(count),
@@ -290,6 +310,9 @@ mod tests {
             (Key::Retries, "retries = 2", "", None, Some(Value::Count(2)), "file"),
             (Key::Lease, "lease = '90s'", "", None, Some(Value::Time(Duration::from_secs(90))), "file"),
             (Key::Keep, "keep = '7d'", "", None, Some(minutes(7 * 24 * 60)), "file"),
+            (Key::LimitMemory, "", "", None, Some(Value::Size(8 << 30)), "default"),
+            (Key::LimitMemory, "[limits]\nmemory = '512MiB'", "", None, Some(Value::Size(512 << 20)), "file"),
+            (Key::LimitCpu, "limits.cpu = 1.5", "", None, Some(Value::Cores(1500)), "file"),
         ];
         for (key, in_file, in_repository, given, value, origin) in table {
             let mut layers = Layers::defaults().with(file(in_file).unwrap()).with(repository(in_repository).unwrap());
@@ -376,9 +399,23 @@ mod tests {
             said(file("[registries]\nnpm = 'mirror'")),
             format!("{place}registries.npm` cannot be \"mirror\": it must begin with https:// or http://")
         );
-        for forbidden in
-            ["registries.npm = 'https://a.test'", "agents = 3", "lease = '1m'", "retries = 2", "keep = '1d'"]
-        {
+        assert_eq!(
+            said(file("[limits]\nmemory = 'much'")),
+            "/etc/harvest.toml: `limits.memory` cannot be \"much\": `much` is no size; write it like 512MiB or 8GiB"
+        );
+        assert_eq!(
+            said(file("[limits]\ndisk = '1KiB'")),
+            "/etc/harvest.toml: `limits.disk` cannot be \"1KiB\": it must be at least 16MiB"
+        );
+        assert_eq!(said(file("[limits]\nfame = 1")), "/etc/harvest.toml: `limits.fame` is no setting");
+        for forbidden in [
+            "registries.npm = 'https://a.test'",
+            "limits.memory = '1TiB'",
+            "agents = 3",
+            "lease = '1m'",
+            "retries = 2",
+            "keep = '1d'",
+        ] {
             let key = forbidden.split(' ').next().unwrap();
             let place = ".harvest.toml of /srv/shop at 0123456789";
             assert_eq!(said(repository(forbidden)), format!("{place}: `{key}` cannot be set by a repository"));

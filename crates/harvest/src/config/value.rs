@@ -25,6 +25,13 @@ pub enum Key {
     EgressAllow,
     /// One of `[registries]`.
     Registry(Ecosystem),
+    LimitCpu,
+    LimitMemory,
+    LimitProcesses,
+    LimitOpenFiles,
+    LimitDisk,
+    LimitFiles,
+    LimitOutput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,10 +42,14 @@ pub enum Value {
     Money(Cost),
     Count(u32),
     Hosts(Policy),
+    /// Thousandths of a core.
+    Cores(u64),
+    /// Bytes.
+    Size(u64),
 }
 
 impl Key {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 26] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -58,9 +69,16 @@ impl Key {
         Self::Registry(Ecosystem::Rubygems),
         Self::Registry(Ecosystem::Packagist),
         Self::Registry(Ecosystem::Apt),
+        Self::LimitCpu,
+        Self::LimitMemory,
+        Self::LimitProcesses,
+        Self::LimitOpenFiles,
+        Self::LimitDisk,
+        Self::LimitFiles,
+        Self::LimitOutput,
     ];
     /// Names with a dot stand in tables.
-    pub const TABLES: [&str; 2] = ["egress", "registries"];
+    pub const TABLES: [&str; 3] = ["egress", "registries", "limits"];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -83,6 +101,13 @@ impl Key {
             Self::Registry(Ecosystem::Rubygems) => "registries.rubygems",
             Self::Registry(Ecosystem::Packagist) => "registries.packagist",
             Self::Registry(Ecosystem::Apt) => "registries.apt",
+            Self::LimitCpu => "limits.cpu",
+            Self::LimitMemory => "limits.memory",
+            Self::LimitProcesses => "limits.processes",
+            Self::LimitOpenFiles => "limits.open_files",
+            Self::LimitDisk => "limits.disk",
+            Self::LimitFiles => "limits.files",
+            Self::LimitOutput => "limits.output",
         }
     }
 
@@ -104,6 +129,13 @@ impl Key {
             Self::Keep => "keep = \"30d\"",
             Self::EgressAllow => "allow = [\"example.com\", \"*.example.com\"] in [egress]",
             Self::Registry(_) => "npm = \"https://mirror.example.com/npm\" in [registries]",
+            Self::LimitCpu => "cpu = 1.5 (cores)",
+            Self::LimitMemory => "memory = \"8GiB\"",
+            Self::LimitProcesses => "processes = 2048",
+            Self::LimitOpenFiles => "open_files = 4096",
+            Self::LimitDisk => "disk = \"20GiB\"",
+            Self::LimitFiles => "files = 2000000",
+            Self::LimitOutput => "output = \"1GiB\"",
         }
     }
 
@@ -123,6 +155,8 @@ impl Key {
 
     pub fn default(self) -> Option<Value> {
         const DAY: u64 = 24 * 60 * 60;
+        let limits = harvest_sandbox::Limits::default();
+        let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
             Self::Agent => Some(Value::Text("builtin".to_owned())),
             Self::Model | Self::Test | Self::Agents => None,
@@ -134,6 +168,13 @@ impl Key {
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
             Self::EgressAllow => Some(Value::Hosts(Policy::default())),
             Self::Registry(ecosystem) => Some(Value::Text(ecosystem.public().to_owned())),
+            Self::LimitCpu => limits.cpu_millis.map(Value::Cores),
+            Self::LimitMemory => Some(Value::Size(limits.memory_bytes)),
+            Self::LimitProcesses => count(limits.processes),
+            Self::LimitOpenFiles => count(limits.open_files),
+            Self::LimitDisk => Some(Value::Size(limits.disk_bytes)),
+            Self::LimitFiles => count(limits.inodes),
+            Self::LimitOutput => Some(Value::Size(limits.output_bytes)),
         }
     }
 
@@ -143,6 +184,7 @@ impl Key {
             Self::Model => "(the agent's choice)",
             Self::Test => "(found in the repository)",
             Self::Agents => "(as many as fit this machine)",
+            Self::LimitCpu => "(all cores)",
             _ => "(none)",
         }
     }
@@ -190,6 +232,14 @@ impl Key {
             }
             Self::Retries => count(0, 20),
             Self::Agents => count(1, 1000),
+            Self::LimitCpu => cores(value).map(Value::Cores),
+            Self::LimitMemory => size(&text()?, 64 << 20).map(Value::Size),
+            // Less than this and not even a shell with a pipe runs.
+            Self::LimitProcesses => count(32, 1_000_000),
+            Self::LimitOpenFiles => count(64, 1_000_000),
+            Self::LimitDisk => size(&text()?, 16 << 20).map(Value::Size),
+            Self::LimitFiles => count(1000, 1_000_000_000),
+            Self::LimitOutput => size(&text()?, 1 << 20).map(Value::Size),
         }
     }
 }
@@ -204,6 +254,8 @@ impl Value {
             Self::Count(count) => count.to_string(),
             Self::Hosts(policy) if policy.allows_nothing() => "(no host)".to_owned(),
             Self::Hosts(policy) => policy.lines().collect::<Vec<_>>().join(", "),
+            Self::Cores(millis) => format!("{}", *millis as f64 / 1000.0),
+            Self::Size(bytes) => size_in_words(*bytes),
         }
     }
 
@@ -215,8 +267,35 @@ impl Value {
             Self::Money(cost) => json!(cost),
             Self::Count(count) => json!(count),
             Self::Hosts(policy) => json!(policy.lines().collect::<Vec<_>>()),
+            Self::Cores(millis) => json!(*millis as f64 / 1000.0),
+            Self::Size(bytes) => json!(size_in_words(*bytes)),
         }
     }
+}
+
+fn cores(value: &toml::Value) -> Result<u64, String> {
+    let number = value.as_float().or_else(|| value.as_integer().map(|cores| cores as f64));
+    let fits = number.filter(|cores| (0.05..=1024.0).contains(cores));
+    fits.map(|cores| (cores * 1000.0) as u64)
+        .ok_or_else(|| "it must be a number of cores between 0.05 and 1024".to_owned())
+}
+
+const UNITS: [(&str, u64); 4] = [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
+
+fn size(text: &str, least: u64) -> Result<u64, String> {
+    let (number, unit) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
+    let unit = UNITS.iter().find(|(name, _)| *name == unit.trim());
+    let bytes = unit.and_then(|(_, unit)| number.parse::<u64>().ok()?.checked_mul(*unit));
+    match bytes {
+        None => Err(format!("`{text}` is no size; write it like 512MiB or 8GiB")),
+        Some(bytes) if bytes < least => Err(format!("it must be at least {}", size_in_words(least))),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+fn size_in_words(bytes: u64) -> String {
+    let unit = UNITS.iter().rev().find(|(_, unit)| bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
 /// The way a person would have written it.

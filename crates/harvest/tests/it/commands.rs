@@ -34,8 +34,21 @@ fn the_doctor_says_what_is_there_and_what_is_missing() {
         assert!(["ok", "degraded", "missing"].contains(&item["state"].as_str().unwrap()), "{item}");
         assert!(item["state"] == "ok" || item["fix"].is_string(), "no way out: {item}");
     }
+    let strength = |name: &str| {
+        let items = report["items"].as_array().unwrap();
+        let item = items.iter().find(|item| item["name"] == name).unwrap_or_else(|| panic!("no {name}: {report:#}"));
+        item["strength"].as_str().unwrap_or_else(|| panic!("not said how firmly: {item}")).to_owned()
+    };
+    for layer in ["namespaces", "nested namespaces", "system calls", "privileges", "limit: processes", "limit: output"]
+    {
+        assert_eq!(strength(layer), "hard", "{layer}");
+    }
+    for limit in ["memory", "cpu", "disk", "files", "open files", "time"] {
+        assert!(["hard", "soft", "absent"].contains(&strength(&format!("limit: {limit}")).as_str()), "{limit}");
+    }
     let ran = world.harvest(&["doctor"]).finish();
     assert!(ran.stdout.contains("git version"), "{}", ran.stdout);
+    assert!(ran.stdout.lines().any(|line| line.contains("system calls") && line.contains(" hard ")), "{}", ran.stdout);
     world.assert_nothing_left();
 }
 

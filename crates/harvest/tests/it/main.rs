@@ -14,6 +14,7 @@ mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod killed;
+mod limits;
 mod ordinary;
 mod queue;
 mod refusals;

@@ -9,39 +9,22 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use harvest_link::Identity;
 use rustix::pipe::PipeFlags;
-use rustix::process::{Pid, WaitOptions};
+use rustix::process::WaitOptions;
 use rustix::thread::UnshareFlags;
 
+use super::fork;
+
 /// Maps `owner` (uid and gid) to `identity` on a mount that is attached to nothing yet.
-#[expect(unsafe_code, reason = "rustix has no mount_setattr")]
 pub fn apply(tree: &OwnedFd, owner: (u32, u32), identity: Identity) -> io::Result<()> {
     let namespace = namespace(owner, identity)?;
-    let attributes = libc::mount_attr {
-        attr_set: libc::MOUNT_ATTR_IDMAP,
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: u64::try_from(namespace.as_raw_fd()).map_err(io::Error::other)?,
-    };
-    // SAFETY: the path is a static, terminated string; the attributes are a live local whose size is given; the kernel only
-    // reads both.
-    let outcome = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            tree.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            &raw const attributes,
-            size_of::<libc::mount_attr>(),
-        )
-    };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    super::attributes::map(tree, u64::try_from(namespace.as_raw_fd()).map_err(io::Error::other)?)
 }
 
 /// A user namespace with these two mappings. It needs a process to be born in, which is gone when this returns.
 fn namespace(owner: (u32, u32), identity: Identity) -> io::Result<File> {
     let (ready, say_ready) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let (wait, go_on) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-    let Some(child) = fork()? else {
+    let Some(child) = fork::fork()? else {
         drop(ready);
         drop(go_on);
         be_born(&say_ready, &wait);
@@ -61,21 +44,10 @@ fn namespace(owner: (u32, u32), identity: Identity) -> io::Result<File> {
     namespace
 }
 
-#[expect(unsafe_code, reason = "a process that is not to run another program needs fork")]
-fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: the launcher has one thread, so the child may do whatever the parent may.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        pid => Ok(Pid::from_raw(pid)),
-    }
-}
-
-#[expect(unsafe_code, reason = "the copy must end without running what the original does at its end")]
 fn be_born(say_ready: &OwnedFd, wait: &OwnedFd) -> ! {
     if super::unshare(UnshareFlags::NEWUSER).is_ok() && rustix::io::write(say_ready, b"!").is_ok() {
         // Ends when the parent has what it came for, or is gone.
         let _ = rustix::io::read(wait, &mut [0; 1]);
     }
-    // SAFETY: _exit has no preconditions.
-    unsafe { libc::_exit(0) }
+    fork::exit(0)
 }

@@ -3,6 +3,9 @@
 //! Order matters. Everything is opened while we may still open it; then the mounts are made in a namespace of our own; then
 //! we become who the sandbox is; and only then does bubblewrap start, which has no more rights than anyone with that uid.
 
+mod attributes;
+mod fork;
+mod group;
 mod idmap;
 mod mounts;
 
@@ -17,7 +20,7 @@ use harvest_link::{Identity, Launch};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;
 use rustix::process::{Gid, Resource, Rlimit, Uid};
-use rustix::thread::UnshareFlags;
+use rustix::thread::{CpuSet, UnshareFlags};
 
 use crate::command::command;
 
@@ -33,6 +36,8 @@ pub enum Error {
     UserNamespace(io::Error),
     #[error("a new mount namespace: {0}")]
     MountNamespace(io::Error),
+    #[error("joining the control group {}: {source}", path.display())]
+    Group { path: PathBuf, source: io::Error },
     #[error("{what} {}: {source}", path.display())]
     Mount { what: &'static str, path: PathBuf, source: io::Error },
     #[error("{what}: {source}")]
@@ -52,17 +57,20 @@ pub fn inline(text: &str) -> Result<(), Error> {
 }
 
 fn launch(order: &Launch) -> Result<Infallible, Error> {
+    let joining = group::join(&order.join)?;
     // Fails only when we lead a session already.
     let _ = rustix::process::setsid();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let info = order.info.as_deref().map(open_info).transpose()?;
+    let filter = order.filter.as_deref().map(open_filter).transpose()?;
     enter_namespaces(order.identity)?;
     mounts::make(order)?;
+    joining.finish()?;
     limit(order)?;
     if let Some(identity) = order.identity {
         become_other(identity)?;
     }
-    become_program(order, info.as_ref())
+    become_program(order, info.as_ref(), filter.as_ref())
 }
 
 fn enter_namespaces(identity: Option<Identity>) -> Result<(), Error> {
@@ -102,8 +110,26 @@ fn limit(order: &Launch) -> Result<(), Error> {
     };
     // A core file would carry what was in memory to wherever the host keeps them.
     set(Resource::Core, 0)?;
-    order.open_files.map_or(Ok(()), |files| set(Resource::Nofile, files))?;
-    order.processes.map_or(Ok(()), |processes| set(Resource::Nproc, processes))
+    let limits =
+        [(Resource::Nofile, order.open_files), (Resource::Nproc, order.processes), (Resource::Fsize, order.file_bytes)];
+    for (resource, value) in limits {
+        value.map_or(Ok(()), |value| set(resource, value))?;
+    }
+    order.cores.map_or(Ok(()), |cores| stay_on(cores).map_err(failed))
+}
+
+/// Some of the cores we may run on; others than those of the launcher before us, as far as pids go round.
+fn stay_on(cores: u64) -> rustix::io::Result<()> {
+    let allowed = rustix::thread::sched_getaffinity(None)?;
+    let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
+    let cores = usize::try_from(cores).unwrap_or(usize::MAX);
+    if cores >= all.len() {
+        return Ok(());
+    }
+    let first = std::process::id() as usize % all.len();
+    let mut chosen = CpuSet::new();
+    all.iter().cycle().skip(first).take(cores.max(1)).for_each(|core| chosen.set(*core));
+    rustix::thread::sched_setaffinity(None, &chosen)
 }
 
 fn become_other(Identity { uid, gid }: Identity) -> Result<(), Error> {
@@ -128,16 +154,27 @@ fn open_info(path: &Path) -> Result<OwnedFd, Error> {
     })
 }
 
-fn become_program(order: &Launch, info: Option<&OwnedFd>) -> Result<Infallible, Error> {
+fn open_filter(path: &Path) -> Result<OwnedFd, Error> {
+    let failed =
+        |error: rustix::io::Errno| Error::Mount { what: "reading", path: path.to_owned(), source: error.into() };
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)
+}
+
+fn become_program(order: &Launch, info: Option<&OwnedFd>, filter: Option<&OwnedFd>) -> Result<Infallible, Error> {
     let failed = |path: &str, source: io::Error| Error::Exec { path: path.into(), source };
-    let descriptor = match info {
-        Some(info) => {
-            rustix::io::fcntl_setfd(info, FdFlags::empty()).map_err(|error| failed("info", error.into()))?;
-            info.as_raw_fd().to_string()
+    let descriptor = |handle: Option<&OwnedFd>| match handle {
+        Some(handle) => {
+            rustix::io::fcntl_setfd(handle, FdFlags::empty()).map_err(|error| failed("a descriptor", error.into()))?;
+            Ok(handle.as_raw_fd().to_string())
         }
-        None => String::new(),
+        None => Ok(String::new()),
     };
-    let mut argv = order.argv.iter().map(|argument| if argument == "{info}" { &descriptor } else { argument });
+    let (info, filter) = (descriptor(info)?, descriptor(filter)?);
+    let mut argv = order.argv.iter().map(|argument| match argument.as_str() {
+        "{info}" => &info,
+        "{filter}" => &filter,
+        _ => argument,
+    });
     let program = argv.next().ok_or_else(|| failed("", io::ErrorKind::InvalidInput.into()))?;
     let error =
         command(program).args(argv).envs(order.env.iter().map(|(name, value)| (name, value))).current_dir("/").exec();

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use harvest_link::{Bind, Launch, Owner};
+use harvest_link::{Access, Bind, Launch, Owner};
 
 use super::Local;
 use super::view::{Arguments, STAGE};
@@ -30,24 +30,25 @@ pub(super) fn command(local: &Local, helper: Confined) -> tokio::process::Comman
     for (path, option, owner) in shown {
         let name = format!("confined{}", binds.len());
         arguments.bind(option, &format!("{STAGE}/{name}"), path);
-        binds.push(Bind { name, source: path.clone(), owner });
+        let access = if option == "--bind" { Access::Writable } else { Access::ReadOnly };
+        binds.push(Bind { name, source: path.clone(), owner, access });
     }
     if let Some(folder) = cwd.as_ref().or(writable.first()) {
         arguments.add(&["--chdir", &folder.to_string_lossy()]);
     }
-    arguments.add(&["--", &program]);
+    arguments.add(&["--seccomp", "{filter}", "--", &program]);
     let mut argv = arguments.into_vec();
     argv.extend(args);
     let launch = Launch {
         stage: Path::new(STAGE).to_owned(),
         identity: local.uids.change_to(local.uids.helper()),
         binds,
-        overlay: None,
         open_files: Some(4096),
         processes: Some(512),
-        info: None,
+        filter: Some(local.filters.process.clone()),
         argv,
         env,
+        ..Launch::default()
     };
     let mut command = local.launcher();
     // Strings and numbers only: nothing here can fail to be written as JSON but a path that is no UTF-8, and an empty order

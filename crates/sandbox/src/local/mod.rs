@@ -6,6 +6,9 @@
 
 mod confined;
 mod etc;
+mod filter;
+mod group;
+mod layers;
 mod probe;
 mod uid;
 mod view;
@@ -15,14 +18,19 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use harvest_core::{SandboxId, WorkspaceKind};
-use harvest_link::{Bind, Boot, Identity, Launch, Overlay, Owner};
+use harvest_link::{Access, Bind, Boot, Counters, Identity, Launch, Overlay, Owner, Watch};
 
+use self::filter::Filters;
+use self::group::{Group, Groups};
 use self::uid::Uids;
-use self::view::{STAGE, View};
+use self::view::{View, inside, private};
 use crate::arrival::{self, Expected};
-use crate::host::{self, Fact, State, Tool};
+use crate::host::{self, Tool};
 use crate::layout::{self, Layout, Remembered};
-use crate::{Binaries, Capabilities, Confined, Error, Paths, Provider, Sandbox, Spec, Workspace, folder, pid};
+use crate::{
+    Binaries, Capabilities, Confined, Enforcement, Error, Paths, Provider, Sandbox, Spec, Strength, Workspace, folder,
+    pid,
+};
 
 const NAME: &str = "local";
 
@@ -44,6 +52,8 @@ pub struct Local {
     uids: Uids,
     /// The `/etc` of all sandboxes.
     etc: PathBuf,
+    filters: Filters,
+    groups: Groups,
     /// Why there are no overlays here, if there are none.
     no_overlay: Option<String>,
 }
@@ -60,7 +70,9 @@ impl Local {
         }
         options.tools.retain(|path| path.is_absolute() && path.to_str().is_some() && path.exists());
         let etc = etc::make(&options.state)?;
-        let mut local = Self { options, tool, uids, etc, no_overlay: None };
+        let filters = filter::make(&options.state)?;
+        let groups = Groups::of_this_host();
+        let mut local = Self { options, tool, uids, etc, filters, groups, no_overlay: None };
         local.no_overlay = probe::overlay(&local)?;
         Ok(local)
     }
@@ -87,7 +99,7 @@ impl Local {
     }
 
     /// Makes folders and files; what is left is to start the launcher.
-    fn lay_out(&self, layout: &Layout, spec: &Spec) -> Result<Launch, Error> {
+    fn lay_out(&self, layout: &Layout, spec: &Spec, group: &Group) -> Result<Launch, Error> {
         let identity = self.uids.sandbox(&spec.id);
         layout.make()?;
         folder::open_to_sandbox(&layout.gateway())?;
@@ -95,73 +107,99 @@ impl Local {
             self.give(&path, identity)?;
         }
         self.give_folder(&layout.sockets, identity)?;
-        let launch = self.launch(layout, spec, identity)?;
-        let view = View { tool: &self.tool, tools: &self.options.tools, objects: spec.objects.is_some() };
+        let launch = self.launch(layout, spec, identity, group)?;
+        let own = |name: &str| PathBuf::from(format!("{}/{name}", view::PRIVATE));
         let boot = Boot {
             sandbox: spec.id.to_string(),
-            link: format!("{}/link/link.sock", view::PRIVATE).into(),
-            gateway: format!("{}/link/gateway.sock", view::PRIVATE).into(),
-            spool: format!("{}/spool", view::PRIVATE).into(),
+            link: own("link/link.sock"),
+            gateway: own("link/gateway.sock"),
+            spool: own("spool"),
             workspace: view::WORKSPACE.into(),
             home: view::HOME.into(),
-            wrap: view.process().into_vec(),
+            wrap: self.view().process(spec.limits.memory_bytes).into_vec(),
             deadline_secs: spec.limits.wall.as_secs(),
             max_spool_bytes: spec.limits.output_bytes,
             open_files: None,
+            filter: Some(own("filter")),
+            watch: Watch {
+                memory_bytes: Some(spec.limits.memory_bytes),
+                processes: Some(spec.limits.processes),
+                disk_bytes: Some(spec.limits.disk_bytes),
+                inodes: Some(spec.limits.inodes),
+                folders: match spec.workspace {
+                    Workspace::Overlay { .. } => vec![own("layer/upper"), view::HOME.into()],
+                    Workspace::Folder { .. } => vec![view::WORKSPACE.into(), view::HOME.into()],
+                },
+                counters: Counters {
+                    memory: group.memory.as_ref().map(|_| own("memory")),
+                    processes: group.processes.as_ref().map(|_| own("processes")),
+                },
+            },
         };
         layout::write_json(&layout.boot(), &boot)?;
         layout::write_json(&layout.launch(), &launch)?;
         Ok(launch)
     }
 
-    fn launch(&self, layout: &Layout, spec: &Spec, identity: Identity) -> Result<Launch, Error> {
-        let bind = |name: &str, source: &Path, owner| Bind { name: name.to_owned(), source: source.to_owned(), owner };
-        let mut binds = vec![
-            bind("etc", &self.etc, Owner::Kept),
-            bind("bin", &self.options.binaries.folder, Owner::Kept),
-            bind("link", &layout.sockets, Owner::Kept),
-            bind("spool", &layout.spool(), Owner::Kept),
-            bind("home", &layout.home(), Owner::Kept),
-            bind("boot", &layout.boot(), Owner::Kept),
-        ];
-        for (number, path) in self.options.tools.iter().enumerate() {
-            // Not mapped: what only root may read there is not for agents.
-            binds.push(bind(&format!("tool{number}"), path, Owner::Kept));
+    fn view(&self) -> View<'_> {
+        View { tool: &self.tool, tools: &self.options.tools }
+    }
+
+    fn launch(&self, layout: &Layout, spec: &Spec, identity: Identity, group: &Group) -> Result<Launch, Error> {
+        use Access::{ReadOnly, Writable};
+        let bind = |name: String, source: &Path, owner, access| Bind { name, source: source.to_owned(), owner, access };
+        let mut launch = self.view().stage();
+        launch.binds.extend([
+            bind(inside("etc"), &self.etc, Owner::Kept, ReadOnly),
+            bind(inside(view::BIN), &self.options.binaries.folder, Owner::Kept, ReadOnly),
+            bind(inside(view::HOME), &layout.home(), Owner::Kept, Writable),
+            bind(private("link"), &layout.sockets, Owner::Kept, ReadOnly),
+            bind(private("spool"), &layout.spool(), Owner::Kept, Writable),
+            bind(private("boot.json"), &layout.boot(), Owner::Kept, ReadOnly),
+            bind(private("bwrap"), &self.tool.path, Owner::Kept, ReadOnly),
+            bind(private("filter"), &self.filters.process, Owner::Kept, ReadOnly),
+        ]);
+        for (name, counter) in [("memory", &group.memory), ("processes", &group.processes)] {
+            launch.binds.extend(counter.as_ref().map(|file| bind(private(name), file, Owner::Kept, ReadOnly)));
         }
         if let Some(objects) = &spec.objects {
-            binds.push(bind("objects", objects, Owner::Mapped));
+            launch.binds.push(bind(inside(view::OBJECTS), objects, Owner::Mapped, ReadOnly));
         }
-        let overlay = match &spec.workspace {
+        match &spec.workspace {
             Workspace::Overlay { lower } => {
                 for name in ["upper", "work"] {
                     folder::make_private(&layout.layer().join(name))?;
                 }
                 self.give(&layout.layer(), identity)?;
-                binds.push(bind("lower", lower, Owner::MustBeMapped));
-                binds.push(bind("layer", &layout.layer(), Owner::Kept));
-                Some(Overlay { name: "workspace".to_owned(), lower: "lower".to_owned(), layer: "layer".to_owned() })
+                launch.binds.push(bind("lower".to_owned(), lower, Owner::MustBeMapped, ReadOnly));
+                launch.binds.push(bind(private("layer"), &layout.layer(), Owner::Kept, Writable));
+                let (name, lower, layer) = (inside(view::WORKSPACE), "lower".to_owned(), private("layer"));
+                launch.overlay = Some(Overlay { name, lower, layer });
             }
             Workspace::Folder { path } => {
                 self.give(path, identity)?;
-                binds.push(bind("workspace", path, Owner::Kept));
-                None
+                launch.binds.push(bind(inside(view::WORKSPACE), path, Owner::Kept, Writable));
             }
-        };
-        let view = View { tool: &self.tool, tools: &self.options.tools, objects: spec.objects.is_some() };
-        let mut arguments = view.sandbox();
+        }
+        let mut arguments = self.view().sandbox();
         arguments.add(&["--info-fd", "{info}", "--", &format!("{}/harvest-runner", view::BIN)]);
         // The id at the end is how `destroy` recognises a sandbox whose pid was never written down.
         arguments.add(&["run", &format!("{}/boot.json", view::PRIVATE), spec.id.as_str()]);
+        let limits = &spec.limits;
+        // The group counts the same processes and tells when it refused one, so it should be the first to.
+        let beyond = if group.processes.is_some() { 256 } else { 0 };
         Ok(Launch {
-            stage: STAGE.into(),
             identity: self.uids.change_to(identity),
-            binds,
-            overlay,
-            open_files: Some(spec.limits.open_files),
-            processes: Some(spec.limits.processes),
+            join: group.join.clone(),
+            open_files: Some(limits.open_files),
+            processes: Some(limits.processes + beyond),
+            // One file alone cannot go beyond the limit even for a moment; the runner's own spool has to fit as well.
+            file_bytes: Some(limits.disk_bytes.max(limits.output_bytes)),
+            cores: limits.cpu_millis.filter(|_| self.groups.cpu().is_none()).map(|millis| millis.div_ceil(1000)),
             info: Some(layout.info()),
+            filter: Some(self.filters.runner.clone()),
             argv: arguments.into_vec(),
-            env: Vec::new(),
+            ..launch
         })
     }
 
@@ -187,15 +225,19 @@ impl Local {
             Workspace::Overlay { .. } => WorkspaceKind::Overlay,
             Workspace::Folder { .. } => WorkspaceKind::Copy,
         };
-        self.lay_out(&layout, &spec)?;
+        layout.make()?;
         let mut facts = Remembered {
             provider: NAME.to_owned(),
             workspace,
             folder: view::WORKSPACE.into(),
             runner: None,
             init: None,
+            groups: self.groups.folders(&spec.id),
         };
+        // Before the first group is made: what is not written down is not found again.
         layout.remember(&facts)?;
+        let group = self.groups.make(&spec.id, &spec.limits)?;
+        self.lay_out(&layout, &spec, &group)?;
         let listener = folder::listen(&layout.link())?;
         let mut command = self.launcher();
         command.arg(layout.launch()).arg(spec.id.as_str());
@@ -212,22 +254,6 @@ impl Local {
         let peer_uid = self.uids.sandbox(id).uid;
         Expected { id, provider: NAME, paths: Self::paths(), workspace, peer_uid, began, log }
     }
-
-    pub(crate) fn overlay_fact(&self) -> Fact {
-        let name = "overlay workspaces";
-        match &self.no_overlay {
-            None => {
-                let how = if matches!(self.uids, Uids::Own { .. }) { "" } else { ", each sandbox under its own uid" };
-                Fact { name, state: State::Ok, detail: format!("mounted without copying{how}"), fix: None }
-            }
-            Some(reason) => Fact {
-                name,
-                state: State::Degraded,
-                detail: format!("workspaces are copied, since {reason}"),
-                fix: Some("use a kernel from 5.19 on and a data folder on ext4, xfs or btrfs".to_owned()),
-            },
-        }
-    }
 }
 
 #[async_trait]
@@ -237,7 +263,15 @@ impl Provider for Local {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { overlay: self.no_overlay.is_none(), isolated: true }
+        let hard_if = |is_hard: bool| if is_hard { Strength::Hard } else { Strength::Soft };
+        let limits = Enforcement {
+            cpu: hard_if(self.groups.cpu().is_some()),
+            memory: hard_if(self.groups.memory().is_some()),
+            processes: Strength::Hard,
+            disk: Strength::Soft,
+            inodes: Strength::Soft,
+        };
+        Capabilities { overlay: self.no_overlay.is_none(), isolated: true, limits }
     }
 
     fn gateway_socket(&self, id: &SandboxId) -> PathBuf {
@@ -281,10 +315,12 @@ impl Provider for Local {
         if !layout.exists() {
             return Ok(());
         }
-        let gone = match layout.recall() {
+        let facts = layout.recall();
+        let gone = match &facts {
             Some(Remembered { runner: Some(runner), init: Some(init), .. }) => {
                 // Its init takes everything along, so it goes first.
-                pid::kill_all(|| [init, runner].into_iter().filter(|process| process.open().is_some()).collect()).await
+                pid::kill_all(|| [*init, *runner].into_iter().filter(|process| process.open().is_some()).collect())
+                    .await
             }
             // Whoever made it did not get as far as writing everything down.
             _ => pid::kill_all(|| pid::find(|cmdline, _| pid::is_runner_of(cmdline, id.as_str()))).await,
@@ -292,7 +328,14 @@ impl Provider for Local {
         if !gone {
             return Err(Error::failed(format!("the processes of sandbox {id} would not end")));
         }
-        tokio::task::spawn_blocking(move || layout.remove()).await.map_err(|error| Error::failed(error.to_string()))?
+        let mut groups = self.groups.folders(id);
+        groups.extend(facts.into_iter().flat_map(|facts| facts.groups));
+        let removing = tokio::task::spawn_blocking(move || {
+            // The groups first: they are written down among the files.
+            group::remove(&groups)?;
+            layout.remove()
+        });
+        removing.await.map_err(|error| Error::failed(error.to_string()))?
     }
 
     async fn list(&self) -> Result<Vec<SandboxId>, Error> {

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use harvest_core::SandboxId;
 use harvest_link::Launch;
 
-use super::view::View;
+use super::group::Group;
 use super::{Local, layout};
 use crate::layout::Layout;
 use crate::{Error, Limits, Spec, Workspace, host, remove};
@@ -43,12 +43,15 @@ fn attempt(local: &Local, overlay: bool) -> Result<Result<(), String>, Error> {
         crate::folder::make_private(&folder)?;
         let workspace = if overlay { Workspace::Overlay { lower: folder } } else { Workspace::Folder { path: folder } };
         let spec = Spec { id, workspace, objects: None, limits: Limits::default() };
-        let mut launch: Launch = local.lay_out(&layout, &spec)?;
-        let view = View { tool: &local.tool, tools: &local.options.tools, objects: false };
+        let mut launch: Launch = local.lay_out(&layout, &spec, &Group::default())?;
         // In place of the runner: what the runner would start, and a write to the workspace.
         let end = launch.argv.iter().position(|argument| argument == "--").unwrap_or(launch.argv.len());
         launch.argv.truncate(end + 1);
-        launch.argv.extend(view.process().into_vec());
+        // The filter is where the runner would find it; a shell opens it as the runner would.
+        let process = local.view().process(spec.limits.memory_bytes).into_vec();
+        let opened = format!("exec 9<{}/filter; exec \"$@\"", super::view::PRIVATE);
+        launch.argv.extend(["/bin/sh", "-c", &opened, "sh"].map(str::to_owned));
+        launch.argv.extend(process.into_iter().map(|argument| argument.replace("{filter}", "9")));
         launch.argv.extend(["/bin/sh", "-c", "echo written > /workspace/probe"].map(str::to_owned));
         let order = serde_json::to_string(&launch).map_err(|error| Error::failed(error.to_string()))?;
         let output = local

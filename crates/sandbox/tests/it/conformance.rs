@@ -1,47 +1,61 @@
-//! The suite that every provider has to pass.
+//! The suite that every provider has to pass. One line runs all of it:
+//!
+//! ```ignore
+//! conformance!(container, support::container());
+//! ```
+//!
+//! What it needs to know about a kind of provider is in [`Place`]. Limits that a provider says it does not keep are not
+//! tried, and without isolation neither is the network.
 
 use std::time::Duration;
 
 use harvest_core::OutputStream;
-use harvest_sandbox::{File, Output, ProcessSpec, Signal, Spec, Workspace};
+use harvest_sandbox::{File, Limit, Limits, Output, ProcessSpec, Signal, Spec, Strength, Workspace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{self, PATIENCE, Place, finish, next, run, shell};
+use crate::support::{self, PATIENCE, Place, exceed, finish, next, processes_with, python, run, shell};
 
-macro_rules! for_every_provider {
-    ($($name:ident),+ $(,)?) => {
-        mod local {
+macro_rules! conformance {
+    ($provider:ident, $place:expr) => {
+        conformance!(@each $provider, $place,
+            a_process_sees_its_workspace_input_files_and_environment,
+            both_streams_come_in_order_with_the_exit_code,
+            a_program_that_is_not_there_is_an_error_or_an_exit,
+            signals_reach_the_process,
+            killing_takes_daemonised_children,
+            a_daemonised_child_cannot_hold_up_the_exit,
+            several_processes_run_at_the_same_time,
+            a_lost_link_is_resumed_without_gap_or_duplicate,
+            the_end_is_told_again_after_attaching,
+            a_slow_reader_holds_up_no_one_and_loses_nothing,
+            ten_megabytes_and_very_long_lines_come_whole,
+            the_gateway_may_come_late,
+            nothing_can_be_reached_but_the_gateway,
+            destroying_leaves_nothing,
+            a_sandbox_that_was_killed_is_lost,
+            a_later_server_finds_and_removes_what_an_earlier_one_left,
+            a_sandbox_whose_folders_are_gone_ends_by_itself,
+            what_cannot_be_made_says_why_and_leaves_nothing,
+            no_open_file_of_the_server_comes_in,
+            the_wall_clock_ends_it,
+            endless_output_is_ended,
+            too_much_memory_is_ended,
+            too_many_processes_are_ended,
+            too_much_disk_is_ended,
+            too_many_files_are_ended,
+        );
+    };
+    (@each $provider:ident, $place:expr, $($name:ident),+ $(,)?) => {
+        mod $provider {
+            use super::support;
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() { super::$name(super::support::local()).await; })+
-        }
-        mod none {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() { super::$name(super::support::none()).await; })+
+            async fn $name() { super::$name($place).await; })+
         }
     };
 }
 
-for_every_provider!(
-    a_process_sees_its_workspace_input_files_and_environment,
-    both_streams_come_in_order_with_the_exit_code,
-    a_program_that_is_not_there_is_an_error_or_an_exit,
-    signals_reach_the_process,
-    killing_takes_daemonised_children,
-    a_daemonised_child_cannot_hold_up_the_exit,
-    several_processes_run_at_the_same_time,
-    a_lost_link_is_resumed_without_gap_or_duplicate,
-    the_end_is_told_again_after_attaching,
-    a_slow_reader_holds_up_no_one_and_loses_nothing,
-    ten_megabytes_and_very_long_lines_come_whole,
-    the_gateway_may_come_late,
-    destroying_leaves_nothing,
-    a_sandbox_that_was_killed_is_lost,
-    the_wall_clock_ends_it,
-    a_sandbox_whose_folders_are_gone_ends_by_itself,
-    endless_output_is_ended,
-    what_cannot_be_made_says_why_and_leaves_nothing,
-    no_open_file_of_the_server_comes_in,
-);
+conformance!(local, support::local());
+conformance!(none, support::none());
 
 async fn a_process_sees_its_workspace_input_files_and_environment(place: Place) {
     let sandbox = place.create().await;
@@ -289,29 +303,17 @@ async fn destroying_leaves_nothing(place: Place) {
         .unwrap();
     assert!(matches!(next(&mut process).await, Output::Line { .. }));
     assert_eq!(place.provider.list().await.unwrap(), std::slice::from_ref(&id));
-    assert!(processes_with(id.as_str()) > 0);
+    assert!(!place.traces(&id).is_empty());
     place.provider.destroy(&id).await.unwrap();
     assert_eq!(next(&mut process).await, Output::Lost);
     assert!(matches!(sandbox.start(shell("late", "true")).await, Err(harvest_sandbox::Error::Lost { .. })));
     drop(gateway);
-    assert_eq!(processes_with(id.as_str()), 0);
-    assert_eq!(processes_with(&mark), 0);
-    assert!(!std::fs::read_to_string("/proc/self/mountinfo").unwrap().contains(id.as_str()));
+    assert_eq!(processes_with(&mark), [""; 0]);
+    assert_eq!(place.traces(&id), [""; 0]);
     assert!(place.provider.list().await.unwrap().is_empty());
-    assert!(!place.state().join(id.as_str()).exists());
     assert!(!place.provider.gateway_socket(&id).parent().unwrap().exists());
     place.provider.destroy(&id).await.unwrap();
     assert!(place.provider.attach(&id).await.is_err());
-}
-
-/// Live processes that have this in their command line.
-fn processes_with(text: &str) -> usize {
-    let mut found = 0;
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let cmdline = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        found += usize::from(String::from_utf8_lossy(&cmdline).contains(text));
-    }
-    found
 }
 
 async fn a_sandbox_that_was_killed_is_lost(place: Place) {
@@ -319,10 +321,7 @@ async fn a_sandbox_that_was_killed_is_lost(place: Place) {
     let id = sandbox.id().clone();
     let mut process = sandbox.start(shell("p", "echo ready; sleep 60")).await.unwrap();
     assert!(matches!(next(&mut process).await, Output::Line { .. }));
-    let facts: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(place.state().join(id.as_str()).join("sandbox.json")).unwrap()).unwrap();
-    let init = facts["init"]["pid"].as_i64().or(facts["runner"]["pid"].as_i64()).unwrap();
-    std::process::Command::new("kill").args(["-9", &init.to_string()]).status().unwrap();
+    (place.crash)(place.folder.path(), &id);
     assert_eq!(next(&mut process).await, Output::Lost);
     assert!(place.provider.attach(&id).await.is_err());
     assert_eq!(place.provider.list().await.unwrap(), std::slice::from_ref(&id));
@@ -330,39 +329,138 @@ async fn a_sandbox_that_was_killed_is_lost(place: Place) {
     assert!(place.provider.list().await.unwrap().is_empty());
 }
 
+async fn a_later_server_finds_and_removes_what_an_earlier_one_left(place: Place) {
+    let sandbox = place.create().await;
+    let id = sandbox.id().clone();
+    let mut process = sandbox.start(shell("p", &format!("{DAEMON} sleep 60"))).await.unwrap();
+    assert!(matches!(next(&mut process).await, Output::Line { .. }));
+    let later = (place.again)(place.folder.path());
+    assert_eq!(later.list().await.unwrap(), std::slice::from_ref(&id));
+    later.destroy(&id).await.unwrap();
+    assert_eq!(next(&mut process).await, Output::Lost);
+    assert!(later.list().await.unwrap().is_empty());
+    assert_eq!(place.traces(&id), [""; 0]);
+}
+
+async fn nothing_can_be_reached_but_the_gateway(place: Place) {
+    if !place.provider.capabilities().isolated {
+        return;
+    }
+    let sandbox = place.create().await;
+    let gateway = place.provider.listen(sandbox.id()).unwrap();
+    let host = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let (port, open) = (host.local_addr().unwrap().port(), sandbox.gateway_port());
+    let script = format!(
+        "import socket\n\
+         def attempt(name, family, kind, address):\n\
+         \x20   try:\n\
+         \x20       s = socket.socket(family, kind); s.settimeout(2); s.connect(address); s.send(b'x'); print(name, 'got out')\n\
+         \x20   except OSError as e: print(name, 'refused')\n\
+         I, S = socket.AF_INET, socket.SOCK_STREAM\n\
+         attempt('gateway', I, S, ('127.0.0.1', {open}))\n\
+         attempt('host', I, S, ('127.0.0.1', {port}))\n\
+         attempt('tcp', I, S, ('192.0.2.1', 80))\n\
+         attempt('metadata', I, S, ('169.254.169.254', 80))\n\
+         attempt('udp', I, socket.SOCK_DGRAM, ('192.0.2.1', 53))\n\
+         attempt('tcp6', socket.AF_INET6, S, ('2001:db8::1', 80))\n\
+         attempt('icmp', I, socket.SOCK_RAW, ('192.0.2.1', 0))\n\
+         attempt('ping', I, socket.SOCK_DGRAM, ('192.0.2.1', 0))\n"
+    );
+    let outcome = finish(&mut sandbox.start(python("p", &script)).await.unwrap()).await;
+    let got_out: Vec<_> = outcome.stdout.iter().filter(|line| line.ends_with("got out")).collect();
+    assert_eq!(got_out, ["gateway got out"], "{outcome:?}");
+    assert_eq!(outcome.stdout.len(), 8, "{outcome:?}");
+    drop(gateway);
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
 async fn the_wall_clock_ends_it(place: Place) {
     let mut spec = place.spec();
     spec.limits.wall = Duration::from_secs(1);
     let sandbox = place.provider.create(spec).await.unwrap();
     let mut process = sandbox.start(shell("p", "echo ready; sleep 60")).await.unwrap();
-    assert!(matches!(next(&mut process).await, Output::Line { .. }));
-    loop {
-        match next(&mut process).await {
-            Output::Lost => break,
-            Output::Exited(exit) => assert_eq!(exit.signal, Some(9)),
-            other => panic!("{other:?}"),
-        }
+    let (limit, message, _) = exceed(&mut process).await;
+    assert_eq!(limit, Limit::Wall, "{message}");
+    let id = sandbox.id().clone();
+    let gone = async { while place.provider.attach(&id).await.is_ok() {} };
+    tokio::time::timeout(PATIENCE, gone).await.unwrap();
+    place.provider.destroy(&id).await.unwrap();
+}
+
+/// Runs something that goes beyond `limit`. Only that ends: its sandbox can be used afterwards, a neighbour goes on as
+/// before, and nothing is left behind.
+async fn goes_beyond(place: Place, limits: Limits, limit: Limit, what: ProcessSpec) -> (String, usize) {
+    let neighbour = place.create().await;
+    let mut steady = neighbour.start(shell("steady", "echo ready; read line; echo $line")).await.unwrap();
+    assert!(matches!(next(&mut steady).await, Output::Line { .. }));
+    let mut beating = neighbour.start(shell("daemon", &format!("{DAEMON} sleep 60"))).await.unwrap();
+    assert!(matches!(next(&mut beating).await, Output::Line { .. }));
+
+    let sandbox = place.provider.create(Spec { limits, ..place.spec() }).await.unwrap();
+    let (reached, message, printed) = exceed(&mut sandbox.start(what).await.unwrap()).await;
+    assert_eq!(reached, limit, "{message}");
+    assert_eq!(run(&sandbox, "after", "rm -rf ./* 2>/dev/null; echo alive").await.text(), "alive");
+
+    assert!(is_beating(&neighbour, "look").await);
+    let ids = [sandbox.id().clone(), neighbour.id().clone()];
+    for id in &ids {
+        place.provider.destroy(id).await.unwrap();
+        assert_eq!(place.traces(id), [""; 0]);
     }
-    place.provider.destroy(sandbox.id()).await.unwrap();
+    (message, printed)
 }
 
 async fn endless_output_is_ended(place: Place) {
-    let mut spec = place.spec();
-    spec.limits.output_bytes = 1_000_000;
-    let sandbox = place.provider.create(spec).await.unwrap();
-    let mut process = sandbox.start(shell("p", "yes")).await.unwrap();
-    let mut total = 0;
-    let message = loop {
-        match next(&mut process).await {
-            Output::Line { line, .. } => total += line.len(),
-            Output::Failed { message } => break message,
-            other => panic!("{other:?}"),
-        }
-    };
+    let limits = Limits { output_bytes: 1_000_000, ..Limits::default() };
+    let (message, printed) = goes_beyond(place, limits, Limit::Output, shell("p", "yes")).await;
     assert!(message.contains("1000000"), "{message}");
-    assert!(total > 100_000 && total < 1_000_000, "{total}");
-    assert_eq!(run(&sandbox, "after", "echo alive").await.text(), "alive");
-    place.provider.destroy(sandbox.id()).await.unwrap();
+    assert!(printed > 100_000 && printed < 1_000_000, "{printed}");
+}
+
+async fn too_much_memory_is_ended(place: Place) {
+    if place.provider.capabilities().limits.memory == Strength::Absent {
+        return;
+    }
+    let limits = Limits { memory_bytes: 200 << 20, ..Limits::default() };
+    let script = "held = []\nwhile True: held.append(bytearray(8 << 20))";
+    let (message, _) = goes_beyond(place, limits, Limit::Memory, python("p", script)).await;
+    assert!(message.contains("200 MiB"), "{message}");
+}
+
+async fn too_many_processes_are_ended(place: Place) {
+    if place.provider.capabilities().limits.processes == Strength::Absent {
+        return;
+    }
+    let limits = Limits { processes: 60, ..Limits::default() };
+    // Each one makes two more of itself, in a session of its own, whether or not that works.
+    let bomb = "import os, time\n\
+                while True:\n\
+                \x20   try: os.fork() == 0 and os.setsid()\n\
+                \x20   except OSError: time.sleep(0.01)";
+    let (message, _) = goes_beyond(place, limits, Limit::Processes, python("p", bomb)).await;
+    assert!(message.contains("60"), "{message}");
+}
+
+async fn too_much_disk_is_ended(place: Place) {
+    if place.provider.capabilities().limits.disk == Strength::Absent {
+        return;
+    }
+    let limits = Limits { disk_bytes: 50 << 20, ..Limits::default() };
+    // Every second one into the home folder, and into a folder that no one may look into.
+    let script = "mkdir -p hidden ~/more; i=0; while :; do i=$((i+1)); head -c 4194304 /dev/zero > hidden/$i; \
+                  head -c 4194304 /dev/zero > ~/more/$i; chmod 300 hidden; done";
+    let (message, _) = goes_beyond(place, limits, Limit::Disk, shell("p", script)).await;
+    assert!(message.contains("50 MiB"), "{message}");
+}
+
+async fn too_many_files_are_ended(place: Place) {
+    if place.provider.capabilities().limits.inodes == Strength::Absent {
+        return;
+    }
+    let limits = Limits { inodes: 3000, ..Limits::default() };
+    let script = "import os\ni = 0\nwhile True:\n    os.mkdir(f'd{i}'); open(f'd{i}/f', 'w').close(); i += 1";
+    let (message, _) = goes_beyond(place, limits, Limit::Inodes, python("p", script)).await;
+    assert!(message.contains("3000"), "{message}");
 }
 
 async fn what_cannot_be_made_says_why_and_leaves_nothing(place: Place) {
@@ -401,7 +499,7 @@ async fn a_sandbox_whose_folders_are_gone_ends_by_itself(place: Place) {
     drop(sandbox);
     std::fs::remove_dir_all(place.provider.gateway_socket(&id).parent().unwrap()).unwrap();
     let gone = async {
-        while processes_with(id.as_str()) > 0 {
+        while !processes_with(id.as_str()).is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

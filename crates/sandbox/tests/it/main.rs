@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod attacks;
+mod calls;
 mod confined;
 mod conformance;
+mod limits;
 mod ordinary;
 mod support;

@@ -6,15 +6,21 @@ use std::time::Duration;
 
 use harvest_core::{Entropy, OutputStream, SandboxId};
 use harvest_sandbox::{
-    Binaries, Exit, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Spec, Workspace, local, none,
+    Binaries, Exit, Limit, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Spec, Workspace, local, none,
 };
 
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A provider and the folders it lives in.
+/// A provider and the folders it lives in, with what the suite has to know about its kind.
 pub struct Place {
     pub provider: Arc<dyn Provider>,
     pub folder: tempfile::TempDir,
+    /// The same provider, as a server that was started later sees it.
+    pub again: fn(&Path) -> Arc<dyn Provider>,
+    /// Ends a sandbox behind the provider's back, as a crash would.
+    pub crash: fn(&Path, &SandboxId),
+    /// Whatever is left of a sandbox on this host, by name.
+    pub traces: fn(&Path, &SandboxId) -> Vec<String>,
 }
 
 #[derive(Debug)]
@@ -31,37 +37,68 @@ pub fn id() -> SandboxId {
     SandboxId::generate(&Random)
 }
 
-pub fn local() -> Place {
+fn place(provider: fn(&Path) -> Arc<dyn Provider>) -> Place {
     let folder = tempfile::Builder::new().prefix("hv").tempdir().unwrap();
-    let options = local::Options {
-        state: folder.path().join("state"),
-        runtime: folder.path().join("run"),
-        binaries: binaries(folder.path()),
-        tools: Vec::new(),
-    };
-    Place { provider: Arc::new(local::Local::new(options).unwrap()), folder }
+    Place { provider: provider(folder.path()), folder, again: provider, crash: kill_init, traces }
 }
 
-/// The same place, as a server that was started later sees it.
-pub fn local_again(place: &Place) -> Arc<dyn Provider> {
-    let folder = place.folder.path();
-    let options = local::Options {
-        state: folder.join("state"),
-        runtime: folder.join("run"),
-        binaries: binaries(folder),
-        tools: Vec::new(),
-    };
-    Arc::new(local::Local::new(options).unwrap())
+pub fn local() -> Place {
+    place(|folder| {
+        let options = local::Options {
+            state: folder.join("state"),
+            runtime: folder.join("run"),
+            binaries: binaries(folder),
+            tools: Vec::new(),
+        };
+        Arc::new(local::Local::new(options).unwrap())
+    })
 }
 
 pub fn none() -> Place {
-    let folder = tempfile::Builder::new().prefix("hv").tempdir().unwrap();
-    let options = none::Options {
-        state: folder.path().join("state"),
-        runtime: folder.path().join("run"),
-        binaries: binaries(folder.path()),
-    };
-    Place { provider: Arc::new(none::Unisolated::new(options).unwrap()), folder }
+    place(|folder| {
+        let options =
+            none::Options { state: folder.join("state"), runtime: folder.join("run"), binaries: binaries(folder) };
+        Arc::new(none::Unisolated::new(options).unwrap())
+    })
+}
+
+fn kill_init(folder: &Path, id: &SandboxId) {
+    let facts = std::fs::read(folder.join("state").join(id.as_str()).join("sandbox.json")).unwrap();
+    let facts: serde_json::Value = serde_json::from_slice(&facts).unwrap();
+    let init = facts["init"]["pid"].as_i64().or(facts["runner"]["pid"].as_i64()).unwrap();
+    std::process::Command::new("kill").args(["-9", &init.to_string()]).status().unwrap();
+}
+
+fn traces(folder: &Path, id: &SandboxId) -> Vec<String> {
+    let mut found = Vec::new();
+    for path in ["state", "run"].map(|part| folder.join(part).join(id.as_str())) {
+        found.extend(path.exists().then(|| path.display().to_string()));
+    }
+    found.extend(processes_with(id.as_str()));
+    found.extend(groups_of(Path::new("/sys/fs/cgroup"), id.as_str()));
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    found.extend(mounts.lines().filter(|line| line.contains(id.as_str())).map(str::to_owned));
+    found
+}
+
+/// The command lines of live processes with this in them.
+pub fn processes_with(text: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.map(|entry| std::fs::read(entry.path().join("cmdline")).unwrap_or_default());
+    lines.map(|line| String::from_utf8_lossy(&line).into_owned()).filter(|line| line.contains(text)).collect()
+}
+
+/// Control groups with this in their name.
+pub fn groups_of(folder: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let named = entry.file_name().to_string_lossy().contains(text);
+            found.extend(named.then(|| entry.path().display().to_string()));
+            found.extend(groups_of(&entry.path(), text));
+        }
+    }
+    found
 }
 
 pub fn binaries(folder: &Path) -> Binaries {
@@ -106,6 +143,10 @@ impl Place {
 
     pub fn spec(&self) -> Spec {
         Spec { id: id(), workspace: self.workspace(), objects: None, limits: Limits::default() }
+    }
+
+    pub fn traces(&self, id: &SandboxId) -> Vec<String> {
+        (self.traces)(self.folder.path(), id)
     }
 
     pub async fn create(&self) -> Sandbox {
@@ -161,6 +202,26 @@ pub async fn finish(process: &mut Process) -> Outcome {
             other => panic!("{other:?} after {outcome:?}"),
         }
     }
+}
+
+/// Reads to the end of a process that goes beyond a limit. Says which, in what words, and how much it had printed.
+pub async fn exceed(process: &mut Process) -> (Limit, String, usize) {
+    tokio::time::timeout(PATIENCE, beyond(process)).await.expect("it went on for a long time")
+}
+
+async fn beyond(process: &mut Process) -> (Limit, String, usize) {
+    let mut printed = 0;
+    loop {
+        match next(process).await {
+            Output::Line { line, .. } => printed += line.len() + 1,
+            Output::Failed { limit: Some(limit), message } => return (limit, message, printed),
+            other => panic!("{other:?} after {printed} bytes"),
+        }
+    }
+}
+
+pub fn python(id: &str, script: &str) -> ProcessSpec {
+    ProcessSpec { argv: ["python3", "-c", script].map(str::to_owned).to_vec(), ..shell(id, "") }
 }
 
 pub async fn run(sandbox: &Sandbox, id: &str, script: &str) -> Outcome {
