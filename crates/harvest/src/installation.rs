@@ -233,7 +233,7 @@ impl Installation {
             toolchain,
             git: self.environment.git(),
             model,
-            egress: settings.egress(),
+            egress: settings.hosts(),
             limits: settings.limits(),
         }))
     }
