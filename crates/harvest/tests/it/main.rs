@@ -14,6 +14,7 @@ mod evidence;
 mod failpoints;
 mod killed;
 mod ordinary;
+mod packages;
 mod queue;
 mod refusals;
 mod repo;
