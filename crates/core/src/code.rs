@@ -64,6 +64,10 @@ codes! {
     BadConfig = "0311", "the configuration is not valid";
     BadBackup = "0321", "the backup cannot be used";
     Guard = "0331", "this machine has too little room for more work";
+    CredentialExists = "0341", "there is a credential of that name already";
+    UnknownCredential = "0342", "there is no such credential";
+    MasterKey = "0343", "the master key cannot be used";
+    BadSecret = "0344", "the secret cannot be used";
     Budget = "0401", "the budget is spent";
     Model = "0402", "the model refused or failed";
     Timeout = "0403", "the turn took too long";

@@ -89,6 +89,8 @@ ids! {
     SandboxId,
     /// One process that owns live sessions: a `harvest run`, a server.
     OwnerId,
+    /// A key or token in the vault.
+    CredentialId,
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 mod branch;
 mod code;
 mod cost;
+mod credential;
 mod event;
 mod evidence;
 mod id;
@@ -19,12 +20,13 @@ mod time;
 pub use branch::{BranchName, slug};
 pub use code::{Code, UnknownCode};
 pub use cost::{Cost, Price, TokenCount, Usage};
+pub use credential::{Credential, DEFAULT_CREDENTIAL, Identity, Scope, ScopeError};
 pub use event::{
     EgressVerdict, Event, EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, StageName, TestRun,
     WorkspaceKind,
 };
 pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
-pub use id::{AttemptId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TurnId};
+pub use id::{AttemptId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TurnId};
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use reason::FailureReason;

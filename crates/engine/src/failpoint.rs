@@ -5,7 +5,7 @@
 
 use crate::Error;
 
-/// Every place of a turn, so that tests can visit them all.
+/// Every place in the life of a turn, so that tests can visit them all.
 pub const ALL: &[&str] = &[
     "claim::after",
     "provision::before",
@@ -24,10 +24,18 @@ pub const ALL: &[&str] = &[
 /// Every place of a snapshot that is being prepared.
 pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare::installed", "prepare::frozen"];
 
+/// Every place in a change of the master key.
+pub const ROTATION: &[&str] = &["rotate::key_made", "rotate::resealed", "rotate::before_retire"];
+
+#[cfg(feature = "failpoints")]
+fn is_known(name: &str) -> bool {
+    ALL.contains(&name) || ROTATION.contains(&name) || PREPARE.contains(&name)
+}
+
 /// Does what a test asked for here.
 #[cfg(feature = "failpoints")]
-pub(crate) fn reach(name: &'static str) -> Result<(), Error> {
-    debug_assert!(ALL.contains(&name) || PREPARE.contains(&name), "{name} is not listed");
+pub fn reach(name: &'static str) -> Result<(), Error> {
+    debug_assert!(is_known(name), "{name} is not listed");
     match fail::eval(name, |action| action) {
         Some(Some(action)) if action == "crash" => std::process::abort(),
         Some(_) => Err(Error::Failpoint(name)),
@@ -37,7 +45,7 @@ pub(crate) fn reach(name: &'static str) -> Result<(), Error> {
 
 #[cfg(not(feature = "failpoints"))]
 #[expect(clippy::unnecessary_wraps, reason = "the same shape with and without failpoints")]
-pub(crate) fn reach(_name: &'static str) -> Result<(), Error> {
+pub fn reach(_name: &'static str) -> Result<(), Error> {
     Ok(())
 }
 
@@ -45,10 +53,6 @@ pub(crate) fn reach(_name: &'static str) -> Result<(), Error> {
 #[cfg(feature = "failpoints")]
 pub fn configure(settings: &str) -> Result<(), String> {
     settings.split(';').filter_map(|setting| setting.split_once('=')).try_for_each(|(name, action)| {
-        if ALL.contains(&name) || PREPARE.contains(&name) {
-            fail::cfg(name, action)
-        } else {
-            Err(format!("there is no failpoint {name}"))
-        }
+        if is_known(name) { fail::cfg(name, action) } else { Err(format!("there is no failpoint {name}")) }
     })
 }

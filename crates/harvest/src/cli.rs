@@ -1,5 +1,6 @@
 //! The command line. Every command has examples in its help and `--json` for scripts.
 
+mod credential;
 mod recurring;
 mod repo;
 mod upkeep;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use harvest_core::Cost;
 
+pub use credential::{Credential, CredentialAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
@@ -93,6 +95,9 @@ pub enum Command {
     /// Write results back for other trackers
     #[command(subcommand)]
     Export(Export),
+    /// Keys and tokens for the models, sealed
+    #[command(subcommand)]
+    Credential(Credential),
     /// The settings
     #[command(subcommand)]
     Config(Config),

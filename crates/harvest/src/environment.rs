@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use harvest_core::{Credential, Identity};
 use harvest_vault::SecretString;
 use harvest_workspace::{Git, Home};
 
 use crate::failure::Failure;
+use crate::keychain::Opened;
 
 /// Variables that git needs to reach a person's remotes the way their own git does.
 const GIT_VARIABLES: &[&str] = &[
@@ -39,6 +41,28 @@ pub struct ModelKeys {
     pub anthropic_url: Option<String>,
     pub openai: Option<SecretString>,
     pub openai_url: Option<String>,
+}
+
+impl ModelKeys {
+    /// What the environment does not name comes from the vault: the person's own first.
+    pub fn or_from(mut self, environment: &Environment, opened: &[Opened]) -> Self {
+        let identity = Identity { user: environment.user(), ..Identity::default() };
+        let credentials: Vec<Credential> = opened.iter().map(|opened| opened.credential.clone()).collect();
+        let chosen = |provider: &str| {
+            let first = identity.choose(&credentials, provider).first().map(|credential| credential.id.clone())?;
+            opened.iter().find(|opened| opened.credential.id == first)
+        };
+        for (provider, key, url) in [
+            ("anthropic", &mut self.anthropic, &mut self.anthropic_url),
+            ("openai", &mut self.openai, &mut self.openai_url),
+        ] {
+            if let (None, Some(Opened { credential, secret })) = (&key, chosen(provider)) {
+                *key = Some(secret.clone());
+                *url = credential.base_url.clone().or(url.take());
+            }
+        }
+        self
+    }
 }
 
 impl Environment {

@@ -16,6 +16,7 @@ use harvest_vault::{ExposeSecret, Redactor, SecretString};
 use crate::cli::{Global, SandboxKind};
 use crate::environment::{Environment, ModelKeys};
 use crate::failure::Failure;
+use crate::keychain::Keychain;
 use crate::{config, output, toolchain};
 
 /// Tells a data directory from any other folder, whatever database it goes with.
@@ -63,9 +64,14 @@ impl Installation {
         make_private(&path)?;
         let data = DataFolder::new(path);
         let store = open_store(global, &environment, &data).await.map_err(Failure::refusing)?;
-        let keys = environment.model_keys()?;
-        let secrets =
-            keys.anthropic.iter().chain(&keys.openai).map(|key| SecretString::from(key.expose_secret().to_owned()));
+        let (opened, unusable) = Keychain::of(&environment, data.path()).open_all(store.as_ref()).await?;
+        for reason in unusable {
+            output::complain(&format!("warning[{}]: {reason}", Code::MasterKey));
+        }
+        let keys = environment.model_keys()?.or_from(&environment, &opened);
+        let copy = |secret: &SecretString| SecretString::from(secret.expose_secret().to_owned());
+        let secrets = keys.anthropic.iter().chain(&keys.openai).map(copy);
+        let secrets = secrets.chain(opened.iter().map(|opened| copy(&opened.secret)));
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
         let installation = Self {
             config: config::source(global, &environment),

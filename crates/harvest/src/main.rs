@@ -7,6 +7,7 @@ mod beads;
 mod cli;
 mod config;
 mod convoy;
+mod credential;
 mod demo;
 mod doctor;
 mod environment;
@@ -15,6 +16,7 @@ mod failure;
 mod follow;
 mod gc;
 mod installation;
+mod keychain;
 mod log;
 mod output;
 mod queue;
@@ -80,6 +82,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Convoy(command) => convoy::convoy(global, environment, command).await,
         Command::Schedule(command) => schedule::schedule(global, environment, command).await,
         Command::Template(command) => template::template(global, environment, command).await,
+        Command::Credential(command) => credential::credential(global, environment, command).await,
         Command::Config(command) => config::config(global, environment, command).await,
         Command::Import(command) => beads::import(global, environment, command).await,
         Command::Export(command) => beads::export(global, environment, command).await,

@@ -1,5 +1,6 @@
 //! What a store must do, whatever database is behind it.
 
+mod credential;
 mod queue;
 mod repository;
 mod schedule;
@@ -7,13 +8,14 @@ mod step;
 mod task;
 
 use async_trait::async_trait;
-use harvest_core::{Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
+use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
 use tokio::sync::watch;
 
 use crate::Error;
 
+pub use credential::{CredentialRecord, NewSecret};
 pub use queue::{
-    Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, SandboxRecord, TurnCounts,
+    Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, TurnCounts,
 };
 pub use repository::Repository;
 pub use schedule::{MissedRuns, Schedule, Template};
@@ -104,4 +106,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn save_repository(&self, repository: Repository) -> Result<(), Error>;
     async fn repositories(&self) -> Result<Vec<Repository>, Error>;
     async fn remove_repository(&self, name: &str) -> Result<bool, Error>;
+
+    /// Refused when there is one of that name for the same provider and scope.
+    async fn add_credential(&self, record: CredentialRecord) -> Result<(), Error>;
+    async fn credentials(&self) -> Result<Vec<CredentialRecord>, Error>;
+    /// The same secret under another seal; false when it is no longer the one sealed as `from`.
+    async fn reseal_credential(&self, id: &CredentialId, from: &str, to: &str) -> Result<bool, Error>;
+    async fn replace_credential(&self, id: &CredentialId, new: NewSecret) -> Result<bool, Error>;
+    async fn credential_used(&self, id: &CredentialId, at: Timestamp) -> Result<(), Error>;
+    async fn remove_credential(&self, id: &CredentialId) -> Result<bool, Error>;
 }

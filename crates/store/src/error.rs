@@ -1,4 +1,4 @@
-use harvest_core::{Code, IllegalMove};
+use harvest_core::{Code, Credential, IllegalMove};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,6 +12,8 @@ pub enum Error {
     Cycle(String),
     #[error("the idempotency key `{0}` was used for something else")]
     KeyReused(String),
+    #[error("there is a credential `{name}` for {provider} of {scope} already")]
+    CredentialExists { provider: String, scope: String, name: String },
     #[error("the cursor `{0}` is not one of ours")]
     BadCursor(String),
     #[error("the lease on turn {turn} was lost: fencing number {held} is stale")]
@@ -46,6 +48,7 @@ impl Error {
             Self::UnknownDependency(_) => Code::UnknownDependency,
             Self::Cycle(_) => Code::DependencyCycle,
             Self::KeyReused(_) => Code::KeyReused,
+            Self::CredentialExists { .. } => Code::CredentialExists,
             Self::BadCursor(_) | Self::BadAddress(_) => Code::BadOption,
             Self::TooNew { .. } => Code::DatabaseTooNew,
             Self::DiskFull(_) => Code::DiskFull,
@@ -55,6 +58,11 @@ impl Error {
             }
             Self::StaleLease { .. } | Self::IllegalMove(_) => Code::Internal,
         }
+    }
+
+    pub(crate) fn credential_exists(credential: &Credential) -> Self {
+        let Credential { provider, scope, name, .. } = credential;
+        Self::CredentialExists { provider: provider.clone(), scope: scope.to_string(), name: name.clone() }
     }
 
     pub(crate) fn corrupt(what: &'static str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {

@@ -11,9 +11,9 @@ pub mod postgres;
 pub mod sqlite;
 
 pub use contract::{
-    AttemptUpdate, Cap, Claim, Convoy, End, IdempotencyKey, Lease, MissedRuns, NewTask, Owner, OwnerKind,
-    QueueSettings, QueueState, Reclaimed, Repository, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail,
-    TaskPage, TaskQuery, Template, TurnCounts,
+    AttemptUpdate, Cap, Claim, Convoy, CredentialRecord, End, IdempotencyKey, Lease, MissedRuns, NewSecret, NewTask,
+    Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Repository, Rows, SandboxRecord, Schedule, Step, Store,
+    Submitted, TaskDetail, TaskPage, TaskQuery, Template, TurnCounts,
 };
 pub use error::Error;
 pub use postgres::Postgres;

@@ -1,4 +1,7 @@
-//! Secrets: types that cannot be printed, and the redaction that keeps them out of everything written down.
+//! Secrets: types that cannot be printed, the seal that protects them at rest, and the redaction that keeps them out of
+//! everything else that is written down.
+//!
+//! A [`Ring`] of master keys turns a secret into a [`Sealed`] one, bound to its record, and back.
 //!
 //! A [`Redactor`] knows the secrets of this installation and the shapes of well-known tokens. Every sink (journal, log,
 //! error, page) sends its text through one; a [`StreamRedactor`] does the same for text that arrives in pieces. It is the
@@ -7,9 +10,13 @@
 mod encoding;
 mod json;
 mod redactor;
+mod ring;
+mod seal;
 mod shape;
 mod stream;
 
 pub use redactor::{Error, MARK, Redactor};
+pub use ring::{KeyId, Ring, RingError};
+pub use seal::{SealError, Sealed};
 pub use secrecy::{ExposeSecret, SecretString};
 pub use stream::StreamRedactor;

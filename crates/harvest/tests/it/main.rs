@@ -8,6 +8,7 @@
 #[allow(dead_code, reason = "the suite of the store needs more of it")]
 mod cluster;
 mod commands;
+mod credentials;
 mod egress;
 mod evidence;
 #[cfg(feature = "failpoints")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -127,7 +127,7 @@ impl World {
             .arg("--data-dir")
             .arg(data)
             .args(args);
-        Harvest { command }
+        Harvest { command, input: Stdio::null() }
     }
 
     /// `harvest run PROMPT --model-script … --json` with more arguments.
@@ -256,6 +256,7 @@ pub fn init(directory: &Path) {
 /// `harvest`, about to be started.
 pub struct Harvest {
     pub command: Command,
+    input: Stdio,
 }
 
 impl Harvest {
@@ -269,14 +270,22 @@ impl Harvest {
         self
     }
 
+    /// What it reads from standard input.
+    pub fn input(mut self, text: &str) -> Self {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file.rewind().unwrap();
+        self.input = file.into();
+        self
+    }
+
     pub fn current_dir(mut self, directory: &Path) -> Self {
         self.command.current_dir(directory);
         self
     }
 
     pub fn start(mut self) -> Running {
-        let mut child =
-            self.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = self.command.stdin(self.input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
         let stdout = child.stdout.take().unwrap();
         std::thread::spawn(move || {

@@ -26,6 +26,15 @@ pub struct Lease {
     pub session: SessionId,
     pub turn: TurnId,
     pub fence: u64,
+    pub rows: Rows,
+}
+
+/// Where a store keeps what a lease is about, so that no step has to look for it. Nobody else's business.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rows {
+    pub(crate) task: i64,
+    pub(crate) session: i64,
+    pub(crate) turn: i64,
 }
 
 /// What had been left lying and is in the queue again.

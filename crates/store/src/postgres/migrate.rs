@@ -15,7 +15,13 @@ const MIGRATIONS: &[&[&str]] = &[
         include_str!("migrations/0002_queue/append.sql"),
         include_str!("migrations/0002_queue/claim.sql"),
     ],
-    &[include_str!("migrations/0004_repositories.sql")],
+    &[
+        include_str!("migrations/0003_keys/schema.sql"),
+        include_str!("migrations/0003_keys/append.sql"),
+        include_str!("migrations/0003_keys/claim.sql"),
+    ],
+    &[include_str!("migrations/0004_credentials.sql")],
+    &[include_str!("migrations/0005_repositories.sql")],
 ];
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7233182600)";
 

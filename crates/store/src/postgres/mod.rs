@@ -6,6 +6,7 @@
 
 mod connection;
 mod create;
+mod credential;
 mod listen;
 mod migrate;
 mod overview;
@@ -21,13 +22,13 @@ mod writer;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use harvest_core::{Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
+use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
 use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Claim, Convoy, Lease, NewTask, Owner, QueueSettings, QueueState, Reclaimed, Repository, SandboxRecord, Schedule,
-    Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState, Reclaimed,
+    Repository, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use connection::Address;
 use listen::Listener;
@@ -222,5 +223,29 @@ impl Store for Postgres {
 
     async fn remove_repository(&self, name: &str) -> Result<bool, Error> {
         repository::remove_repository(self.lend().await?.get()?, name).await
+    }
+
+    async fn add_credential(&self, record: CredentialRecord) -> Result<(), Error> {
+        credential::add(self.lend().await?.get()?, &record).await
+    }
+
+    async fn credentials(&self) -> Result<Vec<CredentialRecord>, Error> {
+        credential::all(self.lend().await?.get()?).await
+    }
+
+    async fn reseal_credential(&self, id: &CredentialId, from: &str, to: &str) -> Result<bool, Error> {
+        credential::reseal(self.lend().await?.get()?, id, from, to).await
+    }
+
+    async fn replace_credential(&self, id: &CredentialId, new: NewSecret) -> Result<bool, Error> {
+        credential::replace(self.lend().await?.get()?, id, &new).await
+    }
+
+    async fn credential_used(&self, id: &CredentialId, at: Timestamp) -> Result<(), Error> {
+        credential::used(self.lend().await?.get()?, id, at).await
+    }
+
+    async fn remove_credential(&self, id: &CredentialId) -> Result<bool, Error> {
+        credential::remove(self.lend().await?.get()?, id).await
     }
 }

@@ -7,14 +7,14 @@ use super::connection::{Connection, Params};
 use super::read::number;
 use super::tell::{News, Teller};
 use crate::Error;
-use crate::contract::{Claim, Lease, Reclaimed};
+use crate::contract::{Claim, Lease, Reclaimed, Rows};
 use crate::decode::{self, from_json, from_word, milliseconds};
 
 pub(super) async fn claim(db: &Connection, teller: &Teller, claim: &Claim) -> Result<Vec<Lease>, Error> {
     let most = i32::try_from(claim.most).unwrap_or(i32::MAX);
     let turn = claim.turn.as_ref().map(TurnId::as_str);
     let until = claim.until.map(Timestamp::as_millisecond);
-    let sql = "SELECT task, session, turn, fence, last FROM harvest_claim($1, $2, $3, $4, $5, $6)";
+    let sql = "SELECT task, session, turn, fence, rows, last FROM harvest_claim($1, $2, $3, $4, $5, $6)";
     let rows =
         db.query(sql, &[&claim.owner.as_str(), &turn, &most, &claim.warm, &claim.at.to_string(), &until]).await?;
     rows.iter()
@@ -27,17 +27,17 @@ pub(super) async fn claim(db: &Connection, teller: &Teller, claim: &Claim) -> Re
 }
 
 pub(super) async fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error> {
-    let sql = "SELECT task, session, turn, fence FROM harvest_heartbeat($1, $2)";
+    let sql = "SELECT task, session, turn, fence, rows FROM harvest_heartbeat($1, $2)";
     leases(db, sql, &[&owner.as_str(), &until.as_millisecond()]).await
 }
 
 pub(super) async fn take_over(db: &Connection, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
-    let sql = "SELECT task, session, turn, fence FROM harvest_take_over($1, $2)";
+    let sql = "SELECT task, session, turn, fence, rows FROM harvest_take_over($1, $2)";
     leases(db, sql, &[&dead.as_str(), &heir.as_str()]).await
 }
 
 pub(super) async fn release(db: &Connection, dead: &OwnerId, at: Timestamp) -> Result<Vec<Lease>, Error> {
-    let sql = "SELECT task, session, turn, fence FROM harvest_release($1, $2)";
+    let sql = "SELECT task, session, turn, fence, rows FROM harvest_release($1, $2)";
     leases(db, sql, &[&dead.as_str(), &at.to_string()]).await
 }
 
@@ -70,10 +70,15 @@ async fn leases(db: &Connection, sql: &str, params: Params<'_>) -> Result<Vec<Le
 }
 
 fn lease(row: &Row) -> Result<Lease, Error> {
+    let rows: Vec<i64> = row.get(4);
+    let &[task, session, turn] = rows.as_slice() else {
+        return Err(Error::corrupt("an answer", "a lease without rows"));
+    };
     Ok(Lease {
         task: decode::id(row.get(0))?,
         session: decode::id(row.get(1))?,
         turn: decode::id(row.get(2))?,
         fence: row.get::<_, i64>(3) as u64,
+        rows: Rows { task, session, turn },
     })
 }

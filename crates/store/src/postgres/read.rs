@@ -15,7 +15,7 @@ use crate::contract::{TaskDetail, TaskPage, TaskQuery};
 use crate::decode::{branch, from_json, from_word, id, prompt};
 
 const TASK: &str =
-    "SELECT *, ARRAY(SELECT after_id FROM dependencies WHERE task_id = tasks.id ORDER BY after_id) AS after
+    "SELECT tasks.*, ARRAY(SELECT after_id FROM dependencies WHERE task_id = tasks.id ORDER BY after_id) AS after
      FROM tasks";
 const MAX_PAGE: usize = 500;
 const EXAMPLES: usize = 3;
@@ -64,10 +64,25 @@ pub(super) async fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage
             filter.push_str(&format!(" AND {column} = ${}", values.len()));
         }
     }
-    let rows = db.query(&format!("{TASK} WHERE {filter} ORDER BY number DESC LIMIT $2"), &values).await?;
+    let among = query.status.map(among).unwrap_or_default();
+    let rows = db.query(&format!("{TASK} {among} WHERE {filter} ORDER BY number DESC LIMIT $2"), &values).await?;
     let items = rows.iter().take(limit).map(task_from).collect::<Result<_, _>>()?;
     let last = rows.get(limit - 1).map(|row| row.get::<_, i64>("number").to_string());
     Ok(TaskPage { items, next_cursor: last.filter(|_| rows.len() > limit) })
+}
+
+/// Where to look for the tasks of a status: their turns have indexes that hold few others.
+fn among(status: TaskStatus) -> String {
+    let turns = match status {
+        TaskStatus::Provisioning | TaskStatus::Running => "turns.status = 'claimed'".to_owned(),
+        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled => {
+            format!("turns.status = 'done' AND turns.ended = '{}'", status.as_str())
+        }
+        TaskStatus::Pending | TaskStatus::AwaitingApproval | TaskStatus::Interrupted => return String::new(),
+    };
+    format!(
+        "JOIN (SELECT DISTINCT task FROM turns WHERE {turns} AND task < $1 ORDER BY task DESC) AS t ON number = t.task"
+    )
 }
 
 pub(super) async fn tasks_by_id(db: &Connection, ids: &[&TaskId]) -> Result<HashMap<TaskId, Task>, Error> {
@@ -214,7 +229,7 @@ pub(super) fn time(row: &Row, column: &str) -> Result<Timestamp, Error> {
     row.get::<_, &str>(column).parse().map_err(|error: <Timestamp as FromStr>::Err| Error::corrupt("a time", error))
 }
 
-fn optional_time(row: &Row, column: &str) -> Result<Option<Timestamp>, Error> {
+pub(super) fn optional_time(row: &Row, column: &str) -> Result<Option<Timestamp>, Error> {
     let text: Option<&str> = row.get(column);
     text.map(str::parse).transpose().map_err(|error: <Timestamp as FromStr>::Err| Error::corrupt("a time", error))
 }

@@ -9,24 +9,44 @@ use super::connection::Connection;
 use super::tell::News;
 use crate::Error;
 use crate::contract::{AttemptUpdate, End, Lease, Step};
-use crate::decode::{from_word, to_json, to_word};
+use crate::decode::{from_word, to_json};
 
 const APPEND: &str = "SELECT step, last, refused FROM harvest_append(
-         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, ARRAY(SELECT unnest($14::text[])::jsonb),
-         $15, $16, $17, $18, $19)";
+         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, ARRAY(SELECT unnest($17::text[])::jsonb),
+         $18, $19, $20, $21, $22)";
 
 /// A step with everything in the words of the database.
 #[derive(Debug)]
 pub(super) struct Prepared {
     lease: Lease,
     at: String,
-    to: Option<Move>,
-    move_name: Option<String>,
+    moves: Vec<Move>,
+    change: Option<Change>,
     usage: [i64; 6],
     attempt: Option<serde_json::Value>,
     finish: Option<Finish>,
     due_ms: Option<i64>,
     bodies: Vec<String>,
+}
+
+/// What the moves of a step make of a task's status.
+#[derive(Debug)]
+struct Change {
+    /// The statuses that allow them, divided by commas.
+    from: String,
+    /// `None` when no status allows them.
+    into: Option<TaskStatus>,
+}
+
+impl Change {
+    fn of(moves: &[Move]) -> Self {
+        let moved = |status: TaskStatus| moves.iter().try_fold(status, |status, by| status.after(*by)).ok();
+        let from: Vec<TaskStatus> = TaskStatus::ALL.into_iter().filter(|status| moved(*status).is_some()).collect();
+        Self {
+            from: from.iter().map(|status| status.as_str()).collect::<Vec<_>>().join(","),
+            into: from.first().copied().and_then(moved),
+        }
+    }
 }
 
 /// How a task ended.
@@ -64,11 +84,13 @@ impl Prepared {
             }
             Some(End::Retry { due }) => due_ms = Some(due.as_millisecond()),
         }
+        let again = due_ms.map(|_| [Move::Fail, Move::Retry]).into_iter().flatten();
+        let moves: Vec<Move> = step.to.into_iter().chain(again).collect();
         Ok(Self {
             lease: lease.clone(),
             at: step.at.to_string(),
-            to: step.to,
-            move_name: step.to.as_ref().map(to_word).transpose()?,
+            change: if moves.is_empty() { None } else { Some(Change::of(&moves)) },
+            moves,
             usage: usage(&step.events),
             attempt: step.attempt.as_ref().map(attempt).transpose()?,
             finish,
@@ -94,9 +116,8 @@ impl Prepared {
 
     /// Why the step is not possible for a task in this status: the first of its moves that is not.
     fn impossible(&self, mut status: TaskStatus) -> Error {
-        let again = self.due_ms.map(|_| [Move::Fail, Move::Retry]).into_iter().flatten();
-        for by in self.to.into_iter().chain(again) {
-            match status.after(by) {
+        for by in &self.moves {
+            match status.after(*by) {
                 Ok(next) => status = next,
                 Err(IllegalMove { from, by }) => return IllegalMove { from, by }.into(),
             }
@@ -178,11 +199,14 @@ pub(super) async fn append(db: &Connection, steps: &[&Prepared], alone: bool) ->
             APPEND,
             &[
                 &alone,
-                &column(steps, |step| step.lease.turn.as_str()),
+                &column(steps, |step| step.lease.rows.turn),
+                &column(steps, |step| step.lease.rows.task),
+                &column(steps, |step| step.lease.rows.session),
                 &column(steps, |step| step.lease.fence as i64),
                 &column(steps, |step| step.at.as_str()),
                 &column(steps, |step| step.bodies.len() as i32),
-                &column(steps, |step| step.move_name.as_deref()),
+                &column(steps, |step| step.change.as_ref().map(|change| change.from.as_str())),
+                &column(steps, |step| step.change.as_ref().and_then(|change| Some(change.into?.as_str()))),
                 &column(steps, |step| step.due_ms),
                 &end(steps, |end| Some(end.status.as_str())),
                 &end(steps, |end| end.reason.map(FailureReason::as_str)),

@@ -7,7 +7,9 @@ use crate::Error;
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_start.sql"),
     include_str!("migrations/0002_queue.sql"),
-    include_str!("migrations/0004_repositories.sql"),
+    include_str!("migrations/0003_keys.sql"),
+    include_str!("migrations/0004_credentials.sql"),
+    include_str!("migrations/0005_repositories.sql"),
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {

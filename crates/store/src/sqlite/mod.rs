@@ -1,5 +1,6 @@
 //! SQLite on one machine: write-ahead log, `synchronous=FULL`, one writer thread, a few readers.
 
+mod credential;
 pub mod file;
 mod migrate;
 mod read;
@@ -13,14 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use harvest_core::{Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
+use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Claim, Convoy, Lease, NewTask, Owner, QueueSettings, QueueState, Reclaimed, Repository, SandboxRecord, Schedule,
-    Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState, Reclaimed,
+    Repository, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use wake::Waker;
 use write::Effects;
@@ -58,6 +59,7 @@ impl Sqlite {
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.pragma_update(None, "cache_size", CACHE_KIB)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -92,7 +94,7 @@ impl Sqlite {
     async fn write<T, F>(&self, write: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection, &mut Effects) -> Result<T, Error> + Send + 'static,
+        F: Fn(&Connection, &mut Effects) -> Result<T, Error> + Send + 'static,
     {
         let write = move |db: &Connection| {
             let mut effects = Effects::default();
@@ -311,5 +313,33 @@ impl Store for Sqlite {
     async fn remove_repository(&self, name: &str) -> Result<bool, Error> {
         let name = name.to_owned();
         self.write(move |db, _| write::repository::remove_repository(db, &name)).await
+    }
+
+    async fn add_credential(&self, record: CredentialRecord) -> Result<(), Error> {
+        self.write(move |db, _| credential::add(db, &record)).await
+    }
+
+    async fn credentials(&self) -> Result<Vec<CredentialRecord>, Error> {
+        self.read(credential::all).await
+    }
+
+    async fn reseal_credential(&self, id: &CredentialId, from: &str, to: &str) -> Result<bool, Error> {
+        let (id, from, to) = (id.clone(), from.to_owned(), to.to_owned());
+        self.write(move |db, _| credential::reseal(db, &id, &from, &to)).await
+    }
+
+    async fn replace_credential(&self, id: &CredentialId, new: NewSecret) -> Result<bool, Error> {
+        let id = id.clone();
+        self.write(move |db, _| credential::replace(db, &id, &new)).await
+    }
+
+    async fn credential_used(&self, id: &CredentialId, at: Timestamp) -> Result<(), Error> {
+        let id = id.clone();
+        self.write(move |db, _| credential::used(db, &id, at)).await
+    }
+
+    async fn remove_credential(&self, id: &CredentialId) -> Result<bool, Error> {
+        let id = id.clone();
+        self.write(move |db, _| credential::remove(db, &id)).await
     }
 }

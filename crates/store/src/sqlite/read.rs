@@ -243,9 +243,10 @@ fn task_from(db: &Connection, row: &Row<'_>) -> Result<Task, Error> {
 
 pub(super) fn queue(db: &Connection) -> Result<QueueState, Error> {
     let settings = queue_settings(db)?;
+    // The status is part of the text, so that the index of turns in that status counts them.
     let count = |status: &str| -> Result<u64, Error> {
-        let mut statement = db.prepare_cached("SELECT count(*) FROM turns WHERE status = ?1 AND status <> 'done'")?;
-        Ok(statement.query_row([status], |row| row.get(0))?)
+        let mut statement = db.prepare_cached(&format!("SELECT count(*) FROM turns WHERE status = '{status}'"))?;
+        Ok(statement.query_row([], |row| row.get(0))?)
     };
     let turns = TurnCounts {
         ready: count("ready")?,
@@ -336,15 +337,15 @@ pub(super) fn templates(db: &Connection) -> Result<Vec<Template>, Error> {
     Ok(templates)
 }
 
-fn time(row: &Row<'_>, column: usize) -> Result<Timestamp, Error> {
+pub(super) fn time(row: &Row<'_>, column: usize) -> Result<Timestamp, Error> {
     let text = row.get_ref(column)?.as_str().map_err(|error| Error::corrupt("a time", error))?;
     text.parse().map_err(|error: <Timestamp as FromStr>::Err| Error::corrupt("a time", error))
 }
 
-fn optional_time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>, Error> {
+pub(super) fn optional_time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>, Error> {
     if row.get_ref(column)? == rusqlite::types::ValueRef::Null { Ok(None) } else { time(row, column).map(Some) }
 }
 
-fn id_at<T: FromStr<Err = IdError>>(row: &Row<'_>, column: usize) -> Result<T, Error> {
+pub(super) fn id_at<T: FromStr<Err = IdError>>(row: &Row<'_>, column: usize) -> Result<T, Error> {
     id(&row.get::<_, String>(column)?)
 }

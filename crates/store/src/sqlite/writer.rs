@@ -1,5 +1,8 @@
-//! One thread owns the only writing connection. It takes every job that is waiting, runs them in one transaction, each in a
-//! savepoint of its own, commits once, and only then answers: many writers share one sync of the disk.
+//! One thread owns the only writing connection. It takes every job that is waiting, runs them in one transaction, commits
+//! once, and only then answers: many writers share one sync of the disk.
+//!
+//! A job that fails must leave nothing behind and disturb no other. That is rare, so it is not prepared for: the whole batch
+//! is rolled back and run again, this time each job in a savepoint of its own.
 
 use std::thread;
 
@@ -10,15 +13,29 @@ use crate::Error;
 
 const QUEUE: usize = 1024;
 const BATCH: usize = 256;
-
-/// Runs inside the batch's transaction, or is told that there is none.
-type Job = Box<dyn FnOnce(Result<&mut Connection, Error>) -> Answer + Send>;
-/// Told whether the batch reached the disk.
-type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
+/// Waits for the lock here, not at the first write.
+const BEGIN: &str = "BEGIN IMMEDIATE";
 
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<Box<dyn Job>>,
+}
+
+/// One write and whoever waits for it.
+trait Job: Send {
+    /// May be called again after a rollback.
+    fn run(&mut self, db: &Connection) -> Result<(), Failed>;
+
+    fn answer(self: Box<Self>, committed: Result<(), Error>);
+}
+
+/// The job keeps why.
+struct Failed;
+
+struct Write<T, F> {
+    write: F,
+    done: Result<T, Error>,
+    asker: oneshot::Sender<Result<T, Error>>,
 }
 
 impl Writer {
@@ -32,61 +49,73 @@ impl Writer {
     pub(super) async fn write<T, F>(&self, write: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
+        F: Fn(&Connection) -> Result<T, Error> + Send + 'static,
     {
-        let (answer, result) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            let done = connection.and_then(|connection| in_savepoint(connection, write));
-            Box::new(move |committed| {
-                // The asker may have gone away; its write stands all the same.
-                let _ = answer.send(committed.and(done));
-            })
-        });
-        self.jobs.send(job).await.map_err(|_| Error::Closed)?;
-        result.await.map_err(|_| Error::Closed)?
+        let (asker, answer) = oneshot::channel();
+        let job = Write { write, done: Err(Error::Closed), asker };
+        self.jobs.send(Box::new(job)).await.map_err(|_| Error::Closed)?;
+        answer.await.map_err(|_| Error::Closed)?
     }
 }
 
-fn in_savepoint<T>(
-    connection: &mut Connection,
-    write: impl FnOnce(&Connection) -> Result<T, Error>,
-) -> Result<T, Error> {
-    let savepoint = connection.savepoint()?;
-    let done = write(&savepoint)?;
-    savepoint.commit()?;
-    Ok(done)
+impl<T, F> Job for Write<T, F>
+where
+    T: Send,
+    F: Fn(&Connection) -> Result<T, Error> + Send,
+{
+    fn run(&mut self, db: &Connection) -> Result<(), Failed> {
+        self.done = (self.write)(db);
+        if self.done.is_ok() { Ok(()) } else { Err(Failed) }
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), Error>) {
+        // The asker may have gone away; its write stands all the same.
+        let _ = self.asker.send(committed.and(self.done));
+    }
 }
 
-fn run(mut connection: Connection, mut queue: mpsc::Receiver<Job>) {
+fn run(mut connection: Connection, mut queue: mpsc::Receiver<Box<dyn Job>>) {
     let mut batch = Vec::with_capacity(BATCH);
     while let Some(first) = queue.blocking_recv() {
         batch.push(first);
-        while batch.len() < BATCH
-            && let Ok(job) = queue.try_recv()
-        {
-            batch.push(job);
+        let committed = commit(&mut connection, &mut queue, &mut batch);
+        if committed.is_err() && !connection.is_autocommit() {
+            // Nothing more can be done for this batch: every asker is told that its write did not happen.
+            let _ = connection.execute_batch("ROLLBACK");
         }
-        commit(&mut connection, &mut batch);
+        for job in batch.drain(..) {
+            job.answer(committed.as_ref().copied().map_err(|error| copy(error).into()));
+        }
     }
 }
 
-fn commit(connection: &mut Connection, batch: &mut Vec<Job>) {
-    let begun = connection.execute_batch("BEGIN IMMEDIATE");
-    let answers: Vec<Answer> = batch
-        .drain(..)
-        .map(|job| match &begun {
-            Ok(()) => job(Ok(connection)),
-            Err(error) => job(Err(copy(error).into())),
-        })
-        .collect();
-    let committed = if begun.is_ok() { connection.execute_batch("COMMIT") } else { Ok(()) };
-    if committed.is_err() && !connection.is_autocommit() {
-        // Nothing more can be done for this batch: every asker is told that its write did not happen.
-        let _ = connection.execute_batch("ROLLBACK");
+fn commit(
+    connection: &mut Connection,
+    queue: &mut mpsc::Receiver<Box<dyn Job>>,
+    batch: &mut Vec<Box<dyn Job>>,
+) -> rusqlite::Result<()> {
+    connection.execute_batch(BEGIN)?;
+    // Only now: another process may have held the lock, and meanwhile more have come.
+    while batch.len() < BATCH
+        && let Ok(job) = queue.try_recv()
+    {
+        batch.push(job);
     }
-    for answer in answers {
-        answer(committed.as_ref().copied().map_err(|error| copy(error).into()));
+    if batch.iter_mut().all(|job| job.run(connection).is_ok()) {
+        return connection.execute_batch("COMMIT");
     }
+    // A full disk may have ended the transaction already.
+    if !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK")?;
+    }
+    connection.execute_batch(BEGIN)?;
+    for job in batch {
+        let savepoint = connection.savepoint()?;
+        if job.run(&savepoint).is_ok() {
+            savepoint.commit()?;
+        }
+    }
+    connection.execute_batch("COMMIT")
 }
 
 /// One failure of the batch is everyone's; the library's error cannot be cloned as it is.

@@ -10,6 +10,7 @@
 mod caps;
 mod claims;
 mod contended;
+mod credentials;
 mod dependencies;
 mod durability;
 mod journal;

@@ -1,12 +1,27 @@
-//! A database of the first version opens, keeps what is in it and works.
+//! A database of any earlier version opens, keeps what is in it and works.
 
 use harvest_core::{Priority, TaskStatus};
+use harvest_store::TaskQuery;
 
 use crate::support::make::*;
 use crate::support::on_both;
+use crate::support::place::Place;
 
-const SQLITE: &str = include_str!("../../src/sqlite/migrations/0001_start.sql");
-const POSTGRES: &str = include_str!("../../src/postgres/migrations/0001_start.sql");
+const SQLITE: [&str; 2] = [
+    include_str!("../../src/sqlite/migrations/0001_start.sql"),
+    include_str!("../../src/sqlite/migrations/0002_queue.sql"),
+];
+const POSTGRES: [&str; 2] = [
+    include_str!("../../src/postgres/migrations/0001_start.sql"),
+    concat!(
+        include_str!("../../src/postgres/migrations/0002_queue/schema.sql"),
+        include_str!("../../src/postgres/migrations/0002_queue/journal.sql"),
+        include_str!("../../src/postgres/migrations/0002_queue/admit.sql"),
+        include_str!("../../src/postgres/migrations/0002_queue/end.sql"),
+        include_str!("../../src/postgres/migrations/0002_queue/append.sql"),
+        include_str!("../../src/postgres/migrations/0002_queue/claim.sql"),
+    ),
+];
 
 /// As the first version wrote them: one task that waits, one that has ended.
 const ROWS: &str = r#"
@@ -29,29 +44,51 @@ INSERT INTO events (session, seq, at, body)
   VALUES (1, 1, '2026-01-01T00:00:00Z', '{"type":"warning","data":{"message":"kept"}}');
 "#;
 
+/// A database as the given version left it.
+async fn leave(place: &Place, version: usize) {
+    let schemas = if place.is_sqlite() { SQLITE } else { POSTGRES };
+    // The rows come first: each later version changes them itself.
+    place.sql(schemas[0]).await;
+    place.sql(ROWS).await;
+    for schema in &schemas[1..version] {
+        place.sql(schema).await;
+    }
+    let mark = match place.is_sqlite() {
+        true => format!("PRAGMA user_version = {version}"),
+        false => format!(
+            "CREATE TABLE harvest_version (version BIGINT NOT NULL); INSERT INTO harvest_version VALUES ({version})"
+        ),
+    };
+    place.sql(&mark).await;
+}
+
+async fn works_as_before(place: &Place) {
+    let store = place.open().await;
+    let failed = TaskQuery { status: Some(TaskStatus::Failed), limit: 10, ..Default::default() };
+    assert_eq!(store.tasks(failed).await.unwrap().items[0].id.as_str(), "0000000000000002");
+    let waiting = store.task(&"0000000000000001".parse().unwrap()).await.unwrap();
+    assert_eq!((waiting.task.priority, waiting.task.tries, &waiting.task.after), (Priority::Normal, 0, &Vec::new()));
+    assert_eq!(store.events(&waiting.sessions[0].id, 0, 10).await.unwrap().len(), 1);
+    let lease = claim_any(&store, &owner()).await.unwrap();
+    assert_eq!((lease.task.as_str(), lease.fence), ("0000000000000001", 1));
+    complete(&store, &lease).await;
+    store.retry(&"0000000000000002".parse().unwrap(), now()).await.unwrap();
+    let lease = claim_any(&store, &owner()).await.unwrap();
+    assert_eq!(lease.task.as_str(), "0000000000000002");
+    submit(&store).await;
+    let page = place.open().await.tasks(TaskQuery { limit: 10, ..Default::default() }).await.unwrap();
+    let statuses: Vec<_> = page.items.iter().map(|task| task.status).collect();
+    assert_eq!(statuses, [TaskStatus::Pending, TaskStatus::Provisioning, TaskStatus::Completed]);
+}
+
 on_both! {
     async fn the_first_version_is_upgraded(place) {
-        let (schema, version) = if place.is_sqlite() {
-            (SQLITE, "PRAGMA user_version = 1")
-        } else {
-            (POSTGRES, "CREATE TABLE harvest_version (version BIGINT NOT NULL); INSERT INTO harvest_version VALUES (1)")
-        };
-        for statements in [schema, ROWS, version] {
-            place.sql(statements).await;
-        }
-        let store = place.open().await;
-        let waiting = store.task(&"0000000000000001".parse().unwrap()).await.unwrap();
-        assert_eq!((waiting.task.priority, waiting.task.tries, &waiting.task.after), (Priority::Normal, 0, &Vec::new()));
-        assert_eq!(store.events(&waiting.sessions[0].id, 0, 10).await.unwrap().len(), 1);
-        let lease = claim_any(&store, &owner()).await.unwrap();
-        assert_eq!((lease.task.as_str(), lease.fence), ("0000000000000001", 1));
-        complete(&store, &lease).await;
-        store.retry(&"0000000000000002".parse().unwrap(), now()).await.unwrap();
-        let lease = claim_any(&store, &owner()).await.unwrap();
-        assert_eq!(lease.task.as_str(), "0000000000000002");
-        submit(&store).await;
-        let page = place.open().await.tasks(harvest_store::TaskQuery { limit: 10, ..Default::default() }).await.unwrap();
-        let statuses: Vec<_> = page.items.iter().map(|task| task.status).collect();
-        assert_eq!(statuses, [TaskStatus::Pending, TaskStatus::Provisioning, TaskStatus::Completed]);
+        leave(&place, 1).await;
+        works_as_before(&place).await;
+    }
+
+    async fn the_second_version_is_upgraded(place) {
+        leave(&place, 2).await;
+        works_as_before(&place).await;
     }
 }

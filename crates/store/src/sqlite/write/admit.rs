@@ -25,18 +25,17 @@ pub(crate) fn admit(db: &Connection, effects: &mut Effects, turn: i64, task: &Ta
 
 /// Takes a place under every cap of the turn, or under none.
 fn try_ready(db: &Connection, effects: &mut Effects, turn: i64) -> Result<bool, Error> {
-    let full: bool = db
-        .prepare_cached(
-            "SELECT EXISTS (SELECT 1 FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
-                            WHERE turn_caps.turn = ?1 AND caps.used >= caps.size)",
-        )?
-        .query_row([turn], |row| row.get(0))?;
-    if full {
-        return Ok(false);
+    let caps = caps_of(db, turn)?;
+    for cap in &caps {
+        if is_full(db, cap)? {
+            return Ok(false);
+        }
     }
-    db.prepare_cached("UPDATE caps SET used = used + 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = ?1)")?
-        .execute([turn])?;
-    db.prepare_cached("UPDATE turn_caps SET parked = 0 WHERE turn = ?1 AND parked = 1")?.execute([turn])?;
+    for cap in &caps {
+        db.prepare_cached("UPDATE caps SET used = used + 1 WHERE name = ?1")?.execute([cap])?;
+        db.prepare_cached("UPDATE turn_caps SET parked = 0 WHERE turn = ?1 AND cap = ?2")?
+            .execute(params![turn, cap])?;
+    }
     set_status(db, turn, "ready")?;
     effects.queue = true;
     Ok(true)
@@ -44,13 +43,33 @@ fn try_ready(db: &Connection, effects: &mut Effects, turn: i64) -> Result<bool, 
 
 /// Gives back the places of a turn that was ready or claimed, and lets parked ones take them.
 pub(crate) fn give_back(db: &Connection, effects: &mut Effects, turn: i64) -> Result<(), Error> {
-    let freed: Vec<String> = db
-        .prepare_cached(
-            "UPDATE caps SET used = used - 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = ?1) RETURNING name",
-        )?
-        .query_map([turn], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
-    freed.iter().try_for_each(|cap| promote(db, effects, cap))
+    let caps = caps_of(db, turn)?;
+    for cap in &caps {
+        db.prepare_cached("UPDATE caps SET used = used - 1 WHERE name = ?1")?.execute([cap])?;
+    }
+    caps.iter().try_for_each(|cap| promote(db, effects, cap))
+}
+
+/// The turn waits for no place any more.
+pub(crate) fn forget_parked(db: &Connection, turn: i64) -> Result<(), Error> {
+    db.prepare_cached("UPDATE turn_caps SET parked = 0 WHERE turn = ?1 AND parked = 1")?.execute([turn])?;
+    Ok(())
+}
+
+/// The names that a turn carries, whether or not they are limited now. Most carry none: plain statements without `RETURNING`
+/// or subqueries, which make a table of their own for every call, keep that cheap.
+fn caps_of(db: &Connection, turn: i64) -> Result<Vec<String>, Error> {
+    let mut statement = db.prepare_cached("SELECT cap FROM turn_caps WHERE turn = ?1")?;
+    let caps = statement.query_map([turn], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(caps)
+}
+
+fn is_full(db: &Connection, cap: &str) -> Result<bool, Error> {
+    let full = db
+        .prepare_cached("SELECT used >= size FROM caps WHERE name = ?1")?
+        .query_row([cap], |row| row.get(0))
+        .optional()?;
+    Ok(full.unwrap_or(false))
 }
 
 /// A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime.
@@ -76,11 +95,7 @@ pub(crate) fn promote(db: &Connection, effects: &mut Effects, cap: &str) -> Resu
         .query_map(params![cap, LOOKAHEAD], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     for turn in parked {
-        let full: Option<bool> = db
-            .prepare_cached("SELECT used >= size FROM caps WHERE name = ?1")?
-            .query_row([cap], |row| row.get(0))
-            .optional()?;
-        if full == Some(true) {
+        if is_full(db, cap)? {
             break;
         }
         try_ready(db, effects, turn)?;

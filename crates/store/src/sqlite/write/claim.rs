@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Effects, admit, journal};
 use crate::Error;
-use crate::contract::{Claim, Lease, Reclaimed};
+use crate::contract::{Claim, Lease, Reclaimed, Rows};
 use crate::decode;
 
 /// How much longer someone may wait so that a warm repository is used again.
@@ -65,17 +65,20 @@ fn take(db: &Connection, effects: &mut Effects, claim: &Claim, turn: i64) -> Res
     let until = claim.until.map(Timestamp::as_millisecond);
     let (lease, number, author) = db
         .prepare_cached(
-            "UPDATE turns SET status = 'claimed', owner = ?2, fence = fence + 1, lease_until_ms = ?3 WHERE number = ?1
-             RETURNING id, session_id, task_id, fence, ordinal, author",
+            "SELECT id, session_id, task_id, fence + 1, number, session, task, ordinal, author FROM turns
+             WHERE number = ?1",
         )?
-        .query_row(params![turn, claim.owner.as_str(), until], |row| {
-            Ok((raw_lease(row)?, row.get::<_, u32>(4)?, row.get::<_, String>(5)?))
-        })?;
+        .query_row([turn], |row| Ok((raw_lease(row)?, row.get::<_, u32>(7)?, row.get::<_, String>(8)?)))?;
+    db.prepare_cached(
+        "UPDATE turns SET status = 'claimed', owner = ?2, fence = fence + 1, lease_until_ms = ?3 WHERE number = ?1",
+    )?
+    .execute(params![turn, claim.owner.as_str(), until])?;
     let lease = lease.checked()?;
-    db.prepare_cached("UPDATE tasks SET tries = tries + 1 WHERE id = ?1")?.execute([lease.task.as_str()])?;
-    journal::move_task(db, &lease.task, Move::Claim)?;
+    let status = journal::after(db, lease.rows.task, Move::Claim)?;
+    db.prepare_cached("UPDATE tasks SET tries = tries + 1, status = ?2 WHERE number = ?1")?
+        .execute(params![lease.rows.task, status.as_str()])?;
     let started = EventBody::TurnStarted { turn_id: lease.turn.clone(), number, author };
-    journal::write(db, effects, &lease.session, claim.at, &[started])?;
+    journal::write(db, effects, lease.rows.session, &lease.session, claim.at, &[started])?;
     Ok(lease)
 }
 
@@ -83,7 +86,7 @@ pub(crate) fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp) -> R
     leases(
         db,
         "UPDATE turns SET lease_until_ms = ?2 WHERE owner = ?1 AND status = 'claimed'
-         RETURNING id, session_id, task_id, fence",
+         RETURNING id, session_id, task_id, fence, number, session, task",
         params![owner.as_str(), until.as_millisecond()],
     )
 }
@@ -92,7 +95,7 @@ pub(crate) fn take_over(db: &Connection, dead: &OwnerId, heir: &OwnerId) -> Resu
     leases(
         db,
         "UPDATE turns SET owner = ?2, fence = fence + 1, lease_until_ms = NULL WHERE owner = ?1 AND status = 'claimed'
-         RETURNING id, session_id, task_id, fence",
+         RETURNING id, session_id, task_id, fence, number, session, task",
         params![dead.as_str(), heir.as_str()],
     )
 }
@@ -106,7 +109,7 @@ pub(crate) fn release(
     let lost = leases(
         db,
         "UPDATE turns SET status = 'ready', owner = NULL, fence = fence + 1, lease_until_ms = NULL
-         WHERE owner = ?1 AND status = 'claimed' RETURNING id, session_id, task_id, fence",
+         WHERE owner = ?1 AND status = 'claimed' RETURNING id, session_id, task_id, fence, number, session, task",
         params![dead.as_str()],
     )?;
     give_back(db, effects, &lost, at)?;
@@ -118,7 +121,7 @@ pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) ->
         db,
         "UPDATE turns SET status = 'ready', owner = NULL, fence = fence + 1, lease_until_ms = NULL
          WHERE number IN (SELECT number FROM turns WHERE status = 'claimed' AND lease_until_ms < ?1 LIMIT ?2)
-         RETURNING id, session_id, task_id, fence",
+         RETURNING id, session_id, task_id, fence, number, session, task",
         params![now.as_millisecond(), BATCH],
     )?;
     give_back(db, effects, &expired, now)?;
@@ -139,13 +142,10 @@ pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) ->
 /// The turns are in the queue again; their tasks and journals say so.
 fn give_back(db: &Connection, effects: &mut Effects, lost: &[Lease], at: Timestamp) -> Result<(), Error> {
     for lease in lost {
-        journal::move_task(db, &lease.task, Move::LoseLease)?;
+        journal::move_task(db, lease.rows.task, Move::LoseLease)?;
         let message = "the worker was lost; the turn is in the queue again".to_owned();
-        journal::write(db, effects, &lease.session, at, &[EventBody::Warning { message }])?;
-        let turn: i64 = db
-            .prepare_cached("SELECT number FROM turns WHERE id = ?1")?
-            .query_row([lease.turn.as_str()], |row| row.get(0))?;
-        admit::park_surplus(db, effects, turn)?;
+        journal::write(db, effects, lease.rows.session, &lease.session, at, &[EventBody::Warning { message }])?;
+        admit::park_surplus(db, effects, lease.rows.turn)?;
         effects.queue = true;
     }
     Ok(())
@@ -156,18 +156,20 @@ struct RawLease {
     session: String,
     task: String,
     fence: u64,
+    rows: Rows,
 }
 
 impl RawLease {
     fn checked(&self) -> Result<Lease, Error> {
         let (task, session, turn): (TaskId, SessionId, TurnId) =
             (decode::id(&self.task)?, decode::id(&self.session)?, decode::id(&self.turn)?);
-        Ok(Lease { task, session, turn, fence: self.fence })
+        Ok(Lease { task, session, turn, fence: self.fence, rows: self.rows })
     }
 }
 
 fn raw_lease(row: &Row<'_>) -> rusqlite::Result<RawLease> {
-    Ok(RawLease { turn: row.get(0)?, session: row.get(1)?, task: row.get(2)?, fence: row.get(3)? })
+    let rows = Rows { turn: row.get(4)?, session: row.get(5)?, task: row.get(6)? };
+    Ok(RawLease { turn: row.get(0)?, session: row.get(1)?, task: row.get(2)?, fence: row.get(3)?, rows })
 }
 
 fn leases(db: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<Vec<Lease>, Error> {

@@ -113,12 +113,15 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
         new.requested_by,
         new.at.to_string(),
     ])?;
+    let task = db.last_insert_rowid();
     db.prepare_cached("INSERT INTO sessions (id, task_id, branch, created_at) VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![new.session.as_str(), new.id.as_str(), new.branch.as_str(), new.at.to_string()])?;
+    let session = db.last_insert_rowid();
     let rank = new.priority.rank(new.at);
     db.prepare_cached(
-        "INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at)
-         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, 'blocked', ?7, ?8)",
+        "INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at,
+             task, session)
+         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, 'blocked', ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
         new.turn.as_str(),
@@ -129,6 +132,8 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
         new.prompt.as_str(),
         rank,
         new.at.to_string(),
+        task,
+        session,
     ])?;
     let turn = db.last_insert_rowid();
     for cap in &new.caps {
@@ -145,7 +150,7 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
     };
     let warnings = new.warnings.iter().map(|message| EventBody::Warning { message: message.clone() });
     let events: Vec<EventBody> = std::iter::once(created).chain(warnings).collect();
-    journal::write(db, effects, &new.session, new.at, &events)?;
+    journal::write(db, effects, session, &new.session, new.at, &events)?;
     Ok(turn)
 }
 

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Effects, admit, journal};
 use crate::Error;
+use crate::contract::Rows;
 use crate::decode;
 use crate::sqlite::read;
 
@@ -14,35 +15,38 @@ use crate::sqlite::read;
 pub(crate) fn finish(
     db: &Connection,
     effects: &mut Effects,
-    turn: &TurnId,
+    rows: Rows,
+    by: Option<Move>,
     outcome: &Outcome,
     at: Timestamp,
 ) -> Result<(), Error> {
+    let status = by.map(|by| journal::after(db, rows.task, by)).transpose()?;
     let evidence = outcome.evidence.as_ref().map(serde_json::to_string).transpose();
     let evidence = evidence.map_err(|error| Error::corrupt("evidence", error))?;
     db.prepare_cached(
-        "UPDATE tasks SET reason = ?2, error = ?3, branch = ?4, commit_id = ?5, evidence = ?6, finished_at = ?7
-         WHERE id = ?1",
+        "UPDATE tasks SET reason = ?2, error = ?3, branch = ?4, commit_id = ?5, evidence = ?6, finished_at = ?7,
+             status = coalesce(?8, status)
+         WHERE number = ?1",
     )?
     .execute(params![
-        outcome.task_id.as_str(),
+        rows.task,
         outcome.reason.map(FailureReason::as_str),
         outcome.error,
         outcome.branch.as_ref().map(BranchName::as_str),
         outcome.commit,
         evidence,
         at.to_string(),
+        status.map(TaskStatus::as_str),
     ])?;
-    let (number, before): (i64, String) = db
-        .prepare_cached("SELECT number, status FROM turns WHERE id = ?1")?
-        .query_row([turn.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let before: String =
+        db.prepare_cached("SELECT status FROM turns WHERE number = ?1")?.query_row([rows.turn], |row| row.get(0))?;
     db.prepare_cached(
         "UPDATE turns SET status = 'done', owner = NULL, lease_until_ms = NULL, due_ms = NULL WHERE number = ?1",
     )?
-    .execute([number])?;
-    db.prepare_cached("UPDATE turn_caps SET parked = 0 WHERE turn = ?1 AND parked = 1")?.execute([number])?;
-    if before == "ready" || before == "claimed" {
-        admit::give_back(db, effects, number)?;
+    .execute([rows.turn])?;
+    match before.as_str() {
+        "ready" | "claimed" => admit::give_back(db, effects, rows.turn)?,
+        _ => admit::forget_parked(db, rows.turn)?,
     }
     Ok(())
 }
@@ -90,12 +94,15 @@ fn cancel_one(
 ) -> Result<Option<Outcome>, Error> {
     let waiting = db
         .prepare_cached(
-            "SELECT id, session_id FROM turns
+            "SELECT id, session_id, number, session, task FROM turns
              WHERE task_id = ?1 AND status IN ('ready', 'blocked', 'waiting', 'parked')",
         )?
-        .query_row([task.as_str()], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
+        .query_row([task.as_str()], |row| {
+            let rows = Rows { turn: row.get(2)?, session: row.get(3)?, task: row.get(4)? };
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, rows))
+        })
         .optional()?;
-    let Some((turn, session)) = waiting else { return Ok(None) };
+    let Some((turn, session, rows)) = waiting else { return Ok(None) };
     let (turn_id, session_id): (TurnId, SessionId) = (decode::id(&turn)?, decode::id(&session)?);
     let Task { base, usage, cost_usd, branch, commit, .. } = read::task(db, task)?;
     let outcome = Outcome {
@@ -111,34 +118,38 @@ fn cancel_one(
         usage,
         cost_usd,
     };
-    journal::move_task(db, task, Move::Cancel)?;
-    finish(db, effects, &turn_id, &outcome, at)?;
+    finish(db, effects, rows, Some(Move::Cancel), &outcome, at)?;
     let events = [
         EventBody::TurnFinished { turn_id, reason: Some(FailureReason::Cancelled) },
         EventBody::TaskFinished(outcome.clone()),
     ];
-    journal::write(db, effects, &outcome.session_id, at, &events)?;
+    journal::write(db, effects, rows.session, &outcome.session_id, at, &events)?;
     Ok(Some(outcome))
 }
 
 /// Queues a failed or cancelled task once more.
 pub(crate) fn retry(db: &Connection, effects: &mut Effects, task: &TaskId, at: Timestamp) -> Result<(), Error> {
     let before = read::task(db, task)?;
-    journal::move_task(db, task, Move::Retry)?;
+    let (rows, session) = db
+        .prepare_cached(
+            "SELECT number, session, task, session_id FROM turns WHERE task_id = ?1 ORDER BY ordinal DESC LIMIT 1",
+        )?
+        .query_row([task.as_str()], |row| {
+            let rows = Rows { turn: row.get(0)?, session: row.get(1)?, task: row.get(2)? };
+            Ok((rows, row.get::<_, String>(3)?))
+        })?;
+    journal::move_task(db, rows.task, Move::Retry)?;
     db.prepare_cached(
-        "UPDATE tasks SET reason = NULL, error = NULL, evidence = NULL, finished_at = NULL WHERE id = ?1",
+        "UPDATE tasks SET reason = NULL, error = NULL, evidence = NULL, finished_at = NULL WHERE number = ?1",
     )?
-    .execute([task.as_str()])?;
-    let (turn, session): (i64, String) = db
-        .prepare_cached("SELECT number, session_id FROM turns WHERE task_id = ?1 ORDER BY ordinal DESC LIMIT 1")?
-        .query_row([task.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    admit::admit(db, effects, turn, task)?;
+    .execute([rows.task])?;
+    admit::admit(db, effects, rows.turn, task)?;
     let event = EventBody::TaskRetried {
         reason: before.reason.unwrap_or(FailureReason::Cancelled),
         error: before.error.unwrap_or_default(),
         tries: before.tries,
         delay_ms: 0,
     };
-    journal::write(db, effects, &decode::id(&session)?, at, &[event])?;
+    journal::write(db, effects, rows.session, &decode::id(&session)?, at, &[event])?;
     Ok(())
 }

@@ -1,40 +1,40 @@
 //! One step of a claimed turn.
 
-use harvest_core::{Attempt, EventBody, Move, TaskId, Timestamp, Usage};
+use harvest_core::{Attempt, EventBody, Move, Timestamp, Usage};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Effects, admit, end, journal};
 use crate::Error;
-use crate::contract::{AttemptUpdate, End, Lease, Step};
+use crate::contract::{AttemptUpdate, End, Lease, Rows, Step};
 
 pub(crate) fn append(db: &Connection, effects: &mut Effects, lease: &Lease, step: &Step) -> Result<u64, Error> {
     check_fence(db, lease)?;
     for body in &step.events {
         if let EventBody::Usage { usage, cost_usd, .. } = body {
-            add_usage(db, &lease.task, usage, cost_usd.nanos())?;
+            add_usage(db, lease.rows.task, usage, cost_usd.nanos())?;
         }
     }
     if let Some(update) = &step.attempt {
         update_attempt(db, update, step.at)?;
     }
-    if let Some(by) = step.to {
-        journal::move_task(db, &lease.task, by)?;
-    }
-    match &step.end {
-        None => {}
-        Some(End::Finished(outcome)) => {
-            end::finish(db, effects, &lease.turn, outcome, step.at)?;
+    match (&step.end, step.to) {
+        (Some(End::Finished(outcome)), by) => {
+            end::finish(db, effects, lease.rows, by, outcome, step.at)?;
             end::followers(db, effects, outcome, step.at)?;
         }
-        Some(End::Retry { due }) => wait(db, effects, lease, *due)?,
+        (_, Some(by)) => journal::move_task(db, lease.rows.task, by)?,
+        (_, None) => {}
     }
-    journal::write(db, effects, &lease.session, step.at, &step.events)
+    if let Some(End::Retry { due }) = step.end {
+        wait(db, effects, lease.rows, due)?;
+    }
+    journal::write(db, effects, lease.rows.session, &lease.session, step.at, &step.events)
 }
 
 fn check_fence(db: &Connection, lease: &Lease) -> Result<(), Error> {
     let fence: Option<u64> = db
-        .prepare_cached("SELECT fence FROM turns WHERE id = ?1 AND status = 'claimed'")?
-        .query_row([lease.turn.as_str()], |row| row.get(0))
+        .prepare_cached("SELECT fence FROM turns WHERE number = ?1 AND status = 'claimed'")?
+        .query_row([lease.rows.turn], |row| row.get(0))
         .optional()?;
     if fence == Some(lease.fence) {
         return Ok(());
@@ -43,31 +43,29 @@ fn check_fence(db: &Connection, lease: &Lease) -> Result<(), Error> {
 }
 
 /// The turn failed and is tried again at `due`.
-fn wait(db: &Connection, effects: &mut Effects, lease: &Lease, due: Timestamp) -> Result<(), Error> {
-    journal::move_task(db, &lease.task, Move::Fail)?;
-    journal::move_task(db, &lease.task, Move::Retry)?;
-    db.prepare_cached("UPDATE tasks SET retries_left = max(retries_left - 1, 0) WHERE id = ?1")?
-        .execute([lease.task.as_str()])?;
-    let turn: i64 = db
-        .prepare_cached(
-            "UPDATE turns SET status = 'waiting', owner = NULL, lease_until_ms = NULL, due_ms = ?2 WHERE id = ?1
-             RETURNING number",
-        )?
-        .query_row(params![lease.turn.as_str(), due.as_millisecond()], |row| row.get(0))?;
-    admit::give_back(db, effects, turn)?;
+fn wait(db: &Connection, effects: &mut Effects, rows: Rows, due: Timestamp) -> Result<(), Error> {
+    journal::move_task(db, rows.task, Move::Fail)?;
+    journal::move_task(db, rows.task, Move::Retry)?;
+    db.prepare_cached("UPDATE tasks SET retries_left = max(retries_left - 1, 0) WHERE number = ?1")?
+        .execute([rows.task])?;
+    db.prepare_cached(
+        "UPDATE turns SET status = 'waiting', owner = NULL, lease_until_ms = NULL, due_ms = ?2 WHERE number = ?1",
+    )?
+    .execute(params![rows.turn, due.as_millisecond()])?;
+    admit::give_back(db, effects, rows.turn)?;
     effects.queue = true;
     Ok(())
 }
 
-fn add_usage(db: &Connection, task: &TaskId, usage: &Usage, cost_nanos: u64) -> Result<(), Error> {
+fn add_usage(db: &Connection, task: i64, usage: &Usage, cost_nanos: u64) -> Result<(), Error> {
     db.prepare_cached(
         "UPDATE tasks SET input_tokens = input_tokens + ?2, output_tokens = output_tokens + ?3,
              cache_read_tokens = cache_read_tokens + ?4, cache_write_tokens = cache_write_tokens + ?5,
              reasoning_tokens = reasoning_tokens + ?6, cost_nanos = cost_nanos + ?7
-         WHERE id = ?1",
+         WHERE number = ?1",
     )?
     .execute(params![
-        task.as_str(),
+        task,
         usage.input_tokens,
         usage.output_tokens,
         usage.cache_read_tokens,

@@ -1,0 +1,69 @@
+//! Keys and tokens.
+
+use clap::{Args, Subcommand};
+use harvest_core::Scope;
+
+#[derive(Debug, Subcommand)]
+pub enum Credential {
+    /// Keep a key or token; it is asked for, or read from standard input
+    #[command(after_help = "Examples:
+  harvest credential add anthropic
+  printf %s \"$KEY\" | harvest credential add openai --from-stdin
+  harvest credential add anthropic --scope team:fruit --name spare
+
+It is sealed with the master key (DATA-DIRECTORY/master.key, or HARVEST_MASTER_KEY_FILE, or what
+HARVEST_MASTER_KEY_COMMAND prints) and never shown again. No sandbox ever sees it.")]
+    Add(CredentialAdd),
+    /// List credentials: their last 4 characters and when they were used
+    #[command(after_help = "Examples:\n  harvest credential list\n  harvest credential list --json")]
+    List,
+    /// Replace the secret of a credential, or the master key of all
+    #[command(after_help = "Examples:
+  harvest credential rotate 3k9d
+  harvest credential rotate --master-key
+
+A change of the master key that was cut off is finished by the next one; meanwhile every credential works.")]
+    Rotate {
+        /// The beginning of the credential's id
+        #[arg(required_unless_present = "master_key", conflicts_with = "master_key")]
+        id: Option<String>,
+        /// Read the secret from standard input
+        #[arg(long, conflicts_with = "master_key")]
+        from_stdin: bool,
+        /// Seal everything with a new master key
+        #[arg(long)]
+        master_key: bool,
+    },
+    /// Remove a credential
+    #[command(after_help = "Examples:\n  harvest credential remove 3k9d")]
+    Remove {
+        /// The beginning of its id
+        id: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct CredentialAdd {
+    /// anthropic, openai, gemini or ollama
+    #[arg(value_name = "PROVIDER", value_parser = ["anthropic", "openai", "gemini", "ollama"])]
+    pub provider: String,
+    /// user, user:NAME, team:NAME or project:NAME [default: you]
+    #[arg(long, value_name = "SCOPE", value_parser = scope)]
+    pub scope: Option<String>,
+    /// Extras beside the default are used when it is refused [default: default]
+    #[arg(long, value_name = "NAME", value_parser = super::convoy_name)]
+    pub name: Option<String>,
+    /// A host that speaks the same format
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+    /// Read the secret from standard input
+    #[arg(long)]
+    pub from_stdin: bool,
+}
+
+fn scope(text: &str) -> Result<String, String> {
+    match text.parse::<Scope>() {
+        Err(error) if text != "user" => Err(error.to_string()),
+        _ => Ok(text.to_owned()),
+    }
+}

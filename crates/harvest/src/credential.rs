@@ -1,0 +1,252 @@
+//! `harvest credential …`: keys and tokens in the vault. A secret goes in and never comes out.
+
+use std::io::{BufRead, IsTerminal, Read, Write};
+
+use harvest_core::{Code, Credential, CredentialId, DEFAULT_CREDENTIAL, Scope};
+use harvest_store::{CredentialRecord, NewSecret};
+use harvest_vault::{ExposeSecret, SecretString};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use serde_json::json;
+
+use crate::cli::{Credential as Command, CredentialAdd, Global};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::keychain::Keychain;
+use crate::output;
+use crate::view::Style;
+
+const MAX_SECRET: u64 = 16 * 1024;
+
+pub async fn credential(global: &Global, environment: Environment, command: Command) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let installation = Installation::open(global, environment).await?;
+    match command {
+        Command::Add(options) => add(global, &installation, style, options).await,
+        Command::List => list(global, &installation, style).await,
+        Command::Rotate { master_key: true, .. } => rotate_master_key(global, &installation, style).await,
+        Command::Rotate { id, from_stdin, .. } => {
+            rotate(global, &installation, style, &id.unwrap_or_default(), from_stdin).await
+        }
+        Command::Remove { id } => remove(global, &installation, style, &id).await,
+    }
+}
+
+async fn add(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    options: CredentialAdd,
+) -> Result<Exit, Failure> {
+    let secret = read_secret(&options.provider, options.from_stdin)?;
+    // What is no scope by itself, `user`, means the person who asks.
+    let named = options.scope.and_then(|scope| scope.parse().ok());
+    let scope = named.unwrap_or_else(|| Scope::User(installation.environment.user()));
+    let credential = Credential {
+        id: CredentialId::generate(installation.entropy.as_ref()),
+        provider: options.provider,
+        scope,
+        name: options.name.unwrap_or_else(|| DEFAULT_CREDENTIAL.to_owned()),
+        last4: Credential::last4_of(secret.expose_secret()),
+        base_url: options.base_url,
+        created_at: installation.clock.now(),
+        rotated_at: None,
+        last_used_at: None,
+    };
+    let (sealed, sealing) = keychain(installation).seal(&credential, &secret)?;
+    let record = CredentialRecord { credential: credential.clone(), sealed: sealed.to_string() };
+    let added = installation.store.add_credential(record).await;
+    drop(sealing);
+    added.map_err(|error| {
+        let failure = Failure::from(error);
+        match failure.code {
+            Code::CredentialExists => {
+                let help = "name another with --name, or replace its secret with `harvest credential rotate ID`";
+                Failure { help: Some(help.to_owned()), ..failure }.refusing()
+            }
+            _ => failure,
+        }
+    })?;
+    tell(global, &credential, || {
+        let Credential { id, provider, scope, .. } = &credential;
+        format!("{} {provider} key of {scope} is kept as {} ({})", style.ok(), id.short(), ending(&credential))
+    });
+    Ok(Exit::Done)
+}
+
+async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
+    let (opened, failed) = keychain(installation).open_all(installation.store.as_ref()).await?;
+    let usable: Vec<&CredentialId> = opened.iter().map(|opened| &opened.credential.id).collect();
+    let credentials: Vec<Credential> =
+        installation.store.credentials().await?.into_iter().map(|record| record.credential).collect();
+    if global.json {
+        let items: Vec<serde_json::Value> =
+            credentials.iter().map(|one| shown(one, usable.contains(&&one.id))).collect();
+        let _ = output::json(&json!({ "items": items, "next_cursor": null }));
+        return Ok(Exit::Done);
+    }
+    if credentials.is_empty() {
+        let _ = output::line("no credentials yet; keep one: harvest credential add anthropic");
+    }
+    for credential in &credentials {
+        let Credential { id, provider, scope, name, last_used_at, .. } = credential;
+        let used = last_used_at.map_or_else(|| "never used".to_owned(), |time| format!("used {time}"));
+        let state = if usable.contains(&id) { style.ok() } else { style.failed() };
+        let scope = scope.to_string();
+        let line =
+            format!("{state} {}  {provider:<10}  {scope:<20}  {name:<12}  {:<8}", id.short(), ending(credential));
+        if output::line(&format!("{line}  {}", style.dim(&used))).is_err() {
+            break;
+        }
+    }
+    for reason in failed {
+        output::complain(&format!("warning[{}]: {reason}", Code::MasterKey));
+    }
+    Ok(Exit::Done)
+}
+
+async fn rotate(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    id: &str,
+    from_stdin: bool,
+) -> Result<Exit, Failure> {
+    let mut credential = find(installation, id).await?;
+    let secret = read_secret(&credential.provider, from_stdin)?;
+    let (sealed, sealing) = keychain(installation).seal(&credential, &secret)?;
+    let (last4, at) = (Credential::last4_of(secret.expose_secret()), installation.clock.now());
+    let new = NewSecret { sealed: sealed.to_string(), last4: last4.clone(), at };
+    let replaced = installation.store.replace_credential(&credential.id, new).await;
+    drop(sealing);
+    if !replaced? {
+        return Err(unknown(id));
+    }
+    (credential.last4, credential.rotated_at) = (last4, Some(at));
+    tell(global, &credential, || {
+        format!("{} {} has a new secret ({})", style.ok(), credential.id.short(), ending(&credential))
+    });
+    Ok(Exit::Done)
+}
+
+async fn rotate_master_key(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
+    let rotated = keychain(installation).rotate(installation.store.as_ref()).await?;
+    let _ = if global.json {
+        output::json(&json!({ "resealed": rotated.resealed }))
+    } else {
+        output::line(&format!("{} {} credentials are sealed with the new master key", style.ok(), rotated.resealed))
+    };
+    Ok(Exit::Done)
+}
+
+async fn remove(global: &Global, installation: &Installation, style: Style, id: &str) -> Result<Exit, Failure> {
+    let credential = find(installation, id).await?;
+    if !installation.store.remove_credential(&credential.id).await? {
+        return Err(unknown(id));
+    }
+    tell(global, &credential, || {
+        let Credential { provider, scope, .. } = &credential;
+        format!(
+            "{} the {provider} key of {scope} ({}) is gone from here; revoke it with {provider} as well",
+            style.ok(),
+            ending(&credential)
+        )
+    });
+    Ok(Exit::Done)
+}
+
+fn keychain(installation: &Installation) -> Keychain {
+    Keychain::of(&installation.environment, installation.data.path())
+}
+
+fn tell(global: &Global, credential: &Credential, line: impl FnOnce() -> String) {
+    let _ = if global.json { output::json(credential) } else { output::line(&line()) };
+}
+
+fn shown(credential: &Credential, usable: bool) -> serde_json::Value {
+    let mut shown = serde_json::to_value(credential).unwrap_or_default();
+    shown["usable"] = usable.into();
+    shown
+}
+
+fn ending(credential: &Credential) -> String {
+    if credential.last4.is_empty() { "…".to_owned() } else { format!("…{}", credential.last4) }
+}
+
+/// The one credential whose id begins like this.
+async fn find(installation: &Installation, prefix: &str) -> Result<Credential, Failure> {
+    let records = installation.store.credentials().await?;
+    let mut fitting = records
+        .into_iter()
+        .map(|record| record.credential)
+        .filter(|one| !prefix.is_empty() && one.id.as_str().starts_with(&prefix.to_ascii_lowercase()));
+    match (fitting.next(), fitting.next()) {
+        (Some(only), None) => Ok(only),
+        (Some(_), Some(_)) => {
+            let message = format!("`{prefix}` fits more than one credential");
+            Err(Failure::refused(Code::AmbiguousId, message, "type more of the id: harvest credential list"))
+        }
+        _ => Err(unknown(prefix)),
+    }
+}
+
+fn unknown(prefix: &str) -> Failure {
+    let message = format!("no credential's id begins with `{prefix}`");
+    Failure::refused(Code::UnknownCredential, message, "see which there are: harvest credential list")
+}
+
+/// Typed without being shown, or piped in.
+fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Failure> {
+    let stdin = std::io::stdin();
+    let refuse = |reason: &str| {
+        let help = "pass it on one line: printf %s \"$KEY\" | harvest credential add … --from-stdin";
+        Failure::refused(Code::BadSecret, format!("the secret {reason}"), help)
+    };
+    let mut text = String::new();
+    let read = if from_stdin {
+        stdin.lock().take(MAX_SECRET + 1).read_to_string(&mut text)
+    } else if stdin.is_terminal() {
+        let mut prompt = std::io::stderr();
+        let _ = write!(prompt, "{provider} key (not shown): ");
+        let _ = prompt.flush();
+        let silent = Silent::begin();
+        let read = stdin.lock().take(MAX_SECRET + 1).read_line(&mut text);
+        drop(silent);
+        let _ = writeln!(prompt);
+        read
+    } else {
+        return Err(refuse("is asked for at a terminal, and this is none"));
+    };
+    let secret = SecretString::from(text);
+    read.map_err(|error| refuse(&format!("cannot be read: {error}")))?;
+    let text = secret.expose_secret().trim();
+    if text.is_empty() {
+        return Err(refuse("is empty"));
+    }
+    if text.len() as u64 > MAX_SECRET {
+        return Err(refuse("is longer than 16 KiB"));
+    }
+    if text.contains(char::is_control) {
+        return Err(refuse("has a line break or another control character in it"));
+    }
+    Ok(SecretString::from(text.to_owned()))
+}
+
+/// The terminal shows nothing of what is typed while this lives.
+struct Silent(rustix::termios::Termios);
+
+impl Silent {
+    fn begin() -> Option<Self> {
+        let before = tcgetattr(std::io::stdin()).ok()?;
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &quiet).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
+    }
+}

@@ -1,0 +1,100 @@
+-- Steps of claimed turns, many in one transaction. Each is checked before it writes anything, so that one which is refused
+-- leaves nothing behind and disturbs no other.
+
+-- Whether those of the turns that end let others go or take others along.
+CREATE FUNCTION harvest_touches_others(of_turns bigint[], dues bigint[], overs text[]) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  ending bigint[] := ARRAY(SELECT t.turn FROM unnest(of_turns, dues, overs) AS t (turn, due, over)
+                         WHERE t.due IS NOT NULL OR t.over IS NOT NULL);
+BEGIN
+  RETURN cardinality(ending) > 0 AND ((EXISTS (SELECT 1 FROM caps)
+          AND EXISTS (SELECT 1 FROM turns JOIN turn_caps ON turn_caps.turn = turns.number
+                      JOIN caps ON caps.name = turn_caps.cap
+                      WHERE turns.number = ANY(ending)))
+      OR EXISTS (SELECT 1 FROM turns JOIN dependencies ON dependencies.after_id = turns.task_id
+                 WHERE turns.number = ANY(ending) AND NOT dependencies.satisfied));
+END $$;
+
+-- Steps, each about another task, given column by column and numbered from 1. `from` lists the statuses in which a task may
+-- make its move and `into` is the one it has then; `over` is the status of a task that ends. No row is locked to look at a
+-- fence: whoever raises one holds the lock alone, and this one shares it. The events come with the number of their step and their place in it, and usage as six sums for each step that has some.
+-- Returns the number of the last event of each step that was written, and the status of the task of each that was refused
+-- for it; what is missing was refused for its lease. A single row with step 0 says that nothing was done because this has to
+-- be called with `alone`.
+CREATE FUNCTION harvest_append(
+  alone boolean, of_turns bigint[], of_tasks bigint[], of_sessions bigint[], of_fences bigint[], times text[], counts int[],
+  froms text[], intos text[], dues bigint[], overs text[],
+  reasons text[], errors text[], branches text[], commits text[], evidences text[], attempts jsonb[],
+  usage_steps int[], usages bigint[], event_steps int[], event_places int[], event_bodies text[])
+RETURNS TABLE (step int, last bigint, refused text) LANGUAGE plpgsql
+SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  done int[] := '{}';
+  r record;
+BEGIN
+  PERFORM harvest_lock(alone);
+  IF NOT alone AND harvest_touches_others(of_turns, dues, overs) THEN
+    RETURN QUERY SELECT 0, NULL::bigint, NULL::text;
+    RETURN;
+  END IF;
+  FOR r IN
+    WITH held AS MATERIALIZED (
+      SELECT l.* FROM unnest(of_turns, of_tasks, of_sessions, of_fences, times, counts, froms, intos, dues, overs)
+          WITH ORDINALITY AS l (turn, task, session, fence, at, count, allowed, into_status, due, over, step)
+        JOIN turns AS t ON t.number = l.turn
+        WHERE t.status = 'claimed' AND t.fence = l.fence
+    ), moved AS (
+      UPDATE tasks SET status = coalesce(h.into_status, status), retries_left = greatest(retries_left - (h.due IS NOT NULL)::int, 0),
+          reason = CASE WHEN h.over IS NULL THEN reason ELSE reasons[h.step] END,
+          error = CASE WHEN h.over IS NULL THEN error ELSE errors[h.step] END,
+          branch = CASE WHEN h.over IS NULL THEN branch ELSE branches[h.step] END,
+          commit_id = CASE WHEN h.over IS NULL THEN commit_id ELSE commits[h.step] END,
+          evidence = CASE WHEN h.over IS NULL THEN evidence ELSE evidences[h.step] END,
+          finished_at = CASE WHEN h.over IS NULL THEN finished_at ELSE h.at END
+        FROM held AS h
+        WHERE tasks.number = h.task AND (h.allowed IS NOT NULL OR h.over IS NOT NULL)
+          AND (h.allowed IS NULL OR status = ANY(string_to_array(h.allowed, ',')))
+        RETURNING h.step
+    ), ended AS (
+      UPDATE turns SET status = CASE WHEN h.due IS NULL THEN 'done' ELSE 'waiting' END, owner = NULL,
+          lease_until_ms = NULL, due_ms = h.due, ended = h.over
+        FROM held AS h JOIN moved AS m ON m.step = h.step
+        WHERE turns.number = h.turn AND (h.due IS NOT NULL OR h.over IS NOT NULL)
+    ), grown AS (
+      UPDATE sessions SET last_seq = last_seq + h.count
+        FROM held AS h LEFT JOIN moved AS m ON m.step = h.step
+        WHERE sessions.number = h.session AND ((h.allowed IS NULL AND h.over IS NULL) OR m.step IS NOT NULL)
+        RETURNING h.step, h.session, h.at, last_seq - h.count AS before, last_seq
+    ), written AS (
+      INSERT INTO events (session, seq, at, body)
+        SELECT g.session, g.before + e.place, g.at, e.body
+        FROM unnest(event_steps, event_places, event_bodies) AS e (step, place, body) JOIN grown AS g ON g.step = e.step
+    )
+    SELECT h.step, h.task, g.last_seq FROM held AS h LEFT JOIN grown AS g ON g.step = h.step
+  LOOP
+    step := r.step;
+    last := r.last_seq;
+    refused := CASE WHEN last IS NULL THEN (SELECT status FROM tasks WHERE number = r.task) END;
+    IF last IS NOT NULL THEN
+      done := done || step;
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+  -- What only some steps have.
+  IF cardinality(usage_steps) > 0 THEN
+    UPDATE tasks SET input_tokens = input_tokens + usages[u.at + 1], output_tokens = output_tokens + usages[u.at + 2],
+        cache_read_tokens = cache_read_tokens + usages[u.at + 3], cache_write_tokens = cache_write_tokens + usages[u.at + 4],
+        reasoning_tokens = reasoning_tokens + usages[u.at + 5], cost_nanos = cost_nanos + usages[u.at + 6]
+      FROM (SELECT s.step, ((s.place - 1) * 6)::int AS at FROM unnest(usage_steps) WITH ORDINALITY AS s (step, place)) AS u
+      WHERE tasks.number = of_tasks[u.step] AND u.step = ANY(done);
+  END IF;
+  IF cardinality(attempts) > 0 THEN
+    PERFORM harvest_attempt(a.attempt, times[(a.attempt ->> 'step')::int])
+      FROM unnest(attempts) AS a (attempt) WHERE (a.attempt ->> 'step')::int = ANY(done);
+  END IF;
+  IF alone THEN
+    PERFORM harvest_ended(t.number, t.task_id, overs[h.step], times[h.step])
+      FROM unnest(done) AS h (step) JOIN turns AS t ON t.number = of_turns[h.step]
+      WHERE dues[h.step] IS NOT NULL OR overs[h.step] IS NOT NULL;
+  END IF;
+END $$;

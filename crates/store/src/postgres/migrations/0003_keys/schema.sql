@@ -1,0 +1,35 @@
+-- Turns know the rows of their session and task by number, and fewer indexes change when one is claimed and finished.
+ALTER TABLE turns ADD COLUMN task BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE turns ADD COLUMN session BIGINT NOT NULL DEFAULT 0;
+UPDATE turns SET task = (SELECT number FROM tasks WHERE tasks.id = turns.task_id),
+                 session = (SELECT number FROM sessions WHERE sessions.id = turns.session_id);
+DROP INDEX turns_by_owner;
+DROP INDEX turns_leased;
+CREATE INDEX turns_claimed ON turns (owner) WHERE status = 'claimed';
+
+-- An index on the status of tasks would make every move of a task an entry in all of its indexes. Ended ones are found by
+-- their turns, which change places at that moment anyway; so a task's row stays where it is as long as its page has room.
+ALTER TABLE turns ADD COLUMN ended TEXT COLLATE "C";  -- how its task ended
+UPDATE turns SET ended = (SELECT status FROM tasks WHERE tasks.number = turns.task) WHERE status = 'done';
+CREATE INDEX turns_ended ON turns (ended, task) WHERE status = 'done';
+DROP INDEX tasks_by_status;
+ALTER TABLE tasks SET (fillfactor = 60);
+CREATE OR REPLACE FUNCTION harvest_end_turn(turn_number bigint, was text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM harvest_put(turn_number, 'done');
+  UPDATE turns SET ended = 'cancelled' WHERE number = turn_number;
+  UPDATE turn_caps SET parked = false WHERE turn = turn_number AND parked;
+  IF was IN ('ready', 'claimed') THEN
+    PERFORM harvest_give_back(turn_number);
+  END IF;
+END $$;
+
+DROP FUNCTION harvest_append;
+DROP FUNCTION harvest_touches_others;
+DROP FUNCTION harvest_stepped;
+DROP FUNCTION harvest_claim;
+DROP FUNCTION harvest_heartbeat;
+DROP FUNCTION harvest_take_over;
+DROP FUNCTION harvest_reclaim;
+DROP FUNCTION harvest_release;
+DROP FUNCTION harvest_requeue;
