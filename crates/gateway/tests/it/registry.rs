@@ -304,7 +304,9 @@ async fn a_public_registry_must_have_a_public_address() {
     let network = Network { resolver: Arc::new(Private), ..Network::default() };
     let gateway = Gateway::new(Options { registries: Some(registries), network, ..Options::default() }).unwrap();
     let served = serve_with(&gateway, None, Access::none());
-    assert_eq!(get(&served, "/registry/npm/a").await.0, StatusCode::BAD_GATEWAY);
+    let (status, said) = get(&served, "/registry/npm/a").await;
+    assert_eq!(status, StatusCode::BAD_GATEWAY);
+    assert!(said.starts_with(b"npm: the registry's name leads to an address that is not public"), "{said:?}");
 }
 
 #[tokio::test]
