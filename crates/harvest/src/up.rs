@@ -35,8 +35,8 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         );
     }
     let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
-    let _interrupts = Interrupts::watch(&engine)?;
     let owner = installation.own(OwnerKind::Server).await?;
+    let _interrupts = Interrupts::watch(&engine, owner.id())?;
     let drain = Stop::default();
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
