@@ -79,7 +79,6 @@ pub struct Layer {
 /// A table `[project.NAME]`: settings for the repositories it lists.
 #[derive(Debug, Clone)]
 pub struct Project {
-    pub name: String,
     repositories: Vec<String>,
     layer: Layer,
 }
@@ -104,7 +103,7 @@ impl Project {
             };
             let repositories = texts.into_iter().map(str::to_owned).collect();
             let origin = Origin::Project { name: name.clone(), file: file.to_owned() };
-            Ok(Self { layer: Layer::read(origin, settings)?, name, repositories })
+            Ok(Self { layer: Layer::read(origin, settings)?, repositories })
         };
         tables.into_iter().map(read).collect()
     }
