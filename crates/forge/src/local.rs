@@ -36,6 +36,16 @@ impl Local {
             answer.pop_if(|last| *last == b'\n');
             Ok::<_, harvest_workspace::Error>(answer)
         };
+        let folder = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        // One question for all, where the answers can be told apart.
+        let all = ask(&["--is-bare-repository", "--git-dir", "--git-common-dir", "--show-toplevel"]).await;
+        if let Ok(answers) = all
+            && let [b"false", own, common, top] = answers.split(|byte| *byte == b'\n').collect::<Vec<_>>()[..]
+        {
+            let path = folder(top);
+            let (common, own) = (folder(common), folder(own));
+            return Ok(Self { name: path.display().to_string(), path, common, own, bare: false, git });
+        }
         let own = match ask(&["--git-dir"]).await {
             Ok(own) => own,
             Err(harvest_workspace::Error::Git { message, .. }) => return Err(not_one(message)),
@@ -44,7 +54,6 @@ impl Local {
         let common = ask(&["--git-common-dir"]).await?;
         let bare = ask(&["--is-bare-repository"]).await? == b"true";
         let top = if bare { own.clone() } else { ask(&["--show-toplevel"]).await? };
-        let folder = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         let path = folder(&top);
         Ok(Self { name: path.display().to_string(), path, common: folder(&common), own: folder(&own), bare, git })
     }

@@ -61,17 +61,27 @@ fi
     )
 }
 
-/// Puts the workspace on the session's branch. Reads `BRANCH`, `BASE`, `REMOTE`, `AUTHOR_NAME`, `AUTHOR_EMAIL`.
+/// Puts the workspace on the session's branch. Reads `BRANCH`, `BASE`, `REMOTE`, `AUTHOR_NAME`, `AUTHOR_EMAIL`. Values that
+/// need no quoting, as most, are written without asking git for each.
 pub fn prepare() -> String {
     format!(
         r#"set -eu
 {QUIET_GIT}
 git update-ref "refs/heads/$BRANCH" "$BASE"
 git symbolic-ref HEAD "refs/heads/$BRANCH"
-git config user.name "$AUTHOR_NAME"
-git config user.email "$AUTHOR_EMAIL"
-git config remote.origin.url "$REMOTE"
-git config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'
+fetch='+refs/heads/*:refs/remotes/origin/*'
+case $AUTHOR_NAME$AUTHOR_EMAIL$REMOTE in
+*[!A-Za-z0-9\ @._:/+-]*)
+    git config user.name "$AUTHOR_NAME"
+    git config user.email "$AUTHOR_EMAIL"
+    git config remote.origin.url "$REMOTE"
+    git config remote.origin.fetch "$fetch"
+    ;;
+*)
+    printf '[user]\n\tname = "%s"\n\temail = "%s"\n[remote "origin"]\n\turl = "%s"\n\tfetch = %s\n' \
+        "$AUTHOR_NAME" "$AUTHOR_EMAIL" "$REMOTE" "$fetch" >> .git/config
+    ;;
+esac
 "#
     )
 }

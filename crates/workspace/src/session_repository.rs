@@ -7,6 +7,17 @@ use harvest_core::{BranchName, FileChange, SessionId};
 use crate::{Error, Git, Home, Mirror};
 
 const MAX_COMMITS: &str = "500";
+/// Characters of a commit's id.
+const SHA256: usize = 64;
+const SETTINGS: &str = "[core]
+\thooksPath = /dev/null
+[receive]
+\tfsckObjects = true
+\tdenyDeletes = true
+\tautogc = false
+[gc]
+\tauto = 0
+";
 
 #[derive(Debug, Clone)]
 pub struct SessionRepository {
@@ -38,19 +49,14 @@ impl SessionRepository {
         let building = repository.path.with_extension("building");
         let _ = tokio::fs::remove_dir_all(&building).await;
         tokio::fs::create_dir_all(&building).await.map_err(Error::io("make", &building))?;
-        let format = repository.git.line(mirror.path(), &["rev-parse", "--show-object-format"]).await?;
-        let format = format!("--object-format={format}");
-        repository.git.run(&building, &["init", "--quiet", "--bare", "--template=", &format]).await?;
-        let settings = [
-            ("core.hooksPath", "/dev/null"),
-            ("receive.fsckObjects", "true"),
-            ("receive.denyDeletes", "true"),
-            ("receive.autogc", "false"),
-            ("gc.auto", "0"),
-        ];
-        for (key, value) in settings {
-            repository.git.run(&building, &["config", key, value]).await?;
-        }
+        let format = if base.len() == SHA256 { "--object-format=sha256" } else { "--object-format=sha1" };
+        let head = format!("--initial-branch={branch}");
+        repository.git.run(&building, &["init", "--quiet", "--bare", "--template=", format, &head]).await?;
+        // One write instead of a git for each.
+        let config = building.join("config");
+        let mut settings = tokio::fs::read(&config).await.map_err(Error::io("read", &config))?;
+        settings.extend_from_slice(SETTINGS.as_bytes());
+        tokio::fs::write(&config, settings).await.map_err(Error::io("write", &config))?;
         let alternates = building.join("objects/info/alternates");
         if let Some(parent) = alternates.parent() {
             tokio::fs::create_dir_all(parent).await.map_err(Error::io("make", parent))?;
@@ -64,7 +70,6 @@ impl SessionRepository {
             tokio::fs::copy(&shallow, &copy).await.map_err(Error::io("write", copy))?;
         }
         repository.git.run(&building, &["update-ref", "refs/harvest/base", base]).await?;
-        repository.git.run(&building, &["symbolic-ref", "HEAD", &branch.as_ref_name()]).await?;
         tokio::fs::rename(&building, &repository.path).await.map_err(Error::io("make", &repository.path))?;
         Ok(repository)
     }
