@@ -101,7 +101,7 @@ impl Installation {
     }
 
     /// Nothing to do is the usual case and costs two small reads.
-    async fn recover(&self) -> Result<Recovered, Failure> {
+    pub async fn recover(&self) -> Result<Recovered, Failure> {
         let nothing_left =
             std::fs::read_dir(self.data.sandboxes()).map_or(true, |mut entries| entries.next().is_none());
         if self.store.owners().await?.is_empty() && nothing_left {
