@@ -25,3 +25,4 @@ mod security;
 mod stop;
 mod support;
 mod task;
+mod warm;
