@@ -59,18 +59,13 @@ impl Place {
     }
 
     pub fn sandboxes(&self, name: &str) -> anyhow::Result<local::Local> {
-        self.sandboxes_with(name, Vec::new())
-    }
-
-    /// Sandboxes that show these folders, too.
-    pub fn sandboxes_with(&self, name: &str, tools: Vec<PathBuf>) -> anyhow::Result<local::Local> {
         let folder = self.folder(name)?;
         let binaries = harvest_sandboxed::write_to(&folder.join("bin"))?;
         let options = local::Options {
             state: folder.join("state"),
             runtime: folder.join("run"),
             binaries: Binaries::in_folder(binaries),
-            tools,
+            tools: Vec::new(),
         };
         local::Local::new(options).context("no sandbox can be made here")
     }

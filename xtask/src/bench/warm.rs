@@ -9,11 +9,11 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use async_trait::async_trait;
 use bytes::Bytes;
 use harvest_gateway::{Call, Gateway, Meter, Options, Refused, Session, Upstream, Upstreams, egress};
-use harvest_sandbox::{Limits, Paths, ProcessSpec, Provider, Spec, Workspace, local};
+use harvest_sandbox::{Limits, Output, Process, ProcessSpec, Provider, Spec, Workspace, local};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -54,9 +54,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
 /// One agent, bare and warm.
 struct Agent {
     name: &'static str,
-    /// Where it is, for the bare one and in the sandbox.
     program: PathBuf,
-    inside: fn(&Path, &Paths) -> PathBuf,
     /// What it is told, with the address of the model.
     arguments: fn(&str, &Path) -> Vec<String>,
     /// The same when it is to wait for its prompt.
@@ -78,7 +76,6 @@ fn builtin(place: &Place) -> anyhow::Result<Agent> {
     Ok(Agent {
         name: "warm, built-in agent, prompt to first request",
         program: folder.join("harvest-builtin"),
-        inside: |_, paths| paths.bin.join("harvest-builtin"),
         arguments,
         waiting: arguments,
         prompt: PROMPT.to_owned(),
@@ -109,7 +106,6 @@ async fn claude(place: &Place) -> anyhow::Result<Agent> {
     Ok(Agent {
         name: "warm, Claude Code, prompt to first request",
         program,
-        inside: |program, _| program.to_owned(),
         arguments: |_, _| COMMON.iter().copied().chain([PROMPT]).map(str::to_owned).collect(),
         waiting: |_, _| COMMON.iter().copied().chain(["--input-format", "stream-json"]).map(str::to_owned).collect(),
         prompt: format!("{line}\n"),
@@ -130,8 +126,8 @@ async fn claude(place: &Place) -> anyhow::Result<Agent> {
 
 async fn row(place: &Place, agent: &Agent, times: usize, bound: Bound) -> anyhow::Result<Row> {
     let mut model = Model::start().await?;
-    let tools = agent.program.parent().context("the program has no folder")?.to_owned();
-    let provider = place.sandboxes_with("warm/sandboxes", vec![tools])?;
+    let provider = place.sandboxes("warm/sandboxes")?;
+    show(place, &agent.program)?;
     let upstream = Upstream { base_url: format!("http://{}", model.address), key: "sk-real".to_owned().into() };
     let upstreams = Upstreams { anthropic: Some(upstream), ..Upstreams::default() };
     let gateway = Gateway::new(Options { upstreams, ..Options::default() })?;
@@ -149,6 +145,16 @@ async fn row(place: &Place, agent: &Agent, times: usize, bound: Bound) -> anyhow
         against: "the bare program, started with the prompt",
         bound,
     })
+}
+
+/// Among the programs that every sandbox shows.
+fn show(place: &Place, program: &Path) -> anyhow::Result<()> {
+    let folder = harvest_sandboxed::write_to(&place.folder("warm/sandboxes")?.join("bin"))?;
+    let shown = folder.join(program.file_name().context("the program has no name")?);
+    if !shown.exists() && std::fs::hard_link(program, &shown).is_err() {
+        std::fs::copy(program, &shown)?;
+    }
+    Ok(())
 }
 
 async fn bare(place: &Place, agent: &Agent, model: &mut Model) -> anyhow::Result<Duration> {
@@ -180,7 +186,7 @@ async fn warm(
     let sandbox = provider.create(spec).await?;
     let paths = sandbox.paths();
     let url = format!("http://127.0.0.1:{}/anthropic", sandbox.gateway_port());
-    let program = (agent.inside)(&agent.program, paths).display().to_string();
+    let program = paths.bin.join(agent.program.file_name().unwrap_or_default()).display().to_string();
     let environment = (agent.environment)(&url).into_iter().map(|(name, value)| (name.to_owned(), value));
     let spec = ProcessSpec {
         id: "agent".to_owned(),
@@ -197,11 +203,22 @@ async fn warm(
     model.forget();
     let began = Instant::now();
     let serving = gateway.serve(provider.listen(sandbox.id())?, session);
-    process.input(agent.prompt.as_str(), true).await?;
+    if let Err(error) = process.input(agent.prompt.as_str(), true).await {
+        bail!("{}: {error}; it printed: {}", agent.name, printed(&mut process).await);
+    }
     let took = model.asked().await?.duration_since(began);
     provider.destroy(sandbox.id()).await?;
     serving.stop().await;
     Ok(took)
+}
+
+async fn printed(process: &mut Process) -> String {
+    let mut text = String::new();
+    while let Output::Line { line, .. } = process.next().await {
+        text.push_str(&String::from_utf8_lossy(&line));
+        text.push('\n');
+    }
+    text
 }
 
 #[derive(Debug)]
