@@ -16,7 +16,7 @@ pub async fn run(installation: &Installation, stop: Stop) {
             () = stop.requested() => return,
             () = tokio::time::sleep(EVERY) => {}
         }
-        match installation.recover().await {
+        match installation.put_right().await {
             Ok(recovered) if recovered.sandboxes > 0 => {
                 output::complain(&format!("note: {} sandboxes that nobody had were removed", recovered.sandboxes));
             }

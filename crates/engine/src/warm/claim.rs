@@ -14,6 +14,9 @@ use crate::turn::Turn;
 impl Turn {
     /// A place that was made before, if there is one that differs in nothing.
     pub(crate) async fn claim_spare(&self, meter: Arc<dyn Meter>) -> Result<Option<Place>, Halt> {
+        if !self.engine.warm.is_open() {
+            return Ok(None);
+        }
         let Some(seed) = self.engine.seed(&self.task, &self.mirror) else { return Ok(None) };
         let key = Key::of(&self.engine, &seed, &self.snapshot);
         let Some(spare) = self.engine.warm.claim(seed, &key) else { return Ok(None) };

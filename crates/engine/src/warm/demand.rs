@@ -61,3 +61,65 @@ impl Asker {
         if expected > 1.0 { expected as usize } else { 1 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use harvest_gateway::egress::Policy;
+    use harvest_workspace::Mirrors;
+
+    use super::*;
+    use crate::ModelChoice;
+
+    async fn seed(repository: &str, person: &str) -> Seed {
+        let folder = tempfile::tempdir().unwrap();
+        Seed {
+            repository: repository.to_owned(),
+            person: person.to_owned(),
+            mirror: Mirrors::new(folder.path().to_owned()).open(repository.as_bytes(), "sha1").await.unwrap(),
+            base: "0".repeat(40),
+            agent: "builtin".to_owned(),
+            choice: ModelChoice { provider: harvest_agents::Provider::Anthropic, model: None },
+            max_turns: 1,
+            limits: harvest_sandbox::Limits::default(),
+            policy: Policy::default(),
+        }
+    }
+
+    fn told(expected: &[(Seed, usize)]) -> Vec<(&str, &str, usize)> {
+        expected.iter().map(|(seed, count)| (seed.repository.as_str(), seed.person.as_str(), *count)).collect()
+    }
+
+    #[tokio::test]
+    async fn who_asks_the_most_comes_first_and_who_asked_long_ago_not_at_all() {
+        let (mut demand, begun) = (Demand::default(), Instant::now());
+        demand.note(seed("old", "ada").await, begun);
+        let now = begun + RECENT;
+        demand.note(seed("shop", "ada").await, now);
+        demand.note(seed("shop", "ben").await, now);
+        demand.note(seed("shop", "ben").await, now);
+        assert_eq!(told(&demand.expected(now, Duration::ZERO)), [("shop", "ben", 1), ("shop", "ada", 1)]);
+    }
+
+    #[tokio::test]
+    async fn as_many_are_kept_as_come_while_one_is_made() {
+        let (mut demand, begun) = (Demand::default(), Instant::now());
+        let shop = seed("shop", "ada").await;
+        for number in 0..3600 {
+            demand.note(shop.clone(), begun + Duration::from_secs(number));
+        }
+        let now = begun + Duration::from_secs(3600);
+        let count = |making| demand.expected(now, Duration::from_secs(making))[0].1;
+        // One a second for an hour: half of the weight that it would come to at last.
+        assert_eq!((count(1), count(20)), (1, 10));
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_is_bounded() {
+        let (mut demand, now) = (Demand::default(), Instant::now());
+        let shop = seed("shop", "ada").await;
+        for number in 0..2 * MOST {
+            demand.note(Seed { person: number.to_string(), ..shop.clone() }, now);
+        }
+        assert_eq!(demand.expected(now, Duration::ZERO).len(), MOST);
+    }
+}

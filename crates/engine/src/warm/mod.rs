@@ -106,49 +106,45 @@ impl Warm {
     /// Removes what is of no use any more, makes what is wanted, and says when to look again.
     async fn round(&self, stop: &Stop) -> Result<Instant, Error> {
         let shelf = &self.engine.warm;
-        for spare in shelf.take_stale(IDLE) {
+        // Where room is short, spares are the first to go.
+        let idle = if self.has_room() { IDLE } else { Duration::ZERO };
+        for spare in shelf.take_stale(idle) {
             spare.remove(&self.engine).await?;
         }
-        self.remove_outdated().await?;
-        let wanted = self.wanted().await?;
-        let mut there = shelf.keys();
+        let mut there = shelf.seeds();
         let mut missing = Vec::new();
-        for (seed, key) in wanted {
-            match there.iter().position(|known| *known == key) {
+        for (seed, key) in self.wanted().await? {
+            match there.iter().position(|(_, known)| *known == key) {
                 Some(position) => drop(there.swap_remove(position)),
                 None => missing.push(seed),
             }
         }
+        let mut unwanted = Vec::new();
+        for (seed, key) in there {
+            if self.key(&self.on_newest(seed).await).await? == key {
+                unwanted.push(key);
+            } else if let Some(spare) = shelf.take(&key) {
+                spare.remove(&self.engine).await?;
+            }
+        }
         for seed in missing {
-            if stop.is_requested() || guard::refuse(self.engine.options.data.path()).is_some() {
+            if stop.is_requested() || !self.has_room() {
                 break;
             }
-            if shelf.keys().len() >= self.most {
-                // What is left of `there` is wanted by nobody.
-                let Some(spare) = there.pop().and_then(|key| shelf.take(&key)) else { break };
+            if shelf.seeds().len() >= self.most {
+                let Some(spare) = unwanted.pop().and_then(|key| shelf.take(&key)) else { break };
                 spare.remove(&self.engine).await?;
             }
             let begun = Instant::now();
             let spare = Spare::make(&self.engine, &self.owner, seed, IDLE).await?;
             shelf.put(spare, begun.elapsed());
         }
-        Ok(shelf
-            .earliest(IDLE)
-            .unwrap_or_else(Instant::now)
-            .max(Instant::now() + SETTLE)
-            .min(Instant::now() + LONGEST_SLEEP))
+        let latest = Instant::now() + LONGEST_SLEEP;
+        Ok(shelf.earliest(IDLE).map_or(latest, |earliest| earliest.min(latest)))
     }
 
-    /// Those whose snapshot is not the one a task would get now.
-    async fn remove_outdated(&self) -> Result<(), Error> {
-        for (seed, key) in self.engine.warm.seeds() {
-            if self.key(&seed).await? != key
-                && let Some(spare) = self.engine.warm.take(&key)
-            {
-                spare.remove(&self.engine).await?;
-            }
-        }
-        Ok(())
+    fn has_room(&self) -> bool {
+        guard::refuse(self.engine.options.data.path()).is_none()
     }
 
     /// What should be there, the likeliest first.

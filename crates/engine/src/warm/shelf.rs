@@ -44,9 +44,6 @@ impl Shelf {
     /// The spare for a task, which is nobody else's from now on. Whether there is one or not, it is known what was wanted.
     pub(super) fn claim(&self, seed: Seed, key: &Key) -> Option<Spare> {
         let mut state = self.state();
-        if !state.is_open {
-            return None;
-        }
         state.demand.note(seed, Instant::now());
         let spare = state.take(key).filter(Spare::is_alive);
         match &spare {
@@ -70,6 +67,10 @@ impl Shelf {
         let state = self.state();
         let making = state.making.checked_div(u32::try_from(state.stats.made).unwrap_or(u32::MAX)).unwrap_or_default();
         state.demand.expected(Instant::now(), making)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.state().is_open
     }
 
     pub(super) fn open(&self) {
@@ -105,10 +106,6 @@ impl Shelf {
         let stale: Vec<Spare> = state.spares.extract_if(.., is_stale).collect();
         state.stats.expired += stale.len() as u64;
         stale
-    }
-
-    pub(super) fn keys(&self) -> Vec<Key> {
-        self.state().spares.iter().map(|spare| spare.key.clone()).collect()
     }
 
     pub(super) fn seeds(&self) -> Vec<(Seed, Key)> {

@@ -166,6 +166,33 @@ fn whoever_asks_again_is_served_from_the_spares() {
 }
 
 #[test]
+fn a_newer_snapshot_takes_the_place_of_the_one_before() {
+    let world = World::new();
+    world.json(&["repo", "add", ".", "--every", "1s"]);
+    let mut up = start(&world, &json!([{ "shell": FIX }, {}]), &[]);
+    up.wait_for("the first snapshot", |notice| notice["type"] == "snapshot");
+    let first = add(&world, "First", &[]);
+    finished(&mut up, &first);
+    let before = spare(&world);
+    world.write("more.txt", "more");
+    world.commit("More");
+    up.wait_for("the second snapshot", |notice| notice["type"] == "snapshot");
+    let deadline = Instant::now() + PATIENCE;
+    while spares(&world).iter().any(|record| record.id.as_str() == before) {
+        assert!(Instant::now() < deadline, "the old spare stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let after = spare(&world);
+    let second = add(&world, "Second", &[]);
+    assert_eq!(finished(&mut up, &second)["outcome"]["status"], "completed");
+    let used = place(&world, &second);
+    assert!(used["warm"] == true && used["sandbox_id"] == after.as_str(), "{used:#}");
+    up.signal(Signal::TERM);
+    assert_eq!(up.finish().exit, Some(0));
+    world.assert_nothing_left();
+}
+
+#[test]
 fn spares_of_a_killed_worker_are_removed_by_the_next_command() {
     let world = World::new();
     let first = add(&world, "First", &[]);
