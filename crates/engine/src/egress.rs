@@ -1,6 +1,7 @@
 //! What a sandbox may reach, and what it is told so that its package managers know: the session's policy, the journal of
 //! what was reached, and the environment of every process.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,6 +13,20 @@ use harvest_sandbox::{File, Sandbox};
 use crate::Engine;
 use crate::journal::Journal;
 use crate::turn::Turn;
+
+/// What sandboxes may reach, by the repository they work on.
+#[derive(Debug, Clone, Default)]
+pub struct Hosts {
+    /// Where nothing else is said.
+    pub any: Policy,
+    pub repositories: HashMap<String, Policy>,
+}
+
+impl Hosts {
+    pub(crate) fn of(&self, repository: &str) -> &Policy {
+        self.repositories.get(repository).unwrap_or(&self.any)
+    }
+}
 
 #[derive(Debug)]
 struct Journaled(Journal);
@@ -41,7 +56,7 @@ impl Turn {
 impl Engine {
     /// What this worker allows, less what the repository does without.
     pub(crate) fn policy_of(&self, task: &Task) -> Policy {
-        let allowed = &self.options.egress;
+        let allowed = self.options.egress.of(&task.repository);
         match &task.settings.egress {
             None => allowed.clone(),
             // A rule that cannot be read allows nothing.

@@ -1,33 +1,36 @@
-//! A file `interrupts/<task id>` in the data directory stops that task, whoever works on it. The folder is watched, so the
-//! owner notices at once.
+//! What stops a task from outside: a word in the store, whichever machine works on it, or a file `interrupts/<task id>` in
+//! the data directory. Both are watched, so the owner notices at once.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use harvest_core::TaskId;
+use harvest_core::{OwnerId, TaskId};
+use harvest_store::Store;
 use rustix::fs::inotify;
 use tokio::net::unix::pipe;
 
 use crate::stop::Stops;
-use crate::{DataFolder, Engine, Error, Stop};
+use crate::{Engine, Error, Stop};
 
 /// Stops tasks of this process when someone asks for it by a file. Ends when dropped.
 #[derive(Debug)]
 pub struct Interrupts {
     stops: Stops,
     folder: PathBuf,
-    watching: tokio::task::JoinHandle<()>,
+    watching: [tokio::task::JoinHandle<()>; 2],
 }
 
 impl Interrupts {
     /// Watches for the tasks that `engine` works on.
-    pub fn watch(engine: &Engine) -> Result<Self, Error> {
+    pub fn watch(engine: &Engine, owner: &OwnerId) -> Result<Self, Error> {
         let folder = engine.options.data.interrupts();
         let io = |source: std::io::Error| Error::Io { action: "watch", path: folder.display().to_string(), source };
         std::fs::create_dir_all(&folder).map_err(io)?;
         let watcher = open(&folder).map_err(io)?;
         let stops = engine.stops.clone();
         let watching = tokio::spawn(follow(watcher, folder.clone(), stops.clone()));
-        Ok(Self { stops, folder, watching })
+        let asked = tokio::spawn(follow_store(engine.store().clone(), owner.clone(), stops.clone()));
+        Ok(Self { stops, folder, watching: [watching, asked] })
     }
 
     /// From now on a file of this name requests `stop`.
@@ -44,19 +47,11 @@ impl Interrupts {
         obey(&self.folder, &self.stops);
         stop
     }
-
-    /// Asks whoever works on `task` to stop.
-    pub fn request(data: &DataFolder, task: &TaskId) -> Result<(), Error> {
-        let file = data.interrupts().join(task.as_str());
-        let io = |source| Error::Io { action: "write", path: file.display().to_string(), source };
-        std::fs::create_dir_all(data.interrupts()).map_err(io)?;
-        std::fs::write(&file, b"").map_err(io)
-    }
 }
 
 impl Drop for Interrupts {
     fn drop(&mut self) {
-        self.watching.abort();
+        self.watching.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
 
@@ -73,6 +68,17 @@ async fn follow(watcher: pipe::Receiver, folder: PathBuf, stops: Stops) {
         // What is in the folder counts, not what the events say: they only wake us up.
         let _ = watcher.try_read(&mut buffer);
         obey(&folder, &stops);
+    }
+}
+
+/// The queue's waker tells of these, too.
+async fn follow_store(store: Arc<dyn Store>, owner: OwnerId, stops: Stops) {
+    let mut changed = store.watch_queue();
+    while changed.changed().await.is_ok() {
+        // A database that cannot be asked now wakes everyone when it can be again.
+        for task in store.stops(&owner).await.unwrap_or_default() {
+            stops.request(&task);
+        }
     }
 }
 

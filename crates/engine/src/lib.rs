@@ -41,6 +41,7 @@ use harvest_store::Store;
 use harvest_vault::Redactor;
 use harvest_workspace::{Git, Mirrors, Prepared, Snapshots};
 
+pub use egress::Hosts;
 pub use error::{Error, Failure};
 pub use interrupts::Interrupts;
 pub use owner::Ownership;
@@ -72,7 +73,7 @@ pub struct Options {
     /// For tasks that leave the choice to whoever works on them.
     pub model: ModelChoice,
     /// What sandboxes may reach; a task can have less.
-    pub egress: harvest_gateway::egress::Policy,
+    pub egress: Hosts,
     /// What each sandbox may use. How long it may take is up to the task.
     pub limits: harvest_sandbox::Limits,
 }

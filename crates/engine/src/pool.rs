@@ -28,6 +28,8 @@ pub struct Limits {
     pub tasks: Option<u64>,
     pub time: Option<Duration>,
     pub cost: Option<Cost>,
+    /// Calls that the models' vendors take at a time: no more agents than that, unless a number is given.
+    pub model_calls: Option<usize>,
     /// How long a turn may go without a heartbeat before others take it.
     pub lease: Duration,
 }
@@ -187,7 +189,8 @@ impl Pool {
     async fn resize(&mut self) -> Result<(), Error> {
         let settings = self.engine.store().queue_settings().await?;
         let configured = settings.agents.map(|agents| agents as usize).or(*self.sizes.borrow_and_update());
-        let agents = configured.unwrap_or_else(guard::fitting_agents);
+        let fitting = || guard::fitting_agents().min(self.limits.model_calls.unwrap_or(usize::MAX));
+        let agents = configured.unwrap_or_else(fitting);
         if agents != self.agents {
             self.agents = agents;
             self.notify(Notice::Resized { agents }).await;

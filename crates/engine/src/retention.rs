@@ -20,6 +20,8 @@ const PAGE: usize = 500;
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
     pub older_than: Duration,
+    /// Beyond this much in the data directory younger ones go as well, the oldest first.
+    pub most_bytes: Option<u64>,
     /// Also repositories whose branch exists nowhere else.
     pub unpublished: bool,
     pub dry_run: bool,
@@ -75,13 +77,16 @@ impl Retention {
         clock: &dyn Clock,
     ) -> Result<Collected, Error> {
         let cutoff = clock.now().saturating_sub(self.older_than).unwrap_or(Timestamp::MIN);
+        let held = if self.most_bytes.is_some() { holds(data).await } else { 0 };
         let mut collected = self.workspaces(data, store).await?;
-        let (mut old, mut needed) = (Vec::new(), HashSet::new());
+        let (mut old, mut young, mut needed) = (Vec::new(), Vec::new(), HashSet::new());
         for task in all_tasks(store).await? {
             if !task.status.is_finished() {
                 needed.insert(task.base);
             } else if task.finished_at.is_some_and(|finished| finished < cutoff) {
                 old.push(task);
+            } else {
+                young.push(task);
             }
         }
         let mut gone = HashSet::new();
@@ -93,6 +98,22 @@ impl Retention {
         self.snapshots(data, cutoff, &needed, &mut collected).await;
         self.prepared(data, store, &mut collected).await?;
         self.mirrors(data, cutoff, &needed, &gone, &mut collected).await;
+        let too_much =
+            |collected: &Collected| self.most_bytes.is_some_and(|most| held.saturating_sub(collected.bytes()) > most);
+        young.sort_by_key(|task| task.finished_at);
+        for task in young {
+            if !too_much(&collected) {
+                break;
+            }
+            self.session(data, store, &task, &mut gone, &mut collected).await?;
+        }
+        // What can be made again goes last: it is what makes the next start fast.
+        if too_much(&collected) {
+            self.snapshots(data, Timestamp::MAX, &needed, &mut collected).await;
+        }
+        if too_much(&collected) {
+            self.mirrors(data, Timestamp::MAX, &needed, &gone, &mut collected).await;
+        }
         Ok(collected)
     }
 
@@ -224,6 +245,13 @@ impl Retention {
             Err(error) => collected.failed.push(format!("{shown}: {error}")),
         }
     }
+}
+
+/// What the folders that are collected from take on disk.
+async fn holds(data: &DataFolder) -> u64 {
+    let folders = [data.sessions(), data.workspaces(), data.snapshots(), data.mirrors()];
+    let counting = tokio::task::spawn_blocking(move || folders.iter().map(|folder| size(folder)).sum());
+    counting.await.unwrap_or_default()
 }
 
 async fn all_tasks(store: &Arc<dyn Store>) -> Result<Vec<Task>, Error> {
@@ -403,7 +431,7 @@ mod tests {
         }
     }
 
-    const KEEP: Retention = Retention { older_than: DAY, unpublished: false, dry_run: false };
+    const KEEP: Retention = Retention { older_than: DAY, most_bytes: None, unpublished: false, dry_run: false };
 
     #[tokio::test]
     async fn what_unfinished_tasks_need_stays() {
@@ -418,6 +446,24 @@ mod tests {
         assert_eq!(world.collect(KEEP).await, expected);
         assert_eq!(world.collect(KEEP).await, []);
         assert!(world.data.session_repository(&waiting).exists() && world.data.mirrors().join("m.git").exists());
+    }
+
+    #[tokio::test]
+    async fn beyond_a_size_the_oldest_young_ones_go() {
+        let world = World::new();
+        world.put("mirrors/m.git/refs/bases/b1", "b1");
+        let (first, second) = ("2027-01-01T00:00:00Z", "2027-01-02T00:00:00Z");
+        let newer = world.task("b1", Some(second)).await;
+        let older = world.task("b1", Some(first)).await;
+        for session in [&newer, &older] {
+            world.put(&format!("sessions/{session}/repository.git/pack"), &"x".repeat(1 << 20));
+        }
+        let keep = Retention { older_than: 3650 * DAY, ..KEEP };
+        assert_eq!(world.collect(keep).await, []);
+        let room_for_one = Retention { most_bytes: Some(3 << 19), ..keep };
+        assert_eq!(world.collect(room_for_one).await, [(Kind::Session, older.to_string())]);
+        assert_eq!(world.collect(room_for_one).await, []);
+        assert!(world.data.session_repository(&newer).exists());
     }
 
     #[tokio::test]

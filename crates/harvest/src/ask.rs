@@ -144,7 +144,7 @@ fn agent_and_model(
     let wanted = settings.get(Key::Agent);
     let id = wanted.value.as_ref().map_or_else(|| AGENT.to_owned(), Value::text);
     let agent = find_agent(&registry, &id).map_err(|failure| match wanted.origin {
-        Origin::File(_) | Origin::Repository { .. } => Failure {
+        Origin::File(_) | Origin::Project { .. } | Origin::Repository { .. } => Failure {
             code: Code::BadConfig,
             message: format!("{}: `agent`: {}", wanted.origin.describe(), failure.message),
             ..failure

@@ -17,7 +17,7 @@ pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, Templa
 pub use repo::{Repo, RepoAdd, RepoBuild};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
-use values::{cap_name, cap_size, hours, priority, status};
+use values::{cap_name, cap_size, hours, pool_size, priority, status};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -328,10 +328,11 @@ pub struct Up {
 #[derive(Debug, Subcommand)]
 pub enum Queue {
     /// How many agents each `harvest up` runs, from now on
-    #[command(after_help = "Examples:\n  harvest queue resize 5")]
+    #[command(after_help = "Examples:\n  harvest queue resize 5\n  harvest queue resize auto")]
     Resize {
-        #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
-        agents: u32,
+        /// A number, or `auto`: as each of them was started
+        #[arg(value_name = "N|auto", value_parser = pool_size)]
+        agents: PoolSize,
     },
     /// Take no more work until `harvest queue resume`
     #[command(after_help = "Examples:\n  harvest queue pause")]
@@ -352,6 +353,9 @@ pub enum Queue {
         size: CapSize,
     },
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolSize(pub Option<u32>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapSize(pub Option<u32>);

@@ -19,11 +19,13 @@ const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub async fn gc(global: &Global, environment: Environment, options: &Gc) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let installation = Installation::open(global, environment).await?;
-    let older_than = match options.older_than {
-        Some(age) => age,
-        None => keep(&installation)?,
+    let settings = installation.settings()?;
+    let retention = Retention {
+        older_than: options.older_than.or(settings.time(Key::Keep)).unwrap_or(KEEP),
+        most_bytes: settings.size(Key::KeepSize),
+        unpublished: options.unpublished,
+        dry_run: options.dry_run,
     };
-    let retention = Retention { older_than, unpublished: options.unpublished, dry_run: options.dry_run };
     let collected = retention.collect(&installation.data, &installation.store, installation.clock.as_ref()).await?;
     let _ = if global.json {
         output::json(&json!({
@@ -39,20 +41,22 @@ pub async fn gc(global: &Global, environment: Environment, options: &Gc) -> Resu
     Ok(if collected.failed.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-fn keep(installation: &Installation) -> Result<Duration, Failure> {
-    Ok(installation.settings()?.time(Key::Keep).unwrap_or(KEEP))
-}
-
-/// Workspaces that a crash left behind. What cannot be removed now is no reason not to work.
+/// The same for `harvest up`: by age and size, as the settings say. What cannot be removed now is no reason not to work.
 pub async fn sweep(installation: &Installation) {
-    let retention = Retention { older_than: KEEP, unpublished: false, dry_run: false };
-    match retention.workspaces(&installation.data, &installation.store).await {
+    let Ok(settings) = installation.settings() else { return };
+    let retention = Retention {
+        older_than: settings.time(Key::Keep).unwrap_or(KEEP),
+        most_bytes: settings.size(Key::KeepSize),
+        unpublished: false,
+        dry_run: false,
+    };
+    match retention.collect(&installation.data, &installation.store, installation.clock.as_ref()).await {
         Ok(collected) => {
             for failed in &collected.failed {
-                tracing::warn!(%failed, "a workspace left behind could not be removed");
+                tracing::warn!(%failed, "something old could not be removed");
             }
         }
-        Err(error) => tracing::warn!(%error, "workspaces left behind could not be looked for"),
+        Err(error) => tracing::warn!(%error, "what is old could not be looked for"),
     }
 }
 

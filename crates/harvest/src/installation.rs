@@ -239,7 +239,7 @@ impl Installation {
             toolchain,
             git: self.environment.git(),
             model,
-            egress: settings.egress(),
+            egress: settings.hosts(),
             limits: settings.limits(),
         }))
     }

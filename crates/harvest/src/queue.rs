@@ -2,7 +2,7 @@
 
 use harvest_store::QueueSettings;
 
-use crate::cli::{CapSize, Global, Queue};
+use crate::cli::{CapSize, Global, PoolSize, Queue};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
@@ -15,9 +15,12 @@ pub async fn queue(global: &Global, environment: Environment, command: Queue) ->
     let store = &installation.store;
     let settings = store.queue_settings().await?;
     let said = match command {
-        Queue::Resize { agents } => {
-            store.set_queue(QueueSettings { agents: Some(agents), ..settings }).await?;
-            format!("each worker runs {agents} agents")
+        Queue::Resize { agents: PoolSize(agents) } => {
+            store.set_queue(QueueSettings { agents, ..settings }).await?;
+            match agents {
+                Some(agents) => format!("each worker runs {agents} agents"),
+                None => "each worker runs as many agents as it was started with".to_owned(),
+            }
         }
         Queue::Pause => {
             store.set_queue(QueueSettings { paused: true, ..settings }).await?;

@@ -44,8 +44,8 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     let sandboxes = installation.provider(options.sandbox)?;
     let engine = installation.engine(sandboxes, script, model)?;
     let refuse = |error: harvest_engine::Error| Failure::from(error).refusing();
-    let interrupts = Interrupts::watch(&engine).map_err(refuse)?;
     let owner = installation.own(OwnerKind::Run).await.map_err(Failure::refusing)?;
+    let interrupts = Interrupts::watch(&engine, owner.id()).map_err(refuse)?;
     request.queue.claim_for = Some(owner.id().clone());
     let submitted = tokio::select! {
         submitted = engine.submit(request) => submitted.map_err(refuse),

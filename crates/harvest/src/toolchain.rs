@@ -15,7 +15,8 @@ struct Manager {
 
 const MANAGERS: &[Manager] = &[
     Manager {
-        folders: &[".cargo/bin", ".rustup/toolchains", ".rustup/settings.toml"],
+        // The last one is empty as a rule; where it is not there, rustup tries to make it and fails.
+        folders: &[".cargo/bin", ".rustup/toolchains", ".rustup/settings.toml", ".rustup/update-hashes"],
         programs: ".cargo/bin",
         variable: Some(("RUSTUP_HOME", ".rustup")),
     },

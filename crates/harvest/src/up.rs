@@ -35,8 +35,8 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         );
     }
     let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
-    let _interrupts = Interrupts::watch(&engine)?;
     let owner = installation.own(OwnerKind::Server).await?;
+    let _interrupts = Interrupts::watch(&engine, owner.id())?;
     let drain = Stop::default();
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
@@ -49,6 +49,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         tasks: options.max_tasks,
         time: options.max_hours,
         cost: options.max_usd,
+        model_calls: settings.count(Key::ModelCalls).map(|calls| calls as usize),
         lease: options.lease.or(settings.time(Key::Lease)).unwrap_or(LEASE),
     };
     let agents = reload::agents(installation.config.clone(), options.agents, settings.count(Key::Agents));

@@ -168,7 +168,9 @@ fn change(folder: &OwnedFd, mode: Mode) -> rustix::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::os::unix::fs::PermissionsExt;
+    use std::process::Stdio;
 
     #[tokio::test]
     async fn closed_folders_are_counted_and_stay_closed() {
@@ -187,7 +189,10 @@ mod tests {
 
     #[test]
     fn a_census_knows_families_and_sizes() {
-        let mut child = crate::command::command("sleep").arg("60").spawn().unwrap();
+        let mut child = crate::command::command("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Once it answers it is what it will be: until then it may still be on its way into the new program.
+        child.stdin.as_mut().unwrap().write_all(b"?").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let census = Census::take();
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         let family = census.below(pid);

@@ -53,7 +53,7 @@ impl Watch {
             if limits.memory_bytes.is_some() || limits.processes.is_some() {
                 self.repeat(registry, PAUSE, async |running: &[Rc<Process>]| self.look(running)).await;
             } else {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         let disk = async {
@@ -61,7 +61,7 @@ impl Watch {
                 self.repeat(registry, DISK_PAUSE, async |running: &[Rc<Process>]| self.look_at_disk(running).await)
                     .await;
             } else {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         tokio::join!(memory, disk);

@@ -51,6 +51,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Cancels a task that no one works on. `None` when it is being worked on or has ended.
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error>;
 
+    /// Asks whoever works on the task to stop, wherever that is. False when no one does.
+    async fn request_stop(&self, task: &TaskId) -> Result<bool, Error>;
+
+    /// The tasks that `owner` works on and is asked to stop. Whoever waits for the queue is woken when there is a new one.
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<TaskId>, Error>;
+
     /// Queues a failed or cancelled task once more.
     async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error>;
 

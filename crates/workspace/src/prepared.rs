@@ -261,6 +261,6 @@ fn discard(path: &Path) -> bool {
 
 fn forget(folder: &Path) -> bool {
     let Some(_building) = lock::try_exclusive(&folder.join("build.lock")) else { return false };
-    let unused = snapshots(folder).iter().fold(true, |gone, path| discard(path) && gone);
-    unused && std::fs::remove_dir_all(folder).is_ok()
+    let in_use = snapshots(folder).iter().filter(|path| !discard(path)).count();
+    in_use == 0 && std::fs::remove_dir_all(folder).is_ok()
 }

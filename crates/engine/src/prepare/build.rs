@@ -222,7 +222,7 @@ impl Run<'_> {
     async fn install_and_build(&mut self, workshop: &mut Workshop, mirror: &Mirror, needs: &Needs) -> Result<(), End> {
         let selecting = self.begin(Stage::Toolchain).await;
         let selected = async {
-            workshop.open(mirror.objects(), WALL).await?;
+            workshop.open(self.source, mirror.objects(), WALL).await?;
             failpoint::reach("prepare::started")?;
             let ran = self.run(workshop, Stage::Toolchain, &script::keep_home(), &[], PROBE_LIMIT).await?;
             succeeded("the home could not be made", &ran)?;

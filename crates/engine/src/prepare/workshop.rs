@@ -86,11 +86,12 @@ impl Workshop {
         self.engine.options.data.workspace(&self.id)
     }
 
-    pub(super) async fn open(&mut self, objects: PathBuf, wall: Duration) -> Result<(), Error> {
+    pub(super) async fn open(&mut self, repository: &str, objects: PathBuf, wall: Duration) -> Result<(), Error> {
         let options = &self.engine.options;
         options.provider.prepare(&self.id).await?;
         // The same hosts as for sessions: what they may have installed, they may be given installed.
-        let egress = Access { policy: options.egress.clone(), recorder: self.refused.clone() };
+        let policy = options.egress.of(repository);
+        let egress = Access { policy: policy.clone(), recorder: self.refused.clone() };
         let session = harvest_gateway::Session { id: self.id.to_string(), meter: Arc::new(NoModel), git: None, egress };
         let serving = options.gateway.serve(options.provider.listen(&self.id)?, session);
         let spec = Spec {
@@ -100,7 +101,7 @@ impl Workshop {
             limits: Limits { wall, ..Limits::default() },
         };
         let sandbox = options.provider.create(spec).await?;
-        let environment = self.engine.network_environment(&options.egress, &sandbox);
+        let environment = self.engine.network_environment(policy, &sandbox);
         self.network = environment.env.clone();
         self.files = egress::files(environment, &sandbox);
         self.open = Some((sandbox, serving));

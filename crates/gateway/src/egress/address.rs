@@ -102,11 +102,14 @@ pub fn not_public(address: IpAddr) -> Option<&'static str> {
     }
 }
 
+/// Where a network begins, and how many bits its addresses share.
+type Block = ([u8; 4], u32);
+
 fn not_public_v4(address: Ipv4Addr) -> Option<&'static str> {
     let within = |network: [u8; 4], bits: u32| {
         u32::from(address) >> (32 - bits) == u32::from(Ipv4Addr::from(network)) >> (32 - bits)
     };
-    let kinds: [(&[([u8; 4], u32)], &'static str); 9] = [
+    let kinds: [(&[Block], &'static str); 9] = [
         (&[([0, 0, 0, 0], 8)], "unspecified"),
         (&[([10, 0, 0, 0], 8), ([172, 16, 0, 0], 12), ([192, 168, 0, 0], 16)], "private"),
         (&[([100, 64, 0, 0], 10)], "shared by a carrier"),

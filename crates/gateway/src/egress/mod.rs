@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::{Method, Request, Response, StatusCode};
 
+pub(crate) use address::Unreachable;
 pub use address::{AddressCheck, Network, Resolver, SystemResolver, not_public};
 pub use host::{BadHost, HostName};
 pub(crate) use ledger::Ledger;
@@ -25,7 +26,6 @@ pub use ledger::{Record, Recorder};
 pub use policy::{BadRule, Policy, Rule};
 pub(crate) use tunnel::Tunnel;
 
-use self::address::Unreachable;
 use crate::answer::{self, Body};
 use crate::service::Context;
 

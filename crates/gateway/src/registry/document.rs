@@ -94,7 +94,7 @@ impl Documents {
             (Ok(Fetched::Unchanged), None) => Err(Problem::Malformed),
             (Err(problem), Some((head, content))) if is_passing(problem) => Ok(document(&head, &content, true)),
             (Err(problem), known) => {
-                if known.is_some() {
+                if known.is_some() && matches!(problem, Problem::Status(_)) {
                     self.cache.forget(&key);
                 }
                 Err(problem)

@@ -44,7 +44,6 @@ pub fn environment(base_url: &str, home: &Path) -> Environment {
         ("npm_config_update_notifier", "false".to_owned()),
         ("COREPACK_NPM_REGISTRY", npm.trim_end_matches('/').to_owned()),
         ("COREPACK_ENABLE_DOWNLOAD_PROMPT", "0".to_owned()),
-        ("YARN_REGISTRY", npm.clone()),
         ("YARN_NPM_REGISTRY_SERVER", npm.trim_end_matches('/').to_owned()),
         ("YARN_UNSAFE_HTTP_WHITELIST", host.to_owned()),
         ("YARN_ENABLE_TELEMETRY", "0".to_owned()),

@@ -3,6 +3,7 @@
 //! Nothing of the client's request goes out but the path. Hosts that were not named by the operator must have public
 //! addresses, as for the proxy.
 
+use std::error::Error as _;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use super::Ecosystem;
 use crate::Error;
-use crate::egress::Network;
+use crate::egress::{Network, Unreachable};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,6 +40,8 @@ pub(super) struct Upstream {
 pub(super) enum Problem {
     #[error("the registry cannot be reached")]
     Unreachable,
+    #[error("the registry's name leads to an address that is not public; if that is meant, name it in [registries]")]
+    NotPublic,
     #[error("the registry leads to a host that is not one of its own")]
     Elsewhere,
     #[error("the registry says {0}")]
@@ -137,7 +140,7 @@ impl Upstream {
                 Err(error) => {
                     tracing::debug!(%error, host = url.host_str(), "a registry could not be reached");
                     self.pause();
-                    return Err(Problem::Unreachable);
+                    return Err(if leads_inside(&error) { Problem::NotPublic } else { Problem::Unreachable });
                 }
             };
             let status = answer.status();
@@ -159,6 +162,18 @@ impl Upstream {
     fn pause(&self) {
         *self.down_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + PAUSE);
     }
+}
+
+/// Whether the look-up found an address that is not to be connected to.
+fn leads_inside(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(Unreachable::Forbidden { .. }) = error.downcast_ref() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn headers(accept: Option<&str>, known: &Validators) -> HeaderMap {

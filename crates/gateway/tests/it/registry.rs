@@ -258,6 +258,11 @@ async fn nothing_can_be_published_and_nothing_else_be_asked_for() {
         assert_eq!(world.get(path).await.0, StatusCode::NOT_FOUND, "{path}");
     }
     assert!(world.fake.asked().is_empty());
+    let world = World::new(Ecosystem::Go).await;
+    for path in ["a//b", "a/%2e%2e/b", "a%5c..%5cb", "a%00b", "a/../../b", "..%2fb"] {
+        assert_eq!(world.get(&format!("/registry/go/{path}")).await.0, StatusCode::NOT_FOUND, "{path}");
+    }
+    assert!(world.fake.asked().is_empty());
 }
 
 #[tokio::test]
@@ -304,7 +309,9 @@ async fn a_public_registry_must_have_a_public_address() {
     let network = Network { resolver: Arc::new(Private), ..Network::default() };
     let gateway = Gateway::new(Options { registries: Some(registries), network, ..Options::default() }).unwrap();
     let served = serve_with(&gateway, None, Access::none());
-    assert_eq!(get(&served, "/registry/npm/a").await.0, StatusCode::BAD_GATEWAY);
+    let (status, said) = get(&served, "/registry/npm/a").await;
+    assert_eq!(status, StatusCode::BAD_GATEWAY);
+    assert!(said.starts_with(b"npm: the registry's name leads to an address that is not public"), "{said:?}");
 }
 
 #[tokio::test]
@@ -317,6 +324,15 @@ async fn what_one_registry_said_is_not_served_for_another() {
     let mirror = [(Ecosystem::Npm, other.address.as_str())];
     let served = serve_with(&gateway(world.folder.path(), &world.clock, &mirror), None, Access::none());
     assert_eq!(get(&served, TARBALL).await.1, "theirs");
+
+    // Files without a digest are told apart by where they came from.
+    let world = World::new(Ecosystem::Go).await;
+    world.fake.page("/m/@v/v1.0.0.zip", "ours");
+    assert_eq!(world.get("/registry/go/m/@v/v1.0.0.zip").await.1, "ours");
+    other.page("/m/@v/v1.0.0.zip", "theirs");
+    let mirror = [(Ecosystem::Go, other.address.as_str())];
+    let served = serve_with(&gateway(world.folder.path(), &world.clock, &mirror), None, Access::none());
+    assert_eq!(get(&served, "/registry/go/m/@v/v1.0.0.zip").await.1, "theirs");
 }
 
 #[tokio::test]
@@ -401,6 +417,44 @@ async fn many_who_want_the_same_share_one_download_and_no_slow_reader_holds_it_u
     let asked: Vec<String> =
         std::iter::from_fn(|| asked.try_recv().ok()).map(|(head, _)| head.uri.path().to_owned()).collect();
     assert_eq!(asked, ["/config.json", "/crates/serde/1.0.0/download"]);
+}
+
+#[tokio::test]
+async fn the_end_of_a_file_waits_for_the_verdict() {
+    let end = Arc::new(Notify::new());
+    let waiting = end.clone();
+    let answer = move |head: &Parts| {
+        if head.uri.path() == "/config.json" {
+            let host = head.headers["host"].to_str().unwrap();
+            return Response::new(Body::from(json!({ "dl": format!("http://{host}/crates") }).to_string()));
+        }
+        let waiting = waiting.clone();
+        let pieces = futures_util::stream::unfold(0, move |step| {
+            let waiting = waiting.clone();
+            async move {
+                if step == 2 {
+                    waiting.notified().await;
+                    return None;
+                }
+                Some((Ok::<_, std::io::Error>(vec![9; 1_000_000]), step + 1))
+            }
+        });
+        Response::new(Body::from_stream(pieces))
+    };
+    let (address, _asked) = upstream(answer).await;
+    let (folder, clock) = (tempfile::tempdir().unwrap(), Arc::new(Hand::default()));
+    let gateway = gateway(folder.path(), &clock, &[(Ecosystem::Cargo, &address)]);
+    let served = serve_with(&gateway, None, Access::none());
+    let path = format!("/registry/cargo/dl/serde/1.0.0/{}", sha256_hex(b"something else"));
+    let mut response = served.send(request(Method::GET, &path)).await;
+    // All bytes are here, and the registry has not said yet that they are all.
+    let mut seen = 0;
+    while let Ok(frame) = tokio::time::timeout(Duration::from_millis(500), response.body_mut().frame()).await {
+        seen += frame.unwrap().unwrap().data_ref().unwrap().len();
+    }
+    assert!((1..2_000_000).contains(&seen), "{seen}");
+    end.notify_one();
+    assert!(!until_cut(response).await.1);
 }
 
 #[tokio::test]

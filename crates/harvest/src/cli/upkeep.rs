@@ -14,7 +14,7 @@ pub enum Config {
   harvest config show
   harvest config show --repo ../shop --json
 
-Later ones win: defaults, harvest.toml, .harvest.toml of the repository, the command line.")]
+Later ones win: defaults, harvest.toml, its project, .harvest.toml of the repository, the command line.")]
     Show {
         /// With what this repository's .harvest.toml says
         #[arg(long, value_name = "PATH|URL")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harvest_core::Cost;
 
-use super::CapSize;
+use super::{CapSize, PoolSize};
 
 pub fn duration(text: &str) -> Result<Duration, String> {
     let fix = "write it like 90s, 30m or 1h30m";
@@ -55,6 +55,16 @@ pub fn convoy_name(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("it must be 1 to 64 letters, digits, dashes, dots or underscores".to_owned())
+}
+
+pub fn pool_size(text: &str) -> Result<PoolSize, String> {
+    if text == "auto" {
+        return Ok(PoolSize(None));
+    }
+    match text.parse() {
+        Ok(agents) if (1..=1000).contains(&agents) => Ok(PoolSize(Some(agents))),
+        _ => Err("it must be a number between 1 and 1000, or `auto`".to_owned()),
+    }
 }
 
 pub fn cap_name(text: &str) -> Result<String, String> {

@@ -1,11 +1,13 @@
-//! Settings and where each comes from: defaults < harvest.toml < .harvest.toml of the repository < the command line. A
-//! repository's file is written by whoever can commit there, so it may set little, and of money and hosts only less.
+//! Settings and where each comes from: defaults < harvest.toml < the project in it < .harvest.toml of the repository < the
+//! command line. A repository's file is written by whoever can commit there, so it may set little, and of money and hosts
+//! only less.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use harvest_core::{Code, Cost};
+use harvest_engine::Hosts;
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
 use serde_json::json;
@@ -18,6 +20,11 @@ use crate::failure::Failure;
 pub enum Origin {
     Default,
     File(PathBuf),
+    /// A table `[project.NAME]` of that file.
+    Project {
+        name: String,
+        file: PathBuf,
+    },
     /// `.harvest.toml` at a commit of the repository.
     Repository {
         name: String,
@@ -31,6 +38,7 @@ impl Origin {
         match self {
             Self::Default => "default".to_owned(),
             Self::File(path) => path.display().to_string(),
+            Self::Project { name, file } => format!("project {name} in {}", file.display()),
             Self::Repository { name, commit } => {
                 format!(".harvest.toml of {name} at {}", commit.get(..10).unwrap_or(commit))
             }
@@ -42,6 +50,7 @@ impl Origin {
         match self {
             Self::Default => "default",
             Self::File(_) => "file",
+            Self::Project { .. } => "project",
             Self::Repository { .. } => "repository",
             Self::CommandLine => "command_line",
         }
@@ -49,6 +58,14 @@ impl Origin {
 
     fn is_repository(&self) -> bool {
         matches!(self, Self::Repository { .. })
+    }
+
+    fn may_set(&self, key: Key) -> bool {
+        match self {
+            Self::Repository { .. } => key.may_be_set_by_a_repository(),
+            Self::Project { .. } => key.may_be_set_by_a_project(),
+            Self::Default | Self::File(_) | Self::CommandLine => true,
+        }
     }
 }
 
@@ -59,21 +76,65 @@ pub struct Layer {
     pub values: BTreeMap<Key, Value>,
 }
 
+/// A table `[project.NAME]`: settings for the repositories it lists.
+#[derive(Debug, Clone)]
+pub struct Project {
+    repositories: Vec<String>,
+    layer: Layer,
+}
+
+impl Project {
+    /// Reads the tables `[project.NAME]` and takes them out of the file's own settings.
+    fn take_from(table: &mut toml::Table, file: &Path) -> Result<Vec<Self>, Failure> {
+        let place = file.display();
+        let tables = match table.remove("project") {
+            None => return Ok(Vec::new()),
+            Some(toml::Value::Table(tables)) => tables,
+            Some(_) => return Err(refuse(&format!("{place}: `project` is no table"), "write [project.NAME]")),
+        };
+        let read = |(name, value): (String, toml::Value)| {
+            let help = "write it like\n  [project.shop]\n  repositories = [\"/srv/shop\"]\n  budget_usd = 5";
+            let bad = |reason: &str| refuse(&format!("{place}: project `{name}` {reason}"), help);
+            let toml::Value::Table(mut settings) = value else { return Err(bad("is no table")) };
+            let listed = settings.remove("repositories").ok_or_else(|| bad("lists no repositories"))?;
+            let texts = listed.as_array().map(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
+            let Some(Some(texts)) = texts else {
+                return Err(bad("has repositories that are no list of paths and URLs"));
+            };
+            let repositories = texts.into_iter().map(str::to_owned).collect();
+            let origin = Origin::Project { name: name.clone(), file: file.to_owned() };
+            Ok(Self { layer: Layer::read(origin, settings)?, repositories })
+        };
+        tables.into_iter().map(read).collect()
+    }
+}
+
+fn parse(place: &str, text: &str) -> Result<toml::Table, Failure> {
+    text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
+        refuse(&format!("{place}: line {line} is not valid TOML: {}", error.message()), "see https://toml.io")
+    })
+}
+
 impl Layer {
     /// Reads TOML, refusing whatever is not understood.
     pub fn parse(origin: Origin, text: &str) -> Result<Self, Failure> {
+        let table = parse(&origin.describe(), text)?;
+        Self::read(origin, table)
+    }
+
+    fn read(origin: Origin, table: toml::Table) -> Result<Self, Failure> {
         let place = origin.describe();
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            let line =
-                error.span().map_or(1, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
-            refuse(&format!("{place}: line {line} is not valid TOML: {}", error.message()), "see https://toml.io")
-        })?;
         let mut values = BTreeMap::new();
         for (name, value) in flat(table) {
             let known = Key::parse(&name);
-            let allowed = |key: &Key| !origin.is_repository() || key.may_be_set_by_a_repository();
+            let allowed = |key: &Key| origin.may_set(*key);
             let Some(key) = known.filter(allowed) else {
-                let why = if known.is_some() { "cannot be set by a repository" } else { "is no setting" };
+                let why = match (known, &origin) {
+                    (None, _) => "is no setting",
+                    (_, Origin::Project { .. }) => "cannot be set by a project",
+                    _ => "cannot be set by a repository",
+                };
                 let names: Vec<&str> = Key::ALL.iter().filter(|key| allowed(key)).map(|key| key.name()).collect();
                 return Err(refuse(
                     &format!("{place}: `{name}` {why}"),
@@ -113,7 +174,10 @@ fn refuse(message: &str, help: &str) -> Failure {
 
 /// All layers, the weakest first.
 #[derive(Debug, Clone)]
-pub struct Layers(Vec<Layer>);
+pub struct Layers {
+    layers: Vec<Layer>,
+    projects: Vec<Project>,
+}
 
 /// A value in force.
 #[derive(Debug, Clone)]
@@ -140,17 +204,37 @@ impl Setting {
 impl Layers {
     pub fn defaults() -> Self {
         let values = Key::ALL.into_iter().filter_map(|key| Some((key, key.default()?))).collect();
-        Self(vec![Layer { origin: Origin::Default, values }])
+        Self { layers: vec![Layer { origin: Origin::Default, values }], projects: Vec::new() }
+    }
+
+    /// What `harvest.toml` says.
+    pub fn with_file(mut self, file: PathBuf, text: &str) -> Result<Self, Failure> {
+        let mut table = parse(&file.display().to_string(), text)?;
+        self.projects = Project::take_from(&mut table, &file)?;
+        Ok(self.with(Layer::read(Origin::File(file), table)?))
     }
 
     pub fn with(mut self, layer: Layer) -> Self {
-        self.0.push(layer);
+        self.layers.push(layer);
         self
+    }
+
+    /// What the project of this repository says, if it belongs to one.
+    pub fn for_repository(self, repository: &str) -> Self {
+        match self.project_of(repository).cloned() {
+            Some(project) => self.with(project.layer),
+            None => self,
+        }
+    }
+
+    /// The first project that lists the repository.
+    fn project_of(&self, repository: &str) -> Option<&Project> {
+        self.projects.iter().find(|project| project.repositories.iter().any(|listed| listed == repository))
     }
 
     pub fn get(&self, key: Key) -> Setting {
         let mut found = Setting { key, value: None, origin: Origin::Default, note: None };
-        for layer in &self.0 {
+        for layer in &self.layers {
             let Some(value) = layer.values.get(&key) else { continue };
             if let (Some(Value::Money(allowed)), Value::Money(wanted)) = (&found.value, value)
                 && layer.origin.is_repository()
@@ -217,6 +301,13 @@ impl Layers {
         }
     }
 
+    /// The same, and those of each project's repositories.
+    pub fn hosts(&self) -> Hosts {
+        let listed = self.projects.iter().flat_map(|project| &project.repositories);
+        let of = |repository: &String| (repository.clone(), self.clone().for_repository(repository).egress());
+        Hosts { any: self.egress(), repositories: listed.map(of).collect() }
+    }
+
     /// What the repository narrows the hosts to, if it does.
     pub fn narrowed_egress(&self) -> Option<Vec<String>> {
         let setting = self.get(Key::EgressAllow);
@@ -249,6 +340,13 @@ impl Layers {
             disk_bytes: number(Key::LimitDisk).unwrap_or(default.disk_bytes),
             inodes: number(Key::LimitFiles).unwrap_or(default.inodes),
             output_bytes: number(Key::LimitOutput).unwrap_or(default.output_bytes),
+        }
+    }
+
+    pub fn size(&self, key: Key) -> Option<u64> {
+        match self.get(key).value {
+            Some(Value::Size(bytes)) => Some(bytes),
+            _ => None,
         }
     }
 
@@ -309,6 +407,8 @@ mod tests {
             (Key::Agents, "agents = 7", "", Some(Value::Count(3)), Some(Value::Count(3)), "command_line"),
             (Key::Retries, "retries = 2", "", None, Some(Value::Count(2)), "file"),
             (Key::Lease, "lease = '90s'", "", None, Some(Value::Time(Duration::from_secs(90))), "file"),
+            (Key::KeepSize, "keep_size = '2GiB'", "", None, Some(Value::Size(2 << 30)), "file"),
+            (Key::ModelCalls, "model_calls = 4", "", None, Some(Value::Count(4)), "file"),
             (Key::Keep, "keep = '7d'", "", None, Some(minutes(7 * 24 * 60)), "file"),
             (Key::LimitMemory, "", "", None, Some(Value::Size(8 << 30)), "default"),
             (Key::LimitMemory, "[limits]\nmemory = '512MiB'", "", None, Some(Value::Size(512 << 20)), "file"),
@@ -326,6 +426,33 @@ mod tests {
                 "{key:?} {in_file} {in_repository}"
             );
         }
+    }
+
+    #[test]
+    fn a_project_stands_between_the_file_and_its_repositories() {
+        let text =
+            "budget_usd = 5\nagent = 'a'\n[project.shop]\nrepositories = ['/srv/shop']\nbudget_usd = 20\nagent = 'b'";
+        let layers = || Layers::defaults().with_file("/etc/harvest.toml".into(), text).unwrap();
+        let shop = layers().for_repository("/srv/shop").with(repository("budget_usd = 30").unwrap());
+        let budget = shop.get(Key::BudgetUsd);
+        assert_eq!(
+            (budget.value, budget.origin.describe().as_str()),
+            (Some(Value::Money(Cost::from_nanos(20_000_000_000))), "project shop in /etc/harvest.toml")
+        );
+        assert!(budget.note.is_some(), "the repository asks for more than its project allows");
+        assert_eq!(shop.get(Key::Agent).origin.kind(), "project");
+        let other = layers().for_repository("/srv/other");
+        assert_eq!(other.get(Key::Agent).value, Some(Value::Text("a".into())));
+    }
+
+    #[test]
+    fn a_project_that_is_wrong_is_named() {
+        let said = |text: &str| Layers::defaults().with_file("/etc/harvest.toml".into(), text).unwrap_err().message;
+        let place = "/etc/harvest.toml";
+        assert_eq!(said("[project.shop]\nagent = 'a'"), format!("{place}: project `shop` lists no repositories"));
+        assert_eq!(said("project = 3"), format!("{place}: `project` is no table"));
+        let agents = said("[project.shop]\nrepositories = ['/srv/shop']\nagents = 3");
+        assert_eq!(agents, format!("project shop in {place}: `agents` cannot be set by a project"));
     }
 
     #[test]

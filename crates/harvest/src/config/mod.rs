@@ -44,7 +44,7 @@ pub fn load(source: &Source) -> Result<Layers, Failure> {
     let defaults = Layers::defaults();
     let Some(path) = &source.path else { return Ok(defaults) };
     match std::fs::read_to_string(path) {
-        Ok(text) => Ok(defaults.with(Layer::parse(Origin::File(path.clone()), &text)?)),
+        Ok(text) => defaults.with_file(path.clone(), &text),
         Err(error) if error.kind() == ErrorKind::NotFound && !source.named => Ok(defaults),
         Err(error) => {
             let message = format!("{} cannot be read: {error}", path.display());
@@ -60,7 +60,7 @@ impl Installation {
 
     /// With what the repository says at the commit that work starts from.
     pub async fn settings_for(&self, forge: &dyn Forge, base: &Base) -> Result<Layers, Failure> {
-        let settings = self.settings()?;
+        let settings = self.settings()?.for_repository(forge.name());
         let mirror = Mirrors::new(self.data.mirrors()).open(&forge.identity(), &base.object_format).await?;
         let fetched = mirror.ensure(&base.commit, || forge.fetch(&mirror, &base.commit)).await;
         fetched.map_err(|error| Failure::from(error).refusing())?;

@@ -22,6 +22,8 @@ pub enum Key {
     Warm,
     Lease,
     Keep,
+    KeepSize,
+    ModelCalls,
     /// `allow` in `[egress]`.
     EgressAllow,
     /// One of `[registries]`.
@@ -50,7 +52,7 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -62,6 +64,8 @@ impl Key {
         Self::Warm,
         Self::Lease,
         Self::Keep,
+        Self::KeepSize,
+        Self::ModelCalls,
         Self::EgressAllow,
         Self::Registry(Ecosystem::Npm),
         Self::Registry(Ecosystem::Pypi),
@@ -95,6 +99,8 @@ impl Key {
             Self::Warm => "warm",
             Self::Lease => "lease",
             Self::Keep => "keep",
+            Self::KeepSize => "keep_size",
+            Self::ModelCalls => "model_calls",
             Self::EgressAllow => "egress.allow",
             Self::Registry(Ecosystem::Npm) => "registries.npm",
             Self::Registry(Ecosystem::Pypi) => "registries.pypi",
@@ -131,6 +137,8 @@ impl Key {
             Self::Warm => "warm = 2",
             Self::Lease => "lease = \"60s\"",
             Self::Keep => "keep = \"30d\"",
+            Self::KeepSize => "keep_size = \"50GiB\"",
+            Self::ModelCalls => "model_calls = 8",
             Self::EgressAllow => "allow = [\"example.com\", \"*.example.com\"] in [egress]",
             Self::Registry(_) => "npm = \"https://mirror.example.com/npm\" in [registries]",
             Self::LimitCpu => "cpu = 1.5 (cores)",
@@ -157,6 +165,11 @@ impl Key {
         )
     }
 
+    /// The same, and what its owner answers for.
+    pub fn may_be_set_by_a_project(self) -> bool {
+        self == Self::Retries || self.may_be_set_by_a_repository()
+    }
+
     pub fn default(self) -> Option<Value> {
         const DAY: u64 = 24 * 60 * 60;
         let limits = harvest_sandbox::Limits::default();
@@ -170,6 +183,7 @@ impl Key {
             Self::Retries => Some(Value::Count(0)),
             Self::Lease => Some(Value::Time(Duration::from_secs(60))),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
+            Self::KeepSize | Self::ModelCalls => None,
             Self::EgressAllow => Some(Value::Hosts(Policy::default())),
             Self::Registry(ecosystem) => Some(Value::Text(ecosystem.public().to_owned())),
             Self::LimitCpu => limits.cpu_millis.map(Value::Cores),
@@ -190,6 +204,7 @@ impl Key {
             Self::Agents => "(as many as fit this machine)",
             Self::Warm => "(as many as agents)",
             Self::LimitCpu => "(all cores)",
+            Self::KeepSize | Self::ModelCalls => "(no limit)",
             _ => "(none)",
         }
     }
@@ -211,6 +226,8 @@ impl Key {
             Self::RequireTests => value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned()),
             Self::Timeout | Self::Lease => duration(&text()?).map(Value::Time),
             Self::Keep => age(&text()?).map(Value::Time),
+            Self::KeepSize => size(&text()?, 1 << 20).map(Value::Size),
+            Self::ModelCalls => count(1, 1000),
             Self::BudgetUsd => match value {
                 toml::Value::Integer(dollars) => budget(&dollars.to_string()).map(Value::Money),
                 toml::Value::Float(dollars) => budget(&dollars.to_string()).map(Value::Money),

@@ -37,7 +37,7 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
     let model = ask::offered_model(&installation, Some(&script))?;
     let engine = installation.engine(provider, Some(Arc::new(script)), model)?;
     let owner = installation.own(OwnerKind::Run).await?;
-    let interrupts = Interrupts::watch(&engine)?;
+    let interrupts = Interrupts::watch(&engine, owner.id())?;
     let stop = Stop::default();
     stop_on_signals(&stop);
     if !global.json {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use harvest_core::{Code, TaskId};
-use harvest_engine::Interrupts;
 use serde_json::json;
 
 use crate::cli::Global;
@@ -23,7 +22,7 @@ pub async fn cancel(global: &Global, installation: &Installation, style: Style, 
         return Err(Failure::refused(Code::TaskFinished, message, format!("see harvest task show {}", id.short())));
     }
     if store.cancel_waiting(id, installation.clock.now()).await?.is_none() {
-        Interrupts::request(&installation.data, id)?;
+        store.request_stop(id).await?;
         wait(installation, id).await?;
     }
     let task = store.task(id).await?.task;

@@ -16,6 +16,7 @@ mod failpoints;
 mod killed;
 mod limits;
 mod ordinary;
+mod packages;
 mod queue;
 mod refusals;
 mod repo;

@@ -230,7 +230,7 @@ fn make_room(own: &Path) -> io::Result<()> {
     }
     let below = own.join(OURSELVES);
     match fs::create_dir(&below) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => fs::write(below.join("cgroup.procs"), "0"),
     }
 }

@@ -104,6 +104,14 @@ impl Store for Postgres {
         queue::cancel(self.lend().await?.get()?, task, at, "cancelled before anyone worked on it").await
     }
 
+    async fn request_stop(&self, task: &TaskId) -> Result<bool, Error> {
+        queue::request_stop(self.lend().await?.get()?, task).await
+    }
+
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
+        queue::stops(self.lend().await?.get()?, owner).await
+    }
+
     async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error> {
         queue::retry(self.lend().await?.get()?, task, at).await
     }

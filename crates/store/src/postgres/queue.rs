@@ -53,6 +53,25 @@ pub(super) async fn cancel(db: &Connection, task: &TaskId, at: Timestamp, why: &
     row.get::<_, Option<&str>>(0).map(|outcome| from_json(outcome, "an outcome")).transpose()
 }
 
+pub(super) async fn request_stop(db: &Connection, task: &TaskId) -> Result<bool, Error> {
+    let over = "DELETE FROM stops WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.number = stops.turn
+         AND turns.fence = stops.fence AND turns.status = 'claimed')";
+    db.execute(over, &[]).await?;
+    let wanted =
+        "INSERT INTO stops (turn, fence) SELECT number, fence FROM turns WHERE task_id = $1 AND status = 'claimed'
+         ON CONFLICT DO NOTHING";
+    db.execute(wanted, &[&task.as_str()]).await?;
+    let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn WHERE turns.task_id = $1),
+         harvest_wake()";
+    Ok(db.row(asked, &[&task.as_str()]).await?.get(0))
+}
+
+pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
+    let sql = "SELECT turns.task_id FROM turns JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence
+         WHERE turns.owner = $1 AND turns.status = 'claimed'";
+    db.query(sql, &[&owner.as_str()]).await?.iter().map(|row| decode::id(row.get(0))).collect()
+}
+
 pub(super) async fn retry(db: &Connection, task: &TaskId, at: Timestamp) -> Result<(), Error> {
     let row = db.row("SELECT harvest_retry($1, $2)", &[&task.as_str(), &at.to_string()]).await?;
     match row.get::<_, Option<&str>>(0) {

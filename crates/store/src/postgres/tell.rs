@@ -3,6 +3,7 @@
 //! in between tells nothing; its turns are given back by someone else, who does.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use harvest_core::SessionId;
@@ -11,7 +12,6 @@ use tokio::sync::mpsc;
 use super::connection::{Address, Connection};
 use crate::Error;
 
-const MOST: usize = 10_000;
 /// Every notice wakes every process. Whoever follows a journal does not see the difference, the database does.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -24,28 +24,42 @@ pub(super) struct News {
     pub(super) wake: bool,
 }
 
+/// What has not been told yet: of each journal only how far it goes.
+#[derive(Debug, Default)]
+struct Untold {
+    grown: HashMap<SessionId, u64>,
+    wake: bool,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Teller {
-    news: mpsc::UnboundedSender<News>,
+    untold: Arc<Mutex<Untold>>,
+    /// Holds one: more would only say the same again.
+    arrived: mpsc::Sender<()>,
 }
 
 impl Teller {
     pub(super) fn start(address: Address) -> Self {
-        let (news, arriving) = mpsc::unbounded_channel();
-        tokio::spawn(run(address, arriving));
-        Self { news }
+        let (arrived, arriving) = mpsc::channel(1);
+        let untold = Arc::new(Mutex::default());
+        tokio::spawn(run(address, Arc::clone(&untold), arriving));
+        Self { untold, arrived }
     }
 
     pub(super) fn tell(&self, news: News) {
-        // It ends with the store itself; then no one listens here either.
-        let _ = self.news.send(news);
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = untold.grown.entry(news.session).or_default();
+        *last = news.last.max(*last);
+        untold.wake |= news.wake;
+        drop(untold);
+        let _ = self.arrived.try_send(());
     }
 }
 
-async fn run(address: Address, mut arriving: mpsc::UnboundedReceiver<News>) {
-    let mut news = Vec::new();
+async fn run(address: Address, untold: Arc<Mutex<Untold>>, mut arriving: mpsc::Receiver<()>) {
     let mut connection: Option<Connection> = None;
-    while arriving.recv_many(&mut news, MOST).await > 0 {
+    while arriving.recv().await.is_some() {
+        let news = std::mem::take(&mut *untold.lock().unwrap_or_else(PoisonError::into_inner));
         let open = match connection.take().filter(Connection::is_clean) {
             Some(open) => Ok(open),
             None => address.connect().await,
@@ -56,19 +70,13 @@ async fn run(address: Address, mut arriving: mpsc::UnboundedReceiver<News>) {
         {
             connection = Some(open);
         }
-        news.clear();
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-async fn tell(db: &Connection, news: &[News]) -> Result<(), Error> {
-    let mut grown: HashMap<&str, i64> = HashMap::new();
-    for one in news {
-        let last = grown.entry(one.session.as_str()).or_default();
-        *last = (*last).max(i64::try_from(one.last).unwrap_or(i64::MAX));
-    }
-    let (sessions, seqs): (Vec<&str>, Vec<i64>) = grown.into_iter().unzip();
+async fn tell(db: &Connection, news: &Untold) -> Result<(), Error> {
+    let (sessions, seqs): (Vec<&str>, Vec<i64>) =
+        news.grown.iter().map(|(session, last)| (session.as_str(), i64::try_from(*last).unwrap_or(i64::MAX))).unzip();
     let sql = "SELECT harvest_grown($1, $2), CASE WHEN $3 THEN harvest_wake() END";
-    let wake = news.iter().any(|one| one.wake);
-    db.query(sql, &[&sessions, &seqs, &wake]).await.map(drop)
+    db.query(sql, &[&sessions, &seqs, &news.wake]).await.map(drop)
 }

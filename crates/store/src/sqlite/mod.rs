@@ -185,6 +185,16 @@ impl Store for Sqlite {
         self.write(move |db, effects| write::end::cancel(db, effects, &task, at, why)).await
     }
 
+    async fn request_stop(&self, task: &TaskId) -> Result<bool, Error> {
+        let task = task.clone();
+        self.write(move |db, effects| write::claim::request_stop(db, effects, &task)).await
+    }
+
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
+        let owner = owner.clone();
+        self.read(move |db| read::stops(db, &owner)).await
+    }
+
     async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error> {
         let task = task.clone();
         self.write(move |db, effects| write::end::retry(db, effects, &task, at)).await

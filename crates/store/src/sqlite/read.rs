@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use harvest_core::{
-    Attempt, Cost, Event, EventBody, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus, Timestamp,
-    Turn, TurnId, Usage,
+    Attempt, Cost, Event, EventBody, FailureReason, IdError, OwnerId, Session, SessionId, Task, TaskId, TaskStatus,
+    Timestamp, Turn, TurnId, Usage,
 };
 use rusqlite::{Connection, Row, params};
 
@@ -161,6 +161,15 @@ pub(super) fn find_task(db: &Connection, prefix: &str) -> Result<TaskId, Error> 
             examples: several.iter().take(EXAMPLES).cloned().collect::<Vec<_>>().join(", "),
         }),
     }
+}
+
+pub(super) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT turns.task_id FROM turns JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence
+         WHERE turns.owner = ?1 AND turns.status = 'claimed'",
+    )?;
+    let tasks: Vec<String> = statement.query_map([owner.as_str()], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    tasks.iter().map(|task| id(task)).collect()
 }
 
 pub(super) fn owners(db: &Connection) -> Result<Vec<Owner>, Error> {

@@ -125,3 +125,22 @@ on_both! {
         }
     }
 }
+
+on_both! {
+    async fn whoever_works_on_a_task_hears_that_it_is_to_stop(place) {
+        let (store, elsewhere) = (place.open().await, place.open().await);
+        let (here, there) = (owner(), owner());
+        submit(&store).await;
+        let lease = claim_any(&store, &here).await.unwrap();
+        let mut woken = store.watch_queue();
+        assert!(elsewhere.request_stop(&lease.task).await.unwrap());
+        tokio::time::timeout(std::time::Duration::from_secs(30), woken.changed()).await.unwrap().unwrap();
+        assert_eq!(store.stops(&here).await.unwrap(), [lease.task.clone()]);
+        assert_eq!(store.stops(&there).await.unwrap(), []);
+        // Whoever takes the turn later is not meant.
+        store.release(&here, now()).await.unwrap();
+        assert!(!elsewhere.request_stop(&lease.task).await.unwrap(), "no one works on it");
+        claim_any(&store, &there).await.unwrap();
+        assert_eq!(store.stops(&there).await.unwrap(), []);
+    }
+}

@@ -281,10 +281,13 @@ mod tests {
     use super::*;
     use crate::prepare::detect::testing::files;
 
+    /// Files with their texts; the lockfiles or manifests that count, with their commands.
+    type Row<'a> = (&'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)]);
+
     #[test]
     fn managers_by_lockfile() {
         const PACKAGE: (&str, &str) = ("package.json", "{}");
-        let table: &[(&[(&str, &str)], &[(&str, &str)])] = &[
+        let table: &[Row<'_>] = &[
             (&[("README.md", "")], &[]),
             (&[PACKAGE, ("package-lock.json", "")], &[("package-lock.json", "npm ci --no-audit --no-fund")]),
             (&[PACKAGE], &[("package.json", "npm install --no-package-lock --no-audit --no-fund")]),

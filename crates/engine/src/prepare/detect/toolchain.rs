@@ -204,10 +204,13 @@ mod tests {
     use super::*;
     use crate::prepare::detect::testing::files;
 
+    /// Files with their texts; the versions they ask for, each with the file that says so.
+    type Row<'a> = (&'a [(&'a str, &'a str)], &'a [(Tool, &'a str, &'a str)]);
+
     #[test]
     fn versions_by_file() {
         use Tool::{Bun, Go, Java, Node, Npm, Php, Pnpm, Poetry, Python, Ruby, Rust, Yarn};
-        let table: &[(&[(&str, &str)], &[(Tool, &str, &str)])] = &[
+        let table: &[Row<'_>] = &[
             (&[], &[]),
             (&[(".nvmrc", "v18.17.0\n")], &[(Node, "v18.17.0", ".nvmrc")]),
             (&[(".nvmrc", "# why\n\nlts/hydrogen\n")], &[(Node, "lts/hydrogen", ".nvmrc")]),

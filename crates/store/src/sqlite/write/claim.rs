@@ -139,6 +139,18 @@ pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) ->
     Ok(Reclaimed { expired: expired.len(), due: due.len(), next_due })
 }
 
+pub(crate) fn request_stop(db: &Connection, effects: &mut Effects, task: &TaskId) -> Result<bool, Error> {
+    let over = "DELETE FROM stops WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.number = stops.turn
+         AND turns.fence = stops.fence AND turns.status = 'claimed')";
+    db.execute(over, [])?;
+    let wanted = "INSERT OR IGNORE INTO stops (turn, fence) SELECT number, fence FROM turns
+         WHERE task_id = ?1 AND status = 'claimed'";
+    db.execute(wanted, [task.as_str()])?;
+    effects.queue = true;
+    let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn WHERE turns.task_id = ?1)";
+    Ok(db.query_row(asked, [task.as_str()], |row| row.get(0))?)
+}
+
 /// The turns are in the queue again; their tasks and journals say so.
 fn give_back(db: &Connection, effects: &mut Effects, lost: &[Lease], at: Timestamp) -> Result<(), Error> {
     for lease in lost {
