@@ -42,7 +42,7 @@ const WAITING: usize = 64;
 const REMEMBERED: usize = 50;
 const MIRRORS: usize = 64;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Spares at a time; `None`: as many as agents. With 0 there are none.
     pub most: Option<usize>,
