@@ -41,6 +41,9 @@ pub struct Agent {
     /// What it can speak, best first; never empty.
     pub providers: Vec<Provider>,
     pub features: Features,
+    /// It can be started before its prompt is known: it reads it from standard input, and nothing else of its command depends
+    /// on it or on the session.
+    pub warm: bool,
     /// What to do to get it.
     pub install_hint: String,
     pub(crate) default_models: BTreeMap<Provider, String>,

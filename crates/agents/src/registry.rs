@@ -85,6 +85,8 @@ struct Definition {
     default_models: BTreeMap<Provider, String>,
     #[serde(default)]
     features: Features,
+    #[serde(default)]
+    warm: bool,
     install_hint: String,
 }
 
@@ -136,6 +138,7 @@ impl Definition {
             name: self.name,
             providers: self.providers,
             features: self.features,
+            warm: self.warm,
             install_hint: self.install_hint,
             default_models: self.default_models,
             dialect: self.dialect,

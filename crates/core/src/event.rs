@@ -46,6 +46,11 @@ pub enum EventBody {
         provider: String,
         workspace: WorkspaceKind,
         duration_ms: u64,
+        /// It was made before anyone asked for it; so long ago.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        warm: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        age_ms: Option<u64>,
     },
     #[serde(rename = "agent.started")]
     AgentStarted { attempt_id: AttemptId, agent: String, model: Option<String> },
@@ -117,6 +122,8 @@ pub enum SandboxPurpose {
     Verify,
     /// Dependencies are installed for a snapshot; belongs to no session.
     Prepare,
+    /// Made ahead; belongs to no session until it is claimed.
+    Warm,
 }
 
 /// How the private copy of the repository was made.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use harvest_core::EventBody;
+use harvest_core::{EventBody, Task};
 use harvest_gateway::egress::{Access, Policy, Record, Recorder};
 use harvest_gateway::registry::{Environment, environment};
 use harvest_sandbox::{File, Sandbox};
@@ -44,13 +44,20 @@ impl Recorder for Journaled {
 
 impl Turn {
     pub(crate) fn egress(&self) -> Access {
-        Access { policy: self.policy(), recorder: Arc::new(Journaled(self.journal.clone())) }
+        Access { policy: self.engine.policy_of(&self.task), recorder: Arc::new(Journaled(self.journal.clone())) }
     }
 
+    /// For every process in the sandbox.
+    pub(crate) fn network_environment(&self, sandbox: &Sandbox) -> Environment {
+        self.engine.network_environment(&self.engine.policy_of(&self.task), sandbox)
+    }
+}
+
+impl Engine {
     /// What this worker allows, less what the repository does without.
-    fn policy(&self) -> Policy {
-        let allowed = self.engine.options.egress.of(&self.task.repository);
-        match &self.task.settings.egress {
+    pub(crate) fn policy_of(&self, task: &Task) -> Policy {
+        let allowed = self.options.egress.of(&task.repository);
+        match &task.settings.egress {
             None => allowed.clone(),
             // A rule that cannot be read allows nothing.
             Some(rules) => {
@@ -60,13 +67,6 @@ impl Turn {
         }
     }
 
-    /// For every process in the sandbox.
-    pub(crate) fn network_environment(&self, sandbox: &Sandbox) -> Environment {
-        self.engine.network_environment(&self.policy(), sandbox)
-    }
-}
-
-impl Engine {
     /// For every process in a sandbox with this policy.
     pub(crate) fn network_environment(&self, policy: &Policy, sandbox: &Sandbox) -> Environment {
         let base = format!("http://127.0.0.1:{}", sandbox.gateway_port());

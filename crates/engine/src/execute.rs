@@ -1,11 +1,12 @@
 //! The agent works: its output becomes events, its limits are watched, its work is committed and brought out.
 
+use std::path::Path;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use harvest_agents::{Agent, Parser, Verdict};
-use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, Move, OutputStream, SandboxPurpose};
-use harvest_sandbox::{Output, Process, ProcessSpec, Signal};
+use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, Move, OutputStream, SandboxPurpose, Task};
+use harvest_sandbox::{Output, Process, ProcessSpec, Sandbox, Signal};
 use harvest_store::{AttemptUpdate, Step};
 use harvest_workspace::script;
 use serde::{Deserialize, Serialize};
@@ -15,12 +16,15 @@ use crate::checkpoint::Checkpoints;
 use crate::error::Halt;
 use crate::place::{Place, Tail};
 use crate::turn::Turn;
-use crate::{Failure, ModelChoice, failpoint, limit};
+use crate::{Engine, Failure, ModelChoice, failpoint, limit};
 
 /// No output for this long means that the agent hangs.
 const STALL: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 const KILL_LIMIT: Duration = Duration::from_secs(10);
+/// Processes of every place, by their ids.
+pub(crate) const AGENT: &str = "agent";
+pub(crate) const PREPARE: &str = "prepare";
 /// So many lines go into one transaction at most.
 const BATCH: usize = 256;
 
@@ -35,6 +39,37 @@ pub(crate) struct Execution {
 impl Execution {
     pub(crate) fn failed(commit: String, failure: Failure) -> Self {
         Self { commit, failure: Some(failure) }
+    }
+}
+
+/// What an agent is told: the prompt, and what was decided before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Briefing<'a> {
+    pub(crate) prompt: &'a str,
+    pub(crate) choice: &'a ModelChoice,
+    pub(crate) max_turns: u32,
+}
+
+impl<'a> Briefing<'a> {
+    pub(crate) fn turn(
+        &self,
+        gateway_port: u16,
+        home: &'a Path,
+        workspace: &'a Path,
+        bin: &'a Path,
+        path: &'a str,
+    ) -> harvest_agents::Turn<'a> {
+        harvest_agents::Turn {
+            prompt: self.prompt,
+            provider: self.choice.provider,
+            model: self.choice.model.as_deref().unwrap_or_default(),
+            gateway_port,
+            home,
+            workspace,
+            bin,
+            path,
+            max_turns: self.max_turns,
+        }
     }
 }
 
@@ -66,7 +101,9 @@ impl Turn {
     }
 
     async fn execute_in(&self, place: &Place) -> Result<Execution, Halt> {
-        self.settle(place).await?;
+        if !place.is_settled() {
+            self.settle(place).await?;
+        }
         self.prepare_workspace(place).await?;
         let failure = self.run_agent(place).await?;
         let commit = match self.collect(place).await? {
@@ -89,7 +126,7 @@ impl Turn {
             ("AUTHOR_NAME", &settings.author_name),
             ("AUTHOR_EMAIL", &settings.author_email),
         ];
-        let ran = self.run(place, "prepare", &script::prepare(), &env, SCRIPT_LIMIT).await?;
+        let ran = self.run(place, PREPARE, &script::prepare(), &env, SCRIPT_LIMIT).await?;
         if ran.succeeded() {
             return Ok(());
         }
@@ -102,7 +139,11 @@ impl Turn {
         let Some(agent) = options.registry.get(&self.task.agent) else {
             return Ok(Some(Failure::new(FailureReason::Agent, format!("there is no agent {}", self.task.agent))));
         };
-        let spec = self.agent_process(agent, place);
+        let choice = self.engine.model_choice(agent, &self.task);
+        let prompt = self.task.prompt.as_str();
+        let briefing = Briefing { prompt, choice: &choice, max_turns: self.task.settings.max_turns };
+        let mut spec = self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path());
+        spec.files.splice(0..0, place.take_files());
         let attempt = Attempt {
             id: AttemptId::generate(options.entropy.as_ref()),
             turn_id: self.lease().turn.clone(),
@@ -114,14 +155,11 @@ impl Turn {
             finished_at: None,
         };
         let id = attempt.id.clone();
-        let started = EventBody::AgentStarted {
-            attempt_id: id.clone(),
-            agent: agent.id.clone(),
-            model: self.model_choice(agent).model,
-        };
+        let started =
+            EventBody::AgentStarted { attempt_id: id.clone(), agent: agent.id.clone(), model: choice.model.clone() };
         let step = Step::new(self.journal.now(), vec![started]).moving(Move::Start);
         self.journal.step(step.with_attempt(AttemptUpdate::Started(attempt))).await?;
-        let mut process = place.sandbox.start(spec).await?;
+        let mut process = self.begin(place, spec).await?;
         failpoint::reach("execute::started")?;
         let ended = self.watch(place, &mut process, &id, agent.parser()).await?;
         let finished = EventBody::AgentFinished {
@@ -134,49 +172,18 @@ impl Turn {
         Ok(ended.failure)
     }
 
-    fn agent_process(&self, agent: &Agent, place: &Place) -> ProcessSpec {
-        let paths = place.sandbox.paths();
-        let toolchain = &self.engine.options.toolchain;
-        let choice = self.model_choice(agent);
-        let search_path = self.path();
-        let turn = harvest_agents::Turn {
-            prompt: self.task.prompt.as_str(),
-            provider: choice.provider,
-            model: choice.model.as_deref().unwrap_or_default(),
-            gateway_port: place.sandbox.gateway_port(),
-            home: &paths.home,
-            workspace: &paths.workspace,
-            bin: &paths.bin,
-            path: &search_path,
-            max_turns: self.task.settings.max_turns,
-        };
-        let invocation = agent.command(&turn);
-        let mut env = place.network().to_vec();
-        env.extend(invocation.env);
-        env.extend(toolchain.env.iter().cloned());
-        let files = invocation.files.into_iter().map(|file| harvest_sandbox::File {
-            path: file.path.to_string_lossy().into_owned(),
-            content: file.content,
-            executable: file.executable,
-        });
-        ProcessSpec {
-            id: "agent".to_owned(),
-            argv: invocation.argv,
-            env,
-            stdin: invocation.stdin,
-            files: place.take_files().into_iter().chain(files).collect(),
-            ..ProcessSpec::default()
+    /// Gives the prompt to the agent that waits for it, or starts one.
+    async fn begin(&self, place: &Place, mut spec: ProcessSpec) -> Result<Process, Halt> {
+        if let Some(mut waiting) = place.take_agent() {
+            match waiting.input(spec.stdin.clone(), true).await {
+                Ok(()) => return Ok(waiting),
+                Err(error) => {
+                    tracing::warn!(%error, "the agent that waited is gone");
+                    spec.id = format!("{AGENT}-again");
+                }
+            }
         }
-    }
-
-    /// What the task says, else what this engine offers, else the agent's own choice.
-    fn model_choice(&self, agent: &Agent) -> ModelChoice {
-        let offered = &self.engine.options.model;
-        let asked = self.task.settings.provider.as_deref();
-        let named = asked.and_then(|asked| agent.providers.iter().copied().find(|known| known.as_str() == asked));
-        let provider = named.unwrap_or(offered.provider);
-        let model = self.task.model.clone().or_else(|| offered.model.clone().filter(|_| provider == offered.provider));
-        ModelChoice { provider, model: model.or_else(|| agent.default_model(provider).map(str::to_owned)) }
+        Ok(place.sandbox.start(spec).await?)
     }
 
     /// Journals what the agent prints until it ends or has to.
@@ -334,6 +341,47 @@ impl Turn {
 
     pub(crate) fn stopped(&self) -> Failure {
         Failure::new(FailureReason::Cancelled, "stopped by a person")
+    }
+}
+
+impl Engine {
+    pub(crate) fn agent_process(
+        &self,
+        agent: &Agent,
+        briefing: &Briefing<'_>,
+        sandbox: &Sandbox,
+        network: &[(String, String)],
+        path: &str,
+    ) -> ProcessSpec {
+        let paths = sandbox.paths();
+        let turn = briefing.turn(sandbox.gateway_port(), &paths.home, &paths.workspace, &paths.bin, path);
+        let invocation = agent.command(&turn);
+        let mut env = network.to_vec();
+        env.extend(invocation.env);
+        env.extend(self.options.toolchain.env.iter().cloned());
+        let files = invocation.files.into_iter().map(|file| harvest_sandbox::File {
+            path: file.path.to_string_lossy().into_owned(),
+            content: file.content,
+            executable: file.executable,
+        });
+        ProcessSpec {
+            id: AGENT.to_owned(),
+            argv: invocation.argv,
+            env,
+            stdin: invocation.stdin,
+            files: files.collect(),
+            ..ProcessSpec::default()
+        }
+    }
+
+    /// What the task says, else what this engine offers, else the agent's own choice.
+    pub(crate) fn model_choice(&self, agent: &Agent, task: &Task) -> ModelChoice {
+        let offered = &self.options.model;
+        let asked = task.settings.provider.as_deref();
+        let named = asked.and_then(|asked| agent.providers.iter().copied().find(|known| known.as_str() == asked));
+        let provider = named.unwrap_or(offered.provider);
+        let model = task.model.clone().or_else(|| offered.model.clone().filter(|_| provider == offered.provider));
+        ModelChoice { provider, model: model.or_else(|| agent.default_model(provider).map(str::to_owned)) }
     }
 }
 

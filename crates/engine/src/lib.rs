@@ -28,6 +28,7 @@ mod submit;
 mod timetable;
 mod turn;
 mod verify;
+pub mod warm;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub use submit::{Queueing, Request};
 pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;
 pub use verify::{find_test_command, read_counts};
+pub use warm::Warm;
 
 /// What an engine is made of.
 #[derive(Debug, Clone)]
@@ -162,13 +164,15 @@ pub struct Engine {
     snapshots: Snapshots,
     prepared: Prepared,
     stops: stop::Stops,
+    warm: Arc<warm::Shelf>,
 }
 
 impl Engine {
     pub fn new(options: Options) -> Self {
         let (mirrors, snapshots) = (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
         let prepared = Prepared::new(options.data.prepared());
-        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops: stop::Stops::default() }
+        let (stops, warm) = (stop::Stops::default(), Arc::default());
+        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm }
     }
 
     /// The flag that stops a task while this engine works on it.

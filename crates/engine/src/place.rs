@@ -8,7 +8,7 @@ use harvest_core::{EventBody, OutputStream, OwnerId, SandboxId, SandboxPurpose, 
 use harvest_gateway::{Meter, Serving, git};
 use harvest_sandbox::{Confined, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
-use harvest_workspace::{SessionRepository, Snapshot, materialise, remove_strange};
+use harvest_workspace::{Mirror, SessionRepository, Snapshot, materialise, remove_strange};
 
 use crate::error::Halt;
 use crate::turn::Turn;
@@ -22,7 +22,7 @@ pub(crate) const WORKSPACE_INSIDE: &str = "/workspace";
 const REPOSITORY: &str = "repository";
 const TAIL_BYTES: usize = 256 * 1024;
 /// What a sandbox may outlive its work by: to save the result, and for a server to come back.
-const GRACE: Duration = Duration::from_secs(15 * 60);
+pub(crate) const GRACE: Duration = Duration::from_secs(15 * 60);
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -34,6 +34,10 @@ pub(crate) struct Place {
     /// Their files, written with the first process, before anything untrusted runs: an agent that puts something else in
     /// their place must not keep later processes from starting.
     files: Mutex<Vec<harvest_sandbox::File>>,
+    /// It was made ahead, and with it whatever every session on its snapshot does first.
+    is_settled: bool,
+    /// Waits there for its prompt.
+    agent: Mutex<Option<Process>>,
 }
 
 /// How a command in a place ended.
@@ -58,6 +62,30 @@ impl Ran {
 }
 
 impl Place {
+    pub(crate) fn new(
+        sandbox: Sandbox,
+        serving: Serving,
+        network: Vec<(String, String)>,
+        files: Vec<harvest_sandbox::File>,
+    ) -> Self {
+        let (files, agent) = (Mutex::new(files), Mutex::new(None));
+        Self { sandbox, serving, network, files, is_settled: false, agent }
+    }
+
+    /// Made ahead, with an agent that waits or without.
+    pub(crate) fn warm(self, agent: Option<Process>) -> Self {
+        Self { is_settled: true, agent: Mutex::new(agent), ..self }
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    /// The agent that waits here, for the first who asks.
+    pub(crate) fn take_agent(&self) -> Option<Process> {
+        self.agent.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// For every process in here, beside its own.
     pub(crate) fn network(&self) -> &[(String, String)] {
         &self.network
@@ -73,16 +101,15 @@ impl Turn {
     /// Makes a sandbox on the base commit. It is recorded first, so that none is ever lost sight of.
     pub(crate) async fn place(&self, purpose: SandboxPurpose, meter: Arc<dyn Meter>) -> Result<Place, Halt> {
         failpoint::reach("provision::before")?;
+        if purpose == SandboxPurpose::Execute
+            && let Some(place) = self.claim_spare(meter.clone()).await?
+        {
+            failpoint::reach("provision::after")?;
+            return Ok(place);
+        }
         let options = &self.engine.options;
         let id = SandboxId::generate(options.entropy.as_ref());
-        let record = SandboxRecord {
-            id: id.clone(),
-            owner: self.owner.clone(),
-            session: self.lease().session.clone(),
-            purpose,
-            provider: options.provider.name().to_owned(),
-        };
-        options.store.record_sandbox(record).await?;
+        options.store.record_sandbox(self.record_of(&id, purpose)).await?;
         let begun = Instant::now();
         let (place, workspace) = match self.make(&id, purpose, meter).await {
             Ok(made) => made,
@@ -97,10 +124,22 @@ impl Turn {
             provider: options.provider.name().to_owned(),
             workspace,
             duration_ms: millis(begun.elapsed()),
+            warm: false,
+            age_ms: None,
         };
         self.journal.write(vec![ready]).await?;
         failpoint::reach("provision::after")?;
         Ok(place)
+    }
+
+    pub(crate) fn record_of(&self, id: &SandboxId, purpose: SandboxPurpose) -> SandboxRecord {
+        SandboxRecord {
+            id: id.clone(),
+            owner: self.owner.clone(),
+            session: self.lease().session.clone(),
+            purpose,
+            provider: self.engine.options.provider.name().to_owned(),
+        }
     }
 
     async fn make(
@@ -109,9 +148,25 @@ impl Turn {
         purpose: SandboxPurpose,
         meter: Arc<dyn Meter>,
     ) -> Result<(Place, WorkspaceKind), Error> {
+        self.engine.options.provider.prepare(id).await?;
+        let serving = self.serve(id, purpose, meter)?;
+        let limits = self.engine.limits_of(&self.task);
+        let (sandbox, kind) = self.engine.make_sandbox(id, &self.mirror, &self.snapshot, limits).await?;
+        let environment = self.network_environment(&sandbox);
+        let network = environment.env.clone();
+        let files = egress::files(environment, &sandbox);
+        Ok((Place::new(sandbox, serving, network, files), kind))
+    }
+
+    /// The gateway of a sandbox, for this session from now on.
+    pub(crate) fn serve(
+        &self,
+        id: &SandboxId,
+        purpose: SandboxPurpose,
+        meter: Arc<dyn Meter>,
+    ) -> Result<Serving, Error> {
         let options = &self.engine.options;
         let provider = &options.provider;
-        provider.prepare(id).await?;
         let access = git::Access {
             name: REPOSITORY.to_owned(),
             directory: self.repository.path().to_owned(),
@@ -130,24 +185,7 @@ impl Turn {
             git: Some(access),
             egress: self.egress(),
         };
-        let serving = options.gateway.serve(provider.listen(id)?, session);
-        let capabilities = provider.capabilities();
-        let (workspace, kind) = if capabilities.overlay {
-            (Workspace::Overlay { lower: self.snapshot.path().to_owned() }, WorkspaceKind::Overlay)
-        } else {
-            let path = self.engine.options.data.workspace(id);
-            let objects = if capabilities.isolated { PathBuf::from(OBJECTS_INSIDE) } else { self.mirror.objects() };
-            let kind = materialise(&self.snapshot, &path, &objects).await?;
-            (Workspace::Folder { path }, kind)
-        };
-        let wall = Duration::from_millis(self.task.settings.timeout_ms).saturating_add(GRACE);
-        let limits = Limits { wall, ..options.limits };
-        let spec = Spec { id: id.clone(), workspace, objects: Some(self.mirror.objects()), limits };
-        let sandbox = provider.create(spec).await?;
-        let environment = self.network_environment(&sandbox);
-        let network = environment.env.clone();
-        let files = Mutex::new(egress::files(environment, &sandbox));
-        Ok((Place { sandbox, serving, network, files }, kind))
+        Ok(options.gateway.serve(provider.listen(id)?, session))
     }
 
     /// Ends everything in the place and removes every trace of it.
@@ -158,7 +196,7 @@ impl Turn {
         Ok(())
     }
 
-    async fn clear_away(&self, id: &SandboxId) -> Result<(), Error> {
+    pub(crate) async fn clear_away(&self, id: &SandboxId) -> Result<(), Error> {
         let options = &self.engine.options;
         options.provider.destroy(id).await?;
         remove_workspace(&options.data.workspace(id)).await?;
@@ -181,28 +219,14 @@ impl Turn {
         env: &[(&str, &str)],
         limit: Duration,
     ) -> Result<Ran, Error> {
-        let begun = Instant::now();
-        let env = self.environment(place, env);
         let spec = ProcessSpec {
             id: id.to_owned(),
             argv: vec!["/bin/sh".into(), "-c".into(), script.to_owned()],
-            env,
+            env: self.environment(place, env),
             files: place.take_files(),
             ..ProcessSpec::default()
         };
-        let mut process = place.sandbox.start(spec).await?;
-        let mut tail = Tail::new(TAIL_BYTES);
-        let mut timed_out = false;
-        let exit_code = match tokio::time::timeout(limit, drain(&mut process, &mut tail)).await {
-            Ok(exit_code) => exit_code,
-            Err(_) => {
-                timed_out = true;
-                process.signal(Signal::Kill).await?;
-                let _ = tokio::time::timeout(KILL_LIMIT, drain(&mut process, &mut tail)).await;
-                None
-            }
-        };
-        Ok(Ran { exit_code, timed_out, tail: tail.into_text(), duration: begun.elapsed() })
+        run_to_end(&place.sandbox, spec, limit).await
     }
 
     pub(crate) fn environment(&self, place: &Place, more: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -230,6 +254,28 @@ impl Engine {
         env
     }
 
+    /// A sandbox on a private copy of the snapshot.
+    pub(crate) async fn make_sandbox(
+        &self,
+        id: &SandboxId,
+        mirror: &Mirror,
+        snapshot: &Snapshot,
+        limits: Limits,
+    ) -> Result<(Sandbox, WorkspaceKind), Error> {
+        let provider = &self.options.provider;
+        let capabilities = provider.capabilities();
+        let (workspace, kind) = if capabilities.overlay {
+            (Workspace::Overlay { lower: snapshot.path().to_owned() }, WorkspaceKind::Overlay)
+        } else {
+            let path = self.options.data.workspace(id);
+            let objects = if capabilities.isolated { PathBuf::from(OBJECTS_INSIDE) } else { mirror.objects() };
+            let kind = materialise(snapshot, &path, &objects).await?;
+            (Workspace::Folder { path }, kind)
+        };
+        let spec = Spec { id: id.clone(), workspace, objects: Some(mirror.objects()), limits };
+        Ok((provider.create(spec).await?, kind))
+    }
+
     /// Ends every sandbox that `owner` has for a session: nobody works there any more.
     pub(crate) async fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> Result<(), Error> {
         let options = &self.options;
@@ -242,6 +288,24 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Runs something to its end or its limit.
+pub(crate) async fn run_to_end(sandbox: &Sandbox, spec: ProcessSpec, limit: Duration) -> Result<Ran, Error> {
+    let begun = Instant::now();
+    let mut process = sandbox.start(spec).await?;
+    let mut tail = Tail::new(TAIL_BYTES);
+    let mut timed_out = false;
+    let exit_code = match tokio::time::timeout(limit, drain(&mut process, &mut tail)).await {
+        Ok(exit_code) => exit_code,
+        Err(_) => {
+            timed_out = true;
+            process.signal(Signal::Kill).await?;
+            let _ = tokio::time::timeout(KILL_LIMIT, drain(&mut process, &mut tail)).await;
+            None
+        }
+    };
+    Ok(Ran { exit_code, timed_out, tail: tail.into_text(), duration: begun.elapsed() })
 }
 
 async fn drain(process: &mut Process, tail: &mut Tail) -> Option<i32> {
@@ -271,7 +335,7 @@ pub(crate) async fn remove_workspace(path: &Path) -> Result<(), Error> {
     removed.map_err(|source| Error::Io { action: "remove", path: path.display().to_string(), source })
 }
 
-fn search_path(snapshot: &Snapshot, toolchain: &str) -> String {
+pub(crate) fn search_path(snapshot: &Snapshot, toolchain: &str) -> String {
     let programs = snapshot.manifest().map_or(&[] as &[String], |manifest| &manifest.programs);
     let installed: String = programs.iter().map(|folder| format!("{WORKSPACE_INSIDE}/{folder}:")).collect();
     format!("{installed}{toolchain}")

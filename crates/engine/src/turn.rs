@@ -69,10 +69,7 @@ impl Engine {
         let Some(session) = sessions.into_iter().find(|known| known.id == journal.lease().session) else {
             return Err(Failure::new(FailureReason::Internal, "the session is gone").into());
         };
-        let forge: Arc<dyn Forge> = harvest_forge::open(&task.repository, options.git.clone()).await?.into();
-        let object_format = if task.base.len() == SHA256_HEX { "sha256" } else { "sha1" };
-        let mirror = self.mirrors.open(&forge.identity(), object_format).await?;
-        mirror.ensure(&task.base, || forge.fetch(&mirror, &task.base)).await?;
+        let (forge, mirror) = self.mirror_of(&task).await?;
         let (snapshot, warning) = self.snapshot_for(&mirror, &task.base).await?;
         if let Some(warning) = warning {
             journal.warn(&warning).await?;
@@ -95,6 +92,15 @@ impl Engine {
             meter,
             stop,
         })
+    }
+
+    /// The mirror of a task's repository, with its base in it.
+    pub(crate) async fn mirror_of(&self, task: &Task) -> Result<(Arc<dyn Forge>, Mirror), Error> {
+        let forge: Arc<dyn Forge> = harvest_forge::open(&task.repository, self.options.git.clone()).await?.into();
+        let object_format = if task.base.len() == SHA256_HEX { "sha256" } else { "sha1" };
+        let mirror = self.mirrors.open(&forge.identity(), object_format).await?;
+        mirror.ensure(&task.base, || forge.fetch(&mirror, &task.base)).await?;
+        Ok((forge, mirror))
     }
 }
 

@@ -83,7 +83,13 @@ impl Installation {
             entropy: Arc::new(SystemEntropy),
             keys,
         };
-        let recovered = installation.recover().await?;
+        installation.put_right().await?;
+        Ok(installation)
+    }
+
+    /// Clears up after processes that were killed, and tells what became of their tasks.
+    pub async fn put_right(&self) -> Result<Recovered, Failure> {
+        let recovered = self.recover().await?;
         for task in &recovered.queued_again {
             output::complain(&format!(
                 "note: task {} is in the queue again: the worker that had it was killed",
@@ -97,7 +103,7 @@ impl Installation {
                 task.short()
             ));
         }
-        Ok(installation)
+        Ok(recovered)
     }
 
     /// Nothing to do is the usual case and costs two small reads.

@@ -30,6 +30,7 @@ mod task;
 mod template;
 mod toolchain;
 mod up;
+mod upkeep;
 mod view;
 
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harvest_core::{Outcome, TaskStatus};
-use harvest_engine::{Interrupts, Limits, Notice, Pool, Stop, Summary};
+use harvest_engine::{Interrupts, Limits, Notice, Pool, Stop, Summary, Warm, warm};
 use harvest_store::OwnerKind;
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
@@ -18,7 +18,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::run::on_signals;
 use crate::view::{Style, clean};
-use crate::{ask, gc, reload, repo, schedule};
+use crate::{ask, gc, reload, repo, schedule, upkeep};
 
 const NOTICES: usize = 256;
 const LEASE: Duration = Duration::from_secs(60);
@@ -58,7 +58,13 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     schedules.catch_up(global, style).await?;
     let (notices, mut inbox) = mpsc::channel(NOTICES);
     let (snapshots, no_more) = (repo::Beside::new(engine.clone(), &owner), Stop::default());
-    let pool = Pool::new(engine, owner.id().clone(), limits, notices).sized_by(agents);
+    let spares = warm::Options {
+        most: settings.count(Key::Warm).map(|most| most as usize),
+        agents: *agents.borrow(),
+        expect_more: !options.until_empty,
+    };
+    let spares = Warm::new(engine.clone(), owner.id().clone(), spares);
+    let pool = Pool::new(engine.clone(), owner.id().clone(), limits, notices).sized_by(agents);
     let working = async {
         let summary = tokio::select! {
             summary = pool.run(drain) => summary,
@@ -73,10 +79,18 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
             let _ = if global.json { show_json(&notice) } else { show(style, &notice) };
         }
     };
-    let (summary, (), ()) = tokio::join!(working, showing, snapshots.run(global, style, no_more.clone()));
+    let (summary, (), (), (), ()) = tokio::join!(
+        working,
+        showing,
+        snapshots.run(global, style, no_more.clone()),
+        spares.run(no_more.clone()),
+        upkeep::run(&installation, no_more.clone()),
+    );
     let summary = installation.let_go(owner, summary.map_err(Failure::from)).await?;
     if !global.json {
-        let _ = output::line(&closing(style, &summary));
+        let _ = output::line(&closing(style, &summary, engine.warm_stats()));
+    } else {
+        let _ = output::json(&json!({ "type": "warm", "stats": engine.warm_stats() }));
     }
     Ok(Exit::Done)
 }
@@ -127,12 +141,16 @@ fn show_json(notice: &Notice) -> Result<(), output::Closed> {
     })
 }
 
-fn closing(style: Style, summary: &Summary) -> String {
+fn closing(style: Style, summary: &Summary, spares: warm::Stats) -> String {
     let count = |status| summary.outcomes.iter().filter(|outcome| outcome.status == status).count();
     let spent: harvest_core::Cost = summary.outcomes.iter().map(|outcome| outcome.cost_usd).sum();
     let dot = style.dot();
+    let warm = match spares.hits {
+        0 => String::new(),
+        hits => format!(" {dot} {hits} of {} sandboxes were there before", hits + spares.misses),
+    };
     format!(
-        "\n{}: {} completed, {} failed, {} cancelled {dot} {spent}",
+        "\n{}: {} completed, {} failed, {} cancelled {dot} {spent}{warm}",
         summary.ended,
         count(TaskStatus::Completed),
         count(TaskStatus::Failed),

@@ -14,8 +14,8 @@ pub use message::{File, FromRunner, Limit, ProcessSpec, Report, Signal, ToRunner
 pub use record::{MAX_LINE, Record, SPOOL_HEADER, SpoolRecord, Stream};
 pub use start::{Access, Again, Bind, Boot, Counters, Identity, Launch, Overlay, Owner, Watch};
 
-/// The version this build speaks.
-pub const VERSION: u32 = 1;
+/// The version this build speaks. Since 2 there are [`ToRunner::Hold`], [`ToRunner::Input`] and [`ProcessSpec::keep_stdin`].
+pub const VERSION: u32 = 2;
 
 /// The version to speak with a peer that speaks `theirs`.
 pub fn negotiate(theirs: u32) -> Result<u32, Error> {

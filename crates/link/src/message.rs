@@ -41,6 +41,13 @@ pub enum Report {
         max_rss_kb: u64,
         duration_ms: u64,
     },
+    /// Input up to `offset` has reached the process; or no more of it ever will, and why.
+    Took {
+        process: String,
+        offset: u64,
+        #[serde(default)]
+        refused: Option<String>,
+    },
     /// The process could not be started (`offset` is 0), or was ended by the runner itself.
     Failed {
         process: String,
@@ -70,6 +77,19 @@ pub enum Limit {
 pub enum ToRunner {
     Welcome {
         version: u32,
+    },
+    /// Gets everything around a process ready that can be before it is known what it is. A later start of the same id has
+    /// less to wait for; one that never comes, or comes after what was held has died, is none the worse.
+    Hold {
+        process: String,
+    },
+    /// More for the standard input of a process that was started to [keep it](ProcessSpec::keep_stdin). `offset` is what was
+    /// given before, and closing counts as one, so that an order may be repeated.
+    Input {
+        process: String,
+        offset: u64,
+        text: String,
+        close: bool,
     },
     /// Starting an id that is known already only sends its output again from the beginning, so that a start whose answer
     /// was lost can be repeated.
@@ -118,8 +138,11 @@ pub struct ProcessSpec {
     pub env: Vec<(String, String)>,
     /// Empty: the workspace.
     pub cwd: String,
-    /// Given to the process, then closed.
+    /// Given to the process, then closed unless it is kept.
     pub stdin: String,
+    /// More input comes later, by [`ToRunner::Input`].
+    #[serde(default)]
+    pub keep_stdin: bool,
     /// Written before the process starts; paths must lie in the workspace or the home folder.
     pub files: Vec<File>,
 }

@@ -29,12 +29,20 @@ fn from_runner() -> impl Strategy<Value = FromRunner> {
 fn to_runner() -> impl Strategy<Value = ToRunner> {
     let spec = (".*", proptest::collection::vec(".*", 0..4), ".*", ".*").prop_map(|(id, argv, stdin, content)| {
         let files = vec![File { path: "/workspace/x".to_owned(), content, executable: true }];
-        ProcessSpec { id, argv, stdin, files, env: vec![("A".to_owned(), "b".to_owned())], cwd: String::new() }
+        let env = vec![("A".to_owned(), "b".to_owned())];
+        ProcessSpec { id, argv, stdin, keep_stdin: true, files, env, cwd: String::new() }
     });
     prop_oneof![
         spec.prop_map(|process| ToRunner::Start { process }),
         (".*", any::<u64>()).prop_map(|(process, offset)| ToRunner::Resume { process, offset }),
         ".*".prop_map(|process| ToRunner::Signal { process, signal: Signal::Interrupt }),
+        ".*".prop_map(|process| ToRunner::Hold { process }),
+        (".*", any::<u64>(), ".*", any::<bool>()).prop_map(|(process, offset, text, close)| ToRunner::Input {
+            process,
+            offset,
+            text,
+            close
+        }),
         Just(ToRunner::Shutdown),
     ]
 }
@@ -99,6 +107,13 @@ proptest! {
         prop_assert_eq!(read.line, &record.line[..]);
         prop_assert_eq!((read.stream, read.continued), (record.stream, record.continued));
     }
+}
+
+#[test]
+fn a_start_of_the_version_before_closes_its_input() {
+    let before = r#"{"id":"p","argv":["true"],"env":[],"cwd":"","stdin":"","files":[]}"#;
+    let spec: ProcessSpec = serde_json::from_str(before).unwrap();
+    assert!(!spec.keep_stdin);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::registry::Registry;
 use crate::supervisor::Context;
-use crate::{gateway, process};
+use crate::{gateway, hold, process};
 
 /// Returns when it is told to shut down, or when no one can ever listen again.
 pub async fn serve(context: Context, gateway_port: u16) {
@@ -88,6 +88,11 @@ async fn obey(mut reader: OwnedReadHalf, context: &Context) -> io::Result<()> {
                 ToRunner::Start { process } => match registry.get(&process.id) {
                     Some(known) => known.announce(),
                     None => process::start(context, process),
+                },
+                ToRunner::Hold { process } => hold::hold(context, &process),
+                ToRunner::Input { process: id, offset, text, close } => match registry.get(&id) {
+                    Some(process) => process.input.give(offset, text, close),
+                    None => registry.refuse(&id, 0),
                 },
                 ToRunner::Resume { process: id, offset } => match registry.get(&id) {
                     Some(process) => process.resume(offset),

@@ -2,13 +2,15 @@
 //!
 //! `harvest-runner launch` arranges mounts and identity on the host and becomes bubblewrap. `harvest-runner run` is what
 //! bubblewrap then starts: it owns the processes, spools their output and leads loopback to the gateway. Both are told what
-//! to do by files whose types live in `harvest-link`.
+//! to do by files whose types live in `harvest-link`. `harvest-runner hold` is a process that does not know yet what it is.
 
 mod command;
 mod counter;
 mod descriptors;
 mod files;
 mod gateway;
+mod hold;
+mod input;
 mod launch;
 mod lines;
 mod link;
@@ -34,17 +36,31 @@ fn main() -> ExitCode {
     }
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let text: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap_or_default()).collect();
-    let outcome = match (text.as_slice(), arguments.as_slice()) {
-        (["run", ..], [_, boot, ..]) => supervisor::run(boot.as_ref()).map_err(|error| error.to_string()),
-        (["launch", "--inline", order], _) => launch::inline(order).map_err(|error| error.to_string()),
-        (["launch", ..], [_, order, ..]) => launch::from_file(order.as_ref()).map_err(|error| error.to_string()),
-        _ => Err("usage: harvest-runner run BOOT.json [ID] | launch (LAUNCH.json [ID] | --inline JSON)".to_owned()),
-    };
+    let outcome =
+        match (text.as_slice(), arguments.as_slice()) {
+            (["run", ..], [_, boot, ..]) => supervisor::run(boot.as_ref()).map_err(|error| error.to_string()),
+            (["launch", "--inline", order], _) => launch::inline(order).map_err(|error| error.to_string()),
+            (["launch", ..], [_, order, ..]) => launch::from_file(order.as_ref()).map_err(|error| error.to_string()),
+            ([hold::STUB], _) => return become_process(),
+            _ => Err("usage: harvest-runner run BOOT.json [ID] | launch (LAUNCH.json [ID] | --inline JSON) | hold"
+                .to_owned()),
+        };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("harvest-runner: {message}");
             ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Says what went wrong the way the wrapper around it would.
+fn become_process() -> ExitCode {
+    match hold::stub() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("harvest-runner: {error}");
+            ExitCode::FAILURE
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
 use crate::command::command;
+use crate::hold;
 use crate::reap::{Child, Ended};
 use crate::registry::{End, Failure, Process, Registry};
 use crate::spool::Spool;
@@ -29,13 +30,13 @@ const READ: usize = 64 * 1024;
 
 /// Starts it and sees it to its end in the background. What goes wrong is its end, too.
 pub fn start(context: &Context, spec: ProcessSpec) {
-    let Context { boot, registry, .. } = context;
+    let registry = &context.registry;
     let process = Rc::new(Process::new(spec.id.clone()));
     registry.insert(process.clone());
-    match spawn(boot, &process, &spec) {
-        Ok(running) => {
+    match spawn(context, &process, spec) {
+        Ok(begun) => {
             let context = context.clone();
-            tokio::task::spawn_local(async move { running.see_through(&context, process, spec.stdin).await });
+            tokio::task::spawn_local(async move { begun.see_through(&context, process).await });
             registry.started.notify_waiters();
         }
         Err(message) => *process.end.borrow_mut() = Some(End::Failed(Failure::other(message))),
@@ -66,58 +67,100 @@ pub fn signal(boot: &Boot, process: &Process, signal: Signal) {
 }
 
 /// Marks the processes of one that runs without a pid namespace.
-fn mark(boot: &Boot, id: &str) -> String {
-    format!("HARVEST_PROCESS={}/{id}", boot.sandbox)
+fn mark(boot: &Boot, id: &str) -> (String, String) {
+    ("HARVEST_PROCESS".to_owned(), format!("{}/{id}", boot.sandbox))
 }
 
-struct Running {
+/// A process under way: one that was asked for, or one that is held for it.
+#[derive(Debug)]
+pub struct Running {
+    pid: Pid,
     child: Child,
     stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: OwnedFd,
 }
 
-fn spawn(boot: &Boot, process: &Process, spec: &ProcessSpec) -> Result<Running, String> {
+/// A process that was asked for, with what it is to read.
+struct Begun {
+    running: Running,
+    /// What it reads first, as it is written.
+    first: Vec<u8>,
+    keep_stdin: bool,
+}
+
+/// What a process finds as its standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stdin {
+    Nothing,
+    Open,
+}
+
+fn spawn(context: &Context, process: &Process, spec: ProcessSpec) -> Result<Begun, String> {
+    let boot = &context.boot;
     if !spec.has_valid_id() {
         return Err(format!("`{}` is no valid process id", spec.id));
+    }
+    if spec.argv.is_empty() {
+        return Err("there is nothing to run".to_owned());
     }
     let roots = [boot.workspace.clone(), boot.home.clone()];
     for file in &spec.files {
         files::write(&roots, file).map_err(|error| error.to_string())?;
     }
+    let cwd = if spec.cwd.is_empty() { boot.workspace.as_path() } else { Path::new(&spec.cwd) };
+    if !cwd.is_dir() {
+        return Err(format!("there is no folder {}", cwd.display()));
+    }
     let spool = Spool::create(&boot.spool.join(&spec.id)).map_err(|error| format!("no spool: {error}"))?;
     *process.spool.borrow_mut() = Some(spool);
+    let held = context.holds.take(&spec.id);
+    let mut first = if held.is_some() { hold::order(&spec, cwd)? } else { Vec::new() };
+    let running = match held {
+        Some(held) => held,
+        None => {
+            let stdin = if spec.stdin.is_empty() && !spec.keep_stdin { Stdin::Nothing } else { Stdin::Open };
+            let mut env = spec.env;
+            env.extend(boot.wrap.is_empty().then(|| mark(boot, &spec.id)));
+            launch(boot, &spec.argv, &env, cwd, stdin)?
+        }
+    };
+    first.extend(spec.stdin.into_bytes());
+    process.pid.set(Some(running.pid));
+    if !spec.keep_stdin {
+        process.input.refuse("its input was closed when it was started");
+    }
+    Ok(Begun { running, first, keep_stdin: spec.keep_stdin })
+}
+
+/// Starts `argv`, inside the wrapper where there is one.
+pub fn launch(
+    boot: &Boot,
+    argv: &[String],
+    env: &[(String, String)],
+    cwd: &Path,
+    stdin: Stdin,
+) -> Result<Running, String> {
     let filter =
         boot.filter.as_deref().map(open_for_child).transpose().map_err(|error| format!("no filter: {error}"))?;
     let descriptor = filter.as_ref().map(|filter| filter.as_raw_fd().to_string()).unwrap_or_default();
     let wrap = boot.wrap.iter().map(|argument| if argument == "{filter}" { &descriptor } else { argument });
-    let mut argv = wrap.chain(&spec.argv);
-    let program = argv.next().filter(|_| !spec.argv.is_empty()).ok_or("there is nothing to run")?;
-    let mut command = command(program);
-    command.args(argv).envs(spec.env.iter().map(|(name, value)| (name, value)));
-    if boot.wrap.is_empty() {
-        let mark = mark(boot, &spec.id);
-        let (name, value) = mark.split_once('=').unwrap_or((&mark, ""));
-        command.env(name, value);
-    }
-    let cwd = if spec.cwd.is_empty() { boot.workspace.as_path() } else { Path::new(&spec.cwd) };
+    let mut argv = wrap.chain(argv);
+    let mut command = command(argv.next().ok_or("there is nothing to run")?);
+    command.args(argv).envs(env.iter().map(|(name, value)| (name, value)));
     command.current_dir(cwd).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.stdin(if spec.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
+    command.stdin(if stdin == Stdin::Nothing { Stdio::null() } else { Stdio::piped() });
     if !boot.wrap.is_empty() {
         prefer_to_us(&mut command);
     }
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound if !cwd.exists() => format!("there is no folder {}", cwd.display()),
-        _ => error.to_string(),
-    })?;
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("it has no pid")?;
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
         return Err("its output was not piped".to_owned());
     };
     let stdin = child.stdin.take().map(OwnedFd::from);
     let child = Child::new(pid).map_err(|error| format!("it cannot be waited for: {error}"))?;
-    process.pid.set(Some(pid));
-    Ok(Running { child, stdin, stdout: stdout.into(), stderr: stderr.into() })
+    Ok(Running { pid, child, stdin, stdout: stdout.into(), stderr: stderr.into() })
 }
 
 /// Opens a file so that the next program started has it, too. Nothing else is started in between: there is one thread.
@@ -139,10 +182,20 @@ fn prefer_to_us(command: &mut Command) {
 }
 
 impl Running {
-    async fn see_through(self, context: &Context, process: Rc<Process>, stdin: String) {
-        let Context { boot, registry, watch } = context;
-        let Self { child, stdin: input, stdout, stderr } = self;
-        let feeding = input.map(|input| tokio::task::spawn_local(feed(input, stdin)));
+    /// Whether it has not ended by itself. One that has is not waited for again.
+    pub fn is_alive(&self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Begun {
+    async fn see_through(self, context: &Context, process: Rc<Process>) {
+        let Context { boot, registry, watch, .. } = context;
+        let Self { running: Running { child, stdin, stdout, stderr, .. }, first, keep_stdin } = self;
+        let feeding = stdin.map(|pipe| {
+            let feed = feed(pipe, first, keep_stdin, process.clone(), registry.clone());
+            tokio::task::spawn_local(feed)
+        });
         let reading = [(Stream::Stdout, stdout), (Stream::Stderr, stderr)].map(|(stream, pipe)| {
             tokio::task::spawn_local(collect(boot.clone(), registry.clone(), process.clone(), stream, pipe))
         });
@@ -151,7 +204,8 @@ impl Running {
             if let Some(pid) = process.pid.get() {
                 let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
             }
-            tree::kill_marked(&mark(boot, &process.id)).await;
+            let (name, value) = mark(boot, &process.id);
+            tree::kill_marked(&format!("{name}={value}")).await;
         }
         finish(reading).await;
         if let Some(feeding) = feeding {
@@ -171,6 +225,7 @@ impl Running {
                 _ => End::Exited { ended: unwrap(boot, &process, ended), duration_ms },
             },
         };
+        process.input.refuse("it has ended");
         *process.end.borrow_mut() = Some(end);
         registry.changed.notify_one();
         registry.ended.notify_one();
@@ -210,11 +265,25 @@ fn unwrap(boot: &Boot, process: &Process, ended: Ended) -> Ended {
     }
 }
 
-async fn feed(input: OwnedFd, text: String) {
-    if let Ok(mut pipe) = pipe::Sender::from_owned_fd(input) {
-        // A process that does not read its input is free to do so.
-        let _ = pipe.write_all(text.as_bytes()).await;
+/// Writes what there is to read, as fast as it is read.
+async fn feed(pipe: OwnedFd, first: Vec<u8>, keep: bool, process: Rc<Process>, registry: Rc<Registry>) {
+    let input = &process.input;
+    let written = async {
+        let mut pipe = pipe::Sender::from_owned_fd(pipe)?;
+        pipe.write_all(&first).await?;
+        drop(first);
+        while keep && let Some(text) = input.next().await {
+            pipe.write_all(text.as_bytes()).await?;
+            input.took(text.len());
+            registry.changed.notify_one();
+        }
+        io::Result::Ok(())
+    };
+    // A process that does not read its input is free to do so; only whoever gives it more has to know.
+    if written.await.is_err() {
+        input.refuse("it has closed its input");
     }
+    registry.changed.notify_one();
 }
 
 async fn collect(boot: Rc<Boot>, registry: Rc<Registry>, process: Rc<Process>, stream: Stream, pipe: OwnedFd) {

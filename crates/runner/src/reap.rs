@@ -31,6 +31,11 @@ impl Child {
         Ok(Self { pid, handle: AsyncFd::with_interest(handle, Interest::READABLE)? })
     }
 
+    /// How it ended, when it has. Says so once.
+    pub fn try_wait(&self) -> io::Result<Option<Ended>> {
+        wait4(self.pid)
+    }
+
     pub async fn wait(&self) -> io::Result<Ended> {
         loop {
             let mut ready = self.handle.readable().await?;

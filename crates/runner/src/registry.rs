@@ -13,6 +13,7 @@ use harvest_link::{FromRunner, Limit, Report, Signal, WINDOW};
 use rustix::process::Pid;
 use tokio::sync::Notify;
 
+use crate::input::Input;
 use crate::reap::Ended;
 use crate::spool::Spool;
 
@@ -43,6 +44,7 @@ pub struct Process {
     pub failure: RefCell<Option<Failure>>,
     /// The last signal that someone asked for.
     pub signalled: Cell<Option<Signal>>,
+    pub input: Input,
     /// How far it was sent to whoever is listening; none while no one asked.
     cursor: Cell<Option<u64>>,
     /// How far it may be sent.
@@ -76,6 +78,7 @@ impl Process {
             end: RefCell::new(None),
             failure: RefCell::new(None),
             signalled: Cell::new(None),
+            input: Input::default(),
             cursor: Cell::new(Some(0)),
             limit: Cell::new(WINDOW),
             announce: Cell::new(true),
@@ -122,6 +125,9 @@ impl Process {
                 process: self.id.clone(),
                 pid: pid.as_raw_nonzero().get().unsigned_abs(),
             });
+        }
+        if let Some((offset, refused)) = self.input.due() {
+            return report(Report::Took { process: self.id.clone(), offset, refused });
         }
         let Some(cursor) = self.cursor.get() else { return Ok(None) };
         if let Some(spool) = self.spool.borrow().as_ref() {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use harvest_link::{Boot, Limit, Signal};
 use rustix::process::{Resource, Rlimit};
 
+use crate::hold::Holds;
 use crate::registry::{Failure, Registry};
 use crate::watch::Watch;
 use crate::{gateway, link, process};
@@ -34,6 +35,7 @@ pub struct Context {
     pub boot: Rc<Boot>,
     pub registry: Rc<Registry>,
     pub watch: Rc<Watch>,
+    pub holds: Rc<Holds>,
 }
 
 pub fn run(path: &Path) -> Result<(), Error> {
@@ -57,8 +59,10 @@ async fn supervise(boot: Rc<Boot>) -> Result<(), Error> {
     let registry = Rc::new(Registry::default());
     let watch = Rc::new(Watch::new(boot.clone()));
     // The link goes on while everything ends at the deadline, so that whoever listens is told why.
+    let context =
+        Context { boot: boot.clone(), registry: registry.clone(), watch: watch.clone(), holds: Rc::default() };
     tokio::select! {
-        () = link::serve(Context { boot: boot.clone(), registry: registry.clone(), watch: watch.clone() }, port) => {}
+        () = link::serve(context, port) => {}
         () = gateway::serve(listener, boot.gateway.clone()) => {}
         () = watch.run(&registry) => {}
         () = deadline(&boot, &registry) => return Ok(()),

@@ -4,7 +4,7 @@
 //! memory; the rest waits in the spool. Only a record that begins where the last one ended is ever delivered, so whatever
 //! happens to the link, a process sees each line once and in order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,30 @@ type Answer = oneshot::Sender<Result<u32, String>>;
 pub(crate) enum Command {
     Start { spec: Box<ProcessSpec>, subscription: Subscription, answer: Answer },
     Resume { subscription: Subscription },
+    Input { input: Input, answer: Taken },
     Send(ToRunner),
+}
+
+/// Told when the process has it, or why it never will.
+type Taken = oneshot::Sender<Result<(), String>>;
+
+/// More for a process to read.
+#[derive(Debug)]
+pub(crate) struct Input {
+    pub process: String,
+    pub text: String,
+    pub close: bool,
+}
+
+impl Input {
+    /// At this place among all that the process is given.
+    pub fn order(&self, offset: u64) -> ToRunner {
+        ToRunner::Input { process: self.process.clone(), offset, text: self.text.clone(), close: self.close }
+    }
+
+    fn length(&self) -> u64 {
+        self.text.len() as u64 + u64::from(self.close)
+    }
 }
 
 /// The actor's end of a queue. It has no bound of its own: the window is one.
@@ -98,6 +121,37 @@ struct Entry {
     subscription: Subscription,
     /// Kept until the runner says that it started, in case the order is lost with the link.
     start: Option<Start>,
+    given: Given,
+}
+
+/// What a process was given to read, as far as it does not have it yet; kept in case it is lost with the link.
+#[derive(Debug, Default)]
+struct Given {
+    offset: u64,
+    waiting: VecDeque<(u64, Input, Taken)>,
+}
+
+impl Given {
+    fn give(&mut self, input: Input, answer: Taken) -> ToRunner {
+        let order = input.order(self.offset);
+        let begin = self.offset;
+        self.offset += input.length();
+        self.waiting.push_back((begin, input, answer));
+        order
+    }
+
+    fn took(&mut self, offset: u64, refused: Option<String>) {
+        while let Some((_, _, answer)) =
+            self.waiting.pop_front_if(|(begin, input, _)| *begin + input.length() <= offset)
+        {
+            let _ = answer.send(Ok(()));
+        }
+        if let Some(why) = refused {
+            for (_, _, answer) in self.waiting.drain(..) {
+                let _ = answer.send(Err(why.clone()));
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -193,13 +247,22 @@ impl Entries {
             Command::Start { spec, subscription, answer } => {
                 let order = ToRunner::Start { process: (*spec).clone() };
                 let process = subscription.process.clone();
-                self.entries.insert(process, Entry { subscription, start: Some(Start { spec, answer }) });
+                self.entries.insert(
+                    process,
+                    Entry { subscription, start: Some(Start { spec, answer }), given: Given::default() },
+                );
                 vec![order]
             }
             Command::Resume { mut subscription } => {
                 let order = subscription.resume();
-                self.entries.insert(subscription.process.clone(), Entry { subscription, start: None });
+                self.entries
+                    .insert(subscription.process.clone(), Entry { subscription, start: None, given: Given::default() });
                 vec![order]
+            }
+            // Without an entry it has ended, which whoever waits for the answer is told by there being none.
+            Command::Input { input, answer } => {
+                let entry = self.entries.get_mut(&input.process);
+                entry.map(|entry| entry.given.give(input, answer)).into_iter().collect()
             }
             Command::Send(order) => vec![order],
         }
@@ -224,6 +287,7 @@ impl Entries {
                 Some(Start { spec, .. }) => ToRunner::Start { process: (**spec).clone() },
                 None => entry.subscription.resume(),
             });
+            orders.extend(entry.given.waiting.iter().map(|(begin, input, _)| input.order(*begin)));
         }
         orders.append(&mut self.pending);
         orders
@@ -241,6 +305,11 @@ impl Entries {
                 if let Some(Start { answer, .. }) = self.entries.get_mut(&process).and_then(|entry| entry.start.take())
                 {
                     let _ = answer.send(Ok(pid));
+                }
+            }
+            FromRunner::Control(Report::Took { process, offset, refused }) => {
+                if let Some(entry) = self.entries.get_mut(&process) {
+                    entry.given.took(offset, refused);
                 }
             }
             FromRunner::Control(Report::Failed { process, offset, limit, message }) => {

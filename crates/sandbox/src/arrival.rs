@@ -64,6 +64,7 @@ impl Expected<'_> {
             id: self.id.clone(),
             paths: self.paths,
             gateway_port: hello.gateway_port,
+            link_version: hello.version,
             provider: self.provider,
             workspace: self.workspace,
             start_time: self.began.elapsed(),

@@ -21,6 +21,8 @@ pub(crate) struct Connection {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hello {
     pub gateway_port: u16,
+    /// The version both speak.
+    pub version: u32,
 }
 
 impl Connection {
@@ -36,7 +38,7 @@ impl Connection {
             FromRunner::Control(Report::Hello { version, gateway_port, .. }) => {
                 let version = harvest_link::negotiate(version).map_err(invalid)?;
                 connection.send_all(&[ToRunner::Welcome { version }]).await?;
-                Ok((connection, Hello { gateway_port }))
+                Ok((connection, Hello { gateway_port, version }))
             }
             _ => Err(invalid("the runner did not greet")),
         }

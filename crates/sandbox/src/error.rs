@@ -21,6 +21,8 @@ pub enum Error {
     Lost { id: SandboxId },
     #[error("`{program}` could not be started in the sandbox: {message}")]
     Start { program: String, message: String },
+    #[error("the process `{process}` cannot be given more input: {message}")]
+    Input { process: String, message: String },
     #[error("this provider cannot layer a workspace over a shared folder; it needs a folder of its own")]
     OverlayUnsupported,
     #[error("the path {} is too long for a socket; choose a shorter runtime folder", path.display())]
@@ -43,6 +45,7 @@ impl Error {
             Self::Failed { .. }
             | Self::Silent { .. }
             | Self::Start { .. }
+            | Self::Input { .. }
             | Self::OverlayUnsupported
             | Self::PathTooLong { .. }
             | Self::Io { .. }

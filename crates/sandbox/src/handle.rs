@@ -8,8 +8,11 @@ use harvest_core::{OutputStream, SandboxId, WorkspaceKind};
 use harvest_link::{Limit, ProcessSpec, Signal, ToRunner};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::actor::{self, Command, Queue, Subscription};
+use crate::actor::{self, Command, Input, Queue, Subscription};
 use crate::{Error, Paths};
+
+/// Since this version of the link runners can hold processes and give them input.
+const HOLDING: u32 = 2;
 
 /// A live sandbox. Dropping it lets go of the link and ends nothing; [`Provider::destroy`](crate::Provider::destroy) does.
 #[derive(Debug, Clone)]
@@ -24,6 +27,7 @@ pub(crate) struct Shared {
     pub id: SandboxId,
     pub paths: Paths,
     pub gateway_port: u16,
+    pub link_version: u32,
     pub provider: &'static str,
     pub workspace: WorkspaceKind,
     pub start_time: Duration,
@@ -65,6 +69,10 @@ impl Sandbox {
             let message = format!("`{}` is no valid process id", spec.id);
             return Err(Error::Start { program, message });
         }
+        if spec.keep_stdin && self.shared.link_version < HOLDING {
+            let message = "the runner in this sandbox is of a version that cannot keep its input open".to_owned();
+            return Err(Error::Start { program, message });
+        }
         self.fill_in(&mut spec);
         let process = spec.id.clone();
         // Refused here rather than in the actor, where it could only cost the link.
@@ -77,6 +85,20 @@ impl Sandbox {
             Ok(Err(message)) => Err(Error::Start { program, message }),
             Err(_) => Err(self.lost()),
         }
+    }
+
+    /// Whether its runner was there when it was last heard of; a sandbox that died is noticed at once.
+    pub fn is_alive(&self) -> bool {
+        !self.commands.is_closed()
+    }
+
+    /// Gets everything ready for a process of this id but what it is, so that its start takes hardly any time. Worth nothing
+    /// where a process starts fast anyway, and never an error.
+    pub async fn hold(&self, process: &str) -> Result<(), Error> {
+        if self.shared.link_version < HOLDING {
+            return Ok(());
+        }
+        self.send(Command::Send(ToRunner::Hold { process: process.to_owned() })).await
     }
 
     /// Takes up the output of a process that was started before, after the last offset that was dealt with.
@@ -179,6 +201,25 @@ impl Process {
     /// Output up to this offset is recorded elsewhere and will not be asked for again.
     pub async fn acknowledge(&self, offset: u64) -> Result<(), Error> {
         self.send(ToRunner::Ack { process: self.id.clone(), offset }).await
+    }
+
+    /// Gives more to a process that was started with its input kept open, and returns when it has it to read. An error when it
+    /// will never read it, or was taken up again after another server had started it. Once given up on, the rest of the
+    /// input is lost, too.
+    pub async fn input(&mut self, text: impl Into<String>, close: bool) -> Result<(), Error> {
+        let refused = |message: &str| Error::Input { process: self.id.clone(), message: message.to_owned() };
+        if self.pid.is_none() {
+            return Err(refused("it was taken up again, and what it was given before is not known"));
+        }
+        let order = Input { process: self.id.clone(), text: text.into(), close };
+        order.order(0).encode()?;
+        let (answer, taken) = oneshot::channel();
+        let lost = |_| Error::Lost { id: self.sandbox.id.clone() };
+        self.commands.send(Command::Input { input: order, answer }).await.map_err(lost)?;
+        match taken.await {
+            Ok(taken) => taken.map_err(|message| refused(&message)),
+            Err(_) => Err(refused("it has ended")),
+        }
     }
 
     pub async fn signal(&self, signal: Signal) -> Result<(), Error> {

@@ -80,7 +80,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn owners(&self) -> Result<Vec<Owner>, Error>;
     async fn remove_owner(&self, owner: &OwnerId) -> Result<(), Error>;
 
-    /// Recorded before a sandbox is made and forgotten after it is gone, so that none is ever lost sight of.
+    /// Recorded before a sandbox is made and forgotten after it is gone, so that none is ever lost sight of. Recorded
+    /// again, it has another session and purpose: it was made ahead.
     async fn record_sandbox(&self, record: SandboxRecord) -> Result<(), Error>;
     async fn forget_sandbox(&self, id: &SandboxId) -> Result<(), Error>;
     async fn sandboxes(&self) -> Result<Vec<SandboxRecord>, Error>;

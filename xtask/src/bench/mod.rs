@@ -14,6 +14,7 @@ mod queue;
 mod sandbox;
 mod statistics;
 mod table;
+mod warm;
 mod workspace;
 
 use std::process::ExitCode;
@@ -48,10 +49,12 @@ enum Subject {
     Journal,
     Queue,
     Agents,
+    Warm,
 }
 
 impl Subject {
-    const ALL: [Self; 6] = [Self::Sandbox, Self::Workspace, Self::Gateway, Self::Journal, Self::Queue, Self::Agents];
+    const ALL: [Self; 7] =
+        [Self::Sandbox, Self::Workspace, Self::Gateway, Self::Journal, Self::Queue, Self::Agents, Self::Warm];
 
     fn name(self) -> &'static str {
         match self {
@@ -61,6 +64,7 @@ impl Subject {
             Self::Journal => "journal",
             Self::Queue => "queue",
             Self::Agents => "agents",
+            Self::Warm => "warm",
         }
     }
 
@@ -72,6 +76,7 @@ impl Subject {
             Self::Journal => journal::measure(place, size).await,
             Self::Queue => queue::measure(place, size).await,
             Self::Agents => agents::measure(place, size).await,
+            Self::Warm => warm::measure(place, size).await,
         }
     }
 }

@@ -72,6 +72,7 @@ impl Keeper {
         let building = self.engine.prepare_snapshot(&self.owner, repository, self.attempts, progress, stop);
         let (report, ()) = tokio::join!(building, async { while ignored.recv().await.is_some() {} });
         let report = report?;
+        self.engine.reconsider_spares();
         if !matches!(report.status, Status::Busy | Status::Unchanged | Status::Stopped) {
             // Whoever watches may have left.
             let _ = self.reports.send(report).await;

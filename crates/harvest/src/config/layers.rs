@@ -539,6 +539,7 @@ mod tests {
             "registries.npm = 'https://a.test'",
             "limits.memory = '1TiB'",
             "agents = 3",
+            "warm = 3",
             "lease = '1m'",
             "retries = 2",
             "keep = '1d'",

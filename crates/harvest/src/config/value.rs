@@ -19,6 +19,7 @@ pub enum Key {
     BudgetUsd,
     Retries,
     Agents,
+    Warm,
     Lease,
     Keep,
     KeepSize,
@@ -51,7 +52,7 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -60,6 +61,7 @@ impl Key {
         Self::BudgetUsd,
         Self::Retries,
         Self::Agents,
+        Self::Warm,
         Self::Lease,
         Self::Keep,
         Self::KeepSize,
@@ -94,6 +96,7 @@ impl Key {
             Self::BudgetUsd => "budget_usd",
             Self::Retries => "retries",
             Self::Agents => "agents",
+            Self::Warm => "warm",
             Self::Lease => "lease",
             Self::Keep => "keep",
             Self::KeepSize => "keep_size",
@@ -131,6 +134,7 @@ impl Key {
             Self::BudgetUsd => "budget_usd = 2.50",
             Self::Retries => "retries = 2",
             Self::Agents => "agents = 3",
+            Self::Warm => "warm = 2",
             Self::Lease => "lease = \"60s\"",
             Self::Keep => "keep = \"30d\"",
             Self::KeepSize => "keep_size = \"50GiB\"",
@@ -172,7 +176,7 @@ impl Key {
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
             Self::Agent => Some(Value::Text("builtin".to_owned())),
-            Self::Model | Self::Test | Self::Agents => None,
+            Self::Model | Self::Test | Self::Agents | Self::Warm => None,
             Self::RequireTests => Some(Value::Flag(false)),
             Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
@@ -198,6 +202,7 @@ impl Key {
             Self::Model => "(the agent's choice)",
             Self::Test => "(found in the repository)",
             Self::Agents => "(as many as fit this machine)",
+            Self::Warm => "(as many as agents)",
             Self::LimitCpu => "(all cores)",
             Self::KeepSize | Self::ModelCalls => "(no limit)",
             _ => "(none)",
@@ -249,6 +254,7 @@ impl Key {
             }
             Self::Retries => count(0, 20),
             Self::Agents => count(1, 1000),
+            Self::Warm => count(0, 1000),
             Self::LimitCpu => cores(value).map(Value::Cores),
             Self::LimitMemory => size(&text()?, 64 << 20).map(Value::Size),
             // Less than this and not even a shell with a pipe runs.

@@ -26,3 +26,4 @@ mod security;
 mod stop;
 mod support;
 mod task;
+mod warm;

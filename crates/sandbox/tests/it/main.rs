@@ -6,6 +6,7 @@ mod attacks;
 mod calls;
 mod confined;
 mod conformance;
+mod held;
 mod limits;
 mod ordinary;
 mod support;

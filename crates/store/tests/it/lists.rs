@@ -83,6 +83,10 @@ on_both! {
         };
         store.record_sandbox(record.clone()).await.unwrap();
         assert_eq!(store.sandboxes().await.unwrap(), std::slice::from_ref(&record));
+        // One that was made ahead gets its session later.
+        let claimed = SandboxRecord { purpose: SandboxPurpose::Execute, ..record.clone() };
+        store.record_sandbox(claimed.clone()).await.unwrap();
+        assert_eq!(store.sandboxes().await.unwrap(), [claimed]);
         store.forget_sandbox(&record.id).await.unwrap();
         assert_eq!(store.sandboxes().await.unwrap(), []);
     }
