@@ -1,4 +1,4 @@
-//! `harvest gc`: makes room in the data directory, and the small sweep that `harvest up` begins with.
+//! `harvest gc`: makes room in the data directory, and the sweep that `harvest up` does now and then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

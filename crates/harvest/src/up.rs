@@ -18,7 +18,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::run::on_signals;
 use crate::view::{Style, clean};
-use crate::{ask, gc, reload, repo, schedule, upkeep};
+use crate::{ask, reload, repo, schedule, upkeep};
 
 const NOTICES: usize = 256;
 const LEASE: Duration = Duration::from_secs(60);
@@ -53,7 +53,6 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         lease: options.lease.or(settings.time(Key::Lease)).unwrap_or(LEASE),
     };
     let agents = reload::agents(installation.config.clone(), options.agents, settings.count(Key::Agents));
-    gc::sweep(&installation).await;
     let mut schedules = schedule::Beside::new(installation.clone(), engine.clone());
     schedules.catch_up(global, style).await?;
     let (notices, mut inbox) = mpsc::channel(NOTICES);

@@ -1,20 +1,29 @@
-//! Beside `harvest up`: every minute, what sandboxes there are is compared with what the database knows.
+//! Beside `harvest up`: every minute, what sandboxes there are is compared with what the database knows; every hour, what is
+//! old or too much is removed.
 
 use std::time::Duration;
 
 use harvest_engine::Stop;
 
 use crate::installation::Installation;
-use crate::output;
+use crate::{gc, output};
 
 const EVERY: Duration = Duration::from_secs(60);
+/// So many looks from one sweep to the next.
+const SWEEP: u64 = 60;
 
 /// Until `stop`. The first look was taken when the data directory was opened.
 pub async fn run(installation: &Installation, stop: Stop) {
-    loop {
+    for look in 0u64.. {
+        let sweeping = async {
+            if look.is_multiple_of(SWEEP) {
+                gc::sweep(installation).await;
+            }
+            tokio::time::sleep(EVERY).await;
+        };
         tokio::select! {
             () = stop.requested() => return,
-            () = tokio::time::sleep(EVERY) => {}
+            () = sweeping => {}
         }
         match installation.put_right().await {
             Ok(recovered) if recovered.sandboxes > 0 => {
