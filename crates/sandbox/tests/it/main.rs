@@ -6,6 +6,10 @@ mod attacks;
 mod calls;
 mod confined;
 mod conformance;
+#[cfg(feature = "container")]
+mod container;
 mod limits;
 mod ordinary;
+#[cfg(feature = "container")]
+mod podman;
 mod support;
