@@ -8,6 +8,7 @@ mod confined;
 mod conformance;
 #[cfg(feature = "container")]
 mod container;
+mod image;
 mod limits;
 mod ordinary;
 #[cfg(feature = "container")]
