@@ -76,7 +76,7 @@ async fn runners(provider: &local::Local, lower: &Path, size: Size) -> anyhow::R
 
 /// Makes a sandbox, has it tell the time, and removes it. Returns how long it took until then, and until it was made.
 #[expect(clippy::disallowed_methods, reason = "compared with the time that a program in the sandbox tells")]
-async fn first_instruction(provider: &local::Local, workspace: Workspace) -> anyhow::Result<(Duration, Duration)> {
+pub async fn first_instruction(provider: &dyn Provider, workspace: Workspace) -> anyhow::Result<(Duration, Duration)> {
     let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let spec = Spec { id: place::sandbox_id(), workspace, objects: None, limits: Limits::default() };
     let sandbox = provider.create(spec).await?;
