@@ -22,7 +22,8 @@ run: ## Install what is missing, build the release and start the demo
 	scripts/env scripts/demo $(ARGS)
 
 test: ## Install what the tests need, run them all and count
-	@scripts/need cargo cc git bwrap python3 setpriv $(if $(HARVEST_TEST_SKIP_POSTGRES),,postgres)
+	@scripts/need cargo cc git bwrap python3 setpriv $(if $(HARVEST_TEST_SKIP_POSTGRES),,postgres) \
+		$(if $(HARVEST_TEST_SKIP_PODMAN),,podman runc)
 	@scripts/env scripts/test --features $(FEATURES) $(ARGS)
 
 check: ## Formatting, lints, licences, dependency directions
@@ -34,6 +35,7 @@ check: ## Formatting, lints, licences, dependency directions
 
 bench: ## Measure against the bare thing, and fail when a bound is broken
 	@scripts/need cargo cc git bwrap postgres setpriv
+	@scripts/need podman runc || echo "Without them containers are not measured."
 	@scripts/need node npm || echo "Without them the queue is not measured against graphile-worker."
 	scripts/env cargo run --release -p xtask --features bench -- bench $(ARGS)
 

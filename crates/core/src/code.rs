@@ -56,6 +56,7 @@ codes! {
     NamespacesForbidden = "0202", "user namespaces are forbidden on this host";
     SandboxFailed = "0203", "the sandbox could not be made";
     SandboxLost = "0204", "the sandbox was lost";
+    EngineMissing = "0205", "there is no container engine, or it lacks the image";
     DataDirectory = "0301", "the data directory cannot be used";
     DiskFull = "0302", "the disk is full";
     DatabaseTooNew = "0303", "the database was made by a newer Harvest";

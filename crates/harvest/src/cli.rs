@@ -183,6 +183,9 @@ pub struct AskOptions {
 pub enum SandboxKind {
     /// Linux namespaces through bubblewrap
     Local,
+    /// A container of Docker or Podman; HARVEST_CONTAINER_IMAGE names the image
+    #[cfg(feature = "container")]
+    Container,
     /// No isolation at all: the agent can do whatever you can
     None,
 }

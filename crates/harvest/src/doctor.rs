@@ -18,6 +18,8 @@ pub async fn doctor(global: &Global, environment: Environment) -> Result<Exit, F
     let installation = Installation::open(global, environment).await?;
     let mut facts = vec![git(&installation).await, space(&installation), keys(&installation)];
     facts.extend(sandbox(&installation));
+    #[cfg(feature = "container")]
+    facts.push(crate::container::fact(&installation));
     let works = facts.iter().all(|fact| fact.state != State::Missing);
     if global.json {
         let items: Vec<_> = facts

@@ -101,6 +101,18 @@ impl Environment {
         }
     }
 
+    /// Where a container engine may listen: the socket that was named, else the usual ones.
+    #[cfg(feature = "container")]
+    pub fn container_sockets(&self) -> Vec<PathBuf> {
+        match self.path("HARVEST_CONTAINER_SOCKET") {
+            Some(socket) => vec![socket],
+            None => {
+                let runtime = self.path("XDG_RUNTIME_DIR");
+                harvest_sandbox::container::sockets(self.text("DOCKER_HOST"), runtime.as_deref())
+            }
+        }
+    }
+
     pub fn user(&self) -> String {
         let named = self.text("USER").or_else(|| self.text("LOGNAME")).map(str::to_owned);
         named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))

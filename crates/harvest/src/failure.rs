@@ -147,6 +147,7 @@ fn help_for(code: Code) -> Option<String> {
         Code::SandboxToolMissing => {
             "install it: apt install bubblewrap (or your system's equivalent); check with `harvest doctor`"
         }
+        Code::EngineMissing => "see `harvest doctor`; --sandbox local needs no engine",
         Code::NamespacesForbidden => "`harvest doctor` says what to set; --sandbox none runs without any isolation",
         _ => return None,
     };

@@ -14,6 +14,8 @@ use harvest_store::{OwnerKind, Postgres, Sqlite, Store};
 use harvest_vault::{ExposeSecret, Redactor, SecretString};
 
 use crate::cli::{Global, SandboxKind};
+#[cfg(feature = "container")]
+use crate::container;
 use crate::environment::{Environment, ModelKeys};
 use crate::failure::Failure;
 use crate::keychain::Keychain;
@@ -113,11 +115,13 @@ impl Installation {
         if self.store.owners().await?.is_empty() && nothing_left {
             return Ok(Recovered::default());
         }
-        let kinds = [SandboxKind::Local, SandboxKind::None];
+        let mut kinds = vec![SandboxKind::Local, SandboxKind::None];
+        #[cfg(feature = "container")]
+        kinds.extend(container::was_used(self).then_some(SandboxKind::Container));
         let recovery = Recovery {
             data: self.data.clone(),
             store: self.store.clone(),
-            providers: kinds.into_iter().filter_map(|kind| self.provider(kind).ok()).collect(),
+            providers: kinds.into_iter().filter_map(|kind| self.make_provider(kind).ok()).collect(),
             redactor: self.redactor.clone(),
             clock: self.clock.clone(),
         };
@@ -149,7 +153,16 @@ impl Installation {
         result
     }
 
+    /// For work. Whatever keeps it from beginning is told now.
     pub fn provider(&self, kind: SandboxKind) -> Result<Arc<dyn Provider>, Failure> {
+        #[cfg(feature = "container")]
+        if kind == SandboxKind::Container {
+            container::check(self)?;
+        }
+        self.make_provider(kind)
+    }
+
+    fn make_provider(&self, kind: SandboxKind) -> Result<Arc<dyn Provider>, Failure> {
         let io = |error: std::io::Error| {
             let code =
                 if error.kind() == std::io::ErrorKind::StorageFull { Code::DiskFull } else { Code::DataDirectory };
@@ -164,6 +177,8 @@ impl Installation {
                 let (_, tools) = self.toolchain();
                 Arc::new(local::Local::new(local::Options { state: state.join("local"), runtime, binaries, tools })?)
             }
+            #[cfg(feature = "container")]
+            SandboxKind::Container => container::provider(self, state.join(container::FOLDER), runtime, binaries)?,
             SandboxKind::None => {
                 Arc::new(none::Unisolated::new(none::Options { state: state.join("none"), runtime, binaries })?)
             }

@@ -6,6 +6,8 @@ mod backup;
 mod beads;
 mod cli;
 mod config;
+#[cfg(feature = "container")]
+mod container;
 mod convoy;
 mod credential;
 mod demo;

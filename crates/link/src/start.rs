@@ -17,6 +17,9 @@ pub struct Boot {
     /// Put before the arguments of every process. It must end everything it started when it is killed; when it is empty the
     /// runner looks for the children itself.
     pub wrap: Vec<String>,
+    /// Whom processes run as, where that is not who the runner is; `wrap` then leads to `harvest-runner attempt`.
+    #[serde(default)]
+    pub identity: Option<Identity>,
     pub deadline_secs: u64,
     /// A process whose output grows beyond this is killed.
     pub max_spool_bytes: u64,

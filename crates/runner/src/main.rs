@@ -2,8 +2,11 @@
 //!
 //! `harvest-runner launch` arranges mounts and identity on the host and becomes bubblewrap. `harvest-runner run` is what
 //! bubblewrap then starts: it owns the processes, spools their output and leads loopback to the gateway. Both are told what
-//! to do by files whose types live in `harvest-link`. `harvest-runner hold` is a process that does not know yet what it is.
+//! to do by files whose types live in `harvest-link`. `harvest-runner hold` is a process that does not know yet what it is. In
+//! a container `harvest-runner attempt` is around each process.
 
+mod acting;
+mod attempt;
 mod command;
 mod counter;
 mod descriptors;
@@ -31,11 +34,16 @@ const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
     if let Err(error) = descriptors::seal() {
-        eprintln!("harvest-runner: open files cannot be kept from what is started: {error}");
-        return ExitCode::from(FAILED);
+        return fail(&format!("open files cannot be kept from what is started: {error}"));
     }
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let text: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap_or_default()).collect();
+    if let ["attempt", rest @ ..] = text.as_slice() {
+        return match attempt::run(rest) {
+            Ok(code) => ExitCode::from(code),
+            Err(error) => fail(&error.to_string()),
+        };
+    }
     let outcome =
         match (text.as_slice(), arguments.as_slice()) {
             (["run", ..], [_, boot, ..]) => supervisor::run(boot.as_ref()).map_err(|error| error.to_string()),
@@ -47,10 +55,7 @@ fn main() -> ExitCode {
         };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("harvest-runner: {message}");
-            ExitCode::from(FAILED)
-        }
+        Err(message) => fail(&message),
     }
 }
 
@@ -63,4 +68,9 @@ fn become_process() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("harvest-runner: {message}");
+    ExitCode::from(FAILED)
 }

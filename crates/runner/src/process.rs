@@ -15,13 +15,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
+use crate::acting::acting_as;
 use crate::command::command;
 use crate::hold;
 use crate::reap::{Child, Ended};
 use crate::registry::{End, Failure, Process, Registry};
 use crate::spool::Spool;
 use crate::supervisor::Context;
-use crate::{files, tree};
+use crate::{attempt, files, tree};
 
 /// How long output may still come after everything that could write it is dead.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -55,6 +56,11 @@ pub fn signal(boot: &Boot, process: &Process, signal: Signal) {
         Signal::Terminate => rustix::process::Signal::TERM,
         Signal::Kill => rustix::process::Signal::KILL,
     };
+    if boot.identity.is_some() {
+        // Our own wrapper, which passes polite signals on and knows what it started.
+        let _ = rustix::process::kill_process(pid, if signal == Signal::Kill { attempt::END } else { number });
+        return;
+    }
     // A wrapper would not pass a polite signal on, so those go to the group it started. Killing the wrapper itself ends the
     // namespace it made, and with it everything that ever ran there.
     let group = match (boot.wrap.is_empty(), signal) {
@@ -105,8 +111,11 @@ fn spawn(context: &Context, process: &Process, spec: ProcessSpec) -> Result<Begu
         return Err("there is nothing to run".to_owned());
     }
     let roots = [boot.workspace.clone(), boot.home.clone()];
-    for file in &spec.files {
-        files::write(&roots, file).map_err(|error| error.to_string())?;
+    {
+        let _acting = acting_as(boot.identity);
+        for file in &spec.files {
+            files::write(&roots, file).map_err(|error| error.to_string())?;
+        }
     }
     let cwd = if spec.cwd.is_empty() { boot.workspace.as_path() } else { Path::new(&spec.cwd) };
     if !cwd.is_dir() {
@@ -150,7 +159,7 @@ pub fn launch(
     command.args(argv).envs(env.iter().map(|(name, value)| (name, value)));
     command.current_dir(cwd).process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(if stdin == Stdin::Nothing { Stdio::null() } else { Stdio::piped() });
-    if !boot.wrap.is_empty() {
+    if !boot.wrap.is_empty() && boot.identity.is_none() {
         prefer_to_us(&mut command);
     }
     let mut child = command.spawn().map_err(|error| error.to_string())?;
@@ -170,7 +179,7 @@ fn open_for_child(path: &Path) -> io::Result<OwnedFd> {
 
 /// Where the kernel has to choose whom to kill for lack of memory, it should not be the runner.
 #[expect(unsafe_code, reason = "only the process itself can say so before it has children")]
-fn prefer_to_us(command: &mut Command) {
+pub fn prefer_to_us(command: &mut Command) {
     let say = || {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let file = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty())?;

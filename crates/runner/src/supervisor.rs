@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -42,6 +43,9 @@ pub fn run(path: &Path) -> Result<(), Error> {
     let boot: Boot = fs::read(path)
         .and_then(|bytes| Ok(serde_json::from_slice(&bytes)?))
         .map_err(|source| Error::Boot { path: path.to_owned(), source })?;
+    if boot.identity.is_some() {
+        close(path).map_err(|source| Error::Boot { path: path.to_owned(), source })?;
+    }
     // So that what is typed in the terminal of whoever started us does not end us. Fails when it is so already.
     let _ = rustix::process::setsid();
     if let Some(files) = boot.open_files {
@@ -51,6 +55,19 @@ pub fn run(path: &Path) -> Result<(), Error> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Runtime)?;
     tokio::task::LocalSet::new().block_on(&runtime, supervise(Rc::new(boot)))
+}
+
+/// Closes the folder with all that is the runner's to those whom processes run as, whatever it was mounted with: some engines
+/// take over the mode that a folder of this name has in the image.
+fn close(boot: &Path) -> io::Result<()> {
+    let folder = boot.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    let closed = fs::metadata(folder)?;
+    if closed.uid() == rustix::process::geteuid().as_raw() && closed.mode() & 0o077 == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, "the folder around it is open to others"))
+    }
 }
 
 async fn supervise(boot: Rc<Boot>) -> Result<(), Error> {

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
 use rustix::process::Pid;
 
 /// So many entries are looked at before others get their turn.
@@ -39,6 +40,10 @@ impl Census {
         let mut all: Vec<Entry> = pids.filter(|pid| pid.unsigned_abs() != own).filter_map(read).collect();
         all.sort_by_key(|entry| entry.pid);
         Self(all)
+    }
+
+    pub fn pids(&self) -> Vec<Pid> {
+        self.0.iter().filter_map(|entry| Pid::from_raw(entry.pid)).collect()
     }
 
     pub fn threads(&self) -> u64 {
@@ -141,7 +146,7 @@ pub async fn disk(folders: &[PathBuf], enough: Disk) -> Disk {
     total
 }
 
-/// What is in a folder, also when its owner, who we are, closed it to everyone.
+/// What is in a folder, also when its owner closed it to everyone.
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let list = || Ok(fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect());
     let closed = Mode::from_raw_mode(rustix::fs::lstat(folder)?.st_mode);
@@ -154,7 +159,10 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
         OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     )?;
-    change(&handle, closed | Mode::RUSR | Mode::XUSR)?;
+    if change(&handle, closed | Mode::RUSR | Mode::XUSR) == Err(Errno::PERM) {
+        // Not ours: then we are someone who may look anywhere.
+        return list();
+    }
     let listed = list();
     change(&handle, closed)?;
     listed

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use harvest_link::{Boot, Limit};
 
+use crate::acting::acting_as;
 use crate::counter::Counter;
 use crate::process;
 use crate::registry::{Failure, Process, Registry};
@@ -85,6 +86,7 @@ impl Watch {
             // Until it is gone, it is the likeliest to go on as it did.
             return self.settle();
         }
+        let _acting = acting_as(self.boot.identity);
         let census = LazyCell::new(Census::take);
         let too_much_memory = match (&self.killed, self.boot.watch.memory_bytes) {
             (_, None) => false,
@@ -128,7 +130,10 @@ impl Watch {
         let mut used = usage::disk(&self.boot.watch.folders, allowed).await;
         let devices: Vec<u64> =
             self.boot.roots().filter_map(|path| Some(rustix::fs::stat(path).ok()?.st_dev)).collect();
-        used.bytes += Census::take().nameless(&devices);
+        {
+            let _acting = acting_as(self.boot.identity);
+            used.bytes += Census::take().nameless(&devices);
+        }
         let watch = &self.boot.watch;
         let failure = if used.bytes > allowed.bytes {
             let limit = words(watch.disk_bytes.unwrap_or_default());

@@ -13,6 +13,12 @@ pub enum Error {
     ToolTooOld { found: String, needed: &'static str },
     #[error("this host does not allow user namespaces, which keep a sandbox apart: {detail}; {fix}")]
     NamespacesForbidden { detail: String, fix: String },
+    #[error(
+        "no container engine answers: {detail}; start Docker or Podman, or name its socket in HARVEST_CONTAINER_SOCKET"
+    )]
+    EngineMissing { detail: String },
+    #[error("the container engine has no image `{image}`; build it (see deploy/image) or pull it, or name another")]
+    ImageMissing { image: String },
     #[error("the sandbox could not be made: {detail}")]
     Failed { detail: String },
     #[error("the sandbox did not report within {seconds} s{detail}")]
@@ -40,6 +46,7 @@ impl Error {
         match self {
             Self::ToolMissing | Self::ToolTooOld { .. } => Code::SandboxToolMissing,
             Self::NamespacesForbidden { .. } => Code::NamespacesForbidden,
+            Self::EngineMissing { .. } | Self::ImageMissing { .. } => Code::EngineMissing,
             Self::Lost { .. } => Code::SandboxLost,
             Self::DiskFull { .. } => Code::DiskFull,
             Self::Failed { .. }

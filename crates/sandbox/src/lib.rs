@@ -6,6 +6,8 @@
 mod actor;
 mod arrival;
 mod connection;
+#[cfg(feature = "container")]
+pub mod container;
 mod contract;
 mod error;
 mod folder;

@@ -72,6 +72,7 @@ impl Unisolated {
             workspace: workspace.clone(),
             home: layout.home(),
             wrap: Vec::new(),
+            identity: None,
             deadline_secs: spec.limits.wall.as_secs(),
             max_spool_bytes: spec.limits.output_bytes,
             open_files: Some(spec.limits.open_files),

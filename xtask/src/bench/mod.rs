@@ -4,6 +4,7 @@
 //! written outside of temporary folders, except what is built and what is installed to be measured against.
 
 mod agents;
+mod container;
 mod gateway;
 mod graphile;
 mod journal;
@@ -70,7 +71,13 @@ impl Subject {
 
     async fn measure(self, place: &Place, size: Size) -> anyhow::Result<Findings> {
         match self {
-            Self::Sandbox => sandbox::measure(place, size).await,
+            Self::Sandbox => {
+                let mut findings = sandbox::measure(place, size).await?;
+                let Findings { rows, notes } = container::measure(place, size).await?;
+                findings.rows.extend(rows);
+                findings.notes.extend(notes);
+                Ok(findings)
+            }
             Self::Workspace => workspace::measure(place, size).await,
             Self::Gateway => gateway::measure(place, size).await,
             Self::Journal => journal::measure(place, size).await,

@@ -113,7 +113,7 @@ async fn tell_the_time(sandbox: &Sandbox) -> anyhow::Result<Duration> {
 }
 
 /// Makes a sandbox, has it tell the time, and removes it. Returns how long it took until then, and until it was made.
-async fn first_instruction(provider: &local::Local, workspace: Workspace) -> anyhow::Result<(Duration, Duration)> {
+pub async fn first_instruction(provider: &dyn Provider, workspace: Workspace) -> anyhow::Result<(Duration, Duration)> {
     let began = Instant::now();
     let spec = Spec { id: place::sandbox_id(), workspace, objects: None, limits: Limits::default() };
     let sandbox = provider.create(spec).await?;

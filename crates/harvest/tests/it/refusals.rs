@@ -233,6 +233,21 @@ fn where_data_and_keys_are_kept() {
     assert!(ran.stdout.contains("Anthropic") && !ran.stdout.contains("canary"), "{ran:?}");
 }
 
+/// No engine is no reason to run somewhere else.
+#[test]
+fn without_an_engine_no_container_is_tried() {
+    let world = World::new();
+    let script = world.script(&json!([{ "shell": "true" }]));
+    let args = ["run", "x", "--sandbox", "container", "--test", "true", "--model-script", script.to_str().unwrap()];
+    let mut harvest = world.harvest(&args);
+    harvest.command.env("HARVEST_CONTAINER_SOCKET", world.repo().join("engine.sock"));
+    let ran = harvest.finish();
+    assert_refused(&ran, "HV-0205", "harvest doctor");
+    assert!(ran.stderr.contains("engine.sock"), "{}", ran.stderr);
+    assert_eq!(world.tasks().len(), 0);
+    world.assert_nothing_left();
+}
+
 /// No bubblewrap is no reason to run without a sandbox.
 #[test]
 fn without_bubblewrap_nothing_runs() {

@@ -15,7 +15,7 @@ use crate::{Error, layout};
 
 /// Compiled filters, in files that bubblewrap can be given.
 #[derive(Debug, Clone)]
-pub(super) struct Filters {
+pub(crate) struct Filters {
     /// For the runner, which has to make namespaces for its processes.
     pub runner: PathBuf,
     pub process: PathBuf,
@@ -126,7 +126,7 @@ const PERSONALITIES: [u64; 4] = [0, 0x0004_0000, 0x0002_0000, 0xffff_ffff];
 const IOCTLS: [u64; 2] = [0x5412, 0x541c];
 
 /// Writes both below `state`, unless they are there.
-pub(super) fn make(state: &Path) -> Result<Filters, Error> {
+pub(crate) fn make(state: &Path) -> Result<Filters, Error> {
     let write = |name: &str, whom| -> Result<PathBuf, Error> {
         let (path, program) = (state.join(name), bytes(&compile(whom)?));
         if std::fs::read(&path).ok().as_ref() != Some(&program) {

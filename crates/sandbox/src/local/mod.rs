@@ -6,11 +6,11 @@
 
 mod confined;
 mod etc;
-mod filter;
+pub(crate) mod filter;
 mod group;
 mod layers;
 mod probe;
-mod uid;
+pub(crate) mod uid;
 mod view;
 
 use std::path::{Path, PathBuf};
@@ -81,7 +81,8 @@ impl Local {
         Layout::new(&self.options.state, &self.options.runtime, id)
     }
 
-    fn paths() -> Paths {
+    /// Where things are in every sandbox that has a view of its own.
+    pub(crate) fn paths() -> Paths {
         Paths {
             workspace: view::WORKSPACE.into(),
             home: view::HOME.into(),
@@ -117,6 +118,7 @@ impl Local {
             workspace: view::WORKSPACE.into(),
             home: view::HOME.into(),
             wrap: self.view().process(spec.limits.memory_bytes).into_vec(),
+            identity: None,
             deadline_secs: spec.limits.wall.as_secs(),
             max_spool_bytes: spec.limits.output_bytes,
             open_files: None,

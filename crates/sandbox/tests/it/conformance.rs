@@ -47,6 +47,7 @@ macro_rules! conformance {
     };
     (@each $provider:ident, $place:expr, $($name:ident),+ $(,)?) => {
         mod $provider {
+            #[allow(unused_imports, reason = "not every kind of place is made there")]
             use super::support;
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() { super::$name($place).await; })+
@@ -56,6 +57,14 @@ macro_rules! conformance {
 
 conformance!(local, support::local());
 conformance!(none, support::none());
+#[cfg(feature = "container")]
+conformance!(
+    container,
+    match crate::container::place() {
+        Some(place) => place,
+        None => return,
+    }
+);
 
 async fn a_process_sees_its_workspace_input_files_and_environment(place: Place) {
     let sandbox = place.create().await;

@@ -6,7 +6,12 @@ mod attacks;
 mod calls;
 mod confined;
 mod conformance;
+#[cfg(feature = "container")]
+mod container;
 mod held;
+mod image;
 mod limits;
 mod ordinary;
+#[cfg(feature = "container")]
+mod podman;
 mod support;

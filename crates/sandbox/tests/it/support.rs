@@ -37,7 +37,7 @@ pub fn id() -> SandboxId {
     SandboxId::generate(&Random)
 }
 
-fn place(provider: fn(&Path) -> Arc<dyn Provider>) -> Place {
+pub fn place(provider: fn(&Path) -> Arc<dyn Provider>) -> Place {
     let folder = tempfile::Builder::new().prefix("hv").tempdir().unwrap();
     Place { provider: provider(folder.path()), folder, again: provider, crash: kill_init, traces }
 }
@@ -69,7 +69,7 @@ fn kill_init(folder: &Path, id: &SandboxId) {
     std::process::Command::new("kill").args(["-9", &init.to_string()]).status().unwrap();
 }
 
-fn traces(folder: &Path, id: &SandboxId) -> Vec<String> {
+pub fn traces(folder: &Path, id: &SandboxId) -> Vec<String> {
     let mut found = Vec::new();
     for path in ["state", "run"].map(|part| folder.join(part).join(id.as_str())) {
         found.extend(path.exists().then(|| path.display().to_string()));
