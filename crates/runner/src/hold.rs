@@ -27,7 +27,8 @@ const LENGTH: usize = 4;
 pub struct Holds(RefCell<BTreeMap<String, Running>>);
 
 impl Holds {
-    /// The one held for `id`, if it is still there.
+    /// The one held for `id`, if it is still there. Killed in this very moment it may not have ended yet, and then is an end
+    /// like that of any process which is killed as it starts.
     pub fn take(&self, id: &str) -> Option<Running> {
         self.0.borrow_mut().remove(id).filter(Running::is_alive)
     }

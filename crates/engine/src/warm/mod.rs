@@ -121,7 +121,7 @@ impl Warm {
         }
         let mut unwanted = Vec::new();
         for (seed, key) in there {
-            if self.key(&self.on_newest(seed).await).await? == key {
+            if self.key(&self.on_newest(seed).await).await.as_ref() == Some(&key) {
                 unwanted.push(key);
             } else if let Some(spare) = shelf.take(&key) {
                 spare.remove(&self.engine).await?;
@@ -160,8 +160,7 @@ impl Warm {
         seeds.truncate(self.most);
         let mut wanted = Vec::new();
         for seed in seeds {
-            let key = self.key(&seed).await?;
-            wanted.push((seed, key));
+            wanted.extend(self.key(&seed).await.map(|key| (seed, key)));
         }
         Ok(wanted)
     }
@@ -226,9 +225,15 @@ impl Warm {
         seed
     }
 
-    async fn key(&self, seed: &Seed) -> Result<Key, Error> {
-        let (snapshot, _) = self.engine.snapshot_for(&seed.mirror, &seed.base).await?;
-        Ok(Key::of(&self.engine, seed, &snapshot))
+    /// `None` without a snapshot, as when the commit is gone: one repository's trouble is not that of the others.
+    async fn key(&self, seed: &Seed) -> Option<Key> {
+        match self.engine.snapshot_for(&seed.mirror, &seed.base).await {
+            Ok((snapshot, _)) => Some(Key::of(&self.engine, seed, &snapshot)),
+            Err(error) => {
+                tracing::debug!(error = %chain(&error), "no snapshot for a spare sandbox");
+                None
+            }
+        }
     }
 
     async fn drain(&self) -> Result<(), Error> {

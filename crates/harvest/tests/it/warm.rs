@@ -90,19 +90,24 @@ fn gateways(world: &World, sandbox: &str) -> Vec<PathBuf> {
 #[test]
 fn the_tasks_that_wait_find_their_sandboxes_made_and_come_to_the_same() {
     let world = World::new();
-    let tasks: Vec<String> = (1..=3).map(|number| add(&world, &format!("Fix it, {number}"), &[])).collect();
     let replies = json!([{ "shell": FIX, "delay": "300ms" }, {}]);
+    // `run` has no spares.
+    let cold = world.run(&replies, &[]).assert_ended(0, "completed", None);
+    let cold_task = cold["task_id"].as_str().unwrap().to_owned();
+    assert_eq!(place(&world, &cold_task).get("warm"), None);
+    let tasks: Vec<String> = (1..=3).map(|number| add(&world, &format!("Fix it, {number}"), &[])).collect();
     let mut up = start(&world, &replies, &["--until-empty"]);
     let outcomes: Vec<Value> = tasks.iter().map(|task| finished(&mut up, task)["outcome"].clone()).collect();
     let told = up.wait_for("how it went", |notice| notice["type"] == "warm");
     assert_eq!(up.finish().exit, Some(0));
     let places: Vec<Value> = tasks.iter().map(|task| place(&world, task)).collect();
-    assert_eq!(places[0].get("warm"), None, "{:#}", places[0]);
+    // The first may have been claimed before its sandbox was made; the others waited for longer than that takes.
     for warm in &places[1..] {
         assert!(warm["warm"] == true && warm["age_ms"].is_u64(), "{warm:#}");
     }
     assert_ne!(places[1]["sandbox_id"], places[2]["sandbox_id"], "each is used once");
-    assert_eq!((&told["stats"]["hits"], &told["stats"]["misses"]), (&json!(2), &json!(1)), "{told:#}");
+    let hits = places.iter().filter(|place| place["warm"] == true).count();
+    assert_eq!((&told["stats"]["hits"], &told["stats"]["misses"]), (&json!(hits), &json!(3 - hits)), "{told:#}");
     // What came of it does not tell which was which.
     let essence = |outcome: &Value| {
         let mut evidence = outcome["evidence"].clone();
@@ -115,10 +120,9 @@ fn the_tasks_that_wait_find_their_sandboxes_made_and_come_to_the_same() {
         let events = journal(&world, task).into_iter().map(|event| event["type"].clone());
         events.filter(|kind| kind != "message.delta" && kind != "checkpoint.created").collect()
     };
-    assert_eq!(outcomes[0]["status"], "completed", "{:#}", outcomes[0]);
-    for (outcome, task) in outcomes.iter().zip(&tasks).skip(1) {
-        assert_eq!(essence(outcome), essence(&outcomes[0]));
-        assert_eq!(kinds(task), kinds(&tasks[0]));
+    for (outcome, task) in outcomes.iter().zip(&tasks) {
+        assert_eq!(essence(outcome), essence(&cold));
+        assert_eq!(kinds(task), kinds(&cold_task));
         let branch = outcome["branch"].as_str().unwrap();
         assert_eq!(world.show(&format!("{branch}:src/two.sh")), "echo two");
     }
