@@ -135,7 +135,7 @@ on_both! {
         let mut woken = store.watch_queue();
         assert!(elsewhere.request_stop(&lease.task).await.unwrap());
         tokio::time::timeout(std::time::Duration::from_secs(30), woken.changed()).await.unwrap().unwrap();
-        assert_eq!(store.stops(&here).await.unwrap(), [lease.task.clone()]);
+        assert_eq!(store.stops(&here).await.unwrap(), std::slice::from_ref(&lease.task));
         assert_eq!(store.stops(&there).await.unwrap(), []);
         // Whoever takes the turn later is not meant.
         store.release(&here, now()).await.unwrap();
