@@ -89,8 +89,8 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         let _ = output::line("no credentials yet; keep one: harvest credential add anthropic");
     }
     for credential in &credentials {
-        let Credential { id, provider, scope, name, last_used_at, .. } = credential;
-        let used = last_used_at.map_or_else(|| "never used".to_owned(), |time| format!("used {time}"));
+        let Credential { id, provider, scope, name, created_at, last_used_at, .. } = credential;
+        let used = last_used_at.map_or_else(|| format!("added {created_at}"), |time| format!("used {time}"));
         let state = if usable.contains(&id) { style.ok() } else { style.failed() };
         let scope = scope.to_string();
         let line =

@@ -14,7 +14,7 @@ pub enum Credential {
 It is sealed with the master key (DATA-DIRECTORY/master.key, or HARVEST_MASTER_KEY_FILE, or what
 HARVEST_MASTER_KEY_COMMAND prints) and never shown again. No sandbox ever sees it.")]
     Add(CredentialAdd),
-    /// List credentials: their last 4 characters and when they were used
+    /// List credentials: their last 4 characters and when they were added
     #[command(after_help = "Examples:\n  harvest credential list\n  harvest credential list --json")]
     List,
     /// Replace the secret of a credential, or the master key of all

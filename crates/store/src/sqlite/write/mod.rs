@@ -1,4 +1,4 @@
-//! Everything that changes the database. Each function runs in a savepoint of the writer's transaction and notes in
+//! Everything that changes the database. Each function runs in the writer's transaction, perhaps twice, and notes in
 //! [`Effects`] whom to wake once it is on disk.
 
 pub(super) mod admit;
