@@ -18,22 +18,10 @@ use super::host::HostName;
 use super::ledger::Traffic;
 use super::tunnel::{IDLE, TOTAL};
 use crate::answer::{self, Body, BoxError, Cut};
+use crate::model::HOP_BY_HOP;
 use crate::service::Context as Session;
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-
-/// Headers that are about one connection, and those meant for a proxy.
-const HOP_BY_HOP: [&str; 9] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 pub(super) async fn forward(
     request: Request<Incoming>,

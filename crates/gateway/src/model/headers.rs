@@ -2,8 +2,8 @@
 
 use hyper::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 
-/// Belong to one connection (RFC 9110, 7.6.1), never to the message.
-const HOP_BY_HOP: [&str; 9] = [
+/// Belong to one connection or are meant for a proxy (RFC 9110, 7.6.1): never part of the message.
+pub(crate) const HOP_BY_HOP: [&str; 9] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",

@@ -11,5 +11,6 @@ mod usage;
 mod vendor;
 
 pub(crate) use answering::Models;
+pub(crate) use headers::HOP_BY_HOP;
 pub use upstream::{Upstream, Upstreams};
 pub(crate) use vendor::{Endpoint, Vendor};
