@@ -63,13 +63,16 @@ const SESSIONS: &str = "INSERT INTO sessions (id, task_id, branch, last_seq, cre
          created_at text)
      ORDER BY place";
 const TURNS: &str =
-    "INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at, task, session)
+    "WITH made AS (
+     INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at, task, session)
      SELECT r.turn, r.session, r.id, r.repository, 1, r.requested_by, r.prompt, r.status, r.rank, r.created_at,
          tasks.number, sessions.number
      FROM jsonb_to_recordset($1::text::jsonb) AS r (place bigint, turn text, session text, id text, repository text,
          requested_by text, prompt text, status text, rank bigint, created_at text)
      JOIN tasks ON tasks.id = r.id JOIN sessions ON sessions.id = r.session
-     ORDER BY place";
+     ORDER BY place
+     RETURNING number, rank, repository, status)
+     INSERT INTO ready (rank, turn, repository) SELECT rank, number, repository FROM made WHERE status = 'ready'";
 const CAPS: &str = "INSERT INTO turn_caps (turn, cap, rank)
      SELECT turns.number, cap, r.rank
      FROM jsonb_to_recordset($1::text::jsonb) AS r (turn text, rank bigint, caps text[])

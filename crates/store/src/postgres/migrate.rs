@@ -1,28 +1,34 @@
 //! Migrations, forward only, all that are missing in one transaction. Whoever comes first holds the others off.
+//!
+//! Migrations change tables. The functions that work on them are no one's data: they are made anew with every upgrade.
 
 use super::connection::Connection;
 use super::pool::Pool;
 use crate::Error;
 
-/// Each is a list of files: the tables, then the functions that work on them.
-const MIGRATIONS: &[&[&str]] = &[
-    &[include_str!("migrations/0001_start.sql")],
-    &[
-        include_str!("migrations/0002_queue/schema.sql"),
-        include_str!("migrations/0002_queue/journal.sql"),
-        include_str!("migrations/0002_queue/admit.sql"),
-        include_str!("migrations/0002_queue/end.sql"),
-        include_str!("migrations/0002_queue/append.sql"),
-        include_str!("migrations/0002_queue/claim.sql"),
-    ],
-    &[
-        include_str!("migrations/0003_keys/schema.sql"),
-        include_str!("migrations/0003_keys/append.sql"),
-        include_str!("migrations/0003_keys/claim.sql"),
-    ],
-    &[include_str!("migrations/0004_credentials.sql")],
-    &[include_str!("migrations/0005_repositories.sql")],
-    &[include_str!("migrations/0006_stops.sql")],
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_start.sql"),
+    include_str!("migrations/0002_queue.sql"),
+    include_str!("migrations/0003_keys.sql"),
+    include_str!("migrations/0004_credentials.sql"),
+    include_str!("migrations/0005_repositories.sql"),
+    include_str!("migrations/0006_stops.sql"),
+    include_str!("migrations/0007_places.sql"),
+];
+const FORGET_FUNCTIONS: &str = r"DO $$
+DECLARE
+  old regprocedure;
+BEGIN
+  FOR old IN SELECT oid FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'harvest\_%' LOOP
+    EXECUTE 'DROP FUNCTION ' || old;
+  END LOOP;
+END $$;";
+const FUNCTIONS: &[&str] = &[
+    include_str!("functions/journal.sql"),
+    include_str!("functions/admit.sql"),
+    include_str!("functions/end.sql"),
+    include_str!("functions/append.sql"),
+    include_str!("functions/claim.sql"),
 ];
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7233182600)";
 
@@ -46,8 +52,10 @@ async fn upgrade(db: &Connection, known: u32) -> Result<(), Error> {
         return Err(Error::TooNew { found, known });
     }
     db.batch("CREATE TABLE IF NOT EXISTS harvest_version (version BIGINT NOT NULL)").await?;
-    let missing = MIGRATIONS[found as usize..].concat().join("\n");
-    db.patient_batch(&missing).await?;
+    let missing = MIGRATIONS[found as usize..].join("\n");
+    for batch in [FORGET_FUNCTIONS, &missing, &FUNCTIONS.join("\n")] {
+        db.patient_batch(batch).await?;
+    }
     db.batch(&format!("DELETE FROM harvest_version; INSERT INTO harvest_version VALUES ({known})")).await
 }
 

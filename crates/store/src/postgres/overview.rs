@@ -10,13 +10,14 @@ use crate::decode::{from_json, from_word, id, milliseconds};
 
 pub(super) async fn queue(db: &Connection) -> Result<QueueState, Error> {
     let settings = queue_settings(db).await?;
-    // Each from the index that holds these and nothing else.
+    // Each from the table or index that holds these and few others.
     let counted = pairs(
         db,
-        "SELECT 'ready', count(*) FROM turns WHERE status = 'ready'
-         UNION ALL SELECT 'claimed', count(*) FROM turns WHERE status = 'claimed'
-         UNION ALL SELECT 'waiting', count(*) FROM turns WHERE status = 'waiting'
-         UNION ALL SELECT status, count(*) FROM turns WHERE status IN ('blocked', 'parked') GROUP BY status",
+        "SELECT 'ready', count(*) FROM ready
+         UNION ALL SELECT 'claimed', count(*) FROM leases
+         UNION ALL SELECT 'waiting', count(*) FROM turns WHERE due_ms IS NOT NULL
+         UNION ALL SELECT 'blocked', count(*) FROM tasks WHERE blockers > 0 AND status = 'pending'
+         UNION ALL SELECT 'parked', count(DISTINCT turn) FROM turn_caps WHERE parked",
     )
     .await?;
     let count = |status: &str| counted.get(status).copied().unwrap_or(0);

@@ -67,8 +67,8 @@ pub(super) async fn request_stop(db: &Connection, task: &TaskId) -> Result<bool,
 }
 
 pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
-    let sql = "SELECT turns.task_id FROM turns JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence
-         WHERE turns.owner = $1 AND turns.status = 'claimed'";
+    let sql = "SELECT turns.task_id FROM leases JOIN turns ON turns.number = leases.turn
+         JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence WHERE leases.owner = $1";
     db.query(sql, &[&owner.as_str()]).await?.iter().map(|row| decode::id(row.get(0))).collect()
 }
 

@@ -7,21 +7,24 @@ use crate::support::make::*;
 use crate::support::on_both;
 use crate::support::place::Place;
 
-const SQLITE: [&str; 2] = [
+const SQLITE: &[&str] = &[
     include_str!("../../src/sqlite/migrations/0001_start.sql"),
     include_str!("../../src/sqlite/migrations/0002_queue.sql"),
+    include_str!("../../src/sqlite/migrations/0003_keys.sql"),
+    include_str!("../../src/sqlite/migrations/0004_credentials.sql"),
+    include_str!("../../src/sqlite/migrations/0005_repositories.sql"),
+    include_str!("../../src/sqlite/migrations/0006_stops.sql"),
 ];
-const POSTGRES: [&str; 2] = [
+const POSTGRES: &[&str] = &[
     include_str!("../../src/postgres/migrations/0001_start.sql"),
-    concat!(
-        include_str!("../../src/postgres/migrations/0002_queue/schema.sql"),
-        include_str!("../../src/postgres/migrations/0002_queue/journal.sql"),
-        include_str!("../../src/postgres/migrations/0002_queue/admit.sql"),
-        include_str!("../../src/postgres/migrations/0002_queue/end.sql"),
-        include_str!("../../src/postgres/migrations/0002_queue/append.sql"),
-        include_str!("../../src/postgres/migrations/0002_queue/claim.sql"),
-    ),
+    include_str!("../../src/postgres/migrations/0002_queue.sql"),
+    include_str!("../../src/postgres/migrations/0003_keys.sql"),
+    include_str!("../../src/postgres/migrations/0004_credentials.sql"),
+    include_str!("../../src/postgres/migrations/0005_repositories.sql"),
+    include_str!("../../src/postgres/migrations/0006_stops.sql"),
 ];
+/// As some earlier version may have made it.
+const OLD_FUNCTION: &str = "CREATE FUNCTION harvest_claim() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint';";
 
 /// As the first version wrote them: one task that waits, one that has ended.
 const ROWS: &str = r#"
@@ -52,6 +55,9 @@ async fn leave(place: &Place, version: usize) {
     place.sql(ROWS).await;
     for schema in &schemas[1..version] {
         place.sql(schema).await;
+    }
+    if !place.is_sqlite() {
+        place.sql(OLD_FUNCTION).await;
     }
     let mark = match place.is_sqlite() {
         true => format!("PRAGMA user_version = {version}"),
@@ -89,6 +95,11 @@ on_both! {
 
     async fn the_second_version_is_upgraded(place) {
         leave(&place, 2).await;
+        works_as_before(&place).await;
+    }
+
+    async fn the_sixth_version_is_upgraded(place) {
+        leave(&place, 6).await;
         works_as_before(&place).await;
     }
 }

@@ -14,22 +14,3 @@ UPDATE turns SET ended = (SELECT status FROM tasks WHERE tasks.number = turns.ta
 CREATE INDEX turns_ended ON turns (ended, task) WHERE status = 'done';
 DROP INDEX tasks_by_status;
 ALTER TABLE tasks SET (fillfactor = 60);
-CREATE OR REPLACE FUNCTION harvest_end_turn(turn_number bigint, was text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM harvest_put(turn_number, 'done');
-  UPDATE turns SET ended = 'cancelled' WHERE number = turn_number;
-  UPDATE turn_caps SET parked = false WHERE turn = turn_number AND parked;
-  IF was IN ('ready', 'claimed') THEN
-    PERFORM harvest_give_back(turn_number);
-  END IF;
-END $$;
-
-DROP FUNCTION harvest_append;
-DROP FUNCTION harvest_touches_others;
-DROP FUNCTION harvest_stepped;
-DROP FUNCTION harvest_claim;
-DROP FUNCTION harvest_heartbeat;
-DROP FUNCTION harvest_take_over;
-DROP FUNCTION harvest_reclaim;
-DROP FUNCTION harvest_release;
-DROP FUNCTION harvest_requeue;

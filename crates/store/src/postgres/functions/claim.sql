@@ -11,25 +11,27 @@ DECLARE
 BEGIN
   PERFORM harvest_lock(false);
   IF only_turn IS NOT NULL THEN
-    chosen := ARRAY(SELECT number FROM turns WHERE id = only_turn AND status = 'ready' FOR UPDATE);
+    chosen := ARRAY(
+      SELECT ready.turn FROM turns JOIN ready ON ready.rank = turns.rank AND ready.turn = turns.number
+      WHERE turns.id = only_turn FOR UPDATE OF ready SKIP LOCKED);
   ELSIF NOT (SELECT paused FROM queue) THEN
     IF cardinality(warm) > 0 THEN
-      SELECT rank INTO best FROM turns WHERE status = 'ready' ORDER BY rank, number LIMIT 1;
+      SELECT ready.rank INTO best FROM ready ORDER BY ready.rank, ready.turn LIMIT 1;
       chosen := ARRAY(
-        SELECT number FROM turns WHERE status = 'ready' AND number = ANY(ARRAY(
-          SELECT near.number
+        SELECT ready.turn FROM ready JOIN (
+          SELECT near.rank, near.turn
           FROM unnest(warm) AS w (place)
           CROSS JOIN LATERAL (
-            SELECT number, rank FROM turns
-            WHERE status = 'ready' AND repository = w.place AND rank <= best + 300000
-            ORDER BY rank, number LIMIT most) AS near
-          ORDER BY near.rank, near.number LIMIT most))
-        ORDER BY rank, number FOR UPDATE SKIP LOCKED);
+            SELECT r.rank, r.turn FROM ready AS r WHERE r.repository = w.place AND r.rank <= best + 300000
+            ORDER BY r.rank, r.turn LIMIT most) AS near
+          ORDER BY near.rank, near.turn LIMIT most) AS warm_ones
+          ON ready.rank = warm_ones.rank AND ready.turn = warm_ones.turn
+        ORDER BY ready.rank, ready.turn FOR UPDATE OF ready SKIP LOCKED);
     END IF;
     IF cardinality(chosen) < most THEN
       chosen := chosen || ARRAY(
-        SELECT number FROM turns WHERE status = 'ready' AND number <> ALL(chosen)
-        ORDER BY rank, number LIMIT most - cardinality(chosen) FOR UPDATE SKIP LOCKED);
+        SELECT ready.turn FROM ready WHERE ready.turn <> ALL(chosen)
+        ORDER BY ready.rank, ready.turn LIMIT most - cardinality(chosen) FOR UPDATE SKIP LOCKED);
     END IF;
   END IF;
   IF cardinality(chosen) = 0 THEN
@@ -37,9 +39,13 @@ BEGIN
   END IF;
   RETURN QUERY
     WITH taken AS (
-      UPDATE turns SET status = 'claimed', owner = by_owner, fence = turns.fence + 1, lease_until_ms = until_ms
+      UPDATE turns SET status = 'claimed', owner = by_owner, fence = turns.fence + 1
         WHERE number = ANY(chosen)
-        RETURNING number, id, session_id, task_id, turns.fence, turns.task, turns.session, ordinal, author
+        RETURNING number, rank, id, session_id, task_id, turns.fence, turns.task, turns.session, ordinal, author
+    ), gone AS (
+      DELETE FROM ready USING taken WHERE ready.rank = taken.rank AND ready.turn = taken.number
+    ), leased AS (
+      INSERT INTO leases (owner, turn, until_ms) SELECT by_owner, taken.number, harvest_claim.until_ms FROM taken
     ), moved AS (
       UPDATE tasks SET status = harvest_after(tasks.status, 'claim'), tries = tries + 1
         FROM taken WHERE tasks.number = taken.task
@@ -57,16 +63,21 @@ BEGIN
       FROM grown AS g ORDER BY array_position(chosen, g.number);
 END $$;
 
--- Extends every lease that the owner still has.
+-- Extends every lease that the owner still has. One that is about to end is left alone, for no one waits for anyone here.
 CREATE FUNCTION harvest_heartbeat(of_owner text, until_ms bigint)
 RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql SET enable_seqscan = off AS $$
-DECLARE
-  held bigint[];
 BEGIN
   PERFORM harvest_lock(false);
-  held := ARRAY(SELECT number FROM turns WHERE owner = of_owner AND status = 'claimed' ORDER BY number FOR UPDATE);
-  RETURN QUERY UPDATE turns SET lease_until_ms = until_ms WHERE number = ANY(held)
-    RETURNING task_id, session_id, id, turns.fence, ARRAY[turns.task, turns.session, number];
+  RETURN QUERY
+    WITH held AS (
+      SELECT leases.turn FROM leases WHERE leases.owner = of_owner
+    ), extended AS (
+      UPDATE leases SET until_ms = harvest_heartbeat.until_ms
+        WHERE leases.owner = of_owner AND leases.turn = ANY(ARRAY(
+          SELECT l.turn FROM leases AS l WHERE l.owner = of_owner FOR UPDATE SKIP LOCKED))
+    )
+    SELECT t.task_id, t.session_id, t.id, t.fence, ARRAY[t.task, t.session, t.number]
+      FROM held JOIN turns AS t ON t.number = held.turn;
 END $$;
 
 -- Takes over the turns of a dead owner; the old leases are void from here on.
@@ -74,18 +85,25 @@ CREATE FUNCTION harvest_take_over(dead text, heir text)
 RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
   PERFORM harvest_lock(true);
-  RETURN QUERY UPDATE turns SET owner = heir, fence = turns.fence + 1, lease_until_ms = NULL
-    WHERE owner = dead AND status = 'claimed' RETURNING task_id, session_id, id, turns.fence, ARRAY[turns.task, turns.session, number];
+  RETURN QUERY
+    WITH taken AS (
+      UPDATE leases SET owner = heir, until_ms = NULL WHERE leases.owner = dead RETURNING leases.turn
+    )
+    UPDATE turns SET owner = heir, fence = turns.fence + 1 FROM taken WHERE turns.number = taken.turn
+      RETURNING turns.task_id, turns.session_id, turns.id, turns.fence, ARRAY[turns.task, turns.session, turns.number];
 END $$;
 
--- The turns are in the queue again; their tasks and journals say so.
+-- The turns, whose leases are gone, are in the queue again; their tasks and journals say so.
 CREATE FUNCTION harvest_requeue(lost bigint[], at_time text)
 RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   place bigint;
 BEGIN
   FOR place, task, session, turn, fence, rows IN
-    UPDATE turns SET status = 'ready', owner = NULL, fence = turns.fence + 1, lease_until_ms = NULL
+    WITH back AS (
+      INSERT INTO ready SELECT t.rank, t.number, t.repository FROM turns AS t WHERE t.number = ANY(lost)
+    )
+    UPDATE turns SET status = 'ready', owner = NULL, fence = turns.fence + 1
       WHERE number = ANY(lost)
       RETURNING number, task_id, session_id, id, turns.fence, ARRAY[turns.task, turns.session, number]
   LOOP
@@ -101,10 +119,13 @@ END $$;
 -- Gives back every turn of an owner that is known to be dead.
 CREATE FUNCTION harvest_release(dead text, at_time text)
 RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  lost bigint[];
 BEGIN
   PERFORM harvest_lock(true);
-  RETURN QUERY SELECT * FROM harvest_requeue(
-    ARRAY(SELECT number FROM turns WHERE owner = dead AND status = 'claimed' ORDER BY number), at_time);
+  WITH gone AS (DELETE FROM leases WHERE leases.owner = dead RETURNING leases.turn)
+    SELECT coalesce(array_agg(gone.turn), '{}') INTO lost FROM gone;
+  RETURN QUERY SELECT * FROM harvest_requeue(lost, at_time);
 END $$;
 
 -- Gives back turns whose lease has run out, and hands out those whose next try is due. Called often and mostly for nothing:
@@ -112,20 +133,24 @@ END $$;
 CREATE FUNCTION harvest_reclaim(now_ms bigint, at_time text, OUT expired bigint, OUT due bigint, OUT next_due_ms bigint)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
+  lost bigint[];
   t record;
 BEGIN
   expired := 0;
   due := 0;
-  IF EXISTS (SELECT 1 FROM turns WHERE status = 'claimed' AND lease_until_ms < now_ms)
-     OR EXISTS (SELECT 1 FROM turns WHERE status = 'waiting' AND due_ms <= now_ms) THEN
+  IF EXISTS (SELECT 1 FROM leases WHERE until_ms < now_ms) OR EXISTS (SELECT 1 FROM turns WHERE due_ms <= now_ms) THEN
     PERFORM harvest_lock(true);
-    SELECT count(*) INTO expired FROM harvest_requeue(
-      ARRAY(SELECT number FROM turns WHERE status = 'claimed' AND lease_until_ms < now_ms ORDER BY lease_until_ms LIMIT 500),
-      at_time);
-    FOR t IN SELECT number, task_id FROM turns WHERE status = 'waiting' AND due_ms <= now_ms ORDER BY due_ms LIMIT 500 LOOP
+    WITH late AS (
+      SELECT owner, turn FROM leases WHERE until_ms < now_ms ORDER BY until_ms LIMIT 500
+    ), gone AS (
+      DELETE FROM leases USING late WHERE leases.owner = late.owner AND leases.turn = late.turn RETURNING leases.turn
+    )
+    SELECT coalesce(array_agg(gone.turn), '{}') INTO lost FROM gone;
+    SELECT count(*) INTO expired FROM harvest_requeue(lost, at_time);
+    FOR t IN SELECT number, task_id FROM turns WHERE due_ms <= now_ms ORDER BY due_ms LIMIT 500 LOOP
       PERFORM harvest_admit(t.number, t.task_id);
       due := due + 1;
     END LOOP;
   END IF;
-  SELECT min(due_ms) INTO next_due_ms FROM turns WHERE status = 'waiting';
+  SELECT min(due_ms) INTO next_due_ms FROM turns WHERE due_ms IS NOT NULL;
 END $$;

@@ -39,7 +39,7 @@ BEGIN
   END IF;
   FOR r IN
     WITH held AS MATERIALIZED (
-      SELECT l.* FROM unnest(of_turns, of_tasks, of_sessions, of_fences, times, counts, froms, intos, dues, overs)
+      SELECT l.*, t.owner FROM unnest(of_turns, of_tasks, of_sessions, of_fences, times, counts, froms, intos, dues, overs)
           WITH ORDINALITY AS l (turn, task, session, fence, at, count, allowed, into_status, due, over, step)
         JOIN turns AS t ON t.number = l.turn
         WHERE t.status = 'claimed' AND t.fence = l.fence
@@ -56,10 +56,14 @@ BEGIN
           AND (h.allowed IS NULL OR status = ANY(string_to_array(h.allowed, ',')))
         RETURNING h.step
     ), ended AS (
-      UPDATE turns SET status = CASE WHEN h.due IS NULL THEN 'done' ELSE 'waiting' END, owner = NULL,
-          lease_until_ms = NULL, due_ms = h.due, ended = h.over
+      UPDATE turns SET status = CASE WHEN h.due IS NULL THEN 'done' ELSE 'waiting' END, owner = NULL, due_ms = h.due
         FROM held AS h JOIN moved AS m ON m.step = h.step
         WHERE turns.number = h.turn AND (h.due IS NOT NULL OR h.over IS NOT NULL)
+        RETURNING h.owner, h.turn, h.task, h.over
+    ), freed AS (
+      DELETE FROM leases USING ended AS e WHERE leases.owner = e.owner AND leases.turn = e.turn
+    ), noted AS (
+      INSERT INTO endings (status, task) SELECT e.over, e.task FROM ended AS e WHERE e.over IS NOT NULL
     ), grown AS (
       UPDATE sessions SET last_seq = last_seq + h.count
         FROM held AS h LEFT JOIN moved AS m ON m.step = h.step
@@ -97,4 +101,31 @@ BEGIN
       FROM unnest(done) AS h (step) JOIN turns AS t ON t.number = of_turns[h.step]
       WHERE dues[h.step] IS NOT NULL OR overs[h.step] IS NOT NULL;
   END IF;
+END $$;
+
+-- A turn has left its owner's hands: places get free, others may go or go with it.
+CREATE FUNCTION harvest_ended(turn_number bigint, of_task text, over text, at_time text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM harvest_give_back(turn_number);
+  IF over = 'completed' THEN
+    PERFORM harvest_unblock(of_task);
+  ELSIF over IS NOT NULL THEN
+    PERFORM harvest_cancel_followers(ARRAY[of_task], at_time);
+  END IF;
+END $$;
+
+-- What a step says about an attempt.
+CREATE FUNCTION harvest_attempt(attempt jsonb, at_time text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  CASE attempt ->> 'what'
+    WHEN 'started' THEN
+      INSERT INTO attempts (id, turn_id, agent, command, started_at)
+        VALUES (attempt ->> 'id', attempt ->> 'turn', attempt ->> 'agent', attempt ->> 'command', attempt ->> 'started_at');
+    WHEN 'journaled' THEN
+      UPDATE attempts SET journaled = (attempt ->> 'offset')::bigint WHERE id = attempt ->> 'id';
+    WHEN 'finished' THEN
+      UPDATE attempts SET exit_code = (attempt ->> 'exit_code')::bigint, stderr_tail = attempt ->> 'stderr_tail',
+          finished_at = at_time
+        WHERE id = attempt ->> 'id';
+  END CASE;
 END $$;

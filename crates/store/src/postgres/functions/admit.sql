@@ -1,9 +1,21 @@
 -- Which turns may be claimed: those that wait for nothing and find a place under all their caps. Every function here is
 -- called by someone who holds the lock alone.
 
+-- Moves a turn to another place in the queue, or out of it.
 CREATE FUNCTION harvest_put(turn_number bigint, into_status text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  t record;
 BEGIN
-  UPDATE turns SET status = into_status, owner = NULL, lease_until_ms = NULL, due_ms = NULL WHERE number = turn_number;
+  SELECT status, rank, repository, owner INTO t FROM turns WHERE number = turn_number;
+  IF t.status = 'ready' THEN
+    DELETE FROM ready WHERE rank = t.rank AND turn = turn_number;
+  ELSIF t.status = 'claimed' THEN
+    DELETE FROM leases WHERE owner = t.owner AND turn = turn_number;
+  END IF;
+  UPDATE turns SET status = into_status, owner = NULL, due_ms = NULL WHERE number = turn_number;
+  IF into_status = 'ready' THEN
+    INSERT INTO ready (rank, turn, repository) VALUES (t.rank, turn_number, t.repository);
+  END IF;
 END $$;
 
 -- Takes a place under every cap of the turn, or under none.
@@ -80,6 +92,7 @@ BEGIN
     FROM (SELECT cap, count(*) AS places FROM turn_caps WHERE turn = ANY(moved) GROUP BY cap) AS back
     WHERE caps.name = back.cap;
   UPDATE turn_caps SET parked = true WHERE turn = ANY(moved);
+  DELETE FROM ready USING turns WHERE turns.number = ANY(moved) AND ready.rank = turns.rank AND ready.turn = turns.number;
   UPDATE turns SET status = 'parked' WHERE number = ANY(moved);
   IF new_size IS NULL THEN
     DELETE FROM caps WHERE name = of_cap;

@@ -31,6 +31,7 @@ BEGIN
         'cache_write_tokens', cache_write_tokens, 'reasoning_tokens', reasoning_tokens),
       'cost_usd', cost_nanos::double precision / 1e9)::text
     INTO outcome;
+  INSERT INTO endings (status, task) VALUES ('cancelled', t.task);
   PERFORM harvest_end_turn(t.number, t.status);
   PERFORM harvest_journal(t.session_id, at_time, ARRAY[
     json_build_object('type', 'turn.finished', 'data', json_build_object('turn_id', t.id, 'reason', 'cancelled'))::text,
@@ -84,6 +85,7 @@ BEGIN
   END IF;
   UPDATE tasks SET status = harvest_after(status, 'retry'), reason = NULL, error = NULL, evidence = NULL, finished_at = NULL
     WHERE id = of_task;
+  DELETE FROM endings WHERE status = before.status AND task = before.number;
   SELECT * INTO t FROM turns WHERE task_id = of_task ORDER BY ordinal DESC LIMIT 1;
   PERFORM harvest_admit(t.number, of_task);
   PERFORM harvest_journal(t.session_id, at_time, ARRAY[json_build_object('type', 'task.retried', 'data', json_build_object(
