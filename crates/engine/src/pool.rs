@@ -143,7 +143,13 @@ impl Pool {
             }
             let due = reclaimed.next_due.map(|due| self.until(due)).unwrap_or(SAFETY_NET).min(SAFETY_NET);
             tokio::select! {
-                Some(joined) = self.running.join_next() => self.settle(joined).await?,
+                Some(joined) = self.running.join_next() => {
+                    self.settle(joined).await?;
+                    // Agents get free in groups: one claim for all of them.
+                    while let Some(joined) = self.running.try_join_next() {
+                        self.settle(joined).await?;
+                    }
+                }
                 _ = queue.changed() => {}
                 Ok(()) = self.sizes.changed() => {}
                 () = drain.requested(), if !drain.is_requested() => {}

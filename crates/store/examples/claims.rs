@@ -156,8 +156,12 @@ async fn work(options: &Options, process: u64) -> Result<()> {
     let (mut running, mut turns, mut empty) = (JoinSet::new(), Vec::new(), 0);
     while turns.len() < options.turns && empty < EMPTY_ANSWERS {
         let first = idle.clone().acquire_owned().await?;
-        // Workers get free in groups: those that are woken with this one are counted as well.
-        tokio::task::yield_now().await;
+        // Workers get free in groups: as long as more do, the claim waits for them.
+        let mut free = 0;
+        while idle.available_permits() > free {
+            free = idle.available_permits();
+            tokio::task::yield_now().await;
+        }
         let most = (1 + idle.available_permits()).min(options.turns - turns.len());
         let claim =
             Claim { owner: owner.clone(), turn: None, most, warm: Vec::new(), at: at(), until: Some(Timestamp::MAX) };

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::watch;
 
@@ -62,6 +63,8 @@ impl Sqlite {
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         connection.pragma_update(None, "cache_size", CACHE_KIB)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        // Else a statement with a limit is compiled anew whenever the limit is given.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_prepared_statement_cache_capacity(64);
         migrate::migrate(&mut connection)?;
         let writer = Writer::spawn(connection).map_err(|error| Error::corrupt("the writer thread", error))?;

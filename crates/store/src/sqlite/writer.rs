@@ -95,13 +95,19 @@ fn commit(
     batch: &mut Vec<Box<dyn Job>>,
 ) -> rusqlite::Result<()> {
     connection.execute_batch(BEGIN)?;
-    // Only now: another process may have held the lock, and meanwhile more have come.
-    while batch.len() < BATCH
-        && let Ok(job) = queue.try_recv()
-    {
-        batch.push(job);
+    // What has come while another process held the lock belongs to this batch, and what comes while it runs.
+    let (mut ran, mut well) = (0, true);
+    loop {
+        while batch.len() < BATCH
+            && let Ok(job) = queue.try_recv()
+        {
+            batch.push(job);
+        }
+        let Some(job) = batch.get_mut(ran) else { break };
+        well = well && job.run(connection).is_ok();
+        ran += 1;
     }
-    if batch.iter_mut().all(|job| job.run(connection).is_ok()) {
+    if well {
         return connection.execute_batch("COMMIT");
     }
     // A full disk may have ended the transaction already.
