@@ -1,0 +1,2 @@
+-- Nothing changes here: an index that holds only ready or only claimed turns costs SQLite no more than a table would. In
+-- PostgreSQL such an index makes every change of a turn an entry in all of its indexes.
