@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::dialect::{Dialect, Parser};
 use crate::template::{Placeholder, Template};
@@ -44,6 +45,8 @@ pub struct Agent {
     /// It can be started before its prompt is known: it reads it from standard input, and nothing else of its command depends
     /// on it or on the session.
     pub warm: bool,
+    /// The program that has to be installed for it, by its name; `None` when Harvest brings it along.
+    pub program: Option<String>,
     /// What to do to get it.
     pub install_hint: String,
     pub(crate) default_models: BTreeMap<Provider, String>,
@@ -58,7 +61,10 @@ pub struct Agent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PromptPassing {
+    /// As it is.
     Stdin,
+    /// As a message of Claude Code's `stream-json`.
+    StdinMessage,
 }
 
 #[derive(Debug, Clone)]
@@ -108,6 +114,7 @@ impl Agent {
             env,
             stdin: match self.prompt {
                 PromptPassing::Stdin => turn.prompt.to_owned(),
+                PromptPassing::StdinMessage => user_message(turn.prompt),
             },
             files: self
                 .files
@@ -125,6 +132,17 @@ impl Agent {
     pub fn parser(&self) -> Parser {
         Parser::new(self.dialect)
     }
+}
+
+/// The line by which Claude Code is given a prompt.
+fn user_message(prompt: &str) -> String {
+    let message = json!({
+        "type": "user",
+        "message": { "role": "user", "content": prompt },
+        "parent_tool_use_id": null,
+        "session_id": "",
+    });
+    format!("{message}\n")
 }
 
 /// The same for every agent, and nothing of the host.

@@ -1,9 +1,11 @@
 //! What the output of an agent means. One file per dialect; this one only chooses between them.
 //!
 //! **Invariant:** every line leaves a trace. A dialect that does not understand a line keeps it as `raw`, and no line of
-//! any agent is an error. Only a line that says nothing but "done" produces no event.
+//! any agent is an error. Only a line that says nothing but "done", or a piece of what comes whole, produces no event.
 
 mod builtin;
+mod claude_code;
+mod codex;
 mod text;
 
 use harvest_core::{EventBody, FailureReason, OutputStream};
@@ -14,6 +16,8 @@ use serde::Deserialize;
 pub(crate) enum Dialect {
     /// The events of Harvest itself, one JSON object per line.
     Builtin,
+    ClaudeCode,
+    Codex,
     /// Plain text: every line is a message.
     Text,
 }
@@ -25,6 +29,8 @@ pub struct Parser(State);
 #[derive(Debug)]
 enum State {
     Builtin(builtin::Parser),
+    ClaudeCode(claude_code::Parser),
+    Codex(codex::Parser),
     Text,
 }
 
@@ -39,6 +45,8 @@ impl Parser {
     pub(crate) fn new(dialect: Dialect) -> Self {
         Self(match dialect {
             Dialect::Builtin => State::Builtin(builtin::Parser::default()),
+            Dialect::ClaudeCode => State::ClaudeCode(claude_code::Parser::default()),
+            Dialect::Codex => State::Codex(codex::Parser::default()),
             Dialect::Text => State::Text,
         })
     }
@@ -49,6 +57,8 @@ impl Parser {
         let line = without_ending(line);
         match &mut self.0 {
             State::Builtin(parser) => parser.parse(stream, line),
+            State::ClaudeCode(parser) => parser.parse(stream, line),
+            State::Codex(parser) => parser.parse(stream, line),
             State::Text => text::parse(stream, line),
         }
     }
@@ -56,8 +66,15 @@ impl Parser {
     /// Takes notice of an event that an earlier parser of the same run produced, so that a run that is taken up again
     /// after a crash gets the verdict it would have got.
     pub fn recall(&mut self, event: &EventBody) {
-        if let (State::Builtin(parser), EventBody::Raw { stream, line }) = (&mut self.0, event) {
-            parser.parse(*stream, line.as_bytes());
+        match (&mut self.0, event) {
+            (State::Builtin(parser), EventBody::Raw { stream, line }) => {
+                parser.parse(*stream, line.as_bytes());
+            }
+            (State::ClaudeCode(parser), EventBody::Raw { stream, line }) => {
+                parser.parse(*stream, line.as_bytes());
+            }
+            (State::Codex(parser), event) => parser.recall(event),
+            (State::Builtin(_) | State::ClaudeCode(_) | State::Text, _) => {}
         }
     }
 
@@ -65,8 +82,12 @@ impl Parser {
     pub fn verdict(&self, exit_code: Option<i32>) -> Verdict {
         let reported = match &self.0 {
             State::Builtin(parser) => parser.failure(),
+            State::ClaudeCode(parser) => parser.verdict(),
+            State::Codex(parser) => parser.verdict(),
             State::Text => None,
         };
+        // One that says it is done and then fails has not ended well.
+        let reported = reported.filter(|verdict| *verdict != Verdict::Done || exit_code == Some(0));
         reported.unwrap_or_else(|| match exit_code {
             Some(0) => Verdict::Done,
             Some(code) => failed(format!("the agent exited with code {code}")),

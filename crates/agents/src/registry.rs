@@ -139,6 +139,7 @@ impl Definition {
             providers: self.providers,
             features: self.features,
             warm: self.warm,
+            program: Some(self.command).filter(|command| !command.contains(['{', '/'])),
             install_hint: self.install_hint,
             default_models: self.default_models,
             dialect: self.dialect,

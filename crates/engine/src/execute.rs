@@ -1,6 +1,6 @@
 //! The agent works: its output becomes events, its limits are watched, its work is committed and brought out.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -89,6 +89,12 @@ impl Turn {
         // Known before anything is spent.
         if self.task.settings.require_tests && self.task.settings.test.is_none() {
             return Err(Failure::new(FailureReason::Tests, "no test command was found, and tests are required").into());
+        }
+        if let Some(agent) = self.engine.options.registry.get(&self.task.agent)
+            && self.engine.program_of(agent) == Some(None)
+        {
+            let message = format!("{} is not installed on this machine: {}", agent.name, agent.install_hint);
+            return Err(Failure::new(FailureReason::Agent, message).into());
         }
         let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
         let result = self.execute_in(&place).await;
@@ -355,7 +361,10 @@ impl Engine {
     ) -> ProcessSpec {
         let paths = sandbox.paths();
         let turn = briefing.turn(sandbox.gateway_port(), &paths.home, &paths.workspace, &paths.bin, path);
-        let invocation = agent.command(&turn);
+        let mut invocation = agent.command(&turn);
+        if let (Some(Some(program)), Some(first)) = (self.program_of(agent), invocation.argv.first_mut()) {
+            *first = program.to_string_lossy().into_owned();
+        }
         let mut env = network.to_vec();
         env.extend(invocation.env);
         env.extend(self.options.toolchain.env.iter().cloned());
@@ -374,12 +383,19 @@ impl Engine {
         }
     }
 
+    /// Where the agent's program is on this machine, `Some(None)` when it should be there and is not.
+    fn program_of(&self, agent: &Agent) -> Option<Option<&Path>> {
+        let installed = self.options.toolchain.programs.as_ref()?;
+        Some(installed.get(agent.program.as_ref()?).map(PathBuf::as_path))
+    }
+
     /// What the task says, else what this engine offers, else the agent's own choice.
     pub(crate) fn model_choice(&self, agent: &Agent, task: &Task) -> ModelChoice {
         let offered = &self.options.model;
         let asked = task.settings.provider.as_deref();
         let named = asked.and_then(|asked| agent.providers.iter().copied().find(|known| known.as_str() == asked));
-        let provider = named.unwrap_or(offered.provider);
+        let spoken = Some(offered.provider).filter(|provider| agent.providers.contains(provider));
+        let provider = named.or(spoken).or(agent.providers.first().copied()).unwrap_or(offered.provider);
         let model = task.model.clone().or_else(|| offered.model.clone().filter(|_| provider == offered.provider));
         ModelChoice { provider, model: model.or_else(|| agent.default_model(provider).map(str::to_owned)) }
     }

@@ -30,6 +30,7 @@ mod turn;
 mod verify;
 pub mod warm;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -154,6 +155,8 @@ impl DataFolder {
 pub struct Toolchain {
     pub path: String,
     pub env: Vec<(String, String)>,
+    /// Where the programs of agents are, by name; `None` when sandboxes bring their own.
+    pub programs: Option<BTreeMap<String, PathBuf>>,
 }
 
 /// Works on turns. Cheap to clone.

@@ -163,7 +163,7 @@ fn agent_and_model(
     Ok((agent.id.clone(), model))
 }
 
-fn registry() -> Result<Registry, Failure> {
+pub fn registry() -> Result<Registry, Failure> {
     Registry::bundled().map_err(|error| Failure::failed(Code::Internal, error.to_string()))
 }
 

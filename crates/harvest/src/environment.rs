@@ -118,6 +118,11 @@ impl Environment {
         named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
     }
 
+    /// Where programs are looked for.
+    pub fn search_path(&self) -> &str {
+        self.text("PATH").unwrap_or(SYSTEM_PATH)
+    }
+
     /// Git that acts for the person: with their settings, keys and helpers.
     pub fn git(&self) -> Git {
         let value = |name: &&str| Some((OsString::from(name), self.variables.get(*name)?.clone()));

@@ -4,7 +4,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use harvest_agents::Registry;
 use harvest_core::{Clock, Code, Entropy, Timestamp};
 use harvest_engine::{DataFolder, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
 use harvest_forge::Forge;
@@ -19,7 +18,7 @@ use crate::container;
 use crate::environment::{Environment, ModelKeys};
 use crate::failure::Failure;
 use crate::keychain::Keychain;
-use crate::{config, output, toolchain};
+use crate::{ask, config, output, programs, toolchain};
 
 /// Tells a data directory from any other folder, whatever database it goes with.
 const MARK: &str = ".harvest";
@@ -194,8 +193,14 @@ impl Installation {
         Ok(shared.join(format!("{:x}-{:x}", folder.dev(), folder.ino())))
     }
 
+    /// What sandboxes of this machine get to run, and what they must be shown for it.
     pub fn toolchain(&self) -> (Toolchain, Vec<PathBuf>) {
-        toolchain::find(self.environment.home().as_deref())
+        let (mut toolchain, mut shown) = toolchain::find(self.environment.home().as_deref());
+        let search = self.environment.search_path();
+        let programs = ask::registry().map(|registry| programs::find(&registry, search)).unwrap_or_default();
+        toolchain.programs = Some(programs.found);
+        shown.extend(programs.shown);
+        (toolchain, shown)
     }
 
     pub fn engine(
@@ -240,8 +245,12 @@ impl Installation {
             }
             error => internal(&error),
         })?;
-        let registry = Registry::bundled().map_err(|error| internal(&error))?;
-        let (toolchain, _) = self.toolchain();
+        let registry = ask::registry()?;
+        let (mut toolchain, _) = self.toolchain();
+        if provider.name() == "container" {
+            // It has what its image has.
+            toolchain.programs = None;
+        }
         Ok(Engine::new(Options {
             data: self.data.clone(),
             store: self.store.clone(),

@@ -21,6 +21,7 @@ mod installation;
 mod keychain;
 mod log;
 mod output;
+mod programs;
 mod queue;
 mod reload;
 mod repo;

@@ -36,7 +36,7 @@ const MANAGERS: &[Manager] = &[
 
 /// The search path and variables inside, and the folders to show. System tools come first.
 pub fn find(home: Option<&Path>) -> (Toolchain, Vec<PathBuf>) {
-    let mut toolchain = Toolchain { path: SYSTEM_PATH.to_owned(), env: Vec::new() };
+    let mut toolchain = Toolchain { path: SYSTEM_PATH.to_owned(), ..Toolchain::default() };
     let mut shown = Vec::new();
     for Manager { folders, programs, variable } in MANAGERS {
         let Some(programs) = home.map(|home| home.join(programs)).filter(|programs| programs.is_dir()) else {

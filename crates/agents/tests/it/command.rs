@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use harvest_agents::{Provider, Turn};
+use harvest_agents::{Provider, Registry, Turn};
 
-use crate::{builtin, echo};
+use crate::{agent, builtin, echo};
 
 fn turn(provider: Provider) -> Turn<'static> {
     Turn {
@@ -34,4 +34,16 @@ fn the_provider_decides_wire_and_address() {
 #[test]
 fn an_agent_that_is_only_data() {
     insta::assert_debug_snapshot!(echo().command(&turn(Provider::Openai)));
+}
+
+#[test]
+fn claude_code() {
+    insta::assert_debug_snapshot!(
+        agent(&Registry::bundled().unwrap(), "claude-code").command(&turn(Provider::Anthropic))
+    );
+}
+
+#[test]
+fn codex() {
+    insta::assert_debug_snapshot!(agent(&Registry::bundled().unwrap(), "codex").command(&turn(Provider::Openai)));
 }

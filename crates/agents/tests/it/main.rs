@@ -5,6 +5,7 @@
 mod command;
 mod parser;
 mod registry;
+mod transcripts;
 
 use harvest_agents::{Agent, Registry};
 
