@@ -120,8 +120,7 @@ async fn half_a_core_is_half_a_core() {
 async fn a_group_is_removed_after_a_crash_of_the_sandbox_too() {
     let (place, sandbox) = limited(Limits { cpu_millis: Some(1000), ..Limits::default() }).await;
     let hard = place.provider.capabilities().limits.memory == Strength::Hard;
-    let groups = || support::groups_of(std::path::Path::new("/sys/fs/cgroup"), sandbox.id().as_str());
-    assert_eq!(!groups().is_empty(), hard);
+    assert_eq!(!support::groups(place.folder.path()).is_empty(), hard);
     (place.crash)(place.folder.path(), sandbox.id());
     (place.again)(place.folder.path()).destroy(sandbox.id()).await.unwrap();
     assert_eq!(place.traces(sandbox.id()), [""; 0]);
