@@ -44,17 +44,16 @@ fn main() -> ExitCode {
             Err(error) => fail(&error.to_string()),
         };
     }
-    let outcome =
-        match (text.as_slice(), arguments.as_slice()) {
-            (["run", ..], [_, boot, ..]) => supervisor::run(boot.as_ref()).map_err(|error| error.to_string()),
-            (["launch", "--inline", order], _) => launch::inline(order).map_err(|error| error.to_string()),
-            (["launch", "--when-told", ..], [_, _, groups @ ..]) => {
-                launch::when_told(groups).map_err(|error| error.to_string())
-            }
-            ([hold::STUB], _) => return become_process(),
-            _ => Err("usage: harvest-runner run BOOT.json [ID] | launch (--inline JSON | --when-told [GROUP]...) | hold"
-                .to_owned()),
-        };
+    let outcome = match (text.as_slice(), arguments.as_slice()) {
+        (["run", ..], [_, boot, ..]) => supervisor::run(boot.as_ref()).map_err(|error| error.to_string()),
+        (["launch", "--inline", order], _) => launch::inline(order).map_err(|error| error.to_string()),
+        (["launch", "--when-told", ..], [_, _, groups @ ..]) => {
+            launch::when_told(groups).map_err(|error| error.to_string())
+        }
+        ([hold::STUB], _) => return become_process(),
+        _ => Err("usage: harvest-runner run BOOT.json [ID] | launch (--inline JSON | --when-told [GROUP]...) | hold"
+            .to_owned()),
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => fail(&message),
