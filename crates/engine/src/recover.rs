@@ -82,6 +82,7 @@ impl Recovery {
     async fn remove_strangers(&self) -> Result<usize, Error> {
         let mut removed = 0;
         for provider in &self.providers {
+            provider.tidy().await?;
             let found = provider.list().await?;
             if found.is_empty() {
                 continue;

@@ -1,4 +1,4 @@
-//! The files a runner is started with: `boot.json` for the supervisor, `launch.json` for what happens before it.
+//! What a runner is started with: `boot.json` for the supervisor, and the order for what happens before it.
 
 use std::path::PathBuf;
 
@@ -77,7 +77,7 @@ pub struct Launch {
     pub stage: PathBuf,
     /// Who to become; only root can.
     pub identity: Option<Identity>,
-    /// `cgroup.procs` of each control group to be in, from the very beginning.
+    /// `cgroup.procs` of each control group to be in before anything is started, besides those it is in already.
     pub join: Vec<PathBuf>,
     /// Folders of the stage in which nothing is shown.
     pub folders: Vec<String>,

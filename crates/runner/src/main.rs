@@ -2,7 +2,7 @@
 //!
 //! `harvest-runner launch` arranges mounts and identity on the host and becomes bubblewrap. `harvest-runner run` is what
 //! bubblewrap then starts: it owns the processes, spools their output and leads loopback to the gateway. Both are told what
-//! to do by files whose types live in `harvest-link`. `harvest-runner hold` is a process that does not know yet what it is. In
+//! to do in JSON whose types live in `harvest-link`. `harvest-runner hold` is a process that does not know yet what it is. In
 //! a container `harvest-runner attempt` is around each process.
 
 mod acting;
@@ -44,15 +44,16 @@ fn main() -> ExitCode {
             Err(error) => fail(&error.to_string()),
         };
     }
-    let outcome =
-        match (text.as_slice(), arguments.as_slice()) {
-            (["run", ..], [_, boot, ..]) => supervisor::run(boot.as_ref()).map_err(|error| error.to_string()),
-            (["launch", "--inline", order], _) => launch::inline(order).map_err(|error| error.to_string()),
-            (["launch", ..], [_, order, ..]) => launch::from_file(order.as_ref()).map_err(|error| error.to_string()),
-            ([hold::STUB], _) => return become_process(),
-            _ => Err("usage: harvest-runner run BOOT.json [ID] | launch (LAUNCH.json [ID] | --inline JSON) | hold"
-                .to_owned()),
-        };
+    let outcome = match (text.as_slice(), arguments.as_slice()) {
+        (["run", ..], [_, boot, ..]) => supervisor::run(boot.as_ref()).map_err(|error| error.to_string()),
+        (["launch", "--inline", order], _) => launch::inline(order).map_err(|error| error.to_string()),
+        (["launch", "--when-told", ..], [_, _, groups @ ..]) => {
+            launch::when_told(groups).map_err(|error| error.to_string())
+        }
+        ([hold::STUB], _) => return become_process(),
+        _ => Err("usage: harvest-runner run BOOT.json [ID] | launch (--inline JSON | --when-told [GROUP]...) | hold"
+            .to_owned()),
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => fail(&message),

@@ -14,8 +14,9 @@ use tokio::sync::{Notify, mpsc};
 use crate::actor::Actor;
 use crate::connection::Connection;
 use crate::handle::Shared;
+use crate::layout::{Layout, Remembered};
 use crate::pid::Identity;
-use crate::{Error, Paths, Sandbox};
+use crate::{Error, Paths, Provider, Sandbox, folder};
 
 /// How long a runner may take to report.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,7 +37,43 @@ pub(crate) struct Expected<'a> {
     pub log: &'a Path,
 }
 
-/// Starts a runner or launcher that outlives this process.
+/// A sandbox that a process before this one has made.
+#[derive(Debug)]
+pub(crate) struct Returned {
+    pub facts: Remembered,
+    pub runner: Identity,
+    /// Where the runner will dial.
+    pub listener: UnixListener,
+}
+
+impl Returned {
+    /// Finds out what is known about it and listens for its runner, if that is alive.
+    pub fn find(id: &SandboxId, layout: &Layout) -> Result<Self, Error> {
+        let lost = || Error::Lost { id: id.clone() };
+        let facts = layout.recall().ok_or_else(lost)?;
+        let runner = facts.runner.filter(|runner| runner.open().is_some()).ok_or_else(lost)?;
+        folder::open_to_sandbox(&layout.gateway())?;
+        let listener = folder::listen(&layout.link())?;
+        Ok(Self { facts, runner, listener })
+    }
+}
+
+/// What comes of making a sandbox; when that fails, what there is of it is removed again.
+pub(crate) async fn or_removed(
+    provider: &dyn Provider,
+    id: &SandboxId,
+    making: impl Future<Output = Result<Sandbox, Error>>,
+) -> Result<Sandbox, Error> {
+    let made = making.await;
+    if made.is_err()
+        && let Err(error) = provider.destroy(id).await
+    {
+        tracing::warn!(sandbox = %id, %error, "a sandbox that failed could not be removed");
+    }
+    made
+}
+
+/// Starts a runner that outlives this process.
 pub(crate) fn spawn(command: std::process::Command, log: &Path) -> Result<Identity, Error> {
     let file = fs::File::create(log).map_err(|error| Error::io(log, error))?;
     let mut command = tokio::process::Command::from(command);

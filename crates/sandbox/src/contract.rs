@@ -175,6 +175,11 @@ pub trait Provider: Send + Sync + Debug {
     /// Every sandbox that has left something on disk, alive or not.
     async fn list(&self) -> Result<Vec<SandboxId>, Error>;
 
+    /// Removes what processes that were killed have left and that belongs to no sandbox. What living ones have stays.
+    async fn tidy(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Runs a trusted program of the host on untrusted data: only these folders visible, no network, no privileges. It dies
     /// with the thread that starts it, so start it from async code, not from a thread that may end before.
     fn confined(&self, helper: Confined) -> tokio::process::Command;

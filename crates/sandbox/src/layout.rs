@@ -8,7 +8,7 @@ use harvest_core::{SandboxId, WorkspaceKind};
 use serde::{Deserialize, Serialize};
 
 use crate::pid::Identity;
-use crate::{Error, folder};
+use crate::{Error, folder, pid};
 
 /// The paths of one sandbox.
 #[derive(Debug, Clone)]
@@ -28,8 +28,6 @@ pub(crate) struct Remembered {
     pub folder: PathBuf,
     /// The process to watch: the outer bubblewrap, or the runner itself.
     pub runner: Option<Identity>,
-    /// The sandbox's pid 1, seen from outside.
-    pub init: Option<Identity>,
     /// Its control groups.
     #[serde(default)]
     pub groups: Vec<PathBuf>,
@@ -64,10 +62,6 @@ impl Layout {
         self.state.join("boot.json")
     }
 
-    pub fn launch(&self) -> PathBuf {
-        self.state.join("launch.json")
-    }
-
     pub fn info(&self) -> PathBuf {
         self.state.join("init.json")
     }
@@ -94,15 +88,18 @@ impl Layout {
         serde_json::from_slice(&fs::read(self.memory()).ok()?).ok()
     }
 
-    /// The pid that bubblewrap wrote down.
-    pub fn init(&self) -> Option<Identity> {
+    /// The sandbox's pid 1, seen from outside: the pid that bubblewrap wrote down, if that is still who it was.
+    pub fn init(&self, id: &SandboxId) -> Option<Identity> {
         #[derive(Deserialize)]
         struct Info {
             #[serde(rename = "child-pid")]
             child_pid: i32,
         }
         let info: Info = serde_json::from_slice(&fs::read(self.info()).ok()?).ok()?;
-        Identity::of(info.child_pid)
+        let init = Identity::of(info.child_pid)?;
+        let cmdline = fs::read(format!("/proc/{}/cmdline", init.pid)).ok()?;
+        // Asked again: the command line may have been that of another with the same number.
+        (pid::is_runner_of(&cmdline, id.as_str()) && init.open().is_some()).then_some(init)
     }
 
     /// Whether anything of it is on disk.

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use harvest_core::{SandboxId, WorkspaceKind};
 use harvest_link::{Boot, Watch};
 
-use crate::arrival::{self, Expected};
+use crate::arrival::{self, Expected, Returned};
 use crate::layout::{self, Layout, Remembered};
 use crate::{
     Binaries, Capabilities, Confined, Enforcement, Error, Paths, Provider, Sandbox, Spec, Strength, Workspace, folder,
@@ -85,7 +85,6 @@ impl Unisolated {
             workspace: WorkspaceKind::Copy,
             folder: workspace,
             runner: None,
-            init: None,
             groups: Vec::new(),
         };
         layout.remember(&facts)?;
@@ -143,24 +142,13 @@ impl Provider for Unisolated {
             return Err(Error::OverlayUnsupported);
         };
         let (id, path) = (spec.id.clone(), path.clone());
-        match self.start(spec, path, began).await {
-            Ok(sandbox) => Ok(sandbox),
-            Err(error) => {
-                if let Err(error) = self.destroy(&id).await {
-                    tracing::warn!(sandbox = %id, %error, "a sandbox that failed could not be removed");
-                }
-                Err(error)
-            }
-        }
+        arrival::or_removed(self, &id, self.start(spec, path, began)).await
     }
 
     async fn attach(&self, id: &SandboxId) -> Result<Sandbox, Error> {
         let began = Instant::now();
         let layout = self.layout(id);
-        let lost = || Error::Lost { id: id.clone() };
-        let facts = layout.recall().ok_or_else(lost)?;
-        let runner = facts.runner.filter(|runner| runner.open().is_some()).ok_or_else(lost)?;
-        let listener = folder::listen(&layout.link())?;
+        let Returned { facts, runner, listener } = Returned::find(id, &layout)?;
         self.expect(id, &layout, &facts.folder, began, &layout.log()).arrive(listener, runner).await
     }
 

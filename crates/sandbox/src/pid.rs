@@ -52,12 +52,12 @@ pub(crate) fn find(test: impl Fn(&[u8], &[u8]) -> bool) -> Vec<Identity> {
     .collect()
 }
 
-/// Whether this is the command line of a runner or launcher of the sandbox `id`, or of the bubblewrap around one.
+/// Whether this is the command line of the runner of the sandbox `id`, or of the bubblewrap around it.
 pub(crate) fn is_runner_of(cmdline: &[u8], id: &str) -> bool {
     let arguments: Vec<&[u8]> = cmdline.strip_suffix(b"\0").unwrap_or(cmdline).split(|byte| *byte == 0).collect();
     match arguments.as_slice() {
         [.., program, mode, _, last] => {
-            program.ends_with(b"harvest-runner") && (*mode == b"run" || *mode == b"launch") && *last == id.as_bytes()
+            program.ends_with(b"harvest-runner") && *mode == b"run" && *last == id.as_bytes()
         }
         _ => false,
     }

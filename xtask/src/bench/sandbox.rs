@@ -13,6 +13,8 @@ use super::table::{Amount, Bound, Row};
 use super::{Findings, Size};
 
 const TIMES_BARE: f64 = 3.0;
+/// Before a sandbox that is measured: people ask for one, not for one right after the other. See [`burst`].
+const PAUSE: Duration = Duration::from_millis(100);
 /// From asking a sandbox of the pool for a process to that process' first instruction.
 const FROM_THE_POOL: Duration = Duration::from_millis(2);
 /// What the runner of a sandbox that waits may take when there are many, in KiB: 5 MB.
@@ -29,8 +31,11 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         let (first, outer) = first_instruction(&provider, Workspace::Overlay { lower: lower.clone() }).await?;
         ours.push(first);
         created.push(outer);
+    }
+    for _ in 0..=size.pick(100, 10) {
         pooled.push(from_the_pool(&provider, Workspace::Overlay { lower: lower.clone() }).await?);
     }
+    let together = burst(&provider, &lower, size).await?;
     let row = Row {
         name: "sandbox, create to first instruction",
         ours: Amount::Time(median(&ours[1..])),
@@ -46,7 +51,11 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         bound: Bound::Within(FROM_THE_POOL),
     };
     let created = Amount::Time(median(&created[1..]));
-    let note = format!("sandbox: {created} until its runner reports, the rest for the process nested in it");
+    let note = format!(
+        "sandbox: {created} until its runner reports, the rest for the process nested in it; {} each when there is no pause \
+         between them",
+        Amount::Time(together)
+    );
     let (alive, each) = runners(&provider, &lower, size).await?;
     let memory = Row {
         name: "sandbox, KiB of memory per runner",
@@ -58,6 +67,16 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let counted =
         format!("sandbox: memory is shared pages shared out, of the runner and bubblewrap, with {alive} alive");
     Ok(Findings { rows: vec![row, pooled, memory], notes: vec![note, counted] })
+}
+
+/// How long it takes to the first instruction when one sandbox is asked for right after the other, so that no launcher has
+/// been got ready in between.
+async fn burst(provider: &local::Local, lower: &Path, size: Size) -> anyhow::Result<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..size.pick(50, 5) {
+        times.push(make_and_ask(provider, Workspace::Overlay { lower: lower.to_owned() }).await?.0);
+    }
+    Ok(median(&times))
 }
 
 /// Makes many sandboxes and measures what keeps each of them: its runner and what is around it. Returns how many, and KiB.
@@ -112,8 +131,14 @@ async fn tell_the_time(sandbox: &Sandbox) -> anyhow::Result<Duration> {
     told.checked_sub(began).context("the clock was set back")
 }
 
-/// Makes a sandbox, has it tell the time, and removes it. Returns how long it took until then, and until it was made.
+/// Makes a sandbox after a pause, has it tell the time, and removes it. Returns how long it took until then, and until it was
+/// made.
 pub async fn first_instruction(provider: &dyn Provider, workspace: Workspace) -> anyhow::Result<(Duration, Duration)> {
+    tokio::time::sleep(PAUSE).await;
+    make_and_ask(provider, workspace).await
+}
+
+async fn make_and_ask(provider: &dyn Provider, workspace: Workspace) -> anyhow::Result<(Duration, Duration)> {
     let began = Instant::now();
     let spec = Spec { id: place::sandbox_id(), workspace, objects: None, limits: Limits::default() };
     let sandbox = provider.create(spec).await?;

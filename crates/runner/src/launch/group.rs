@@ -1,4 +1,4 @@
-//! Joining the control groups of the sandbox.
+//! Joining control groups that come with an order.
 //!
 //! The kernel lets a process move only when no other is being started anywhere on the machine, and waiting for that takes as
 //! long as all the mounts together. So a copy of the launcher waits while the launcher goes on, up to where it would start

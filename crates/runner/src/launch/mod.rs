@@ -2,6 +2,9 @@
 //!
 //! Order matters. Everything is opened while we may still open it; then the mounts are made in a namespace of our own; then
 //! we become who the sandbox is; and only then does bubblewrap start, which has no more rights than anyone with that uid.
+//!
+//! A launcher can be started before there is anything to launch. It then joins its control groups, which can take the kernel
+//! longer than all the rest, and waits for its order.
 
 mod attributes;
 mod fork;
@@ -10,8 +13,9 @@ mod idmap;
 mod mounts;
 
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +26,7 @@ use rustix::io::FdFlags;
 use rustix::process::{Gid, Resource, Rlimit, Uid};
 use rustix::thread::{CpuSet, UnshareFlags};
 
+use self::idmap::Namespaces;
 use crate::command::command;
 
 #[derive(Debug, thiserror::Error)]
@@ -46,17 +51,40 @@ pub enum Error {
     Exec { path: PathBuf, source: io::Error },
 }
 
-pub fn from_file(path: &Path) -> Result<(), Error> {
-    let text = fs::read_to_string(path).map_err(Error::Order)?;
-    inline(&text)
+/// Joins the groups whose `cgroup.procs` these are, and launches what comes on standard input. When nothing comes, whoever
+/// started us has ended or thought better of it.
+pub fn when_told(groups: &[OsString]) -> Result<(), Error> {
+    for group in groups {
+        fs::write(group, "0").map_err(|source| Error::Group { path: group.into(), source })?;
+    }
+    let mut namespaces = Namespaces::default();
+    if rustix::process::geteuid().is_root() {
+        namespaces.prepare();
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text).map_err(Error::Order)?;
+    if text.is_empty() {
+        return Ok(());
+    }
+    forget_who_told_us().map_err(Error::Order)?;
+    match launch(&parse(&text)?, namespaces)? {}
+}
+
+/// The pipe to whoever started us is not for the sandbox.
+fn forget_who_told_us() -> io::Result<()> {
+    let nothing = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    Ok(rustix::stdio::dup2_stdin(&nothing)?)
 }
 
 pub fn inline(text: &str) -> Result<(), Error> {
-    let order: Launch = serde_json::from_str(text).map_err(|error| Error::Order(error.into()))?;
-    match launch(&order)? {}
+    match launch(&parse(text)?, Namespaces::default())? {}
 }
 
-fn launch(order: &Launch) -> Result<Infallible, Error> {
+fn parse(text: &str) -> Result<Launch, Error> {
+    serde_json::from_str(text).map_err(|error| Error::Order(error.into()))
+}
+
+fn launch(order: &Launch, namespaces: Namespaces) -> Result<Infallible, Error> {
     let joining = group::join(&order.join)?;
     // Fails only when we lead a session already.
     let _ = rustix::process::setsid();
@@ -64,7 +92,7 @@ fn launch(order: &Launch) -> Result<Infallible, Error> {
     let info = order.info.as_deref().map(open_info).transpose()?;
     let filter = order.filter.as_deref().map(open_filter).transpose()?;
     enter_namespaces(order.identity)?;
-    mounts::make(order)?;
+    mounts::make(order, namespaces)?;
     joining.finish()?;
     limit(order)?;
     if let Some(identity) = order.identity {

@@ -10,15 +10,16 @@ use harvest_link::{Again, Bind, Launch, Overlay, Owner};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags};
 
-use super::{Error, attributes, idmap};
+use super::idmap::Namespaces;
+use super::{Error, attributes};
 
 const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
 
-pub fn make(order: &Launch) -> Result<(), Error> {
+pub fn make(order: &Launch, mut namespaces: Namespaces) -> Result<(), Error> {
     // All of them before the stage covers anything.
     let mut opened = Vec::new();
     for bind in &order.binds {
-        let tree = open(bind, order).map_err(failed("opening", &bind.source))?;
+        let tree = open(bind, order, &mut namespaces).map_err(failed("opening", &bind.source))?;
         opened.push((bind, tree));
     }
     let quiet = MountFlags::NOSUID | MountFlags::NODEV;
@@ -56,7 +57,7 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
 }
 
 /// A copy of the mount at the source, attached to nothing.
-fn open(bind: &Bind, order: &Launch) -> io::Result<OwnedFd> {
+fn open(bind: &Bind, order: &Launch, namespaces: &mut Namespaces) -> io::Result<OwnedFd> {
     let whole = CLONE | OpenTreeFlags::AT_RECURSIVE;
     let tree = match (order.identity, bind.owner) {
         (Some(identity), Owner::Mapped | Owner::MustBeMapped) => {
@@ -65,7 +66,7 @@ fn open(bind: &Bind, order: &Launch) -> io::Result<OwnedFd> {
                 rustix::mount::open_tree(CWD, &bind.source, whole)?
             } else {
                 let tree = rustix::mount::open_tree(CWD, &bind.source, CLONE)?;
-                match idmap::apply(&tree, (status.st_uid, status.st_gid), identity) {
+                match namespaces.apply(&tree, (status.st_uid, status.st_gid), identity) {
                     Ok(()) => tree,
                     Err(_) if bind.owner == Owner::Mapped => rustix::mount::open_tree(CWD, &bind.source, whole)?,
                     Err(error) => return Err(error),

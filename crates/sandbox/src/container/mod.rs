@@ -23,7 +23,7 @@ use harvest_link::Identity;
 use self::engine::{About, Engine};
 pub use self::find::{engines, sockets};
 use self::settings::Settings;
-use crate::arrival::Expected;
+use crate::arrival::{self, Expected, Returned};
 use crate::layout::{self, Layout, Remembered};
 use crate::local::filter::{self, Filters};
 use crate::local::uid::Uids;
@@ -124,7 +124,6 @@ impl Container {
             workspace: WorkspaceKind::Copy,
             folder: Local::paths().workspace,
             runner: None,
-            init: None,
             groups: Vec::new(),
         };
         layout.remember(&facts)?;
@@ -201,26 +200,14 @@ impl Provider for Container {
         let began = Instant::now();
         let Workspace::Folder { path } = spec.workspace.clone() else { return Err(Error::OverlayUnsupported) };
         let id = spec.id.clone();
-        match self.start(spec, &path, began).await {
-            Ok(sandbox) => Ok(sandbox),
-            Err(error) => {
-                if let Err(error) = self.destroy(&id).await {
-                    tracing::warn!(sandbox = %id, %error, "a sandbox that failed could not be removed");
-                }
-                Err(error)
-            }
-        }
+        arrival::or_removed(self, &id, self.start(spec, &path, began)).await
     }
 
     async fn attach(&self, id: &SandboxId) -> Result<Sandbox, Error> {
         let began = Instant::now();
         let layout = self.layout(id);
-        let lost = || Error::Lost { id: id.clone() };
-        let facts = layout.recall().ok_or_else(lost)?;
-        let runner = facts.runner.filter(|runner| runner.open().is_some()).ok_or_else(lost)?;
-        folder::open_to_sandbox(&layout.gateway())?;
-        let listener = folder::listen(&layout.link())?;
-        let peer_uid = uid_of(runner).map_err(|_| lost())?;
+        let Returned { runner, listener, .. } = Returned::find(id, &layout)?;
+        let peer_uid = uid_of(runner).map_err(|_| Error::Lost { id: id.clone() })?;
         self.expect(id, peer_uid, began, &layout.log()).arrive(listener, runner).await
     }
 

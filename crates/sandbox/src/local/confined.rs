@@ -50,11 +50,7 @@ pub(super) fn command(local: &Local, helper: Confined) -> tokio::process::Comman
         env,
         ..Launch::default()
     };
-    let mut command = local.launcher();
-    // Strings and numbers only: nothing here can fail to be written as JSON but a path that is no UTF-8, and an empty order
-    // is refused by the launcher.
-    command.arg("--inline").arg(serde_json::to_string(&launch).unwrap_or_default());
-    let mut command = tokio::process::Command::from(command);
+    let mut command = tokio::process::Command::from(local.launch_now(&launch));
     command.kill_on_drop(true);
     command
 }

@@ -1,7 +1,8 @@
 //! Control groups: limits on memory, processes and CPU that the kernel keeps.
 //!
 //! Each sandbox has one of its own in every hierarchy that counts, below the one this process is in, so that whatever was
-//! imposed on us holds for sandboxes, too. On hosts with version 2 the place has to be found: a group with processes of its own
+//! imposed on us holds for sandboxes, too. They are made for a [launcher](super::launcher), before it is known which sandbox
+//! that will be, and get their limits when it is. On hosts with version 2 the place has to be found: a group with processes of its own
 //! cannot have limited groups below it, so it is the nearest one above us that is ours to write to, or our own once everything
 //! in it has moved one level down.
 
@@ -9,8 +10,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-use harvest_core::SandboxId;
 
 use crate::{Error, Limits};
 
@@ -45,7 +44,7 @@ pub(super) struct Groups {
 /// The groups of one sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Group {
-    /// To be joined.
+    /// To be joined by the launcher, besides those it is in.
     pub join: Vec<PathBuf>,
     /// Counts what the kernel ended for lack of memory.
     pub memory: Option<PathBuf>,
@@ -83,28 +82,30 @@ impl Groups {
         self.cpu.as_ref().map(|place| place.folder.display())
     }
 
-    /// Every folder that the groups of this sandbox may be at.
-    pub fn folders(&self, id: &SandboxId) -> Vec<PathBuf> {
+    /// Every folder that groups of this name may be at.
+    pub fn folders(&self, name: &str) -> Vec<PathBuf> {
         let places = [&self.memory, &self.processes, &self.cpu].into_iter().flatten();
-        let mut folders: Vec<PathBuf> = places.map(|place| place.folder.join(format!("{PREFIX}{id}"))).collect();
+        let mut folders: Vec<PathBuf> = places.map(|place| place.folder.join(format!("{PREFIX}{name}"))).collect();
         folders.sort();
         folders.dedup();
         folders
     }
 
-    pub fn make(&self, id: &SandboxId, limits: &Limits) -> Result<Group, Error> {
-        // Being in a group costs something whenever a process is started, so not in one that limits nothing.
-        let cpu = self.cpu.clone().filter(|_| limits.cpu_millis.is_some());
-        let folders = Self { cpu, ..self.clone() }.folders(id);
-        for folder in &folders {
-            match fs::create_dir(folder) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(Error::io(folder, error)),
-                _ => {}
-            }
-        }
-        let at = |place: &Place| (place.version, place.folder.join(format!("{PREFIX}{id}")));
-        let join = folders.iter().map(|folder| folder.join("cgroup.procs")).collect();
-        let mut group = Group { join, ..Group::default() };
+    /// Those that every sandbox is in. Being in a group costs something whenever a process is started, so not one that may
+    /// limit nothing.
+    fn always(&self, name: &str) -> Vec<PathBuf> {
+        Self { cpu: None, ..self.clone() }.folders(name)
+    }
+
+    /// Makes groups without limits; returns what has to be written to, to be in them.
+    pub fn make(&self, name: &str) -> Result<Vec<PathBuf>, Error> {
+        self.always(name).into_iter().map(make).collect()
+    }
+
+    /// Limits the groups of this name.
+    pub fn limit(&self, name: &str, limits: &Limits) -> Result<Group, Error> {
+        let at = |place: &Place| (place.version, place.folder.join(format!("{PREFIX}{name}")));
+        let mut group = Group::default();
         if let Some((version, folder)) = self.memory.as_ref().map(at) {
             let (limit, swap, swap_bytes, events) = match version {
                 Version::One => {
@@ -124,6 +125,9 @@ impl Groups {
         if let (Some((version, folder)), Some(millis)) = (self.cpu.as_ref().map(at), limits.cpu_millis) {
             // The kernel takes no less than a millisecond.
             let quota = (millis * PERIOD_MICROS / 1000).max(1000);
+            if !self.always(name).contains(&folder) {
+                group.join.push(make(folder.clone())?);
+            }
             match version {
                 Version::One => {
                     set(&folder.join("cpu.cfs_period_us"), &PERIOD_MICROS.to_string())?;
@@ -134,6 +138,11 @@ impl Groups {
         }
         Ok(group)
     }
+}
+
+fn make(folder: PathBuf) -> Result<PathBuf, Error> {
+    fs::create_dir(&folder).map_err(|error| Error::io(&folder, error))?;
+    Ok(folder.join("cgroup.procs"))
 }
 
 /// Removes groups whose processes have ended. Not being there is fine.

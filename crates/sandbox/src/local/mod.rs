@@ -8,6 +8,7 @@ mod confined;
 mod etc;
 pub(crate) mod filter;
 mod group;
+mod launcher;
 mod layers;
 mod probe;
 pub(crate) mod uid;
@@ -22,9 +23,10 @@ use harvest_link::{Access, Bind, Boot, Counters, Identity, Launch, Overlay, Owne
 
 use self::filter::Filters;
 use self::group::{Group, Groups};
+use self::launcher::Launchers;
 use self::uid::Uids;
 use self::view::{View, inside, private};
-use crate::arrival::{self, Expected};
+use crate::arrival::{self, Expected, Returned};
 use crate::host::{self, Tool};
 use crate::layout::{self, Layout, Remembered};
 use crate::{
@@ -54,6 +56,7 @@ pub struct Local {
     etc: PathBuf,
     filters: Filters,
     groups: Groups,
+    launchers: Launchers,
     /// Why there are no overlays here, if there are none.
     no_overlay: Option<String>,
 }
@@ -72,7 +75,8 @@ impl Local {
         let etc = etc::make(&options.state)?;
         let filters = filter::make(&options.state)?;
         let groups = Groups::of_this_host();
-        let mut local = Self { options, tool, uids, etc, filters, groups, no_overlay: None };
+        let launchers = Launchers::new(&options.binaries.runner, &options.state, &groups)?;
+        let mut local = Self { options, tool, uids, etc, filters, groups, launchers, no_overlay: None };
         local.no_overlay = probe::overlay(&local)?;
         Ok(local)
     }
@@ -139,7 +143,6 @@ impl Local {
             },
         };
         layout::write_json(&layout.boot(), &boot)?;
-        layout::write_json(&layout.launch(), &launch)?;
         Ok(launch)
     }
 
@@ -215,9 +218,12 @@ impl Local {
         }
     }
 
-    fn launcher(&self) -> std::process::Command {
+    /// Launches one order, as this process, and not a sandbox's.
+    fn launch_now(&self, order: &Launch) -> std::process::Command {
         let mut command = host::command(&self.options.binaries.runner);
-        command.arg("launch");
+        // Strings and numbers only: nothing here can fail to be written as JSON but a path that is no UTF-8, and an empty
+        // order is refused by the launcher.
+        command.args(["launch", "--inline"]).arg(serde_json::to_string(order).unwrap_or_default());
         command
     }
 
@@ -227,29 +233,22 @@ impl Local {
             Workspace::Overlay { .. } => WorkspaceKind::Overlay,
             Workspace::Folder { .. } => WorkspaceKind::Copy,
         };
-        layout.make()?;
-        let mut facts = Remembered {
+        let launcher = self.launchers.take()?;
+        let group = self.groups.limit(&launcher.name, &spec.limits)?;
+        let launch = self.lay_out(&layout, &spec, &group)?;
+        let facts = Remembered {
             provider: NAME.to_owned(),
             workspace,
             folder: view::WORKSPACE.into(),
-            runner: None,
-            init: None,
-            groups: self.groups.folders(&spec.id),
+            runner: Some(launcher.process),
+            groups: launcher.groups(),
         };
-        // Before the first group is made: what is not written down is not found again.
+        // Before the launcher lets go of its groups: what is not written down is not found again.
         layout.remember(&facts)?;
-        let group = self.groups.make(&spec.id, &spec.limits)?;
-        self.lay_out(&layout, &spec, &group)?;
         let listener = folder::listen(&layout.link())?;
-        let mut command = self.launcher();
-        command.arg(layout.launch()).arg(spec.id.as_str());
-        let runner = arrival::spawn(command, &layout.log())?;
-        facts.runner = Some(runner);
-        layout.remember(&facts)?;
-        let sandbox = self.expect(&spec.id, workspace, began, &layout.log()).arrive(listener, runner).await?;
-        facts.init = layout.init();
-        layout.remember(&facts)?;
-        Ok(sandbox)
+        let runner = launcher.process;
+        launcher.launch(&launch, &layout.log()).await?;
+        self.expect(&spec.id, workspace, began, &layout.log()).arrive(listener, runner).await
     }
 
     fn expect<'a>(&self, id: &'a SandboxId, workspace: WorkspaceKind, began: Instant, log: &'a Path) -> Expected<'a> {
@@ -281,6 +280,7 @@ impl Provider for Local {
     }
 
     async fn prepare(&self, id: &SandboxId) -> Result<(), Error> {
+        self.launchers.fill().await;
         self.layout(id).make()
     }
 
@@ -290,25 +290,15 @@ impl Provider for Local {
             return Err(Error::OverlayUnsupported);
         }
         let id = spec.id.clone();
-        match self.start(spec, began).await {
-            Ok(sandbox) => Ok(sandbox),
-            Err(error) => {
-                if let Err(error) = self.destroy(&id).await {
-                    tracing::warn!(sandbox = %id, %error, "a sandbox that failed could not be removed");
-                }
-                Err(error)
-            }
-        }
+        let created = arrival::or_removed(self, &id, self.start(spec, began)).await;
+        self.launchers.refill();
+        created
     }
 
     async fn attach(&self, id: &SandboxId) -> Result<Sandbox, Error> {
         let began = Instant::now();
         let layout = self.layout(id);
-        let lost = || Error::Lost { id: id.clone() };
-        let facts = layout.recall().ok_or_else(lost)?;
-        let runner = facts.runner.filter(|runner| runner.open().is_some()).ok_or_else(lost)?;
-        folder::open_to_sandbox(&layout.gateway())?;
-        let listener = folder::listen(&layout.link())?;
+        let Returned { facts, runner, listener } = Returned::find(id, &layout)?;
         self.expect(id, facts.workspace, began, &layout.log()).arrive(listener, runner).await
     }
 
@@ -318,20 +308,23 @@ impl Provider for Local {
             return Ok(());
         }
         let facts = layout.recall();
-        let gone = match &facts {
-            Some(Remembered { runner: Some(runner), init: Some(init), .. }) => {
+        let runner = facts.as_ref().and_then(|facts| facts.runner);
+        let gone = match (layout.init(id), runner) {
+            (Some(init), Some(runner)) => {
                 // Its init takes everything along, so it goes first.
-                pid::kill_all(|| [*init, *runner].into_iter().filter(|process| process.open().is_some()).collect())
-                    .await
+                pid::kill_all(|| [init, runner].into_iter().filter(|process| process.open().is_some()).collect()).await
             }
-            // Whoever made it did not get as far as writing everything down.
-            _ => pid::kill_all(|| pid::find(|cmdline, _| pid::is_runner_of(cmdline, id.as_str()))).await,
+            // It did not get as far as having an init, or has lost it.
+            _ => {
+                let launcher = || runner.filter(|process| process.open().is_some());
+                let others = || pid::find(|cmdline, _| pid::is_runner_of(cmdline, id.as_str()));
+                pid::kill_all(|| launcher().into_iter().chain(others()).collect()).await
+            }
         };
         if !gone {
             return Err(Error::failed(format!("the processes of sandbox {id} would not end")));
         }
-        let mut groups = self.groups.folders(id);
-        groups.extend(facts.into_iter().flat_map(|facts| facts.groups));
+        let groups = facts.map(|facts| facts.groups).unwrap_or_default();
         let removing = tokio::task::spawn_blocking(move || {
             // The groups first: they are written down among the files.
             group::remove(&groups)?;
@@ -342,6 +335,12 @@ impl Provider for Local {
 
     async fn list(&self) -> Result<Vec<SandboxId>, Error> {
         layout::list(&[&self.options.state, &self.options.runtime])
+    }
+
+    async fn tidy(&self) -> Result<(), Error> {
+        let launchers = self.launchers.clone();
+        let tidying = tokio::task::spawn_blocking(move || launchers.tidy());
+        tidying.await.map_err(|error| Error::failed(error.to_string()))?
     }
 
     fn confined(&self, helper: Confined) -> tokio::process::Command {

@@ -53,13 +53,8 @@ fn attempt(local: &Local, overlay: bool) -> Result<Result<(), String>, Error> {
         launch.argv.extend(["/bin/sh", "-c", &opened, "sh"].map(str::to_owned));
         launch.argv.extend(process.into_iter().map(|argument| argument.replace("{filter}", "9")));
         launch.argv.extend(["/bin/sh", "-c", "echo written > /workspace/probe"].map(str::to_owned));
-        let order = serde_json::to_string(&launch).map_err(|error| Error::failed(error.to_string()))?;
-        let output = local
-            .launcher()
-            .arg("--inline")
-            .arg(order)
-            .output()
-            .map_err(|error| Error::io(&local.options.binaries.runner, error))?;
+        let output =
+            local.launch_now(&launch).output().map_err(|error| Error::io(&local.options.binaries.runner, error))?;
         if output.status.success() {
             return Ok(Ok(()));
         }

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use harvest_link::{FromRunner, Report};
 use harvest_sandbox::{Error, File, Limits, Output, ProcessSpec, Sandbox, Signal, Workspace};
 
 use crate::support::{self, Place, finish, next, run, shell};
@@ -260,6 +261,31 @@ async fn sandboxes_cannot_see_each_other() {
     }
 }
 
+/// Says to the link of a sandbox that it is its runner, and returns what is answered.
+async fn impersonate(link: &Path) -> std::io::Result<Vec<u8>> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::UnixStream::connect(link).await?;
+    let hello = Report::Hello { version: harvest_link::VERSION, gateway_port: 1, pid: 1 };
+    // It may be cut before all is said.
+    let _ = stream.write_all(&FromRunner::Control(hello).encode().unwrap()).await;
+    let mut answer = [0; 64];
+    let length = stream.read(&mut answer).await.unwrap_or(0);
+    Ok(answer[..length].to_vec())
+}
+
+/// No sandbox can reach another's link to begin with; this is about one that found a way.
+#[tokio::test]
+async fn the_link_of_a_sandbox_is_for_its_own_uid_and_gone_after_its_end() {
+    let (place, sandbox) = sandbox().await;
+    let link = place.provider.gateway_socket(sandbox.id()).with_file_name("link.sock");
+    if is_root() {
+        assert_eq!(impersonate(&link).await.unwrap(), b"");
+    }
+    assert_eq!(run(&sandbox, "p", "echo mine").await.text(), "mine");
+    place.provider.destroy(sandbox.id()).await.unwrap();
+    assert_eq!(impersonate(&link).await.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
+
 #[tokio::test]
 async fn a_crash_leaves_no_memory_on_disk() {
     let (place, sandbox) = sandbox().await;
@@ -380,11 +406,16 @@ async fn a_sandbox_of_a_server_that_died_is_found_and_removed_by_the_next() {
     let id = sandbox.id().clone();
     let mut process = sandbox.start(shell("p", "echo ready; sleep 60")).await.unwrap();
     assert!(matches!(next(&mut process).await, Output::Line { .. }));
-    // As if it had died before it wrote down which process it had started.
-    fs::remove_file(place.state().join(id.as_str()).join("sandbox.json")).unwrap();
+    // As if what was written down about its process had been lost.
+    let written = place.state().join(id.as_str()).join("sandbox.json");
+    let mut facts: serde_json::Value = serde_json::from_slice(&fs::read(&written).unwrap()).unwrap();
+    facts["runner"] = serde_json::Value::Null;
+    fs::write(&written, facts.to_string()).unwrap();
+    fs::remove_file(place.state().join(id.as_str()).join("init.json")).unwrap();
     let next_server = (place.again)(place.folder.path());
     assert_eq!(next_server.list().await.unwrap(), std::slice::from_ref(&id));
     next_server.destroy(&id).await.unwrap();
     assert_eq!(next(&mut process).await, Output::Lost);
     assert!(next_server.list().await.unwrap().is_empty());
+    assert_eq!(place.traces(&id), [""; 0]);
 }

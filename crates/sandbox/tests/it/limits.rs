@@ -41,7 +41,9 @@ async fn a_daemon_that_takes_all_memory_is_found_too() {
 async fn files_in_memory_are_memory() {
     let (place, sandbox) = limited(Limits { memory_bytes: 200 * MIB, ..Limits::default() }).await;
     // No more than half of it fits into one of them; all three together go beyond.
-    let script = "for d in /tmp /var/tmp /dev/shm; do head -c 95000000 /dev/zero > $d/big || echo full; done; sleep 60";
+    // Whether the kernel kills `head`, or the runner is faster and ends everything, is not the question.
+    let script = "exec 2>/dev/null; for d in /tmp /var/tmp /dev/shm; do head -c 95000000 /dev/zero > $d/big; \
+                  [ $? = 1 ] && echo full; done; sleep 60";
     let (limit, message, printed) = exceed(&mut sandbox.start(shell("p", script)).await.unwrap()).await;
     assert_eq!((limit, printed), (Limit::Memory, 0), "{message}");
     gone(&place, &sandbox).await;
@@ -120,8 +122,7 @@ async fn half_a_core_is_half_a_core() {
 async fn a_group_is_removed_after_a_crash_of_the_sandbox_too() {
     let (place, sandbox) = limited(Limits { cpu_millis: Some(1000), ..Limits::default() }).await;
     let hard = place.provider.capabilities().limits.memory == Strength::Hard;
-    let groups = || support::groups_of(std::path::Path::new("/sys/fs/cgroup"), sandbox.id().as_str());
-    assert_eq!(!groups().is_empty(), hard);
+    assert_eq!(!support::groups(place.folder.path()).is_empty(), hard);
     (place.crash)(place.folder.path(), sandbox.id());
     (place.again)(place.folder.path()).destroy(sandbox.id()).await.unwrap();
     assert_eq!(place.traces(sandbox.id()), [""; 0]);

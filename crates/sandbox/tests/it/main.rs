@@ -10,6 +10,7 @@ mod conformance;
 mod container;
 mod held;
 mod image;
+mod launchers;
 mod limits;
 mod ordinary;
 #[cfg(feature = "container")]

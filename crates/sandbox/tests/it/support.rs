@@ -1,5 +1,6 @@
 //! Providers in throw-away folders, and short ways to run things in them.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,15 +44,17 @@ pub fn place(provider: fn(&Path) -> Arc<dyn Provider>) -> Place {
 }
 
 pub fn local() -> Place {
-    place(|folder| {
-        let options = local::Options {
-            state: folder.join("state"),
-            runtime: folder.join("run"),
-            binaries: binaries(folder),
-            tools: Vec::new(),
-        };
-        Arc::new(local::Local::new(options).unwrap())
-    })
+    place(local_in)
+}
+
+pub fn local_in(folder: &Path) -> Arc<dyn Provider> {
+    let options = local::Options {
+        state: folder.join("state"),
+        runtime: folder.join("run"),
+        binaries: binaries(folder),
+        tools: Vec::new(),
+    };
+    Arc::new(local::Local::new(options).unwrap())
 }
 
 pub fn none() -> Place {
@@ -63,9 +66,14 @@ pub fn none() -> Place {
 }
 
 fn kill_init(folder: &Path, id: &SandboxId) {
-    let facts = std::fs::read(folder.join("state").join(id.as_str()).join("sandbox.json")).unwrap();
-    let facts: serde_json::Value = serde_json::from_slice(&facts).unwrap();
-    let init = facts["init"]["pid"].as_i64().or(facts["runner"]["pid"].as_i64()).unwrap();
+    let state = folder.join("state").join(id.as_str());
+    let read = |name: &str| -> Option<serde_json::Value> {
+        Some(serde_json::from_slice(&std::fs::read(state.join(name)).ok()?).unwrap())
+    };
+    let init = match read("init.json") {
+        Some(info) => info["child-pid"].as_i64().unwrap(),
+        None => read("sandbox.json").unwrap()["runner"]["pid"].as_i64().unwrap(),
+    };
     std::process::Command::new("kill").args(["-9", &init.to_string()]).status().unwrap();
 }
 
@@ -75,7 +83,7 @@ pub fn traces(folder: &Path, id: &SandboxId) -> Vec<String> {
         found.extend(path.exists().then(|| path.display().to_string()));
     }
     found.extend(processes_with(id.as_str()));
-    found.extend(groups_of(Path::new("/sys/fs/cgroup"), id.as_str()));
+    found.extend(forgotten_groups(folder));
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     found.extend(mounts.lines().filter(|line| line.contains(id.as_str())).map(str::to_owned));
     found
@@ -88,8 +96,26 @@ pub fn processes_with(text: &str) -> Vec<String> {
     lines.map(|line| String::from_utf8_lossy(&line).into_owned()).filter(|line| line.contains(text)).collect()
 }
 
+/// Control groups of this place.
+pub fn groups(folder: &Path) -> Vec<String> {
+    let data = std::fs::metadata(folder.join("state")).unwrap();
+    groups_of(Path::new("/sys/fs/cgroup"), &format!("harvest-{:x}-{:x}-", data.dev(), data.ino()))
+}
+
+/// Those that are nobody's: neither a sandbox's nor those of a launcher that waits.
+fn forgotten_groups(folder: &Path) -> Vec<String> {
+    let groups = groups(folder);
+    // Read in the order in which a group changes hands, so that none is missed on its way.
+    let launchers = std::fs::read_dir(folder.join("state/.launchers")).into_iter().flatten().flatten();
+    let mut known: Vec<String> =
+        launchers.map(|entry| std::fs::read_to_string(entry.path()).unwrap_or_default()).collect();
+    let sandboxes = std::fs::read_dir(folder.join("state")).into_iter().flatten().flatten();
+    known.extend(sandboxes.map(|entry| std::fs::read_to_string(entry.path().join("sandbox.json")).unwrap_or_default()));
+    groups.into_iter().filter(|group| !known.iter().any(|text| text.contains(group.as_str()))).collect()
+}
+
 /// Control groups with this in their name.
-pub fn groups_of(folder: &Path, text: &str) -> Vec<String> {
+fn groups_of(folder: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
