@@ -30,8 +30,10 @@ pub use service::{Gateway, Serving, Session};
 /// What a gateway is made of.
 ///
 /// Requests pass untouched, except that on the way out
-/// - the client's `authorization` and `x-api-key` are replaced by the real credential (with an OAuth token of Anthropic's
-///   also the `anthropic-beta` that it needs), cookies, account and hop-by-hop headers are dropped,
+/// - the client's `authorization`, `x-api-key` and `x-goog-api-key` are replaced by the real credential (with an OAuth
+///   token of Anthropic's also the `anthropic-beta` that it needs), cookies, account and hop-by-hop headers are dropped,
+/// - of the query of a request to Gemini a `key` is dropped; headers with which Google is told to leave parts of an answer
+///   out are dropped, and such parameters refused,
 /// - `accept-encoding` is `identity` where tokens are counted, since a compressed answer could not be read,
 /// - an OpenAI Chat Completions stream asks for its usage (`stream_options.include_usage`).
 #[derive(Debug, Default)]

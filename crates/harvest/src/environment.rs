@@ -41,6 +41,11 @@ pub struct ModelKeys {
     pub anthropic_url: Option<String>,
     pub openai: Option<SecretString>,
     pub openai_url: Option<String>,
+    pub gemini: Option<SecretString>,
+    pub gemini_url: Option<String>,
+    /// A host of Ollama may well want no key.
+    pub ollama: Option<SecretString>,
+    pub ollama_url: Option<String>,
 }
 
 impl ModelKeys {
@@ -55,6 +60,8 @@ impl ModelKeys {
         for (provider, key, url) in [
             ("anthropic", &mut self.anthropic, &mut self.anthropic_url),
             ("openai", &mut self.openai, &mut self.openai_url),
+            ("gemini", &mut self.gemini, &mut self.gemini_url),
+            ("ollama", &mut self.ollama, &mut self.ollama_url),
         ] {
             if let (None, Some(Opened { credential, secret })) = (&key, chosen(provider)) {
                 *key = Some(secret.clone());
@@ -138,6 +145,10 @@ impl Environment {
             anthropic_url: find("ANTHROPIC_BASE_URL"),
             openai: find("OPENAI_API_KEY").map(SecretString::from),
             openai_url: find("OPENAI_BASE_URL"),
+            gemini: find("GEMINI_API_KEY").map(SecretString::from),
+            gemini_url: find("GOOGLE_GEMINI_BASE_URL"),
+            ollama: find("OLLAMA_API_KEY").map(SecretString::from),
+            ollama_url: find("OLLAMA_HOST").map(|host| ollama_url(&host)),
         })
     }
 
@@ -167,6 +178,16 @@ impl Environment {
     }
 }
 
+/// As Ollama itself reads it: a host, a host and port, or a whole address. What a server listens on is where it is found.
+fn ollama_url(host: &str) -> String {
+    if host.contains("://") {
+        return host.to_owned();
+    }
+    let host = host.strip_prefix("0.0.0.0").map_or_else(|| host.to_owned(), |rest| format!("127.0.0.1{rest}"));
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port { format!("http://{host}") } else { format!("http://{host}:11434") }
+}
+
 fn read_keys(file: &Path) -> Result<HashMap<String, String>, Failure> {
     use std::os::unix::fs::PermissionsExt;
     let Ok(metadata) = std::fs::metadata(file) else { return Ok(HashMap::new()) };
@@ -184,4 +205,22 @@ fn read_keys(file: &Path) -> Result<HashMap<String, String>, Failure> {
         (!name.starts_with('#')).then(|| (name.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned()))
     };
     Ok(text.lines().filter_map(pair).filter(|(_, value)| !value.is_empty()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ollama_url;
+
+    #[test]
+    fn hosts_of_ollama() {
+        for (host, url) in [
+            ("127.0.0.1", "http://127.0.0.1:11434"),
+            ("0.0.0.0", "http://127.0.0.1:11434"),
+            ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+            ("gpu.example.org:80", "http://gpu.example.org:80"),
+            ("https://ollama.example.org", "https://ollama.example.org"),
+        ] {
+            assert_eq!(ollama_url(host), url);
+        }
+    }
 }

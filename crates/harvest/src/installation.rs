@@ -72,7 +72,7 @@ impl Installation {
         }
         let keys = environment.model_keys()?.or_from(&environment, &opened);
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret().to_owned());
-        let secrets = keys.anthropic.iter().chain(&keys.openai).map(copy);
+        let secrets = [&keys.anthropic, &keys.openai, &keys.gemini, &keys.ollama].into_iter().flatten().map(copy);
         let secrets = secrets.chain(opened.iter().map(|opened| copy(&opened.secret)));
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
         let installation = Self {
@@ -215,9 +215,12 @@ impl Installation {
             })
         };
         let keys = &self.keys;
+        let ollama = keys.ollama.clone().or_else(|| keys.ollama_url.is_some().then(SecretString::default));
         let upstreams = Upstreams {
             anthropic: upstream(&keys.anthropic, &keys.anthropic_url, Upstream::anthropic),
             openai: upstream(&keys.openai, &keys.openai_url, Upstream::openai),
+            gemini: upstream(&keys.gemini, &keys.gemini_url, Upstream::gemini),
+            ollama: upstream(&ollama, &keys.ollama_url, Upstream::ollama),
         };
         let settings = self.settings()?;
         let registries = registry::Options {
@@ -235,7 +238,8 @@ impl Installation {
         })
         .map_err(|error| match error {
             harvest_gateway::Error::BadUpstream { .. } => {
-                let help = "correct the address in harvest.toml, or where ANTHROPIC_BASE_URL or OPENAI_BASE_URL is set";
+                let help = "correct the address where ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL or \
+                            OLLAMA_HOST is set";
                 Failure::refused(Code::BadConfig, error.to_string(), help)
             }
             error => internal(&error),

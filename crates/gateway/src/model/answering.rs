@@ -13,7 +13,7 @@ use hyper::{Request, Response, StatusCode};
 
 use super::metered::{self, OpenCall, Tariff};
 use super::upstream::{self, Target};
-use super::{Endpoint, Vendor, edit, headers};
+use super::{Dialect, Endpoint, Vendor, edit, headers};
 use crate::answer::{Body, BoxError};
 use crate::prices::Prices;
 use crate::script::Player;
@@ -30,6 +30,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 pub(crate) struct Models {
     anthropic: Option<Target>,
     openai: Option<Target>,
+    gemini: Option<Target>,
+    ollama: Option<Target>,
     client: reqwest::Client,
     script: Option<Player>,
     prices: Arc<Prices>,
@@ -40,9 +42,11 @@ impl Models {
         let target = |vendor, upstream: &Option<_>| upstream.as_ref().map(|it| Target::new(vendor, it)).transpose();
         let anthropic = target(Vendor::Anthropic, &options.upstreams.anthropic)?;
         let openai = target(Vendor::OpenAi, &options.upstreams.openai)?;
-        let client = upstream::client(anthropic.iter().chain(&openai))?;
+        let gemini = target(Vendor::Gemini, &options.upstreams.gemini)?;
+        let ollama = target(Vendor::Ollama(Dialect::Own), &options.upstreams.ollama)?;
+        let client = upstream::client(anthropic.iter().chain(&openai).chain(&gemini).chain(&ollama))?;
         let script = options.script.map(Player::new);
-        Ok(Self { anthropic, openai, client, script, prices: Arc::new(options.prices) })
+        Ok(Self { anthropic, openai, gemini, ollama, client, script, prices: Arc::new(options.prices) })
     }
 
     /// Answers a request whose path is `path` below the vendor's.
@@ -53,10 +57,13 @@ impl Models {
         request: Request<Incoming>,
         context: &Arc<Context>,
     ) -> Response<Body> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let Some(endpoint) = vendor.endpoint(&head.method, path) else {
             return vendor.no_such_endpoint(&head.method, path);
         };
+        if let Err(reason) = vendor.check_query(&mut head.uri) {
+            return vendor.error(StatusCode::BAD_REQUEST, &reason);
+        }
         let body = match read(vendor, &head.headers, body).await {
             Ok(body) => body,
             Err(refusal) => return refusal,
@@ -83,7 +90,7 @@ impl Models {
         body: Bytes,
         context: &Arc<Context>,
     ) -> Response<Body> {
-        let (asked, body) = match edit::prepare(endpoint, body) {
+        let (asked, body) = match edit::prepare(endpoint, path, body) {
             Ok(prepared) => prepared,
             Err(reason) => return vendor.error(StatusCode::BAD_REQUEST, &reason),
         };
@@ -128,6 +135,8 @@ impl Models {
         match vendor {
             Vendor::Anthropic => self.anthropic.as_ref(),
             Vendor::OpenAi => self.openai.as_ref(),
+            Vendor::Gemini => self.gemini.as_ref(),
+            Vendor::Ollama(_) => self.ollama.as_ref(),
         }
     }
 

@@ -21,20 +21,25 @@ const OAUTH_BETA: &str = "oauth-2025-04-20";
 pub struct Upstreams {
     pub anthropic: Option<Upstream>,
     pub openai: Option<Upstream>,
+    pub gemini: Option<Upstream>,
+    pub ollama: Option<Upstream>,
 }
 
 /// One host and the credential for it. Printing it does not show the key.
 #[derive(Debug, Clone)]
 pub struct Upstream {
-    /// With or without a trailing `/` or `/v1`.
+    /// With or without a trailing `/`, `/v1` or `/v1beta`.
     pub base_url: String,
-    /// An API key; for Anthropic also an OAuth token (`sk-ant-oat…`).
+    /// An API key; for Anthropic also an OAuth token (`sk-ant-oat…`). Empty for an Ollama that wants none.
     pub key: SecretString,
 }
 
 impl Upstream {
     pub const ANTHROPIC: &str = "https://api.anthropic.com";
     pub const OPENAI: &str = "https://api.openai.com";
+    pub const GEMINI: &str = "https://generativelanguage.googleapis.com";
+    /// Ollama's own service, which wants a key.
+    pub const OLLAMA: &str = "https://ollama.com";
 
     /// Anthropic's own API.
     pub fn anthropic(key: SecretString) -> Self {
@@ -45,13 +50,23 @@ impl Upstream {
     pub fn openai(key: SecretString) -> Self {
         Self { base_url: Self::OPENAI.to_owned(), key }
     }
+
+    /// Google's own API.
+    pub fn gemini(key: SecretString) -> Self {
+        Self { base_url: Self::GEMINI.to_owned(), key }
+    }
+
+    /// Ollama's own service; a machine's Ollama has another address and, most often, no key.
+    pub fn ollama(key: SecretString) -> Self {
+        Self { base_url: Self::OLLAMA.to_owned(), key }
+    }
 }
 
 /// A checked upstream, ready to be called.
 #[derive(Debug)]
 pub(super) struct Target {
     base: String,
-    credential: (HeaderName, HeaderValue),
+    credential: Option<(HeaderName, HeaderValue)>,
     oauth: bool,
 }
 
@@ -70,16 +85,18 @@ impl Target {
             return Err(bad("it must have no user, query or fragment".to_owned()));
         }
         let base = url.as_str().trim_end_matches('/');
-        let base = base.strip_suffix("/v1").unwrap_or(base).to_owned();
+        let base = base.strip_suffix("/v1").or_else(|| base.strip_suffix("/v1beta")).unwrap_or(base).to_owned();
         let key = upstream.key.expose_secret().trim();
         let oauth = vendor == Vendor::Anthropic && key.starts_with("sk-ant-oat");
         let (name, text) = match vendor {
             Vendor::Anthropic if !oauth => (HeaderName::from_static("x-api-key"), key.to_owned()),
-            Vendor::Anthropic | Vendor::OpenAi => (AUTHORIZATION, format!("Bearer {key}")),
+            Vendor::Gemini => (HeaderName::from_static("x-goog-api-key"), key.to_owned()),
+            Vendor::Anthropic | Vendor::OpenAi | Vendor::Ollama(_) => (AUTHORIZATION, format!("Bearer {key}")),
         };
         let mut value = HeaderValue::try_from(text).map_err(|_| Error::BadKey { vendor: vendor.id() })?;
         value.set_sensitive(true);
-        Ok(Self { base, credential: (name, value), oauth })
+        let needs_none = matches!(vendor, Vendor::Ollama(_)) && key.is_empty();
+        Ok(Self { base, credential: (!needs_none).then_some((name, value)), oauth })
     }
 
     pub(super) fn url(&self, path: &str, query: Option<&str>) -> String {
@@ -89,8 +106,9 @@ impl Target {
 
     /// Puts the credential into the headers, and what Anthropic asks for beside an OAuth token.
     pub(super) fn authenticate(&self, headers: &mut HeaderMap) {
-        let (name, value) = self.credential.clone();
-        headers.insert(name, value);
+        if let Some((name, value)) = self.credential.clone() {
+            headers.insert(name, value);
+        }
         let asked = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains(OAUTH_BETA));
         if self.oauth && !headers.get_all("anthropic-beta").iter().any(asked) {
             headers.append("anthropic-beta", HeaderValue::from_static(OAUTH_BETA));
@@ -130,6 +148,7 @@ pub(super) fn client<'a>(mut targets: impl Iterator<Item = &'a Target>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Dialect;
 
     fn target(vendor: Vendor, base_url: &str, key: &str) -> Result<Target, Error> {
         Target::new(vendor, &Upstream { base_url: base_url.to_owned(), key: key.to_owned().into() })
@@ -137,7 +156,9 @@ mod tests {
 
     #[test]
     fn the_address_may_end_in_v1_or_not() {
-        for base in ["https://host/x", "https://host/x/", "https://host/x/v1", "https://host/x/v1/"] {
+        for base in
+            ["https://host/x", "https://host/x/", "https://host/x/v1", "https://host/x/v1/", "https://host/x/v1beta"]
+        {
             let target = target(Vendor::OpenAi, base, "k").unwrap();
             assert_eq!(target.url("v1/models", Some("a=b%2F")), "https://host/x/v1/models?a=b%2F");
         }
@@ -154,6 +175,9 @@ mod tests {
         let oauth = ["authorization: Bearer sk-ant-oat01-x", "anthropic-beta: oauth-2025-04-20"];
         assert_eq!(header(Vendor::Anthropic, "sk-ant-oat01-x"), oauth);
         assert_eq!(header(Vendor::OpenAi, "sk-x"), ["authorization: Bearer sk-x"]);
+        assert_eq!(header(Vendor::Gemini, "AIza-x"), ["x-goog-api-key: AIza-x"]);
+        assert_eq!(header(Vendor::Ollama(Dialect::Own), "k"), ["authorization: Bearer k"]);
+        assert_eq!(header(Vendor::Ollama(Dialect::OpenAi), ""), [""; 0]);
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl Tally {
                 }
                 last
             }
-            Endpoint::ChatCompletions | Endpoint::Models | Endpoint::CountTokens => {
+            _ => {
                 if let Some(counts) = &event.usage {
                     self.count(counts);
                     self.output_final = true;

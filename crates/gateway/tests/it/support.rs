@@ -93,10 +93,10 @@ pub fn serve_script(script: &str) -> Served {
     serve(Options { script: Some(Arc::new(script)), ..Options::default() }, None)
 }
 
-/// Both vendors at the same address.
+/// Every vendor at the same address.
 pub fn serve_upstream(address: &str) -> Served {
     let upstream = || Some(Upstream { base_url: address.to_owned(), key: KEY.to_owned().into() });
-    let upstreams = Upstreams { anthropic: upstream(), openai: upstream() };
+    let upstreams = Upstreams { anthropic: upstream(), openai: upstream(), gemini: upstream(), ollama: upstream() };
     serve(Options { upstreams, prices: Prices::embedded(), ..Options::default() }, None)
 }
 

@@ -31,7 +31,7 @@ pub(super) fn of(endpoint: Endpoint) -> Option<&'static dyn Wire> {
     match endpoint {
         Endpoint::Messages => Some(&anthropic::Messages),
         Endpoint::ChatCompletions => Some(&openai_chat::ChatCompletions),
-        Endpoint::Responses | Endpoint::Models | Endpoint::CountTokens => None,
+        _ => None,
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn of(endpoint: Endpoint) -> Option<&'static dyn Wire> {
 pub(super) fn models(vendor: Vendor, model: &str) -> Value {
     match vendor {
         Vendor::Anthropic => anthropic::models(model),
-        Vendor::OpenAi => openai_chat::models(model),
+        _ => openai_chat::models(model),
     }
 }
 
