@@ -7,6 +7,7 @@ mod git;
 mod metering;
 mod passing;
 mod registry;
+mod resilience;
 mod routes;
 mod script;
 mod support;
