@@ -34,7 +34,7 @@ impl Refused {
 /// One request to a model and what came of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// `anthropic`, `openai` or `scripted`.
+    /// `anthropic`, `openai`, `gemini`, `ollama` or `scripted`.
     pub provider: String,
     /// As the model named itself in its answer, else as the request asked for it.
     pub model: String,

@@ -1,11 +1,14 @@
 //! Requests to models: which endpoints exist, who may call them, and where they go.
 
 mod answering;
+mod array;
 mod edit;
+mod gemini;
 mod headers;
+mod lines;
 mod metered;
+mod ollama;
 mod shapes;
-mod sse;
 mod upstream;
 mod usage;
 mod vendor;

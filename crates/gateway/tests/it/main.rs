@@ -3,6 +3,7 @@
 
 mod clients;
 mod egress;
+mod formats;
 mod git;
 mod metering;
 mod passing;
