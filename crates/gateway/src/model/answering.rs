@@ -16,7 +16,7 @@ use super::upstream::{self, Target};
 use super::{Dialect, Endpoint, Vendor, edit, headers};
 use crate::answer::{Body, BoxError};
 use crate::prices::Prices;
-use crate::script::Player;
+use crate::script::{Asked, Player};
 use crate::service::Context;
 use crate::{Error, Options};
 
@@ -72,7 +72,7 @@ impl Models {
             return self.generate(vendor, endpoint, path, head, body, context).await;
         }
         if let Some(script) = &self.script {
-            return script.inform(vendor, endpoint, &body);
+            return script.inform(Asked { vendor, endpoint, path, query: head.uri.query(), body: &body });
         }
         let Some(target) = self.target(vendor) else { return vendor.no_key() };
         match self.send(target, path, head, body, false).await {
@@ -104,7 +104,8 @@ impl Models {
         if let Some(script) = &self.script {
             let tariff = Tariff::Script(script.price());
             let mut call = OpenCall::new(context, tariff, endpoint, script.model().to_owned());
-            let response = script.answer(&context.session.id, vendor, endpoint, &body).await;
+            let asked = Asked { vendor, endpoint, path, query: head.uri.query(), body: &body };
+            let response = script.answer(&context.session.id, asked).await;
             call.answered(response.status().as_u16(), content_type(response.headers()));
             return response.map(|body| metered::body(body.into_data_stream(), call));
         }

@@ -10,4 +10,5 @@ mod passing;
 mod registry;
 mod routes;
 mod script;
+mod script_formats;
 mod support;
