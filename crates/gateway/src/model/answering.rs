@@ -21,7 +21,7 @@ use crate::answer::{Body, BoxError};
 use crate::meter::{Ask, Refused};
 use crate::patience::Patience;
 use crate::prices::Prices;
-use crate::script::Player;
+use crate::script::{Asked, Player};
 use crate::service::Context;
 use crate::{Error, Options};
 
@@ -72,7 +72,7 @@ impl Models {
             return self.generate(vendor, endpoint, path, &head, body, context).await;
         }
         if let Some(script) = &self.script {
-            return script.inform(vendor, endpoint, &body);
+            return script.inform(Asked { vendor, endpoint, path, query: head.uri.query(), body: &body });
         }
         let upstreams = context.session.credentials.of(vendor.id()).await;
         if upstreams.is_empty() {
@@ -99,7 +99,7 @@ impl Models {
             Err(reason) => return vendor.error(StatusCode::BAD_REQUEST, &reason),
         };
         if let Some(script) = &self.script {
-            return play(script, vendor, endpoint, &body, context).await;
+            return play(script, Asked { vendor, endpoint, path, query: head.uri.query(), body: &body }, context).await;
         }
         let tariff =
             Tariff::Table { vendor: vendor.id(), prices: Arc::clone(&self.prices), request_bytes: body.len() as u64 };
@@ -165,20 +165,14 @@ async fn reserve(
 }
 
 /// A script says itself what its answers cost, and only when it gives them.
-async fn play(
-    script: &Player,
-    vendor: Vendor,
-    endpoint: Endpoint,
-    body: &[u8],
-    context: &Arc<Context>,
-) -> Response<Body> {
+async fn play(script: &Player, asked: Asked<'_>, context: &Arc<Context>) -> Response<Body> {
     let grant = match reserve(context, SCRIPTED, script.model(), Range::default()).await {
         Ok(grant) => grant,
-        Err(refused) => return vendor.refused(&refused.message),
+        Err(refused) => return asked.vendor.refused(&refused.message),
     };
     let tariff = Tariff::Script(script.price());
-    let mut call = OpenCall::new(context, grant, tariff, endpoint, script.model().to_owned());
-    let response = script.answer(&context.session.id, vendor, endpoint, body).await;
+    let mut call = OpenCall::new(context, grant, tariff, asked.endpoint, script.model().to_owned());
+    let response = script.answer(&context.session.id, asked).await;
     let model = script.model().to_owned();
     call.answered(response.status().as_u16(), content_type(response.headers()), model);
     response.map(|body| metered::body(body.into_data_stream(), call, None))

@@ -16,7 +16,7 @@ use hyper::body::Frame;
 use tokio_util::sync::CancellationToken;
 
 use super::lane::Permit;
-use super::usage::{BYTES_PER_TOKEN, HUNG_UP, Known, Reader};
+use super::usage::{BYTES_PER_TOKEN, End, HUNG_UP, Known, Reader};
 use super::{Endpoint, Upstream};
 use crate::answer::{self, Body, BoxError};
 use crate::meter::{Call, Grant, Trouble};
@@ -322,13 +322,20 @@ impl Answer {
         (Err(error), self)
     }
 
-    /// Of a stream, what precedes its last event passes; from there on it is held.
-    fn pass_events(&mut self, mut chunk: Bytes) -> Bytes {
-        if let Some(at) = self.call.reader.as_mut().and_then(|reader| reader.feed(&chunk)) {
-            self.held = Some(chunk.split_off(at));
-            self.complete = true;
-        }
-        chunk
+    /// Of a stream, what precedes its last event passes; from there on it is held. What only seemed the last passes with
+    /// what follows it.
+    fn pass_events(&mut self, chunk: Bytes) -> Bytes {
+        let end = self.call.reader.as_mut().and_then(|reader| reader.feed(&chunk));
+        let held = self.held.take();
+        let before = held.as_ref().map_or(0, Bytes::len);
+        let mut passing = joined(held, chunk);
+        self.complete = matches!(end, Some(End::Here(_)));
+        self.held = match end {
+            Some(End::Here(at) | End::Likely(at)) => Some(passing.split_off(before + at)),
+            Some(End::StillLikely) => Some(std::mem::take(&mut passing)),
+            None => None,
+        };
+        passing
     }
 
     /// Of a document, which may end anywhere, all but the last byte passes.
@@ -340,14 +347,18 @@ impl Answer {
             reader.feed(&chunk);
         }
         let last = chunk.split_off(chunk.len() - 1);
-        match self.held.replace(last) {
-            None => chunk,
-            Some(before) => {
-                let mut joined = BytesMut::with_capacity(before.len() + chunk.len());
-                joined.extend_from_slice(&before);
-                joined.extend_from_slice(&chunk);
-                joined.freeze()
-            }
+        joined(self.held.replace(last), chunk)
+    }
+}
+
+fn joined(before: Option<Bytes>, chunk: Bytes) -> Bytes {
+    match before {
+        None => chunk,
+        Some(before) => {
+            let mut joined = BytesMut::with_capacity(before.len() + chunk.len());
+            joined.extend_from_slice(&before);
+            joined.extend_from_slice(&chunk);
+            joined.freeze()
         }
     }
 }

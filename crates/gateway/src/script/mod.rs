@@ -15,7 +15,7 @@ use std::io::Read;
 use std::path::Path;
 
 pub use error::ScriptError;
-pub(crate) use player::Player;
+pub(crate) use player::{Asked, Player};
 
 const MAX_FILE_BYTES: u64 = 8 << 20;
 

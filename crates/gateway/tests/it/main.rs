@@ -3,6 +3,7 @@
 
 mod clients;
 mod egress;
+mod formats;
 mod git;
 mod metering;
 mod passing;
@@ -10,4 +11,5 @@ mod registry;
 mod resilience;
 mod routes;
 mod script;
+mod script_formats;
 mod support;
