@@ -6,6 +6,7 @@ mod egress;
 mod formats;
 mod git;
 mod metering;
+mod model_clients;
 mod passing;
 mod registry;
 mod routes;
