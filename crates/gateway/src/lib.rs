@@ -8,6 +8,7 @@
 //! the proxy in [`egress`], which allows nothing unless the session's policy does.
 
 mod answer;
+pub mod cassette;
 pub mod egress;
 mod error;
 pub mod git;
@@ -41,6 +42,8 @@ pub struct Options {
     pub upstreams: Upstreams,
     /// Answers every model request in place of the upstreams.
     pub script: Option<Arc<Script>>,
+    /// Records what goes to models, or answers in their place.
+    pub cassette: Option<cassette::Cassette>,
     pub prices: Prices,
     /// Without it there are no packages to be had.
     pub registries: Option<registry::Options>,

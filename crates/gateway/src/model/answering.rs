@@ -9,12 +9,13 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 
 use super::metered::{self, OpenCall, Tariff};
 use super::upstream::{self, Target};
 use super::{Dialect, Endpoint, Vendor, edit, headers};
 use crate::answer::{Body, BoxError};
+use crate::cassette::Cassette;
 use crate::prices::Prices;
 use crate::script::{Asked, Player};
 use crate::service::Context;
@@ -34,6 +35,7 @@ pub(crate) struct Models {
     ollama: Option<Target>,
     client: reqwest::Client,
     script: Option<Player>,
+    cassette: Option<Cassette>,
     prices: Arc<Prices>,
 }
 
@@ -45,8 +47,8 @@ impl Models {
         let gemini = target(Vendor::Gemini, &options.upstreams.gemini)?;
         let ollama = target(Vendor::Ollama(Dialect::Own), &options.upstreams.ollama)?;
         let client = upstream::client(anthropic.iter().chain(&openai).chain(&gemini).chain(&ollama))?;
-        let script = options.script.map(Player::new);
-        Ok(Self { anthropic, openai, gemini, ollama, client, script, prices: Arc::new(options.prices) })
+        let (script, cassette) = (options.script.map(Player::new), options.cassette);
+        Ok(Self { anthropic, openai, gemini, ollama, client, script, cassette, prices: Arc::new(options.prices) })
     }
 
     /// Answers a request whose path is `path` below the vendor's.
@@ -71,14 +73,20 @@ impl Models {
         if endpoint.generates() {
             return self.generate(vendor, endpoint, path, head, body, context).await;
         }
+        let (uri, method, sent) = (head.uri.clone(), head.method.clone(), body.clone());
+        let asked = Asked { vendor, endpoint, path, query: uri.query(), body: &sent };
+        if let Some(replay) = self.cassette.as_ref().and_then(Cassette::replay) {
+            return replay.answer(asked, &method);
+        }
         if let Some(script) = &self.script {
-            return script.inform(Asked { vendor, endpoint, path, query: head.uri.query(), body: &body });
+            return self.taped(asked, &method, script.inform(asked));
         }
         let Some(target) = self.target(vendor) else { return vendor.no_key() };
-        match self.send(target, path, head, body, false).await {
+        let answer = match self.send(target, path, head, body, false).await {
             Ok(response) => passed(response),
             Err(error) => unreachable(vendor, &error),
-        }
+        };
+        self.taped(asked, &method, answer)
     }
 
     async fn generate(
@@ -95,25 +103,36 @@ impl Models {
             Err(reason) => return vendor.error(StatusCode::BAD_REQUEST, &reason),
         };
         let target = self.target(vendor);
-        if self.script.is_none() && target.is_none() {
+        let replay = self.cassette.as_ref().and_then(Cassette::replay);
+        if self.script.is_none() && replay.is_none() && target.is_none() {
             return vendor.no_key();
         }
+        let (uri, method, sent) = (head.uri.clone(), head.method.clone(), body.clone());
+        let request = Asked { vendor, endpoint, path, query: uri.query(), body: &sent };
         if let Err(refused) = context.session.meter.admit().await {
             return vendor.refused(&refused.message);
+        }
+        if let Some(replay) = replay {
+            let tariff = match &replay.heading().script {
+                Some(script) => Tariff::Script(script.price),
+                None => self.table(vendor, &body),
+            };
+            let mut call = OpenCall::new(context, tariff, endpoint, asked.model);
+            let response = replay.answer(request, &method);
+            call.answered(response.status().as_u16(), content_type(response.headers()));
+            return response.map(|body| metered::body(body.into_data_stream(), call));
         }
         if let Some(script) = &self.script {
             let tariff = Tariff::Script(script.price());
             let mut call = OpenCall::new(context, tariff, endpoint, script.model().to_owned());
-            let asked = Asked { vendor, endpoint, path, query: head.uri.query(), body: &body };
-            let response = script.answer(&context.session.id, asked).await;
+            let response = script.answer(&context.session.id, request).await;
             call.answered(response.status().as_u16(), content_type(response.headers()));
-            return response.map(|body| metered::body(body.into_data_stream(), call));
+            let response = response.map(|body| metered::body(body.into_data_stream(), call));
+            return self.taped(request, &method, response);
         }
         let Some(target) = target else { return vendor.no_key() };
-        let tariff =
-            Tariff::Table { vendor: vendor.id(), prices: Arc::clone(&self.prices), request_bytes: body.len() as u64 };
-        let mut call = OpenCall::new(context, tariff, endpoint, asked.model);
-        match self.send(target, path, head, body, true).await {
+        let mut call = OpenCall::new(context, self.table(vendor, &body), endpoint, asked.model);
+        let answer = match self.send(target, path, head, body, true).await {
             Ok(response) => {
                 call.answered(response.status().as_u16(), content_type(response.headers()));
                 let (head, body) = response.into_parts();
@@ -129,7 +148,19 @@ impl Models {
                 }
                 unreachable(vendor, &error)
             }
+        };
+        self.taped(request, &method, answer)
+    }
+
+    fn taped(&self, asked: Asked<'_>, method: &Method, answer: Response<Body>) -> Response<Body> {
+        match &self.cassette {
+            Some(cassette) => cassette.tape(asked, method, answer),
+            None => answer,
         }
+    }
+
+    fn table(&self, vendor: Vendor, body: &Bytes) -> Tariff {
+        Tariff::Table { vendor: vendor.id(), prices: Arc::clone(&self.prices), request_bytes: body.len() as u64 }
     }
 
     fn target(&self, vendor: Vendor) -> Option<&Target> {

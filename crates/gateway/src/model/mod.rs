@@ -16,4 +16,4 @@ mod vendor;
 pub(crate) use answering::Models;
 pub(crate) use headers::HOP_BY_HOP;
 pub use upstream::{Upstream, Upstreams};
-pub(crate) use vendor::{Dialect, Endpoint, Vendor};
+pub(crate) use vendor::{Dialect, Endpoint, KeptBack, Vendor};
