@@ -80,7 +80,12 @@ impl Replay {
         let heading: Heading = serde_json::from_str(heading).map_err(|error| invalid(1, error.to_string()))?;
         let mut exchanges = Vec::new();
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
-            exchanges.push(serde_json::from_str::<Exchange>(line).map_err(|error| invalid(number, error.to_string()))?);
+            let exchange = serde_json::from_str::<Exchange>(line).map_err(|error| {
+                // The line is ours to tell; each is a document of its own to the parser.
+                let reason = error.to_string();
+                invalid(number, reason.split(" at line ").next().unwrap_or_default().to_owned())
+            })?;
+            exchanges.push(exchange);
         }
         exchanges.sort_by_key(|exchange| exchange.n);
         let mut conversations: BTreeMap<Conversation, VecDeque<Exchange>> = BTreeMap::new();

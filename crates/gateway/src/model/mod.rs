@@ -2,9 +2,12 @@
 
 mod answering;
 mod array;
+mod dispatch;
 mod edit;
+mod fallback;
 mod gemini;
 mod headers;
+mod lane;
 mod lines;
 mod metered;
 mod ollama;
@@ -15,5 +18,5 @@ mod vendor;
 
 pub(crate) use answering::Models;
 pub(crate) use headers::HOP_BY_HOP;
-pub use upstream::{Upstream, Upstreams};
+pub use upstream::Upstream;
 pub(crate) use vendor::{Dialect, Endpoint, KeptBack, Vendor};

@@ -11,7 +11,7 @@ use super::lines::{Kind, Lines};
 use super::shapes::{Counts, Details, Message};
 use super::{Endpoint, gemini, ollama};
 
-const BYTES_PER_TOKEN: u64 = 4;
+pub(super) const BYTES_PER_TOKEN: u64 = 4;
 /// A document longer than this is not read; its tokens are estimated.
 const MAX_DOCUMENT: usize = 32 << 20;
 /// Stands for the status of an answer that the client did not wait for.
@@ -121,6 +121,14 @@ impl Reader {
                 None
             }
         }
+    }
+
+    /// What is known by now of an answer that is still coming; the rest is estimated.
+    pub(super) fn so_far(&self, request_bytes: u64) -> Usage {
+        let tally = &self.tally;
+        let estimated = Usage { input_tokens: request_bytes.div_ceil(BYTES_PER_TOKEN), ..Usage::default() };
+        let output_tokens = tally.output.max(tally.generated.div_ceil(BYTES_PER_TOKEN));
+        Usage { output_tokens, ..tally.input.unwrap_or(estimated) }
     }
 
     /// The totals of an answer with this status to a request of this many bytes; without their number nothing is guessed.

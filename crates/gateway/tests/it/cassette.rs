@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use harvest_gateway::cassette::{Cassette, CassetteError, Heading, Recorder, Replay};
-use harvest_gateway::{Options, Script, Upstream, Upstreams};
+use harvest_gateway::{Gateway, Options, Patience, Script, Upstreams, egress};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::{KEY, Served, answer, get, serve, text, until_cut, upstream};
+use crate::support::{KEY, Served, answer, credential, get, quick, serve, serve_session, text, until_cut, upstream};
 
 const MESSAGES: &str = "/anthropic/v1/messages?beta=true";
 const ANTHROPIC: &str = include_str!("streams/anthropic.sse");
@@ -35,10 +35,12 @@ impl Tape {
     }
 
     fn record(&self, address: &str) -> Served {
-        let upstream = || Some(Upstream { base_url: address.to_owned(), key: KEY.to_owned().into() });
-        let upstreams = Upstreams { anthropic: upstream(), openai: upstream(), gemini: upstream(), ollama: upstream() };
         let cassette = Some(Cassette::Record(self.recorder()));
-        serve(Options { upstreams, cassette, ..Options::default() }, None)
+        // What the gateway would do about trouble has its own tests.
+        let patience = Patience { retries: 0, ..quick() };
+        let gateway = Gateway::new(Options { cassette, patience, ..Options::default() }).unwrap();
+        let upstreams = ["anthropic", "openai"].map(|provider| credential(provider, provider, address));
+        serve_session(&gateway, "session-1", Arc::new(Upstreams::new(upstreams)), None, egress::Access::none())
     }
 
     fn replay(&self) -> (Served, Arc<Replay>) {

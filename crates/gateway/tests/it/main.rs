@@ -10,6 +10,7 @@ mod metering;
 mod model_clients;
 mod passing;
 mod registry;
+mod resilience;
 mod routes;
 mod script;
 mod script_formats;

@@ -38,6 +38,7 @@ fn call(provider: &str, model: &str, usage: Usage, dollars: f64) -> Call {
         usage,
         cost: Cost::from_dollars(dollars).unwrap(),
         estimated: false,
+        unpriced: false,
         status: 200,
         duration: std::time::Duration::ZERO,
     }
@@ -224,7 +225,7 @@ async fn an_unknown_model_is_priced_as_the_dearest_and_marked() {
     let served = serve_upstream(&address);
     served.ask("/anthropic/v1/messages", &json!({})).await;
     let settled = served.books.next().await;
-    assert_eq!((settled.cost, settled.estimated), (Cost::from_dollars(15.0).unwrap(), true));
+    assert_eq!((settled.cost, settled.estimated, settled.unpriced), (Cost::from_dollars(15.0).unwrap(), true, true));
 }
 
 #[tokio::test]

@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use harvest_gateway::{Options, Upstream, Upstreams};
+use harvest_gateway::Upstream;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::support::{self, KEY, answer, get, post, serve, serve_upstream, text, upstream};
+use crate::support::{self, KEY, answer, get, post, quick, serve_credentials, serve_upstream, text, upstream};
 
 const STREAM: &str = include_str!("streams/anthropic.sse");
 
@@ -63,8 +63,8 @@ async fn each_vendors_key_goes_where_it_belongs() {
 #[tokio::test]
 async fn an_ollama_without_a_key_gets_none() {
     let (address, mut asks) = upstream(|_| answer("application/json", "{}")).await;
-    let ollama = Some(Upstream { base_url: address, key: String::new().into() });
-    let served = serve(Options { upstreams: Upstreams { ollama, ..Upstreams::default() }, ..Options::default() }, None);
+    let ollama = Upstream::new("ollama", "here", Some(&address), &String::new().into()).unwrap();
+    let served = serve_credentials([ollama], quick());
     served.send(post("/ollama/api/chat", r#"{"model":"qwen3"}"#)).await;
     assert!(asks.recv().await.unwrap().0.headers.get("authorization").is_none());
 }

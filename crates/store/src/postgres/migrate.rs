@@ -23,6 +23,7 @@ const MIGRATIONS: &[&[&str]] = &[
     &[include_str!("migrations/0004_credentials.sql")],
     &[include_str!("migrations/0005_repositories.sql")],
     &[include_str!("migrations/0006_stops.sql")],
+    &[include_str!("migrations/0008_ledger.sql")],
 ];
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7233182600)";
 
