@@ -9,6 +9,7 @@
 //! does.
 
 mod answer;
+pub mod cassette;
 mod credentials;
 pub mod egress;
 mod error;
@@ -47,6 +48,8 @@ pub struct Options {
     pub patience: Patience,
     /// Answers every model request in place of the upstreams.
     pub script: Option<Arc<Script>>,
+    /// Records what goes to models, or answers in their place.
+    pub cassette: Option<cassette::Cassette>,
     pub prices: Prices,
     /// Without it there are no packages to be had.
     pub registries: Option<registry::Options>,

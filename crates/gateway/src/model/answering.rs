@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 
 use super::dispatch::{Answered, Dispatch, Outgoing, Unanswered};
 use super::metered::{self, OpenCall, SCRIPTED, Tariff};
@@ -18,6 +18,7 @@ use super::upstream::Clients;
 use super::usage::HUNG_UP;
 use super::{Endpoint, Upstream, Vendor, edit, headers};
 use crate::answer::{Body, BoxError};
+use crate::cassette::{Cassette, Replay};
 use crate::meter::{Ask, Refused};
 use crate::patience::Patience;
 use crate::prices::Prices;
@@ -39,6 +40,7 @@ pub(crate) struct Models {
     clients: Clients,
     patience: Arc<Patience>,
     script: Option<Player>,
+    cassette: Option<Cassette>,
     prices: Arc<Prices>,
 }
 
@@ -46,7 +48,8 @@ impl Models {
     pub(crate) fn new(options: Options) -> Result<Self, Error> {
         let patience = Arc::new(options.patience);
         let clients = Clients::new(Arc::clone(&patience))?;
-        Ok(Self { clients, patience, script: options.script.map(Player::new), prices: Arc::new(options.prices) })
+        let (script, cassette) = (options.script.map(Player::new), options.cassette);
+        Ok(Self { clients, patience, script, cassette, prices: Arc::new(options.prices) })
     }
 
     /// Answers a request whose path is `path` below the vendor's.
@@ -71,18 +74,24 @@ impl Models {
         if endpoint.generates() {
             return self.generate(vendor, endpoint, path, &head, body, context).await;
         }
+        let sent = body.clone();
+        let asked = Asked { vendor, endpoint, path, query: head.uri.query(), body: &sent };
+        if let Some(replay) = self.cassette.as_ref().and_then(Cassette::replay) {
+            return replay.answer(asked, &head.method);
+        }
         if let Some(script) = &self.script {
-            return script.inform(Asked { vendor, endpoint, path, query: head.uri.query(), body: &body });
+            return self.taped(asked, &head.method, script.inform(asked));
         }
         let upstreams = context.session.credentials.of(vendor.id()).await;
         if upstreams.is_empty() {
             return vendor.no_key();
         }
         let request = Outgoing { endpoint, path, head: &head, body, model: "", metered: false };
-        match self.dispatch(&upstreams, context).send(request).await {
+        let answer = match self.dispatch(&upstreams, context).send(request).await {
             Ok(answered) => passed(answered),
             Err(unanswered) => unreachable(vendor, &unanswered),
-        }
+        };
+        self.taped(asked, &head.method, answer)
     }
 
     async fn generate(
@@ -98,11 +107,16 @@ impl Models {
             Ok(prepared) => prepared,
             Err(reason) => return vendor.error(StatusCode::BAD_REQUEST, &reason),
         };
-        if let Some(script) = &self.script {
-            return play(script, Asked { vendor, endpoint, path, query: head.uri.query(), body: &body }, context).await;
-        }
         let tariff =
             Tariff::Table { vendor: vendor.id(), prices: Arc::clone(&self.prices), request_bytes: body.len() as u64 };
+        let sent = body.clone();
+        let requested = Asked { vendor, endpoint, path, query: head.uri.query(), body: &sent };
+        if let Some(replay) = self.cassette.as_ref().and_then(Cassette::replay) {
+            return again(replay, requested, &head.method, tariff, asked, context).await;
+        }
+        if let Some(script) = &self.script {
+            return self.taped(requested, &head.method, play(script, requested, context).await);
+        }
         let request = Outgoing { endpoint, path, head, body, model: &asked.model, metered: true };
         for _ in 0..MAX_REVOKED {
             let upstreams = context.session.credentials.of(vendor.id()).await;
@@ -129,7 +143,10 @@ impl Models {
                 biased;
                 // The call is settled as one that was hung up on: it may have reached a model.
                 () = revoked.cancelled() => call.failed(HUNG_UP).await,
-                sent = dispatch.send(request.clone()) => return self.answer(vendor, call, sent).await,
+                sent = dispatch.send(request.clone()) => {
+                    let answer = self.answer(vendor, call, sent).await;
+                    return self.taped(requested, &head.method, answer);
+                }
             }
         }
         vendor.refused("others are using up the same budget at this moment")
@@ -155,6 +172,13 @@ impl Models {
                 }
                 unreachable(vendor, &unanswered)
             }
+        }
+    }
+
+    fn taped(&self, asked: Asked<'_>, method: &Method, answer: Response<Body>) -> Response<Body> {
+        match &self.cassette {
+            Some(cassette) => cassette.tape(asked, method, answer),
+            None => answer,
         }
     }
 
@@ -184,6 +208,27 @@ async fn play(script: &Player, asked: Asked<'_>, context: &Arc<Context>) -> Resp
     let response = script.answer(&context.session.id, asked).await;
     let model = script.model().to_owned();
     call.answered(response.status().as_u16(), content_type(response.headers()), model);
+    response.map(|body| metered::body(body.into_data_stream(), call, None))
+}
+
+/// A cassette answers, at the price that the recorded run paid.
+async fn again(
+    replay: &Replay,
+    asked: Asked<'_>,
+    method: &Method,
+    tariff: Tariff,
+    head: edit::Head,
+    context: &Arc<Context>,
+) -> Response<Body> {
+    let tariff = replay.heading().script.as_ref().map_or(tariff, |script| Tariff::Script(script.price));
+    let cost = tariff.range(&head.model, head.most_output);
+    let grant = match reserve(context, tariff.provider(), &head.model, cost).await {
+        Ok(grant) => grant,
+        Err(refused) => return asked.vendor.refused(&refused.message),
+    };
+    let mut call = OpenCall::new(context, grant, tariff, asked.endpoint, head.model.clone());
+    let response = replay.answer(asked, method);
+    call.answered(response.status().as_u16(), content_type(response.headers()), head.model);
     response.map(|body| metered::body(body.into_data_stream(), call, None))
 }
 

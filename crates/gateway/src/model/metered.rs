@@ -40,7 +40,7 @@ pub(super) enum Tariff {
 }
 
 impl Tariff {
-    fn provider(&self) -> &'static str {
+    pub(super) fn provider(&self) -> &'static str {
         match self {
             Self::Table { vendor, .. } => vendor,
             Self::Script(_) => SCRIPTED,

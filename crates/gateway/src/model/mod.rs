@@ -19,4 +19,4 @@ mod vendor;
 pub(crate) use answering::Models;
 pub(crate) use headers::HOP_BY_HOP;
 pub use upstream::Upstream;
-pub(crate) use vendor::{Dialect, Endpoint, Vendor};
+pub(crate) use vendor::{Dialect, Endpoint, KeptBack, Vendor};

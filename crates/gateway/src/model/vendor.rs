@@ -267,10 +267,15 @@ fn is_tagged_name(id: &str) -> bool {
         && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':'))
 }
 
+/// Marks an answer of the gateway's own that kept a request from going anywhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeptBack;
+
 /// Anthropic's and OpenAI's client libraries honour this header; Google's and Ollama's do not retry the statuses it is
 /// used with.
 fn final_answer(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+    response.extensions_mut().insert(KeptBack);
     response
 }
 

@@ -149,6 +149,23 @@ pub fn serve_session(
     Served { books, socket, serving, _folder: folder }
 }
 
+/// A loopback port that leads to the session's socket, as a sandbox has one; its base address.
+pub async fn loopback(served: &Served) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let socket = served.socket.clone();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let socket = socket.clone();
+            tokio::spawn(async move {
+                let Ok(mut gateway) = UnixStream::connect(&socket).await else { return };
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut gateway).await;
+            });
+        }
+    });
+    base
+}
+
 pub fn serve_script(script: &str) -> Served {
     let script = Script::parse(script).unwrap();
     serve(Options { script: Some(Arc::new(script)), ..Options::default() }, None)

@@ -34,6 +34,21 @@ pub(super) struct Streamed {
     pub(super) closing: Bytes,
 }
 
+/// How a conversation begins, in whatever format.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Opening {
+    /// What the user said before the first answer.
+    pub(crate) text: String,
+    pub(crate) offers_tools: bool,
+}
+
+/// The beginning of a request's conversation, if it can be told.
+pub(crate) fn opening_of(endpoint: Endpoint, request: &Value) -> Option<Opening> {
+    let asked = Asked { vendor: Vendor::OpenAi, endpoint, path: "", query: None, body: &[] };
+    let read = of(asked)?.decode(request).ok()?;
+    Some(Opening { text: read.first_user_text, offers_tools: !read.tools.is_empty() })
+}
+
 /// The format of a request for an answer.
 pub(super) fn of(asked: Asked<'_>) -> Option<&'static dyn Wire> {
     let events = asked.query.is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));
