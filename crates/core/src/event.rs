@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, BranchName, Cost, FailureReason, Outcome, Prompt, SandboxId, SessionId, TaskId, Timestamp, TurnId, Usage,
+    AttemptId, BranchName, CallId, Cost, FailureReason, Outcome, Prompt, SandboxId, SessionId, TaskId, Timestamp,
+    TurnId, Usage,
 };
 
 /// One entry of a session's journal, numbered 1, 2, 3 … without gaps.
@@ -75,6 +76,29 @@ pub enum EventBody {
         cost_usd: Cost,
         /// The vendor did not say, or the model's price is unknown.
         estimated: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call_id: Option<CallId>,
+    },
+    /// Half, or most, of a budget is spent. Told once for each.
+    #[serde(rename = "budget.reached")]
+    BudgetReached {
+        /// `task:ID`, or for one day `user:NAME` or `project:NAME`.
+        account: String,
+        percent: u8,
+        spent_usd: Cost,
+        limit_usd: Cost,
+    },
+    /// A model's host gave trouble, and what was done about it. Told the first time, and again with the count at the end.
+    #[serde(rename = "model.trouble")]
+    ModelTrouble {
+        provider: String,
+        model: String,
+        /// The id of the credential, or where else it came from; never the secret.
+        credential: String,
+        /// `429`, `connect`, `stalled`, `cut`, …
+        problem: String,
+        remedy: Remedy,
+        count: u64,
     },
     #[serde(rename = "checkpoint.created")]
     CheckpointCreated { number: u32, commit: String },
@@ -165,6 +189,22 @@ pub enum EgressVerdict {
     Refused,
 }
 
+/// What was done about a model's host that gave trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Remedy {
+    /// Asked again after a while.
+    Retried,
+    /// Asked with the next credential.
+    FailedOver,
+    /// Asked for another model.
+    FellBack,
+    /// The credential is left alone for a while.
+    Rested,
+    /// The client has to live with it.
+    GaveUp,
+}
+
 /// The stages of a turn that leave an outcome behind, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -205,6 +245,8 @@ impl EventBody {
             Self::ToolResult { .. } => "tool.result",
             Self::FileChanged { .. } => "file.changed",
             Self::Usage { .. } => "usage",
+            Self::BudgetReached { .. } => "budget.reached",
+            Self::ModelTrouble { .. } => "model.trouble",
             Self::CheckpointCreated { .. } => "checkpoint.created",
             Self::CommitCreated { .. } => "commit.created",
             Self::AgentFinished { .. } => "agent.finished",

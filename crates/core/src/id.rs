@@ -91,6 +91,8 @@ ids! {
     OwnerId,
     /// A key or token in the vault.
     CredentialId,
+    /// One request to a model.
+    CallId,
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! crates above cannot disagree about what a task is or which way it may move.
 
 mod branch;
+pub mod budget;
 mod code;
 mod cost;
 mod credential;
@@ -22,11 +23,11 @@ pub use code::{Code, UnknownCode};
 pub use cost::{Cost, Price, TokenCount, Usage};
 pub use credential::{Credential, DEFAULT_CREDENTIAL, Identity, Scope, ScopeError};
 pub use event::{
-    EgressVerdict, Event, EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, StageName, TestRun,
+    EgressVerdict, Event, EventBody, FileChange, MessageRole, OutputStream, Remedy, SandboxPurpose, StageName, TestRun,
     WorkspaceKind,
 };
 pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
-pub use id::{AttemptId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TurnId};
+pub use id::{AttemptId, CallId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TurnId};
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use reason::FailureReason;

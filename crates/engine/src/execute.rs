@@ -101,6 +101,7 @@ impl Turn {
         // Whatever happened, the sandbox goes; only a dead engine leaves it to the next one.
         if !matches!(result, Err(Halt::Engine(_))) {
             self.leave(place).await?;
+            self.meter.close().await;
         }
         failpoint::reach("execute::after")?;
         result

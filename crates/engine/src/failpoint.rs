@@ -24,12 +24,15 @@ pub const ALL: &[&str] = &[
 /// Every place in a change of the master key.
 pub const ROTATION: &[&str] = &["rotate::key_made", "rotate::resealed", "rotate::before_retire"];
 
+/// Every place in the life of a model call's money.
+pub const METERING: &[&str] = &["meter::reserved", "meter::answered", "meter::settled"];
+
 /// Every place of a snapshot that is being prepared.
 pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare::installed", "prepare::frozen"];
 
 #[cfg(feature = "failpoints")]
 fn is_known(name: &str) -> bool {
-    [ALL, ROTATION, PREPARE].iter().any(|places| places.contains(&name))
+    [ALL, ROTATION, METERING, PREPARE].iter().any(|places| places.contains(&name))
 }
 
 /// Does what a test asked for here.

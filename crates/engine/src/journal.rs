@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Clock, Event, EventBody, StageName, Timestamp};
-use harvest_store::{AttemptUpdate, End, Lease, Step, Store};
+use harvest_core::{Clock, Event, EventBody, OwnerId, StageName, Timestamp};
+use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store};
 use harvest_vault::Redactor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -50,6 +50,19 @@ impl Journal {
             *stderr_tail = self.redactor.redact(stderr_tail).into_owned();
         }
         self.store.append(&self.lease, step).await.map(drop)
+    }
+
+    pub(crate) async fn reserve(&self, reservation: Reservation) -> Result<Vec<Balance>, harvest_store::Error> {
+        self.store.reserve(&self.lease, reservation).await
+    }
+
+    pub(crate) async fn balances(&self, bill: &Bill, asker: &OwnerId) -> Result<Vec<Balance>, harvest_store::Error> {
+        self.store.balances(bill, asker).await
+    }
+
+    /// Calls that were under way when someone else worked on this.
+    pub(crate) async fn unsettled(&self) -> Result<Vec<Reservation>, harvest_store::Error> {
+        self.store.unsettled(&self.lease.task).await
     }
 
     /// Records what a stage came to.

@@ -13,6 +13,7 @@ pub mod failpoint;
 mod guard;
 mod interrupts;
 mod journal;
+mod keyring;
 mod limit;
 mod meter;
 mod owner;
@@ -25,6 +26,8 @@ mod retention;
 mod schedule;
 mod stop;
 mod submit;
+mod tenancy;
+mod till;
 mod timetable;
 mod turn;
 mod verify;
@@ -45,6 +48,8 @@ use harvest_workspace::{Git, Mirrors, Prepared, Snapshots};
 pub use egress::Hosts;
 pub use error::{Error, Failure};
 pub use interrupts::Interrupts;
+pub use keyring::Keyring;
+pub use meter::day_of;
 pub use owner::Ownership;
 pub use pool::{Limits, Notice, Pool, Summary};
 pub use recover::{Recovered, Recovery};
@@ -52,6 +57,7 @@ pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
 pub use stop::Stop;
 pub use submit::{Queueing, Request};
+pub use tenancy::{Project, Team, Tenancy};
 pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;
 pub use verify::{find_test_command, read_counts};
@@ -64,6 +70,9 @@ pub struct Options {
     pub store: Arc<dyn Store>,
     pub provider: Arc<dyn Provider>,
     pub gateway: Gateway,
+    /// Whose keys are used for whom.
+    pub keyring: Arc<dyn Keyring>,
+    pub tenancy: Tenancy,
     pub registry: Arc<Registry>,
     pub redactor: Arc<Redactor>,
     pub clock: Arc<dyn Clock>,
@@ -168,14 +177,15 @@ pub struct Engine {
     prepared: Prepared,
     stops: stop::Stops,
     warm: Arc<warm::Shelf>,
+    till: Arc<till::Till>,
 }
 
 impl Engine {
     pub fn new(options: Options) -> Self {
         let (mirrors, snapshots) = (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
         let prepared = Prepared::new(options.data.prepared());
-        let (stops, warm) = (stop::Stops::default(), Arc::default());
-        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm }
+        let (stops, warm, till) = (stop::Stops::default(), Arc::default(), Arc::default());
+        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm, till }
     }
 
     /// The flag that stops a task while this engine works on it.

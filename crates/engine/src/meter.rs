@@ -1,20 +1,51 @@
-//! The budget of a turn. Asked before every model call and told after every answer; reaching the budget stops the turn.
+//! What the calls of a turn may cost and do cost. Every call is paid for before it goes out: its worst case is set aside in
+//! memory at once, and written down while the connection is being made. When it is over it is settled, and what it used, what
+//! was set aside and what its accounts have spent change in one transaction. So a process that dies leaves for each call
+//! either a reservation or a settlement, never both and never none.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use harvest_core::{Cost, EventBody, Usage};
-use harvest_gateway::{Call, Meter, Refused};
+use harvest_core::budget::{Account, Purse};
+use harvest_core::{CallId, Cost, Entropy, EventBody, OwnerId, Task, Timestamp, Usage};
+use harvest_gateway::{Ask, Call, Grant, Meter, Refused, Trouble};
+use harvest_store::{Bill, Charge, Reservation, Settlement, Step};
 use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use crate::failpoint;
 use crate::journal::Journal;
+use crate::tenancy::Tenancy;
+use crate::till::{Key, Span, Taken, Till};
+
+/// How long a call waits for others to give back what it needs.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// How often the store is asked meanwhile, when it is other processes that have it.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Kinds of trouble told of one turn.
+const MAX_TROUBLES: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct TurnMeter {
     journal: Journal,
-    budget: Cost,
+    owner: OwnerId,
+    entropy: Arc<dyn Entropy>,
+    till: Arc<Till>,
+    task: Key,
+    /// Beside the task; those without a limit are counted only.
+    accounts: Vec<(Account, Option<Cost>)>,
     spent: Mutex<Spent>,
+    open: Mutex<HashMap<CallId, Open>>,
     exhausted: watch::Sender<bool>,
+    /// A call did not fit into what was left.
+    refused: AtomicBool,
+    why: Mutex<Option<String>>,
+    unpriced: Mutex<BTreeSet<String>>,
+    troubles: Mutex<BTreeMap<Trouble, u64>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,58 +54,341 @@ pub(crate) struct Spent {
     pub(crate) cost: Cost,
 }
 
+/// A call under way.
+#[derive(Debug)]
+struct Open {
+    keys: Vec<Key>,
+    bill: Bill,
+    /// The reservation is in the store, or never will be.
+    written: CancellationToken,
+}
+
 impl TurnMeter {
-    /// `before` is what the task has spent already.
-    pub(crate) fn new(journal: Journal, budget: Cost, before: Spent) -> Self {
-        let exhausted = watch::channel(before.cost >= budget).0;
-        Self { journal, budget, spent: Mutex::new(before), exhausted }
+    /// For a task that has spent already what it says.
+    pub(crate) fn new(
+        journal: Journal,
+        owner: OwnerId,
+        entropy: Arc<dyn Entropy>,
+        till: Arc<Till>,
+        tenancy: &Tenancy,
+        task: &Task,
+    ) -> Self {
+        let fence = journal.lease().fence;
+        let key = Key { account: Account::Task(task.id.clone()), span: Span::Lease(fence) };
+        till.open(key.clone(), task.budget_usd, task.cost_usd);
+        let is_spent = task.cost_usd >= task.budget_usd;
+        Self {
+            journal,
+            owner,
+            entropy,
+            till,
+            task: key,
+            accounts: tenancy.accounts(&task.requested_by, &task.repository),
+            spent: Mutex::new(Spent { usage: task.usage, cost: task.cost_usd }),
+            open: Mutex::default(),
+            exhausted: watch::channel(is_spent).0,
+            refused: AtomicBool::new(false),
+            why: Mutex::new(is_spent.then(|| is_spent_message("the budget", task.cost_usd, task.budget_usd))),
+            unpriced: Mutex::default(),
+            troubles: Mutex::default(),
+        }
     }
 
     pub(crate) fn spent(&self) -> Spent {
-        *self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.spent)
     }
 
+    /// Whether a budget is why the agent could not go on.
     pub(crate) fn is_exhausted(&self) -> bool {
-        *self.exhausted.borrow()
+        *self.exhausted.borrow() || self.refused.load(Ordering::Relaxed)
     }
 
-    /// Returns once the budget is reached.
+    /// Returns once all of a budget is spent.
     pub(crate) async fn exhausted(&self) {
         let _ = self.exhausted.subscribe().wait_for(|reached| *reached).await;
     }
 
     pub(crate) fn message(&self) -> String {
-        format!("the budget of {} is spent ({})", self.budget, self.spent().cost)
+        lock(&self.why).clone().unwrap_or_else(|| "the budget is spent".to_owned())
+    }
+
+    /// Tells how often each trouble came, where once was not all.
+    pub(crate) async fn close(&self) {
+        let troubles = std::mem::take(&mut *lock(&self.troubles));
+        let often = troubles.into_iter().filter(|(_, count)| *count > 1);
+        let events: Vec<EventBody> = often.map(|(trouble, count)| event_of(trouble, count)).collect();
+        if !events.is_empty()
+            && let Err(error) = self.journal.write(events).await
+        {
+            tracing::error!(%error, "trouble with a model could not be recorded");
+        }
+    }
+
+    fn bill(&self, day: &str) -> Bill {
+        let accounts = self.accounts.iter().map(|(account, _)| account.to_string()).collect();
+        Bill { accounts, day: day.to_owned() }
+    }
+
+    fn limits(&self, day: &str) -> Vec<(Key, Cost)> {
+        let limited = |(account, limit): &(Account, Option<Cost>)| {
+            Some((Key { account: account.clone(), span: Span::Day(day.to_owned()) }, (*limit)?))
+        };
+        self.accounts.iter().filter_map(limited).collect()
+    }
+
+    /// Takes what the call needs, waiting for others where they have it. Says as well whether to make sure of it.
+    async fn take(
+        &self,
+        ask: &Ask,
+        bill: &Bill,
+        limits: &[(Key, Cost)],
+        keys: &[Key],
+    ) -> Result<(Cost, bool), Refused> {
+        let until = Instant::now() + PATIENCE;
+        let mut look = limits.iter().any(|(key, _)| !self.till.knows(key));
+        loop {
+            if look {
+                let balances = self.journal.balances(bill, &self.owner).await;
+                let balances = balances.map_err(|error| Refused::new(format!("the books cannot be read: {error}")))?;
+                self.till.learn(limits, &balances);
+            }
+            let given_back = self.till.given_back();
+            tokio::pin!(given_back);
+            given_back.as_mut().enable();
+            let elsewhere = match self.till.take(keys, ask.cost) {
+                Taken::Granted { amount, make_sure } => return Ok((amount, make_sure)),
+                Taken::Refused { account, purse } => return Err(self.refuse(&account, purse, ask.cost.least)),
+                Taken::Wait { elsewhere } => elsewhere,
+            };
+            let next = if elsewhere { until.min(Instant::now() + ASK_AGAIN) } else { until };
+            look = tokio::time::timeout_at(next, given_back).await.is_err();
+            if Instant::now() >= until {
+                return Err(Refused::new(
+                    "calls that are under way have had all that is left of the budget for too long",
+                ));
+            }
+        }
+    }
+
+    fn refuse(&self, account: &Account, purse: Purse, least: Cost) -> Refused {
+        let name = name_of(account);
+        let message = if purse.spent >= purse.limit {
+            is_spent_message(&name, purse.spent, purse.limit)
+        } else {
+            let Purse { limit, spent, .. } = purse;
+            format!("{name} of {limit} has too little left: {spent} is spent, and this request costs at least {least}")
+        };
+        self.refused.store(true, Ordering::Relaxed);
+        *lock(&self.why) = Some(message.clone());
+        Refused::new(message)
+    }
+
+    /// Writes down what was set aside, beside the call itself.
+    fn write_reservation(&self, ask: Ask, bill: Bill, limits: Vec<(Key, Cost)>, grant: &Grant) -> CancellationToken {
+        let written = CancellationToken::new();
+        let done = written.clone().drop_guard();
+        let (journal, till, revoked) = (self.journal.clone(), Arc::clone(&self.till), grant.revoked.clone());
+        let reservation = Reservation {
+            call: grant.call.clone(),
+            owner: self.owner.clone(),
+            bill,
+            provider: ask.provider.to_owned(),
+            model: ask.model,
+            amount: grant.amount,
+        };
+        tokio::spawn(async move {
+            match journal.reserve(reservation).await {
+                Ok(balances) => {
+                    if !till.learn(&limits, &balances) {
+                        revoked.cancel();
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(%error, "what a call may cost could not be written down; the call is given up");
+                    revoked.cancel();
+                }
+            }
+            let _ = failpoint::reach("meter::reserved");
+            drop(done);
+        });
+        written
+    }
+
+    /// The end of a call: in the till at once, in the store as one step.
+    async fn end(&self, grant: Grant, call: Option<Call>) {
+        let Some(open) = lock(&self.open).remove(&grant.call) else { return };
+        // A reservation that is written after its settlement would stay for ever.
+        open.written.cancelled().await;
+        let _ = failpoint::reach("meter::answered");
+        let cost = call.as_ref().map_or(Cost::ZERO, |call| call.cost);
+        let reached = self.till.give_back(&open.keys, grant.amount, cost);
+        let mut events = Vec::new();
+        let mut charge = None;
+        if let Some(call) = call {
+            {
+                let mut spent = lock(&self.spent);
+                spent.usage += call.usage;
+                spent.cost += call.cost;
+            }
+            if call.unpriced && lock(&self.unpriced).insert(call.model.clone()) {
+                let message = format!(
+                    "no price is known for the model {} of {}: it is counted as the dearest one that is known",
+                    call.model, call.provider
+                );
+                events.push(EventBody::Warning { message });
+            }
+            charge = Some(Charge { owner: self.owner.clone(), bill: open.bill, usage: call.usage, cost: call.cost });
+            events.push(EventBody::Usage {
+                provider: call.provider,
+                model: call.model,
+                usage: call.usage,
+                cost_usd: call.cost,
+                estimated: call.estimated,
+                call_id: Some(grant.call.clone()),
+            });
+        }
+        for one in &reached {
+            let account = one.account.to_string();
+            events.extend(one.percents.iter().map(|percent| EventBody::BudgetReached {
+                account: account.clone(),
+                percent: *percent,
+                spent_usd: one.spent,
+                limit_usd: one.limit,
+            }));
+        }
+        let step = Step::new(self.journal.now(), events).settling(Settlement { call: grant.call, charge });
+        if let Err(error) = self.journal.step(step).await {
+            tracing::error!(%error, "a model call could not be recorded");
+        }
+        let _ = failpoint::reach("meter::settled");
+        if let Some(spent) = reached.iter().find(|one| one.is_spent) {
+            *lock(&self.why) = Some(is_spent_message(&name_of(&spent.account), spent.spent, spent.limit));
+            self.exhausted.send_replace(true);
+        }
     }
 }
 
 #[async_trait]
 impl Meter for TurnMeter {
-    async fn admit(&self) -> Result<(), Refused> {
-        if self.is_exhausted() { Err(Refused::new(self.message())) } else { Ok(()) }
+    async fn reserve(&self, ask: Ask) -> Result<Grant, Refused> {
+        let day = day_of(self.journal.now());
+        let (bill, limits) = (self.bill(&day), self.limits(&day));
+        let keys: Vec<Key> = std::iter::once(&self.task).chain(limits.iter().map(|(key, _)| key)).cloned().collect();
+        let (amount, make_sure) = self.take(&ask, &bill, &limits, &keys).await?;
+        // Nothing is awaited from here on: what was taken is given back by whoever has the grant.
+        let mut grant = Grant::new(CallId::generate(self.entropy.as_ref()), amount);
+        let written = self.write_reservation(ask, bill.clone(), limits, &grant);
+        grant.sure = make_sure.then(|| written.clone());
+        lock(&self.open).insert(grant.call.clone(), Open { keys, bill, written });
+        Ok(grant)
     }
 
-    async fn settle(&self, call: Call) {
-        let total = {
-            let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-            spent.usage += call.usage;
-            spent.cost += call.cost;
-            spent.cost
-        };
-        let event = EventBody::Usage {
-            provider: call.provider,
-            model: call.model,
-            usage: call.usage,
-            cost_usd: call.cost,
-            estimated: call.estimated,
-        };
-        if let Err(error) = self.journal.write(vec![event]).await {
-            tracing::error!(%error, "a model call could not be recorded");
-        }
-        if total >= self.budget {
-            self.exhausted.send_replace(true);
+    fn extend(&self, grant: &mut Grant, to: Cost) -> bool {
+        let open = lock(&self.open);
+        let Some(open) = open.get(&grant.call) else { return false };
+        // A little more than is needed now, so that this is not asked for every few words.
+        let most = to + Cost::from_nanos(to.nanos() / 8);
+        match self.till.enlarge(&open.keys, grant.amount, to, most) {
+            Some(amount) => {
+                grant.amount = amount;
+                true
+            }
+            None => {
+                self.refused.store(true, Ordering::Relaxed);
+                let message = "the budget was used up in the middle of an answer".to_owned();
+                lock(&self.why).get_or_insert(message);
+                false
+            }
         }
     }
+
+    async fn settle(&self, grant: Grant, call: Call) {
+        self.end(grant, Some(call)).await;
+    }
+
+    async fn release(&self, grant: Grant) {
+        self.end(grant, None).await;
+    }
+
+    fn note(&self, trouble: Trouble) {
+        {
+            let mut troubles = lock(&self.troubles);
+            if let Some(count) = troubles.get_mut(&trouble) {
+                *count += 1;
+                return;
+            }
+            if troubles.len() >= MAX_TROUBLES {
+                return;
+            }
+            troubles.insert(trouble.clone(), 1);
+        }
+        let journal = self.journal.clone();
+        tokio::spawn(async move {
+            if let Err(error) = journal.write(vec![event_of(trouble, 1)]).await {
+                tracing::error!(%error, "trouble with a model could not be recorded");
+            }
+        });
+    }
+}
+
+impl Drop for TurnMeter {
+    fn drop(&mut self) {
+        self.till.close(&self.task);
+    }
+}
+
+/// Charges the calls that were under way when whoever worked on the task before died: at what was set aside for them, since
+/// no one knows what they came to. Returns what the task has spent with them.
+pub(crate) async fn charge_unsettled(journal: &Journal, task: &mut Task) -> Result<(), harvest_store::Error> {
+    let unsettled = journal.unsettled().await?;
+    if unsettled.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "{} model calls were under way when the process working on this died; each is counted with what was set aside for it",
+        unsettled.len()
+    );
+    let mut step = Step::new(journal.now(), vec![EventBody::Warning { message }]);
+    for Reservation { call, owner, bill, provider, model, amount } in unsettled {
+        task.cost_usd += amount;
+        step.events.push(EventBody::Usage {
+            provider,
+            model,
+            usage: Usage::default(),
+            cost_usd: amount,
+            estimated: true,
+            call_id: Some(call.clone()),
+        });
+        let charge = Charge { owner, bill, usage: Usage::default(), cost: amount };
+        step = step.settling(Settlement { call, charge: Some(charge) });
+    }
+    journal.step(step).await
+}
+
+/// The day that a call at this time is counted for, `2026-01-31`. Days are UTC's.
+pub fn day_of(at: Timestamp) -> String {
+    at.to_string().split('T').next().unwrap_or_default().to_owned()
+}
+
+fn event_of(trouble: Trouble, count: u64) -> EventBody {
+    let Trouble { provider, model, credential, problem, remedy } = trouble;
+    EventBody::ModelTrouble { provider: provider.to_owned(), model, credential, problem, remedy, count }
+}
+
+fn name_of(account: &Account) -> String {
+    match account {
+        Account::Task(_) => "the budget".to_owned(),
+        Account::User(name) => format!("today's budget of {name}"),
+        Account::Project(name) => format!("today's budget of the project {name}"),
+    }
+}
+
+fn is_spent_message(name: &str, spent: Cost, limit: Cost) -> String {
+    format!("{name} of {limit} is spent ({spent})")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// For sandboxes that have no business with a model.
@@ -83,9 +397,14 @@ pub(crate) struct NoModel;
 
 #[async_trait]
 impl Meter for NoModel {
-    async fn admit(&self) -> Result<(), Refused> {
+    async fn reserve(&self, _ask: Ask) -> Result<Grant, Refused> {
         Err(Refused::new("this sandbox only runs tests; it has no model"))
     }
 
-    async fn settle(&self, _call: Call) {}
+    async fn settle(&self, _grant: Grant, _call: Call) {}
+
+    async fn release(&self, _grant: Grant) {}
 }
+
+#[cfg(test)]
+mod tests;

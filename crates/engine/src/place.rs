@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use harvest_core::{EventBody, OutputStream, OwnerId, SandboxId, SandboxPurpose, SessionId, WorkspaceKind};
-use harvest_gateway::{Meter, Serving, git};
+use harvest_gateway::{Credentials, Meter, NoCredentials, Serving, git};
 use harvest_sandbox::{Confined, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
 use harvest_workspace::{Mirror, SessionRepository, Snapshot, materialise, remove_strange};
@@ -182,10 +182,20 @@ impl Turn {
         let session = harvest_gateway::Session {
             id: self.session.id.to_string(),
             meter,
+            credentials: self.credentials(purpose),
             git: Some(access),
             egress: self.egress(),
         };
         Ok(options.gateway.serve(provider.listen(id)?, session))
+    }
+
+    /// Only where an agent works.
+    fn credentials(&self, purpose: SandboxPurpose) -> Arc<dyn Credentials> {
+        if purpose != SandboxPurpose::Execute {
+            return Arc::new(NoCredentials);
+        }
+        let options = &self.engine.options;
+        options.keyring.of(options.tenancy.identity(&self.task.requested_by, &self.task.repository))
     }
 
     /// Ends everything in the place and removes every trace of it.

@@ -10,6 +10,7 @@ use harvest_vault::Redactor;
 use harvest_workspace::SessionRepository;
 
 use crate::journal::Journal;
+use crate::meter::charge_unsettled;
 use crate::place::remove_workspace;
 use crate::{DataFolder, Error, owner, record};
 
@@ -103,8 +104,10 @@ impl Recovery {
         dead: &Owner,
     ) -> Result<(), Error> {
         let detail = self.store.task(&lease.task).await?;
-        let task = detail.task;
+        let mut task = detail.task;
         let Some(session) = detail.sessions.into_iter().find(|known| known.id == lease.session) else { return Ok(()) };
+        let journal = Journal::new(self.store.clone(), lease, self.redactor.clone(), self.clock.clone());
+        charge_unsettled(&journal, &mut task).await?;
         let repository = SessionRepository::existing(self.data.session_repository(&session.id));
         let commit = match &repository {
             Some(repository) => repository.newest(&session.branch, &session.id).await?,
@@ -135,7 +138,6 @@ impl Recovery {
             usage: task.usage,
             cost_usd: task.cost_usd,
         };
-        let journal = Journal::new(self.store.clone(), lease, self.redactor.clone(), self.clock.clone());
         record::finish(&journal, outcome).await
     }
 }

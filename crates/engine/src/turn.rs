@@ -10,7 +10,7 @@ use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 use crate::error::Halt;
 use crate::execute::Execution;
 use crate::journal::Journal;
-use crate::meter::{Spent, TurnMeter};
+use crate::meter::{TurnMeter, charge_unsettled};
 use crate::{Engine, Error, Failure, Stop, failpoint};
 
 /// A hash of this many digits is one of SHA-256.
@@ -49,8 +49,9 @@ impl Engine {
     pub async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
         failpoint::reach("claim::after")?;
         let options = &self.options;
-        let task = options.store.task(&lease.task).await?;
+        let mut task = options.store.task(&lease.task).await?;
         let journal = Journal::new(options.store.clone(), lease, options.redactor.clone(), options.clock.clone());
+        charge_unsettled(&journal, &mut task.task).await?;
         match self.prepare(owner, task.clone(), journal.clone(), stop).await {
             Ok(prepared) => prepared.drive().await,
             Err(Halt::Engine(error)) => Err(error),
@@ -77,8 +78,8 @@ impl Engine {
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::open(path, &mirror, &task.base, &session.branch).await?;
         options.provider.adopt(repository.path()).await?;
-        let before = Spent { usage: task.usage, cost: task.cost_usd };
-        let meter = Arc::new(TurnMeter::new(journal.clone(), task.budget_usd, before));
+        let (entropy, till) = (options.entropy.clone(), self.till.clone());
+        let meter = Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy, &task));
         Ok(Turn {
             engine: self.clone(),
             owner: owner.clone(),

@@ -47,7 +47,8 @@ pub(crate) fn text(status: StatusCode, message: impl Into<String>) -> Response<B
 
 /// For every path that leads nowhere: says what does exist.
 pub(crate) fn not_found(path: &str, git: Option<&str>, registries: bool) -> Response<Body> {
-    let mut available = vec!["/anthropic/v1/…".to_owned(), "/openai/v1/…".to_owned()];
+    let models = ["/anthropic/v1/…", "/openai/v1/…", "/gemini/v1beta/…", "/ollama/api/…"];
+    let mut available: Vec<String> = models.map(str::to_owned).into();
     available.extend(git.map(|name| format!("/git/{name}")));
     available.extend(registries.then(|| "/registry/{npm,pypi,cargo,…}/…".to_owned()));
     let shown: String = path.chars().take(200).collect();

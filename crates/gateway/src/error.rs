@@ -3,6 +3,8 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    #[error("there is no provider `{provider}`; there are anthropic, openai, gemini and ollama")]
+    UnknownProvider { provider: String },
     #[error("the address of the {vendor} upstream, `{url}`, cannot be used: {reason}")]
     BadUpstream { vendor: &'static str, url: String, reason: String },
     #[error("the {vendor} key cannot be sent in a header: it holds a control character or one outside ASCII")]

@@ -1,18 +1,22 @@
 //! The only thing a sandbox can reach: models, git, packages and allowed hosts.
 //!
 //! Each session has a Unix socket of its own, and that socket is its identity: whatever key a client sends is a
-//! placeholder and is dropped. Requests to a model are admitted by the session's [`Meter`], get the real credential,
-//! and pass on unchanged but for the edits listed in [`Options`]; what they used is read on the side and settled before
-//! the client sees the end of the answer. With a [`Script`] no model is called at all. Git reaches one bare repository,
-//! and a push only the session's own refs. Packages come from [`registry`] caches, read-only. Everything else goes through
-//! the proxy in [`egress`], which allows nothing unless the session's policy does.
+//! placeholder and is dropped. Requests to a model are paid for by the session's [`Meter`], get one of its [`Credentials`],
+//! and pass on unchanged but for the edits listed in [`Options`]; what they used is read on the side and settled before the
+//! client sees the end of the answer. Trouble with a model's host is met as [`Patience`] says. With a [`Script`] no model is
+//! called at all. Git reaches one bare repository, and a push only the session's own refs. Packages come from [`registry`]
+//! caches, read-only. Everything else goes through the proxy in [`egress`], which allows nothing unless the session's policy
+//! does.
 
 mod answer;
+pub mod cassette;
+mod credentials;
 pub mod egress;
 mod error;
 pub mod git;
 mod meter;
 mod model;
+mod patience;
 mod prices;
 pub mod registry;
 mod script;
@@ -20,9 +24,12 @@ mod service;
 
 use std::sync::Arc;
 
+pub use credentials::{Credentials, NoCredentials, Upstreams};
 pub use error::Error;
-pub use meter::{Call, Meter, Refused};
-pub use model::{Upstream, Upstreams};
+pub use harvest_core::budget::Range;
+pub use meter::{Ask, Call, Grant, Meter, Refused, Trouble};
+pub use model::Upstream;
+pub use patience::Patience;
 pub use prices::{Prices, PricesError};
 pub use script::{Script, ScriptError};
 pub use service::{Gateway, Serving, Session};
@@ -30,15 +37,19 @@ pub use service::{Gateway, Serving, Session};
 /// What a gateway is made of.
 ///
 /// Requests pass untouched, except that on the way out
-/// - the client's `authorization` and `x-api-key` are replaced by the real credential (with an OAuth token of Anthropic's
-///   also the `anthropic-beta` that it needs), cookies, account and hop-by-hop headers are dropped,
+/// - the client's `authorization`, `x-api-key` and `x-goog-api-key` are replaced by the real credential (with an OAuth
+///   token of Anthropic's also the `anthropic-beta` that it needs), cookies, account and hop-by-hop headers are dropped,
+/// - of the query of a request to Gemini a `key` is dropped; headers with which Google is told to leave parts of an answer
+///   out are dropped, and such parameters refused,
 /// - `accept-encoding` is `identity` where tokens are counted, since a compressed answer could not be read,
 /// - an OpenAI Chat Completions stream asks for its usage (`stream_options.include_usage`).
 #[derive(Debug, Default)]
 pub struct Options {
-    pub upstreams: Upstreams,
+    pub patience: Patience,
     /// Answers every model request in place of the upstreams.
     pub script: Option<Arc<Script>>,
+    /// Records what goes to models, or answers in their place.
+    pub cassette: Option<cassette::Cassette>,
     pub prices: Prices,
     /// Without it there are no packages to be had.
     pub registries: Option<registry::Options>,

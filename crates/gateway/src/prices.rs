@@ -14,7 +14,8 @@ const EMBEDDED: &str = include_str!("prices.toml");
 const MAX_WARNED: usize = 1000;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Prices by model name; the longest row name that is the model's name or a prefix of it up to a `-`, `:` or `@` counts.
+/// Prices by model name; the longest row name that is the model's name or a prefix of it up to a `-`, `:` or `@` counts. A
+/// row `*` is for every model that no other fits.
 #[derive(Debug)]
 pub struct Prices {
     vendors: BTreeMap<String, Vendor>,
@@ -114,7 +115,8 @@ impl Prices {
             model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':', '@']))
         };
         let models = &self.vendors.get(vendor)?.models;
-        models.iter().filter(|(name, _)| fits(name)).max_by_key(|(name, _)| name.len()).map(|(_, row)| *row)
+        let named = models.iter().filter(|(name, _)| fits(name)).max_by_key(|(name, _)| name.len());
+        named.map(|(_, row)| *row).or_else(|| models.get("*").copied())
     }
 
     fn dearest(&self, vendor: &str) -> Row {
@@ -183,9 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn the_embedded_table_is_valid_and_has_both_vendors() {
+    fn the_embedded_table_is_valid_and_has_every_vendor() {
         let vendors: BTreeMap<String, Vendor> = toml::from_str(EMBEDDED).unwrap();
-        assert_eq!(vendors.keys().collect::<Vec<_>>(), ["anthropic", "openai"]);
+        assert_eq!(vendors.keys().collect::<Vec<_>>(), ["anthropic", "gemini", "ollama", "openai"]);
         assert!(Prices::embedded().add(EMBEDDED).is_ok(), "its prices pass the checks of a user's file");
     }
 
@@ -197,6 +199,17 @@ mod tests {
         assert_eq!(dollars(&prices, "anthropic", "claude-opus-4-5"), (5.0, false));
         assert_eq!(dollars(&prices, "openai", "gpt-4o-mini-2024-07-18"), (0.15, false));
         assert_eq!(dollars(&prices, "openai", "openai/gpt-4o"), (2.5, false));
+        assert_eq!(dollars(&prices, "gemini", "gemini-2.5-flash-lite-preview-09-2025"), (0.1, false));
+    }
+
+    #[test]
+    fn a_row_for_all_others() {
+        let mut prices = Prices::embedded();
+        assert_eq!(dollars(&prices, "ollama", "qwen3:8b"), (0.0, false));
+        let dearer = "[ollama]\nas_of = \"\"\nsource = \"\"\n[ollama.models.qwen3]\ninput_per_mtok = 1.0\noutput_per_mtok = 1.0\n";
+        prices.add(dearer).unwrap();
+        assert_eq!(dollars(&prices, "ollama", "qwen3:8b"), (1.0, false));
+        assert_eq!(dollars(&prices, "ollama", "gemma3"), (0.0, false));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::task::TaskTracker;
 
 use crate::answer::{self, Body};
+use crate::credentials::Credentials;
 use crate::meter::Meter;
 use crate::model::Models;
 use crate::registry::{self, Registries};
@@ -50,6 +51,7 @@ struct Shared {
 pub struct Session {
     pub id: String,
     pub meter: Arc<dyn Meter>,
+    pub credentials: Arc<dyn Credentials>,
     pub git: Option<git::Access>,
     pub egress: egress::Access,
 }

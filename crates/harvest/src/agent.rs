@@ -13,10 +13,7 @@ use crate::view::Style;
 pub fn list(global: &Global, environment: &Environment) -> Result<Exit, Failure> {
     let registry = Registry::bundled().map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
     let keys = environment.model_keys()?;
-    let has_key = |provider: &Provider| match provider {
-        Provider::Anthropic => keys.anthropic.is_some(),
-        Provider::Openai => keys.openai.is_some(),
-    };
+    let has_key = |provider: &Provider| keys.has_any(provider.as_str());
     if global.json {
         let items: Vec<_> = registry
             .iter()

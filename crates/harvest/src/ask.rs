@@ -74,7 +74,8 @@ pub async fn request(
         return Err(Failure::refused(Code::BadOption, "--test is empty: nothing would be proved", help));
     }
     let settings = config::load(config)?.with(config::command_line(options));
-    let (agent, model) = agent_and_model(keys, &settings, decide)?;
+    let user = environment.user();
+    let (agent, model) = agent_and_model(&|provider| keys.has_for(&user, provider.as_str()), &settings, decide)?;
     let repo = options.repo.as_deref().unwrap_or(".");
     let forge: Arc<dyn Forge> = harvest_forge::open(repo, environment.git()).await?.into();
     let base = forge.resolve(options.base.as_deref()).await?;
@@ -91,7 +92,7 @@ pub async fn request(
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: None,
         source: Source::Cli,
-        requested_by: environment.user(),
+        requested_by: user,
         queue: Queueing::default(),
     })
 }
@@ -105,7 +106,8 @@ pub async fn as_the_repository_says(
 ) -> Result<Request, Failure> {
     let settings = installation.settings_for(request.forge.as_ref(), &request.base).await?;
     let settings = settings.with(config::command_line(options));
-    let (agent, model) = agent_and_model(&installation.keys, &settings, decide)?;
+    let has_key = |provider: Provider| installation.keys.has_for(&request.requested_by, provider.as_str());
+    let (agent, model) = agent_and_model(&has_key, &settings, decide)?;
     Ok(Request {
         agent,
         model,
@@ -121,7 +123,7 @@ pub async fn as_the_repository_says(
 /// Refuses an unknown agent where there is no repository to look at yet.
 pub fn check_agent(installation: &Installation, options: &AskOptions) -> Result<(), Failure> {
     let settings = installation.settings()?.with(config::command_line(options));
-    agent_and_model(&installation.keys, &settings, Decide::Later).map(drop)
+    agent_and_model(&|provider| installation.keys.has_any(provider.as_str()), &settings, Decide::Later).map(drop)
 }
 
 /// Both at once, for tasks that are worked on later.
@@ -136,7 +138,7 @@ pub async fn request_for_later(
 }
 
 fn agent_and_model(
-    keys: &ModelKeys,
+    has_key: &dyn Fn(Provider) -> bool,
     settings: &Layers,
     decide: Decide<'_>,
 ) -> Result<(String, Option<ModelChoice>), Failure> {
@@ -154,7 +156,7 @@ fn agent_and_model(
     let named = settings.text(Key::Model);
     let named = named.as_deref();
     let model = match decide {
-        Decide::Now(script) => Some(choose_model(agent, named, script, keys)?),
+        Decide::Now(script) => Some(choose_model(agent, named, script, has_key)?),
         Decide::Later => named.map(|named| ModelChoice {
             provider: vendor_of(named).or(agent.providers.first().copied()).unwrap_or(Provider::Anthropic),
             model: Some(named.to_owned()),
@@ -181,7 +183,8 @@ fn find_agent<'r>(registry: &'r Registry, id: &str) -> Result<&'r Agent, Failure
 /// What this process offers for tasks that leave the choice to it.
 pub fn offered_model(installation: &Installation, script: Option<&Script>) -> Result<ModelChoice, Failure> {
     let registry = registry()?;
-    let choice = choose_model(find_agent(&registry, AGENT)?, None, script, &installation.keys)?;
+    let has_key = |provider: Provider| installation.keys.has_any(provider.as_str());
+    let choice = choose_model(find_agent(&registry, AGENT)?, None, script, &has_key)?;
     // With keys, each agent has its own favourite.
     Ok(if script.is_some() { choice } else { ModelChoice { model: None, ..choice } })
 }
@@ -201,16 +204,12 @@ fn choose_model(
     agent: &Agent,
     model: Option<&str>,
     script: Option<&Script>,
-    keys: &ModelKeys,
+    has_key: &dyn Fn(Provider) -> bool,
 ) -> Result<ModelChoice, Failure> {
     if let Some(script) = script {
         let provider = agent.providers.first().copied().unwrap_or(Provider::Anthropic);
         return Ok(ModelChoice { provider, model: Some(model.unwrap_or(script.model()).to_owned()) });
     }
-    let has_key = |provider: Provider| match provider {
-        Provider::Anthropic => keys.anthropic.is_some(),
-        Provider::Openai => keys.openai.is_some(),
-    };
     let named = model.and_then(vendor_of);
     let usable = match named {
         Some(provider) => Some(provider).filter(|provider| has_key(*provider)),
@@ -225,7 +224,9 @@ fn choose_model(
         return Err(Failure::refused(
             Code::NoModel,
             "there is no key for a model and no model script",
-            format!("set {wanted}, or try without a model: harvest demo --once"),
+            format!(
+                "set {wanted}, or add a key with harvest credential add, or try without a model: harvest demo --once"
+            ),
         ));
     };
     let model = model.or_else(|| agent.default_model(provider)).map(str::to_owned);

@@ -76,7 +76,7 @@ async fn add(
 
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let (opened, failed) = keychain(installation).open_all(installation.store.as_ref()).await?;
-    let usable: Vec<&CredentialId> = opened.iter().map(|opened| &opened.credential.id).collect();
+    let usable: Vec<&CredentialId> = opened.iter().map(|opened| &opened.record.credential.id).collect();
     let credentials: Vec<Credential> =
         installation.store.credentials().await?.into_iter().map(|record| record.credential).collect();
     if global.json {

@@ -87,10 +87,12 @@ fn space(installation: &Installation) -> Fact {
 }
 
 fn keys(installation: &Installation) -> Fact {
-    let named = [("Anthropic", &installation.keys.anthropic), ("OpenAI", &installation.keys.openai)];
-    let found: Vec<&str> = named.iter().filter(|(_, key)| key.is_some()).map(|(name, _)| *name).collect();
+    let named =
+        [("anthropic", "Anthropic"), ("openai", "OpenAI"), ("gemini", "Gemini"), ("ollama", "Ollama")].into_iter();
+    let has_key = |(provider, _): &(&str, &str)| installation.keys.has_any(provider);
+    let found: Vec<&str> = named.filter(has_key).map(|(_, name)| name).collect();
     if found.is_empty() {
-        let fix = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or try without: harvest demo --once";
+        let fix = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, add one with harvest credential add, or try without: harvest demo --once";
         return fact("model keys", State::Degraded, "none", Some(fix));
     }
     fact("model keys", State::Ok, found.join(", "), None)

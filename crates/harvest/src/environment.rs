@@ -1,10 +1,10 @@
 //! The one place where the process environment is read. Everything else gets what it needs from here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use harvest_core::{Credential, Identity};
+use harvest_core::{Credential, Scope};
 use harvest_vault::SecretString;
 use harvest_workspace::{Git, Home};
 
@@ -34,34 +34,75 @@ pub struct Environment {
     variables: HashMap<String, OsString>,
 }
 
-/// The keys of the model vendors and where they are reached.
+/// What each provider of models is called, and the variables with its key and its address.
+const PROVIDERS: [(&str, &str, &str); 4] = [
+    ("anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+    ("openai", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+    ("gemini", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+    (OLLAMA, "OLLAMA_API_KEY", "OLLAMA_HOST"),
+];
+/// Its hosts may well want no key.
+const OLLAMA: &str = "ollama";
+
+/// Which models there are keys for.
 #[derive(Debug, Clone, Default)]
 pub struct ModelKeys {
-    pub anthropic: Option<SecretString>,
-    pub anthropic_url: Option<String>,
-    pub openai: Option<SecretString>,
-    pub openai_url: Option<String>,
+    /// This installation's own, by provider.
+    pub own: BTreeMap<&'static str, OwnKey>,
+    vault: Vault,
+}
+
+/// A key that was set where Harvest runs, and where it is used, when not at the provider's own host.
+#[derive(Debug, Clone)]
+pub struct OwnKey {
+    pub key: SecretString,
+    pub url: Option<String>,
+}
+
+/// What is known of the keys in the vault.
+#[derive(Debug, Clone, Default)]
+enum Vault {
+    #[default]
+    None,
+    /// It was not looked into.
+    Unknown,
+    Holds(Vec<(String, Scope)>),
 }
 
 impl ModelKeys {
-    /// What the environment does not name comes from the vault: the person's own first.
-    pub fn or_from(mut self, environment: &Environment, opened: &[Opened]) -> Self {
-        let identity = Identity { user: environment.user(), ..Identity::default() };
-        let credentials: Vec<Credential> = opened.iter().map(|opened| opened.credential.clone()).collect();
-        let chosen = |provider: &str| {
-            let first = identity.choose(&credentials, provider).first().map(|credential| credential.id.clone())?;
-            opened.iter().find(|opened| opened.credential.id == first)
+    /// With those of the vault.
+    pub fn and_of(mut self, opened: &[Opened]) -> Self {
+        let known = |opened: &Opened| {
+            let Credential { provider, scope, .. } = &opened.record.credential;
+            (provider.clone(), scope.clone())
         };
-        for (provider, key, url) in [
-            ("anthropic", &mut self.anthropic, &mut self.anthropic_url),
-            ("openai", &mut self.openai, &mut self.openai_url),
-        ] {
-            if let (None, Some(Opened { credential, secret })) = (&key, chosen(provider)) {
-                *key = Some(secret.clone());
-                *url = credential.base_url.clone().or(url.take());
-            }
-        }
+        self.vault = Vault::Holds(opened.iter().map(known).collect());
         self
+    }
+
+    /// With a vault that may hold any.
+    pub fn and_maybe_more(mut self) -> Self {
+        self.vault = Vault::Unknown;
+        self
+    }
+
+    /// Whether there is one for `user`, for all that is known. Teams and projects are not asked who belongs to them.
+    pub fn has_for(&self, user: &str, provider: &str) -> bool {
+        self.has(provider, |scope| !matches!(scope, Scope::User(name) if name != user))
+    }
+
+    /// Whether there is one for anyone.
+    pub fn has_any(&self, provider: &str) -> bool {
+        self.has(provider, |_| true)
+    }
+
+    fn has(&self, provider: &str, fits: impl Fn(&Scope) -> bool) -> bool {
+        self.own.contains_key(provider)
+            || match &self.vault {
+                Vault::None => false,
+                Vault::Unknown => true,
+                Vault::Holds(known) => known.iter().any(|(of, scope)| of == provider && fits(scope)),
+            }
     }
 }
 
@@ -138,12 +179,12 @@ impl Environment {
         let file = self.keys_file();
         let lines = file.as_deref().map(read_keys).transpose()?.unwrap_or_default();
         let find = |name: &str| self.text(name).map(str::to_owned).or_else(|| lines.get(name).cloned());
-        Ok(ModelKeys {
-            anthropic: find("ANTHROPIC_API_KEY").map(SecretString::from),
-            anthropic_url: find("ANTHROPIC_BASE_URL"),
-            openai: find("OPENAI_API_KEY").map(SecretString::from),
-            openai_url: find("OPENAI_BASE_URL"),
-        })
+        let own = |(provider, key, url): (&'static str, &str, &str)| {
+            let url = find(url).map(|url| if provider == OLLAMA { ollama_url(&url) } else { url });
+            let key = find(key).or_else(|| (provider == OLLAMA && url.is_some()).then(String::new));
+            Some((provider, OwnKey { key: key?.into(), url }))
+        };
+        Ok(ModelKeys { own: PROVIDERS.into_iter().filter_map(own).collect(), vault: Vault::None })
     }
 
     fn keys_file(&self) -> Option<PathBuf> {
@@ -172,6 +213,16 @@ impl Environment {
     }
 }
 
+/// As Ollama itself reads it: a host, a host and port, or a whole address. What a server listens on is where it is found.
+fn ollama_url(host: &str) -> String {
+    if host.contains("://") {
+        return host.to_owned();
+    }
+    let host = host.strip_prefix("0.0.0.0").map_or_else(|| host.to_owned(), |rest| format!("127.0.0.1{rest}"));
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port { format!("http://{host}") } else { format!("http://{host}:11434") }
+}
+
 fn read_keys(file: &Path) -> Result<HashMap<String, String>, Failure> {
     use std::os::unix::fs::PermissionsExt;
     let Ok(metadata) = std::fs::metadata(file) else { return Ok(HashMap::new()) };
@@ -189,4 +240,22 @@ fn read_keys(file: &Path) -> Result<HashMap<String, String>, Failure> {
         (!name.starts_with('#')).then(|| (name.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned()))
     };
     Ok(text.lines().filter_map(pair).filter(|(_, value)| !value.is_empty()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ollama_url;
+
+    #[test]
+    fn hosts_of_ollama() {
+        for (host, url) in [
+            ("127.0.0.1", "http://127.0.0.1:11434"),
+            ("0.0.0.0", "http://127.0.0.1:11434"),
+            ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+            ("gpu.example.org:80", "http://gpu.example.org:80"),
+            ("https://ollama.example.org", "https://ollama.example.org"),
+        ] {
+            assert_eq!(ollama_url(host), url);
+        }
+    }
 }

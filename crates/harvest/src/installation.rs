@@ -7,7 +7,7 @@ use std::sync::Arc;
 use harvest_core::{Clock, Code, Entropy, Timestamp};
 use harvest_engine::{DataFolder, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
 use harvest_forge::Forge;
-use harvest_gateway::{Gateway, Prices, Script, Upstream, Upstreams, registry};
+use harvest_gateway::{Gateway, Prices, Script, Upstream, registry};
 use harvest_sandbox::{Binaries, Provider, local, none};
 use harvest_store::{OwnerKind, Postgres, Sqlite, Store};
 use harvest_vault::{ExposeSecret, Redactor, SecretString};
@@ -15,9 +15,10 @@ use harvest_vault::{ExposeSecret, Redactor, SecretString};
 use crate::cli::{Global, SandboxKind};
 #[cfg(feature = "container")]
 use crate::container;
-use crate::environment::{Environment, ModelKeys};
+use crate::environment::{Environment, ModelKeys, OwnKey};
 use crate::failure::Failure;
 use crate::keychain::Keychain;
+use crate::keyring::VaultKeyring;
 use crate::{ask, config, output, programs, toolchain};
 
 /// Tells a data directory from any other folder, whatever database it goes with.
@@ -69,9 +70,9 @@ impl Installation {
         for reason in unusable {
             output::complain(&format!("warning[{}]: {reason}", Code::MasterKey));
         }
-        let keys = environment.model_keys()?.or_from(&environment, &opened);
+        let keys = environment.model_keys()?.and_of(&opened);
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret().to_owned());
-        let secrets = keys.anthropic.iter().chain(&keys.openai).map(copy);
+        let secrets = keys.own.values().map(|own| copy(&own.key));
         let secrets = secrets.chain(opened.iter().map(|opened| copy(&opened.secret)));
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
         let installation = Self {
@@ -210,20 +211,6 @@ impl Installation {
         model: ModelChoice,
     ) -> Result<Engine, Failure> {
         let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
-        let upstream = |key: &Option<SecretString>, url: &Option<String>, make: fn(SecretString) -> Upstream| {
-            key.clone().map(|key| {
-                let upstream = make(key);
-                match url {
-                    Some(url) => Upstream { base_url: url.clone(), ..upstream },
-                    None => upstream,
-                }
-            })
-        };
-        let keys = &self.keys;
-        let upstreams = Upstreams {
-            anthropic: upstream(&keys.anthropic, &keys.anthropic_url, Upstream::anthropic),
-            openai: upstream(&keys.openai, &keys.openai_url, Upstream::openai),
-        };
         let settings = self.settings()?;
         let registries = registry::Options {
             folder: self.data.registries(),
@@ -232,19 +219,13 @@ impl Installation {
             clock: self.clock.clone(),
         };
         let gateway = Gateway::new(harvest_gateway::Options {
-            upstreams,
+            patience: settings.patience(),
             script,
-            prices: Prices::embedded(),
+            prices: self.prices()?,
             registries: Some(registries),
             ..harvest_gateway::Options::default()
         })
-        .map_err(|error| match error {
-            harvest_gateway::Error::BadUpstream { .. } => {
-                let help = "correct the address in harvest.toml, or where ANTHROPIC_BASE_URL or OPENAI_BASE_URL is set";
-                Failure::refused(Code::BadConfig, error.to_string(), help)
-            }
-            error => internal(&error),
-        })?;
+        .map_err(|error| internal(&error))?;
         let registry = ask::registry()?;
         let (mut toolchain, _) = self.toolchain();
         if provider.name() == "container" {
@@ -256,6 +237,8 @@ impl Installation {
             store: self.store.clone(),
             provider,
             gateway,
+            keyring: Arc::new(self.keyring()?),
+            tenancy: settings.tenancy(),
             registry: Arc::new(registry),
             redactor: self.redactor.clone(),
             clock: self.clock.clone(),
@@ -268,10 +251,40 @@ impl Installation {
         }))
     }
 
+    /// The table that Harvest is built with, and the rows of `prices.toml` beside the settings.
+    fn prices(&self) -> Result<Prices, Failure> {
+        let file = self.environment.config_folder().map(|folder| folder.join("prices.toml"));
+        let Some(file) = file.filter(|file| file.exists()) else { return Ok(Prices::embedded()) };
+        Prices::load(&file).map_err(|error| {
+            let help = "correct it, or move it away; docs/gateway.md has an example";
+            Failure::refused(Code::BadConfig, error.to_string(), help)
+        })
+    }
+
+    /// The vault's keys for whoever they belong to, and this installation's own for everyone.
+    fn keyring(&self) -> Result<VaultKeyring, Failure> {
+        let own = |(provider, OwnKey { key, url }): (&&'static str, &OwnKey)| {
+            Upstream::new(provider, "environment", url.as_deref(), key).map_err(|error| {
+                let help = "correct it where it is set: the address in ANTHROPIC_BASE_URL, OPENAI_BASE_URL, \
+                            GOOGLE_GEMINI_BASE_URL or OLLAMA_HOST, the key in the variable beside it";
+                Failure::refused(Code::BadConfig, error.to_string(), help)
+            })
+        };
+        let own = self.keys.own.iter().map(own).collect::<Result<_, _>>()?;
+        let keychain = Keychain::of(&self.environment, self.data.path());
+        Ok(VaultKeyring::new(keychain, self.store.clone(), self.redactor.clone(), self.clock.clone(), own))
+    }
+
     /// Makes this process an owner of tasks.
     pub async fn own(&self, kind: OwnerKind) -> Result<Ownership, Failure> {
         Ok(Ownership::register(&self.data, self.store.clone(), self.entropy.as_ref(), kind).await?)
     }
+}
+
+/// Whether there is a database already that credentials may be in.
+pub fn may_have_a_vault(global: &Global, environment: &Environment) -> bool {
+    database_url(global, environment).is_some()
+        || data_path(global, environment).is_ok_and(|path| DataFolder::new(path).database().exists())
 }
 
 /// Where PostgreSQL is, if tasks and journals are to be kept there.

@@ -33,7 +33,7 @@ pub enum Keychain {
 /// A credential and its secret.
 #[derive(Debug)]
 pub struct Opened {
-    pub credential: Credential,
+    pub record: CredentialRecord,
     pub secret: SecretString,
 }
 
@@ -92,22 +92,26 @@ impl Keychain {
 
     /// Opens what can be opened, and says what cannot.
     pub async fn open_all(&self, store: &dyn Store) -> Result<(Vec<Opened>, Vec<String>), Failure> {
-        let records = store.credentials().await?;
+        Ok(self.open(store.credentials().await?))
+    }
+
+    /// The same of some of them. Blocks on the master key.
+    pub fn open(&self, records: Vec<CredentialRecord>) -> (Vec<Opened>, Vec<String>) {
         let (mut opened, mut failed) = (Vec::new(), Vec::new());
         if records.is_empty() {
-            return Ok((opened, failed));
+            return (opened, failed);
         }
         let ring = match self.ring() {
             Ok(ring) => ring,
-            Err(failure) => return Ok((opened, vec![failure.message])),
+            Err(failure) => return (opened, vec![failure.message]),
         };
         for record in records {
             match open(&ring, &record) {
-                Ok(secret) => opened.push(Opened { credential: record.credential, secret }),
+                Ok(secret) => opened.push(Opened { record, secret }),
                 Err(reason) => failed.push(reason),
             }
         }
-        Ok((opened, failed))
+        (opened, failed)
     }
 
     /// Seals everything with the current key. A key of ours is made anew first, unless an earlier change was cut off: then

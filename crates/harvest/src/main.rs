@@ -19,6 +19,7 @@ mod follow;
 mod gc;
 mod installation;
 mod keychain;
+mod keyring;
 mod log;
 mod output;
 mod programs;

@@ -11,7 +11,7 @@ use crate::cli::{Global, Run, SandboxKind};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, code_of};
 use crate::follow::{Follow, ends};
-use crate::installation::Installation;
+use crate::installation::{self, Installation};
 use crate::output;
 use crate::view::{Activity, Style, summary};
 use crate::{ask, config};
@@ -25,7 +25,10 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     let stop = Stop::default();
     stop_on_signals(&stop);
     // Everything that can be refused is, before anything is made.
-    let keys = environment.model_keys()?;
+    let mut keys = environment.model_keys()?;
+    if installation::may_have_a_vault(global, &environment) {
+        keys = keys.and_maybe_more();
+    }
     let decide = ask::Decide::Now(script.as_deref());
     let settings = config::source(global, &environment);
     let mut request = tokio::select! {

@@ -1,6 +1,7 @@
 //! What a store must do, whatever database is behind it.
 
 mod credential;
+mod ledger;
 mod queue;
 mod repository;
 mod schedule;
@@ -14,6 +15,7 @@ use tokio::sync::watch;
 use crate::Error;
 
 pub use credential::{CredentialRecord, NewSecret};
+pub use ledger::{Balance, Bill, Charge, Reservation, Settlement, Spending};
 pub use queue::{
     Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, TurnCounts,
 };
@@ -47,6 +49,19 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// One step of a claimed turn: fence check, events, spool offset and state change in one transaction. Returns the number
     /// of the last event.
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error>;
+
+    /// Sets money aside for a call of a claimed turn. Returns what everyone but its owner has spent and set aside of its
+    /// accounts, as of a moment when this is written.
+    async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error>;
+
+    /// What everyone but `asker` has spent and set aside.
+    async fn balances(&self, bill: &Bill, asker: &OwnerId) -> Result<Vec<Balance>, Error>;
+
+    /// The calls of a task that were never settled. Of a task that is being worked on these are the ones under way.
+    async fn unsettled(&self, task: &TaskId) -> Result<Vec<Reservation>, Error>;
+
+    /// What each account has spent on a day (`2026-01-31`).
+    async fn spending(&self, day: &str) -> Result<Vec<Spending>, Error>;
 
     /// Cancels a task that no one works on. `None` when it is being worked on or has ended.
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error>;

@@ -11,9 +11,10 @@ pub mod postgres;
 pub mod sqlite;
 
 pub use contract::{
-    AttemptUpdate, Cap, Claim, Convoy, CredentialRecord, End, IdempotencyKey, Lease, MissedRuns, NewSecret, NewTask,
-    Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Repository, Rows, SandboxRecord, Schedule, Step, Store,
-    Submitted, TaskDetail, TaskPage, TaskQuery, Template, TurnCounts,
+    AttemptUpdate, Balance, Bill, Cap, Charge, Claim, Convoy, CredentialRecord, End, IdempotencyKey, Lease, MissedRuns,
+    NewSecret, NewTask, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Repository, Reservation, Rows,
+    SandboxRecord, Schedule, Settlement, Spending, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    TurnCounts,
 };
 pub use error::Error;
 pub use postgres::Postgres;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, Input, MatchKind};
 use secrecy::{ExposeSecret, SecretString};
@@ -21,11 +21,13 @@ pub const MARK: &str = "[redacted]";
 #[error("the secrets to redact are too large to search for: {0}")]
 pub struct Error(#[from] BuildError);
 
-/// Cheap to clone; holds the secrets in clear for as long as it lives.
+/// Cheap to clone; holds the secrets in clear for as long as it lives. Secrets can be added at any time, and all clones know
+/// them from then on.
 #[derive(Clone)]
-pub struct Redactor(Arc<Inner>);
+pub struct Redactor(Arc<RwLock<Arc<Known>>>);
 
-struct Inner {
+/// What is looked for, as it was at one moment.
+pub(crate) struct Known {
     secrets: AhoCorasick,
     /// The same forms, sorted, to ask what a piece of text could still become.
     forms: Vec<String>,
@@ -44,31 +46,56 @@ pub(crate) struct Span {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("forms", &self.0.forms.len()).finish_non_exhaustive()
+        f.debug_struct("Redactor").field("forms", &self.known().forms.len()).finish_non_exhaustive()
     }
 }
 
 impl Redactor {
     /// Secrets of fewer than eight bytes are not looked for: they would redact ordinary words.
     pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Result<Self, Error> {
-        let forms: BTreeSet<String> =
+        let forms = secrets.into_iter().flat_map(|secret| encoding::forms(secret.expose_secret())).collect();
+        Ok(Self(Arc::new(RwLock::new(Arc::new(Known::new(forms)?)))))
+    }
+
+    /// From when this returns, the secrets are redacted like all others.
+    pub fn learn<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) -> Result<(), Error> {
+        let more: Vec<String> =
             secrets.into_iter().flat_map(|secret| encoding::forms(secret.expose_secret())).collect();
+        let is_known = |known: &Known| more.iter().all(|form| known.forms.binary_search(form).is_ok());
+        if is_known(&self.known()) {
+            return Ok(());
+        }
+        // Held while searching is prepared, so that of two that learn at the same time neither is forgotten.
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let forms = known.forms.iter().cloned().chain(more).collect();
+        *known = Arc::new(Known::new(forms)?);
+        Ok(())
+    }
+
+    /// What is known now, for as long as several questions have to be answered alike.
+    pub(crate) fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// `text` with a [`MARK`] for every secret; borrowed when there was none.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.known().redact(text)
+    }
+}
+
+impl Known {
+    fn new(forms: BTreeSet<String>) -> Result<Self, Error> {
         let forms: Vec<String> = forms.into_iter().collect();
         // A table for every byte would be faster still, but takes many megabytes for one key file.
         let secrets = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .build(&forms)?;
-        Ok(Self(Arc::new(Inner {
-            secrets,
-            longest: forms.iter().map(String::len).max().unwrap_or_default(),
-            forms,
-            shapes: Shapes::new()?,
-        })))
+        let longest = forms.iter().map(String::len).max().unwrap_or_default();
+        Ok(Self { secrets, forms, longest, shapes: Shapes::new()? })
     }
 
-    /// `text` with a [`MARK`] for every secret; borrowed when there was none.
-    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let spans = self.spans(text, 0, text.len());
         if spans.is_empty() {
             return Cow::Borrowed(text);
@@ -121,23 +148,23 @@ impl Redactor {
 
     /// The first place at `from` or later from which the rest of `text` may be the beginning of a secret.
     pub(crate) fn undecided(&self, text: &str, from: usize) -> usize {
-        let reach = self.0.longest.max(SHAPE_REACH);
+        let reach = self.longest.max(SHAPE_REACH);
         let first = from.max(text.len().saturating_sub(reach));
         (first..text.len()).find(|&at| text.is_char_boundary(at) && self.may_begin(&text[at..])).unwrap_or(text.len())
     }
 
     fn may_begin(&self, tail: &str) -> bool {
-        let next = self.0.forms.partition_point(|form| form.as_str() <= tail);
-        self.0.forms.get(next).is_some_and(|form| form.starts_with(tail)) || self.0.shapes.may_begin(tail.as_bytes())
+        let next = self.forms.partition_point(|form| form.as_str() <= tail);
+        self.forms.get(next).is_some_and(|form| form.starts_with(tail)) || self.shapes.may_begin(tail.as_bytes())
     }
 
     fn secret(&self, text: &str, from: usize) -> Option<Span> {
-        let found = self.0.secrets.find(Input::new(text).range(from.min(text.len())..))?;
+        let found = self.secrets.find(Input::new(text).range(from.min(text.len())..))?;
         Some(Span { start: found.start(), end: found.end(), goes_on: None })
     }
 
     fn token(&self, text: &str, from: usize) -> Option<Span> {
-        let found = self.0.shapes.find(text.as_bytes(), from.min(text.len()))?;
+        let found = self.shapes.find(text.as_bytes(), from.min(text.len()))?;
         Some(Span { start: found.start, end: found.end, goes_on: Some(found.alphabet) })
     }
 }

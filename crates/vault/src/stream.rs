@@ -2,7 +2,7 @@
 //!
 //! Only what may still turn out to be the beginning of a secret is held back, so that text flows on without delay.
 
-use crate::redactor::{MARK, Redactor};
+use crate::redactor::{Known, MARK, Redactor};
 use crate::shape::{Alphabet, CONTEXT_BYTES};
 
 /// Push pieces, write down what comes out, and [`StreamRedactor::finish`] at the end.
@@ -27,22 +27,23 @@ impl StreamRedactor {
     /// Takes the next piece and returns what is certain by now.
     pub fn push(&mut self, piece: &str) -> String {
         self.text.push_str(piece);
-        let undecided = self.redactor.undecided(&self.text, self.held);
-        let clean = self.settle(undecided);
+        let known = self.redactor.known();
+        let undecided = known.undecided(&self.text, self.held);
+        let clean = self.settle(&known, undecided);
         self.forget_what_is_out();
         clean
     }
 
     /// What was still held back; afterwards the stream is as new.
     pub fn finish(&mut self) -> String {
-        let clean = self.settle(self.text.len());
+        let clean = self.settle(&self.redactor.known(), self.text.len());
         self.text.clear();
         (self.held, self.out, self.goes_on) = (0, 0, None);
         clean
     }
 
     /// Puts out everything that starts before `until`.
-    fn settle(&mut self, until: usize) -> String {
+    fn settle(&mut self, known: &Known, until: usize) -> String {
         let mut clean = String::new();
         if let Some(alphabet) = self.goes_on {
             self.out += alphabet.run(&self.text.as_bytes()[self.out..]);
@@ -50,7 +51,7 @@ impl StreamRedactor {
                 self.goes_on = None;
             }
         }
-        for span in self.redactor.spans(&self.text, self.held, until) {
+        for span in known.spans(&self.text, self.held, until) {
             if span.start >= self.out {
                 clean.push_str(&self.text[self.out..span.start]);
                 clean.push_str(MARK);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use harvest_core::{EgressVerdict, OwnerId, SandboxId, SandboxPurpose, SessionId};
-use harvest_gateway::Serving;
 use harvest_gateway::egress::{Access, Record, Recorder};
+use harvest_gateway::{NoCredentials, Serving};
 use harvest_sandbox::{File, Limits, Output, Process, ProcessSpec, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
 use harvest_workspace::OWN_FOLDER;
@@ -92,7 +92,13 @@ impl Workshop {
         // The same hosts as for sessions: what they may have installed, they may be given installed.
         let policy = options.egress.of(repository);
         let egress = Access { policy: policy.clone(), recorder: self.refused.clone() };
-        let session = harvest_gateway::Session { id: self.id.to_string(), meter: Arc::new(NoModel), git: None, egress };
+        let session = harvest_gateway::Session {
+            id: self.id.to_string(),
+            meter: Arc::new(NoModel),
+            credentials: Arc::new(NoCredentials),
+            git: None,
+            egress,
+        };
         let serving = options.gateway.serve(options.provider.listen(&self.id)?, session);
         let spec = Spec {
             id: self.id.clone(),

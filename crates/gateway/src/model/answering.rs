@@ -5,18 +5,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
+use harvest_core::budget::Range;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 
-use super::metered::{self, OpenCall, Tariff};
-use super::upstream::{self, Target};
-use super::{Endpoint, Vendor, edit, headers};
+use super::dispatch::{Answered, Dispatch, Outgoing, Unanswered};
+use super::metered::{self, OpenCall, SCRIPTED, Tariff};
+use super::upstream::Clients;
+use super::usage::HUNG_UP;
+use super::{Endpoint, Upstream, Vendor, edit, headers};
 use crate::answer::{Body, BoxError};
+use crate::cassette::{Cassette, Replay};
+use crate::meter::{Ask, Refused};
+use crate::patience::Patience;
 use crate::prices::Prices;
-use crate::script::Player;
+use crate::script::{Asked, Player};
 use crate::service::Context;
 use crate::{Error, Options};
 
@@ -25,24 +31,25 @@ const MAX_REQUEST: usize = 64 << 20;
 /// How long a client may take to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// How often a request starts over because its money turned out to be someone else's.
+const MAX_REVOKED: usize = 3;
+
 /// All models that sessions may call.
 #[derive(Debug)]
 pub(crate) struct Models {
-    anthropic: Option<Target>,
-    openai: Option<Target>,
-    client: reqwest::Client,
+    clients: Clients,
+    patience: Arc<Patience>,
     script: Option<Player>,
+    cassette: Option<Cassette>,
     prices: Arc<Prices>,
 }
 
 impl Models {
     pub(crate) fn new(options: Options) -> Result<Self, Error> {
-        let target = |vendor, upstream: &Option<_>| upstream.as_ref().map(|it| Target::new(vendor, it)).transpose();
-        let anthropic = target(Vendor::Anthropic, &options.upstreams.anthropic)?;
-        let openai = target(Vendor::OpenAi, &options.upstreams.openai)?;
-        let client = upstream::client(anthropic.iter().chain(&openai))?;
-        let script = options.script.map(Player::new);
-        Ok(Self { anthropic, openai, client, script, prices: Arc::new(options.prices) })
+        let patience = Arc::new(options.patience);
+        let clients = Clients::new(Arc::clone(&patience))?;
+        let (script, cassette) = (options.script.map(Player::new), options.cassette);
+        Ok(Self { clients, patience, script, cassette, prices: Arc::new(options.prices) })
     }
 
     /// Answers a request whose path is `path` below the vendor's.
@@ -53,25 +60,38 @@ impl Models {
         request: Request<Incoming>,
         context: &Arc<Context>,
     ) -> Response<Body> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let Some(endpoint) = vendor.endpoint(&head.method, path) else {
             return vendor.no_such_endpoint(&head.method, path);
         };
+        if let Err(reason) = vendor.check_query(&mut head.uri) {
+            return vendor.error(StatusCode::BAD_REQUEST, &reason);
+        }
         let body = match read(vendor, &head.headers, body).await {
             Ok(body) => body,
             Err(refusal) => return refusal,
         };
         if endpoint.generates() {
-            return self.generate(vendor, endpoint, path, head, body, context).await;
+            return self.generate(vendor, endpoint, path, &head, body, context).await;
+        }
+        let sent = body.clone();
+        let asked = Asked { vendor, endpoint, path, query: head.uri.query(), body: &sent };
+        if let Some(replay) = self.cassette.as_ref().and_then(Cassette::replay) {
+            return replay.answer(asked, &head.method);
         }
         if let Some(script) = &self.script {
-            return script.inform(vendor, endpoint, &body);
+            return self.taped(asked, &head.method, script.inform(asked));
         }
-        let Some(target) = self.target(vendor) else { return vendor.no_key() };
-        match self.send(target, path, head, body, false).await {
-            Ok(response) => passed(response),
-            Err(error) => unreachable(vendor, &error),
+        let upstreams = context.session.credentials.of(vendor.id()).await;
+        if upstreams.is_empty() {
+            return vendor.no_key();
         }
+        let request = Outgoing { endpoint, path, head: &head, body, model: "", metered: false };
+        let answer = match self.dispatch(&upstreams, context).send(request).await {
+            Ok(answered) => passed(answered),
+            Err(unanswered) => unreachable(vendor, &unanswered),
+        };
+        self.taped(asked, &head.method, answer)
     }
 
     async fn generate(
@@ -79,74 +99,137 @@ impl Models {
         vendor: Vendor,
         endpoint: Endpoint,
         path: &str,
-        head: Parts,
+        head: &Parts,
         body: Bytes,
         context: &Arc<Context>,
     ) -> Response<Body> {
-        let (asked, body) = match edit::prepare(endpoint, body) {
+        let (asked, body) = match edit::prepare(endpoint, path, body) {
             Ok(prepared) => prepared,
             Err(reason) => return vendor.error(StatusCode::BAD_REQUEST, &reason),
         };
-        let target = self.target(vendor);
-        if self.script.is_none() && target.is_none() {
-            return vendor.no_key();
-        }
-        if let Err(refused) = context.session.meter.admit().await {
-            return vendor.refused(&refused.message);
-        }
-        if let Some(script) = &self.script {
-            let tariff = Tariff::Script(script.price());
-            let mut call = OpenCall::new(context, tariff, endpoint, script.model().to_owned());
-            let response = script.answer(&context.session.id, vendor, endpoint, &body).await;
-            call.answered(response.status().as_u16(), content_type(response.headers()));
-            return response.map(|body| metered::body(body.into_data_stream(), call));
-        }
-        let Some(target) = target else { return vendor.no_key() };
         let tariff =
             Tariff::Table { vendor: vendor.id(), prices: Arc::clone(&self.prices), request_bytes: body.len() as u64 };
-        let mut call = OpenCall::new(context, tariff, endpoint, asked.model);
-        match self.send(target, path, head, body, true).await {
-            Ok(response) => {
-                call.answered(response.status().as_u16(), content_type(response.headers()));
+        let sent = body.clone();
+        let requested = Asked { vendor, endpoint, path, query: head.uri.query(), body: &sent };
+        if let Some(replay) = self.cassette.as_ref().and_then(Cassette::replay) {
+            return again(replay, requested, &head.method, tariff, asked, context).await;
+        }
+        if let Some(script) = &self.script {
+            return self.taped(requested, &head.method, play(script, requested, context).await);
+        }
+        let request = Outgoing { endpoint, path, head, body, model: &asked.model, metered: true };
+        for _ in 0..MAX_REVOKED {
+            let upstreams = context.session.credentials.of(vendor.id()).await;
+            if upstreams.is_empty() {
+                return vendor.no_key();
+            }
+            let cost = tariff.range(&asked.model, asked.most_output);
+            let grant = match reserve(context, vendor.id(), &asked.model, cost).await {
+                Ok(grant) => grant,
+                Err(refused) => return vendor.refused(&refused.message),
+            };
+            let (revoked, sure) = (grant.revoked.clone(), grant.sure.clone());
+            let mut call = OpenCall::new(context, grant, tariff.clone(), endpoint, asked.model.clone());
+            if let Some(sure) = sure {
+                sure.cancelled().await;
+            }
+            if revoked.is_cancelled() {
+                call.forget().await;
+                continue;
+            }
+            call.goes_out();
+            let dispatch = self.dispatch(&upstreams, context);
+            tokio::select! {
+                biased;
+                // The call is settled as one that was hung up on: it may have reached a model.
+                () = revoked.cancelled() => call.failed(HUNG_UP).await,
+                sent = dispatch.send(request.clone()) => {
+                    let answer = self.answer(vendor, call, sent).await;
+                    return self.taped(requested, &head.method, answer);
+                }
+            }
+        }
+        vendor.refused("others are using up the same budget at this moment")
+    }
+
+    async fn answer(&self, vendor: Vendor, mut call: OpenCall, sent: Result<Answered, Unanswered>) -> Response<Body> {
+        match sent {
+            Ok(Answered { response, permit, upstream, model }) => {
+                call.answered(response.status().as_u16(), content_type(response.headers()), model);
+                call.carried_by(upstream, permit);
                 let (head, body) = response.into_parts();
                 let source = body.into_data_stream().map_err(BoxError::from);
-                let mut passed = Response::from_parts(head, metered::body(source, call));
+                let body = metered::body(source, call, Some(self.patience.idle));
+                let mut passed = Response::from_parts(head, body);
                 *passed.headers_mut() = headers::end_to_end(passed.headers());
                 passed
             }
-            Err(error) => {
-                match status_of(&error) {
-                    _ if error.is_connect() || error.is_builder() => call.forget(),
-                    status => call.failed(status.as_u16()).await,
+            Err(unanswered) => {
+                if unanswered.was_sent {
+                    call.failed(unanswered.status.as_u16()).await;
+                } else {
+                    call.forget().await;
                 }
-                unreachable(vendor, &error)
+                unreachable(vendor, &unanswered)
             }
         }
     }
 
-    fn target(&self, vendor: Vendor) -> Option<&Target> {
-        match vendor {
-            Vendor::Anthropic => self.anthropic.as_ref(),
-            Vendor::OpenAi => self.openai.as_ref(),
+    fn taped(&self, asked: Asked<'_>, method: &Method, answer: Response<Body>) -> Response<Body> {
+        match &self.cassette {
+            Some(cassette) => cassette.tape(asked, method, answer),
+            None => answer,
         }
     }
 
-    async fn send(
-        &self,
-        target: &Target,
-        path: &str,
-        head: Parts,
-        body: Bytes,
-        metered: bool,
-    ) -> Result<Response<reqwest::Body>, reqwest::Error> {
-        let mut sent = headers::outgoing(&head.headers, metered);
-        target.authenticate(&mut sent);
-        let mut request = self.client.request(head.method, target.url(path, head.uri.query())).headers(sent);
-        if !body.is_empty() {
-            request = request.body(body);
-        }
-        request.send().await.map(Response::from)
+    fn dispatch<'a>(&'a self, upstreams: &'a [Arc<Upstream>], context: &'a Context) -> Dispatch<'a> {
+        Dispatch { clients: &self.clients, patience: &self.patience, upstreams, context }
     }
+}
+
+async fn reserve(
+    context: &Context,
+    provider: &'static str,
+    model: &str,
+    cost: Range,
+) -> Result<crate::meter::Grant, Refused> {
+    context.session.meter.reserve(Ask { provider, model: model.to_owned(), cost }).await
+}
+
+/// A script says itself what its answers cost, and only when it gives them.
+async fn play(script: &Player, asked: Asked<'_>, context: &Arc<Context>) -> Response<Body> {
+    let grant = match reserve(context, SCRIPTED, script.model(), Range::default()).await {
+        Ok(grant) => grant,
+        Err(refused) => return asked.vendor.refused(&refused.message),
+    };
+    let tariff = Tariff::Script(script.price());
+    let mut call = OpenCall::new(context, grant, tariff, asked.endpoint, script.model().to_owned());
+    call.goes_out();
+    let response = script.answer(&context.session.id, asked).await;
+    let model = script.model().to_owned();
+    call.answered(response.status().as_u16(), content_type(response.headers()), model);
+    response.map(|body| metered::body(body.into_data_stream(), call, None))
+}
+
+/// A cassette answers, at the price that the recorded run paid.
+async fn again(
+    replay: &Replay,
+    asked: Asked<'_>,
+    method: &Method,
+    tariff: Tariff,
+    head: edit::Head,
+    context: &Arc<Context>,
+) -> Response<Body> {
+    let tariff = replay.heading().script.as_ref().map_or(tariff, |script| Tariff::Script(script.price));
+    let cost = tariff.range(&head.model, head.most_output);
+    let grant = match reserve(context, tariff.provider(), &head.model, cost).await {
+        Ok(grant) => grant,
+        Err(refused) => return asked.vendor.refused(&refused.message),
+    };
+    let mut call = OpenCall::new(context, grant, tariff, asked.endpoint, head.model.clone());
+    let response = replay.answer(asked, method);
+    call.answered(response.status().as_u16(), content_type(response.headers()), head.model);
+    response.map(|body| metered::body(body.into_data_stream(), call, None))
 }
 
 /// The whole body: small enough to hold, needed to know what is asked for, and what lets the client library send it
@@ -167,8 +250,16 @@ async fn read(vendor: Vendor, headers: &HeaderMap, body: Incoming) -> Result<Byt
     }
 }
 
-fn passed(response: Response<reqwest::Body>) -> Response<Body> {
-    let mut passed = response.map(|body| BodyExt::boxed_unsync(body.map_err(BoxError::from)));
+fn passed(Answered { response, permit, .. }: Answered) -> Response<Body> {
+    let body = |body: reqwest::Body| {
+        let body = body.map_err(move |error| {
+            // The place among the calls under way is kept until the body is dropped.
+            let _ = &permit;
+            BoxError::from(error)
+        });
+        BodyExt::boxed_unsync(body)
+    };
+    let mut passed = response.map(body);
     *passed.headers_mut() = headers::end_to_end(passed.headers());
     passed
 }
@@ -177,19 +268,11 @@ fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-fn status_of(error: &reqwest::Error) -> StatusCode {
-    if error.is_timeout() { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY }
-}
-
-fn unreachable(vendor: Vendor, error: &reqwest::Error) -> Response<Body> {
-    let host = error.url().and_then(|url| url.host_str()).unwrap_or("the model's host").to_owned();
-    let mut reason = None;
-    let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(deeper) = cause {
-        reason = Some(deeper.to_string());
-        cause = deeper.source();
+fn unreachable(vendor: Vendor, unanswered: &Unanswered) -> Response<Body> {
+    tracing::warn!(vendor = vendor.id(), message = unanswered.message);
+    let mut response = vendor.error(unanswered.status, &unanswered.message);
+    if let Some(wait) = unanswered.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
     }
-    let message = format!("{host} did not answer: {}", reason.as_deref().unwrap_or("the request could not be sent"));
-    tracing::warn!(vendor = vendor.id(), message);
-    vendor.error(status_of(error), &message)
+    response
 }

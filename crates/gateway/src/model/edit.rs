@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::Endpoint;
+use super::vendor::model_action;
 
 const ASK_FOR_USAGE: &str = r#""include_usage":true"#;
 
@@ -16,8 +17,13 @@ const ASK_FOR_USAGE: &str = r#""include_usage":true"#;
 #[derive(Debug, PartialEq)]
 pub(super) struct Head {
     pub(super) model: String,
+    /// Whether the answer comes in pieces.
+    pub(super) stream: bool,
+    /// The most tokens that the answer can have, if the request says so; of several answers, all together.
+    pub(super) most_output: Option<u64>,
 }
 
+/// A request in any of the formats; each fills its own fields.
 #[derive(Deserialize)]
 struct Body<'a> {
     #[serde(borrow, default)]
@@ -26,6 +32,38 @@ struct Body<'a> {
     stream: Option<bool>,
     #[serde(borrow, default, deserialize_with = "even_null")]
     stream_options: Option<&'a RawValue>,
+    /// Anthropic, and Chat Completions of old.
+    #[serde(default)]
+    max_tokens: Option<u64>,
+    #[serde(default)]
+    max_completion_tokens: Option<u64>,
+    /// Responses.
+    #[serde(default)]
+    max_output_tokens: Option<u64>,
+    /// Answers that Chat Completions gives.
+    #[serde(default)]
+    n: Option<u64>,
+    /// Gemini. Google's parser takes either spelling, so both are read.
+    #[serde(default, alias = "generation_config", rename = "generationConfig")]
+    generation_config: Option<GenerationConfig>,
+    /// Ollama.
+    #[serde(default)]
+    options: Option<OllamaOptions>,
+}
+
+#[derive(Deserialize)]
+struct GenerationConfig {
+    #[serde(default, alias = "max_output_tokens", rename = "maxOutputTokens")]
+    max_output_tokens: Option<u64>,
+    #[serde(default, alias = "candidate_count", rename = "candidateCount")]
+    candidate_count: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct OllamaOptions {
+    /// Below zero there is no limit.
+    #[serde(default)]
+    num_predict: Option<i64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -34,17 +72,17 @@ struct StreamOptions {
     include_usage: Option<bool>,
 }
 
-/// Reads the request and edits it where needed. An error says why the body cannot be understood: such a request is
+/// Reads the request to `path` and edits it where needed. An error says why the body cannot be understood: such a request is
 /// refused, since one that the gateway reads differently from the vendor would be a way around the metering.
-pub(super) fn prepare(endpoint: Endpoint, body: Bytes) -> Result<(Head, Bytes), String> {
+pub(super) fn prepare(endpoint: Endpoint, path: &str, body: Bytes) -> Result<(Head, Bytes), String> {
     let not_understood = |error: serde_json::Error| format!("the request's body is not understood: {error}");
     let text = std::str::from_utf8(&body).map_err(|_| "the request's body is not UTF-8".to_owned())?;
     if !text.trim_start().starts_with('{') {
         return Err("the request's body is not a JSON object".to_owned());
     }
     let read: Body<'_> = serde_json::from_str(text).map_err(not_understood)?;
-    let head = Head { model: read.model.chars().take(200).collect() };
-    if endpoint != Endpoint::ChatCompletions || read.stream != Some(true) {
+    let head = read.head(endpoint, path);
+    if endpoint != Endpoint::ChatCompletions || !head.stream {
         return Ok((head, body));
     }
     let edited = match read.stream_options {
@@ -66,6 +104,39 @@ pub(super) fn prepare(endpoint: Endpoint, body: Bytes) -> Result<(Head, Bytes), 
     Ok((head, Bytes::from(edited)))
 }
 
+impl Body<'_> {
+    fn head(&self, endpoint: Endpoint, path: &str) -> Head {
+        let model = match endpoint {
+            Endpoint::GenerateContent | Endpoint::StreamGenerateContent => {
+                model_action(path).map_or("", |(model, _)| model)
+            }
+            _ => &self.model,
+        };
+        let stream = match endpoint {
+            Endpoint::StreamGenerateContent => true,
+            Endpoint::GenerateContent => false,
+            Endpoint::OllamaChat | Endpoint::OllamaGenerate => self.stream.unwrap_or(true),
+            _ => self.stream.unwrap_or(false),
+        };
+        let generation = self.generation_config.as_ref();
+        let (most, answers) = match endpoint {
+            Endpoint::Messages => (self.max_tokens, None),
+            Endpoint::ChatCompletions => (self.max_completion_tokens.or(self.max_tokens), self.n),
+            Endpoint::Responses => (self.max_output_tokens, None),
+            Endpoint::GenerateContent | Endpoint::StreamGenerateContent => {
+                (generation.and_then(|it| it.max_output_tokens), generation.and_then(|it| it.candidate_count))
+            }
+            Endpoint::OllamaChat | Endpoint::OllamaGenerate => {
+                let most = self.options.as_ref().and_then(|options| options.num_predict);
+                (most.and_then(|most| u64::try_from(most).ok()), None)
+            }
+            Endpoint::Models | Endpoint::ShowModel | Endpoint::CountTokens => (None, None),
+        };
+        let most_output = most.map(|most| most.saturating_mul(answers.unwrap_or(1).max(1)));
+        Head { model: model.chars().take(200).collect(), stream, most_output }
+    }
+}
+
 fn splice(text: &str, at: usize, removed: usize, inserted: &str) -> String {
     let (before, rest) = text.split_at(at);
     let after = rest.get(removed..).unwrap_or_default();
@@ -83,7 +154,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn chat(body: &str) -> Result<String, String> {
-        let (_, edited) = prepare(Endpoint::ChatCompletions, Bytes::copy_from_slice(body.as_bytes()))?;
+        let (_, edited) = prepare(Endpoint::ChatCompletions, "", Bytes::copy_from_slice(body.as_bytes()))?;
         Ok(String::from_utf8(edited.to_vec()).unwrap())
     }
 
@@ -124,10 +195,53 @@ mod tests {
         }
     }
 
+    #[test]
+    fn heads_of_every_format() {
+        let pro = "v1beta/models/gemini-2.5-pro:streamGenerateContent";
+        for (endpoint, path, body, model, stream, most_output) in [
+            (Endpoint::Messages, "", r#"{"model":"c","max_tokens":9,"stream":true}"#, "c", true, Some(9)),
+            (Endpoint::ChatCompletions, "", r#"{"model":"g","max_tokens":9}"#, "g", false, Some(9)),
+            (Endpoint::ChatCompletions, "", r#"{"max_tokens":9,"max_completion_tokens":7,"n":3}"#, "", false, Some(21)),
+            (Endpoint::Responses, "", r#"{"model":"g","max_output_tokens":5,"stream":null}"#, "g", false, Some(5)),
+            (Endpoint::StreamGenerateContent, pro, r#"{"model":"other"}"#, "gemini-2.5-pro", true, None),
+            (
+                Endpoint::GenerateContent,
+                "v1beta/models/m:generateContent",
+                r#"{"generationConfig":{"maxOutputTokens":8,"candidateCount":2},"stream":true}"#,
+                "m",
+                false,
+                Some(16),
+            ),
+            (
+                Endpoint::StreamGenerateContent,
+                pro,
+                r#"{"generation_config":{"max_output_tokens":8}}"#,
+                "gemini-2.5-pro",
+                true,
+                Some(8),
+            ),
+            (Endpoint::OllamaChat, "", r#"{"model":"q","options":{"num_predict":4}}"#, "q", true, Some(4)),
+            (
+                Endpoint::OllamaGenerate,
+                "",
+                r#"{"model":"q","stream":false,"options":{"num_predict":-1}}"#,
+                "q",
+                false,
+                None,
+            ),
+        ] {
+            let (head, passed) = prepare(endpoint, path, Bytes::from_static(body.as_bytes())).unwrap();
+            assert_eq!(head, Head { model: model.to_owned(), stream, most_output }, "{body}");
+            assert_eq!(passed, body);
+        }
+        let both = r#"{"generationConfig":{},"generation_config":{"candidateCount":8}}"#;
+        assert!(prepare(Endpoint::GenerateContent, pro, Bytes::from_static(both.as_bytes())).is_err());
+    }
+
     proptest! {
         #[test]
         fn any_bytes_never_panic(body: Vec<u8>) {
-            let _ = prepare(Endpoint::ChatCompletions, body.into());
+            let _ = prepare(Endpoint::ChatCompletions, "", body.into());
         }
     }
 }

@@ -16,13 +16,24 @@ pub(crate) const HOP_BY_HOP: [&str; 9] = [
 ];
 
 /// Where clients put what they believe to be a key, and what could act for another account.
-const CREDENTIALS: [&str; 7] =
-    ["authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", "openai-organization", "openai-project"];
+const CREDENTIALS: [&str; 8] = [
+    "authorization",
+    "x-api-key",
+    "api-key",
+    "x-goog-api-key",
+    "x-goog-user-project",
+    "cookie",
+    "openai-organization",
+    "openai-project",
+];
+
+/// Google's ways to ask for something else than the path says, and for answers that tell no usage or not in plain.
+const DETOURS: [&str; 3] = ["x-http-method-override", "x-goog-fieldmask", "x-goog-encode-response-if-executable"];
 
 /// The client's headers as they may go upstream.
 pub(super) fn outgoing(headers: &HeaderMap, metered: bool) -> HeaderMap {
     let mut kept = end_to_end(headers);
-    for name in CREDENTIALS {
+    for name in CREDENTIALS.into_iter().chain(DETOURS) {
         kept.remove(name);
     }
     kept.remove(HOST);
@@ -67,6 +78,7 @@ mod tests {
             ("authorization", "Bearer placeholder"),
             ("x-api-key", "placeholder"),
             ("cookie", "a=b"),
+            ("x-goog-fieldmask", "candidates"),
             ("connection", "close, x-private"),
             ("x-private", "1"),
             ("transfer-encoding", "chunked"),

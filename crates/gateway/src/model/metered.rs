@@ -5,20 +5,32 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, stream};
-use harvest_core::{Cost, Price, Usage};
+use harvest_core::budget::Range;
+use harvest_core::{Cost, Price, Remedy, Usage};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
+use tokio_util::sync::CancellationToken;
 
-use super::Endpoint;
-use super::usage::{HUNG_UP, Known, Reader};
+use super::lane::Permit;
+use super::usage::{BYTES_PER_TOKEN, End, HUNG_UP, Known, Reader};
+use super::{Endpoint, Upstream};
 use crate::answer::{self, Body, BoxError};
-use crate::meter::Call;
+use crate::meter::{Call, Grant, Trouble};
 use crate::prices::Prices;
 use crate::service::Context;
+
+/// The provider of calls that a script answers.
+pub(super) const SCRIPTED: &str = "scripted";
+/// What a request that sets no limit is expected to generate at most.
+const USUAL_OUTPUT: u64 = 16_384;
+/// Text of few bytes a token is dear: what a request may cost at most.
+const FEWEST_BYTES_PER_TOKEN: u64 = 3;
+/// The running cost of a stream is looked at after so many bytes.
+const LOOK_EVERY: usize = 2048;
 
 /// What a call costs, and whether bytes are counted where the answer tells no tokens.
 #[derive(Debug, Clone)]
@@ -27,41 +39,106 @@ pub(super) enum Tariff {
     Script(Price),
 }
 
-/// Between admission and settlement. Dropped unsettled, it settles by itself: the client hung up or the session ended.
+impl Tariff {
+    pub(super) fn provider(&self) -> &'static str {
+        match self {
+            Self::Table { vendor, .. } => vendor,
+            Self::Script(_) => SCRIPTED,
+        }
+    }
+
+    fn request_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Table { request_bytes, .. } => Some(*request_bytes),
+            Self::Script(_) => None,
+        }
+    }
+
+    /// From all of the request being read from a cache and a short answer, to all of it being written to one and an answer as
+    /// long as it may be.
+    pub(super) fn range(&self, model: &str, most_output: Option<u64>) -> Range {
+        let Self::Table { vendor, prices, request_bytes } = self else { return Range::default() };
+        let output_tokens = most_output.unwrap_or(USUAL_OUTPUT);
+        let cost = |usage: Usage| prices.cost(vendor, model, &usage, 0).0;
+        let tokens = request_bytes.div_ceil(FEWEST_BYTES_PER_TOKEN);
+        let fresh = cost(Usage { input_tokens: tokens, output_tokens, ..Usage::default() });
+        let kept = cost(Usage { cache_write_tokens: tokens, output_tokens, ..Usage::default() });
+        let read = request_bytes / BYTES_PER_TOKEN;
+        Range { least: cost(Usage { cache_read_tokens: read, ..Usage::default() }), most: fresh.max(kept) }
+    }
+
+    /// And whether no price is known.
+    fn cost(&self, model: &str, usage: &Usage, cache_write_1h: u64) -> (Cost, bool) {
+        match self {
+            _ if *usage == Usage::default() => (Cost::ZERO, false),
+            Self::Table { vendor, prices, .. } => prices.cost(vendor, model, usage, cache_write_1h),
+            Self::Script(price) => (price.of(usage), false),
+        }
+    }
+}
+
+/// Between grant and settlement. Dropped before that, since the client hung up or the session ended, it settles by itself, or
+/// gives the grant back if it never went out.
 #[derive(Debug)]
 pub(super) struct OpenCall {
     context: Arc<Context>,
     tariff: Tariff,
     endpoint: Endpoint,
-    requested_model: String,
+    model: String,
     started: Instant,
     status: u16,
-    /// Gone once settled.
+    /// From when it goes out until it is settled.
     reader: Option<Reader>,
+    /// Gone once settled or given back.
+    grant: Option<Grant>,
+    /// Who answers, and the call's place among those that the credential can take.
+    carrier: Option<(Arc<Upstream>, Permit)>,
 }
 
 impl OpenCall {
-    pub(super) fn new(context: &Arc<Context>, tariff: Tariff, endpoint: Endpoint, requested_model: String) -> Self {
+    pub(super) fn new(
+        context: &Arc<Context>,
+        grant: Grant,
+        tariff: Tariff,
+        endpoint: Endpoint,
+        requested_model: String,
+    ) -> Self {
         Self {
             context: Arc::clone(context),
             tariff,
             endpoint,
-            requested_model,
+            model: requested_model,
             started: Instant::now(),
             status: HUNG_UP,
-            reader: Some(Reader::new(endpoint, "")),
+            reader: None,
+            grant: Some(grant),
+            carrier: None,
         }
     }
 
-    /// The head of an answer has come.
-    pub(super) fn answered(&mut self, status: u16, content_type: &str) {
+    /// From now on it may reach a model.
+    pub(super) fn goes_out(&mut self) {
+        self.reader = Some(Reader::new(self.endpoint, ""));
+    }
+
+    /// The head of an answer has come, from this model.
+    pub(super) fn answered(&mut self, status: u16, content_type: &str, model: String) {
         self.status = status;
+        self.model = model;
         self.reader = Some(Reader::new(self.endpoint, content_type));
     }
 
+    pub(super) fn carried_by(&mut self, upstream: Arc<Upstream>, permit: Permit) {
+        self.carrier = Some((upstream, permit));
+    }
+
     /// The request never reached a model: nothing to settle.
-    pub(super) fn forget(mut self) {
+    pub(super) async fn forget(mut self) {
         self.reader = None;
+        let Some(grant) = self.grant.take() else { return };
+        let meter = Arc::clone(&self.context.session.meter);
+        let released = self.context.tasks.spawn(async move { meter.release(grant).await });
+        let _ = released.await;
     }
 
     /// No answer came, though one was asked for.
@@ -72,53 +149,80 @@ impl OpenCall {
 
     /// Settles, once, in a task that goes on should the caller be dropped while it waits.
     async fn settle(&mut self) {
-        let Some(call) = self.take() else { return };
+        self.carrier = None;
+        let Some((grant, call)) = self.take() else { return };
         let meter = Arc::clone(&self.context.session.meter);
-        let settled = self.context.tasks.spawn(async move { meter.settle(call).await });
+        let settled = self.context.tasks.spawn(async move { meter.settle(grant, call).await });
         if let Err(error) = settled.await {
             tracing::error!(session = self.context.session.id, %error, "a model call could not be settled");
         }
     }
 
-    fn take(&mut self) -> Option<Call> {
-        let reader = self.reader.take()?;
-        let (provider, request_bytes) = match &self.tariff {
-            Tariff::Table { vendor, request_bytes, .. } => (*vendor, Some(*request_bytes)),
-            Tariff::Script(_) => ("scripted", None),
-        };
-        let Known { model, usage, cache_write_1h, estimated } = reader.finish(self.status, request_bytes);
-        let model = model.unwrap_or_else(|| std::mem::take(&mut self.requested_model));
-        let (cost, price_is_a_guess) = self.cost(&model, &usage, cache_write_1h);
-        Some(Call {
-            provider: provider.to_owned(),
+    fn take(&mut self) -> Option<(Grant, Call)> {
+        let (reader, grant) = (self.reader.take()?, self.grant.take()?);
+        let Known { model, usage, cache_write_1h, estimated } = reader.finish(self.status, self.tariff.request_bytes());
+        let model = model.unwrap_or_else(|| std::mem::take(&mut self.model));
+        let (cost, unpriced) = self.tariff.cost(&model, &usage, cache_write_1h);
+        let call = Call {
+            provider: self.tariff.provider().to_owned(),
             model,
             usage,
             cost,
-            estimated: estimated || price_is_a_guess,
+            estimated: estimated || unpriced,
+            unpriced,
             status: self.status,
             duration: self.started.elapsed(),
-        })
+        };
+        Some((grant, call))
     }
 
-    fn cost(&self, model: &str, usage: &Usage, cache_write_1h: u64) -> (Cost, bool) {
-        match &self.tariff {
-            _ if *usage == Usage::default() => (Cost::ZERO, false),
-            Tariff::Table { vendor, prices, .. } => prices.cost(vendor, model, usage, cache_write_1h),
-            Tariff::Script(price) => (price.of(usage), false),
-        }
+    /// Whether what has come so far is paid for, or can be.
+    fn is_covered(&mut self) -> bool {
+        let (Some(reader), Some(grant), Some(request_bytes)) =
+            (&self.reader, &mut self.grant, self.tariff.request_bytes())
+        else {
+            return true;
+        };
+        let (cost, _) = self.tariff.cost(&self.model, &reader.so_far(request_bytes), 0);
+        cost <= grant.amount || self.context.session.meter.extend(grant, cost)
+    }
+
+    fn revoked(&self) -> CancellationToken {
+        self.grant.as_ref().map(|grant| grant.revoked.clone()).unwrap_or_default()
+    }
+
+    fn note(&self, problem: &str) {
+        let Some((upstream, _)) = &self.carrier else { return };
+        self.context.session.meter.note(Trouble {
+            provider: self.tariff.provider(),
+            model: self.model.clone(),
+            credential: upstream.id().to_owned(),
+            problem: problem.to_owned(),
+            remedy: Remedy::GaveUp,
+        });
     }
 }
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        let Some(call) = self.take() else { return };
-        let meter = Arc::clone(&self.context.session.meter);
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => {
-                self.context.tasks.spawn_on(async move { meter.settle(call).await }, &runtime);
-            }
-            Err(_) => tracing::error!(session = self.context.session.id, ?call, "a model call was not settled"),
+        let settling = self.take();
+        let unused = self.grant.take();
+        if settling.is_none() && unused.is_none() {
+            return;
         }
+        let meter = Arc::clone(&self.context.session.meter);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            tracing::error!(session = self.context.session.id, ?settling, "a model call was not settled");
+            return;
+        };
+        let ending = async move {
+            if let Some((grant, call)) = settling {
+                meter.settle(grant, call).await;
+            } else if let Some(grant) = unused {
+                meter.release(grant).await;
+            }
+        };
+        self.context.tasks.spawn_on(ending, &runtime);
     }
 }
 
@@ -126,6 +230,11 @@ struct Answer {
     source: Pin<Box<dyn Stream<Item = Result<Bytes, BoxError>> + Send>>,
     call: OpenCall,
     is_stream: bool,
+    /// The longest silence; none for a script, whose silences are meant.
+    idle: Option<Duration>,
+    revoked: CancellationToken,
+    /// Bytes since the running cost was looked at.
+    unlooked: usize,
     /// What may pass only when the call is settled.
     held: Option<Bytes>,
     /// `held` is the end, whatever may follow.
@@ -133,10 +242,26 @@ struct Answer {
     ended: bool,
 }
 
+/// Why an answer that was coming is not passed on any more.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+enum Ended {
+    #[error("the model fell silent")]
+    Stalled,
+    #[error("the budget is spent")]
+    Spent,
+}
+
 /// The answer's bytes, unchanged, read on the side.
-pub(super) fn body(source: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static, call: OpenCall) -> Body {
+pub(super) fn body(
+    source: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static,
+    call: OpenCall,
+    idle: Option<Duration>,
+) -> Body {
     let is_stream = call.reader.as_ref().is_some_and(Reader::is_stream);
-    let answer = Answer { source: Box::pin(source), call, is_stream, held: None, complete: false, ended: false };
+    let revoked = call.revoked();
+    let source = Box::pin(source);
+    let answer =
+        Answer { source, call, is_stream, idle, revoked, unlooked: 0, held: None, complete: false, ended: false };
     let frames = stream::unfold(answer, Answer::next).map(|chunk| chunk.map(Frame::data));
     BodyExt::boxed_unsync(StreamBody::new(frames))
 }
@@ -150,9 +275,16 @@ impl Answer {
             }
         }
         while !self.ended {
-            match self.source.next().await {
-                Some(Ok(chunk)) => {
+            match self.receive().await {
+                Ok(Some(chunk)) => {
+                    self.unlooked += chunk.len();
                     let passing = if self.is_stream { self.pass_events(chunk) } else { self.pass_document(chunk) };
+                    if self.unlooked >= LOOK_EVERY && !self.complete {
+                        self.unlooked = 0;
+                        if !self.call.is_covered() {
+                            return Some(self.cut(Box::new(Ended::Spent)).await);
+                        }
+                    }
                     if !passing.is_empty() {
                         return Some((Ok(passing), self));
                     }
@@ -163,13 +295,8 @@ impl Answer {
                         }
                     }
                 }
-                Some(Err(error)) => {
-                    self.call.settle().await;
-                    (self.ended, self.held) = (true, None);
-                    answer::flushed().await;
-                    return Some((Err(error), self));
-                }
-                None => {
+                Err(error) => return Some(self.cut(error).await),
+                Ok(None) => {
                     self.call.settle().await;
                     self.ended = true;
                     if let Some(end) = self.held.take() {
@@ -181,13 +308,51 @@ impl Answer {
         None
     }
 
-    /// Of a stream, what precedes its last event passes; from there on it is held.
-    fn pass_events(&mut self, mut chunk: Bytes) -> Bytes {
-        if let Some(at) = self.call.reader.as_mut().and_then(|reader| reader.feed(&chunk)) {
-            self.held = Some(chunk.split_off(at));
-            self.complete = true;
+    /// The next piece, unless there is a reason not to wait for it.
+    async fn receive(&mut self) -> Result<Option<Bytes>, BoxError> {
+        let next = async {
+            match self.idle {
+                Some(idle) => tokio::time::timeout(idle, self.source.next()).await.map_err(|_| Ended::Stalled),
+                None => Ok(self.source.next().await),
+            }
+        };
+        let next = tokio::select! {
+            next = next => next,
+            () = self.revoked.cancelled() => Err(Ended::Spent),
+        };
+        match next {
+            Ok(chunk) => chunk.transpose().inspect_err(|_| self.call.note("cut")),
+            Err(ended) => {
+                if matches!(ended, Ended::Stalled) {
+                    self.call.note("stalled");
+                }
+                Err(ended.into())
+            }
         }
-        chunk
+    }
+
+    /// Ends the answer here; the client sees a closed connection.
+    async fn cut(mut self, error: BoxError) -> (Result<Bytes, BoxError>, Self) {
+        self.call.settle().await;
+        (self.ended, self.held) = (true, None);
+        answer::flushed().await;
+        (Err(error), self)
+    }
+
+    /// Of a stream, what precedes its last event passes; from there on it is held. What only seemed the last passes with
+    /// what follows it.
+    fn pass_events(&mut self, chunk: Bytes) -> Bytes {
+        let end = self.call.reader.as_mut().and_then(|reader| reader.feed(&chunk));
+        let held = self.held.take();
+        let before = held.as_ref().map_or(0, Bytes::len);
+        let mut passing = joined(held, chunk);
+        self.complete = matches!(end, Some(End::Here(_)));
+        self.held = match end {
+            Some(End::Here(at) | End::Likely(at)) => Some(passing.split_off(before + at)),
+            Some(End::StillLikely) => Some(std::mem::take(&mut passing)),
+            None => None,
+        };
+        passing
     }
 
     /// Of a document, which may end anywhere, all but the last byte passes.
@@ -199,14 +364,18 @@ impl Answer {
             reader.feed(&chunk);
         }
         let last = chunk.split_off(chunk.len() - 1);
-        match self.held.replace(last) {
-            None => chunk,
-            Some(before) => {
-                let mut joined = BytesMut::with_capacity(before.len() + chunk.len());
-                joined.extend_from_slice(&before);
-                joined.extend_from_slice(&chunk);
-                joined.freeze()
-            }
+        joined(self.held.replace(last), chunk)
+    }
+}
+
+fn joined(before: Option<Bytes>, chunk: Bytes) -> Bytes {
+    match before {
+        None => chunk,
+        Some(before) => {
+            let mut joined = BytesMut::with_capacity(before.len() + chunk.len());
+            joined.extend_from_slice(&before);
+            joined.extend_from_slice(&chunk);
+            joined.freeze()
         }
     }
 }

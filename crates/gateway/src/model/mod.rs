@@ -1,16 +1,22 @@
 //! Requests to models: which endpoints exist, who may call them, and where they go.
 
 mod answering;
+mod array;
+mod dispatch;
 mod edit;
+mod fallback;
+mod gemini;
 mod headers;
+mod lane;
+mod lines;
 mod metered;
+mod ollama;
 mod shapes;
-mod sse;
 mod upstream;
 mod usage;
 mod vendor;
 
 pub(crate) use answering::Models;
 pub(crate) use headers::HOP_BY_HOP;
-pub use upstream::{Upstream, Upstreams};
-pub(crate) use vendor::{Endpoint, Vendor};
+pub use upstream::Upstream;
+pub(crate) use vendor::{Dialect, Endpoint, KeptBack, Vendor};

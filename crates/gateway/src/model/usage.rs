@@ -1,4 +1,4 @@
-//! Tokens, read from an answer while it passes: from the events of a stream, or from a JSON document.
+//! Tokens, read from an answer while it passes: from the events, lines or elements of a stream, or from a JSON document.
 //!
 //! An answer may end at any byte. What the vendor did not get to report is estimated from what was sent and seen, four
 //! bytes a token, so that hanging up early is no way to use a model for nothing.
@@ -6,11 +6,12 @@
 use bytes::Bytes;
 use harvest_core::Usage;
 
-use super::Endpoint;
+use super::array::Elements;
+use super::lines::{Kind, Lines};
 use super::shapes::{Counts, Details, Message};
-use super::sse::Lines;
+use super::{Endpoint, gemini, ollama};
 
-const BYTES_PER_TOKEN: u64 = 4;
+pub(super) const BYTES_PER_TOKEN: u64 = 4;
 /// A document longer than this is not read; its tokens are estimated.
 const MAX_DOCUMENT: usize = 32 << 20;
 /// Stands for the status of an answer that the client did not wait for.
@@ -22,25 +23,47 @@ pub(super) struct Reader {
     endpoint: Endpoint,
     form: Form,
     tally: Tally,
+    /// The newest event is likely the last.
+    likely: bool,
 }
 
 #[derive(Debug)]
 enum Form {
-    Events(Lines),
+    Lines(Lines),
+    Array(Elements),
     Document(Vec<u8>),
 }
 
+/// Where in a chunk a stream ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The vendor's last event begins here.
+    Here(usize),
+    /// An event begins here that is the last one unless another follows.
+    Likely(usize),
+    /// Nothing but blank lines followed what was likely the last event.
+    StillLikely,
+}
+
+/// What one event tells of the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Position {
+    Within,
+    LikelyLast,
+    Last,
+}
+
 #[derive(Debug, Default)]
-struct Tally {
+pub(super) struct Tally {
     model: Option<String>,
-    input: Option<Usage>,
+    pub(super) input: Option<Usage>,
     /// Cumulative; final once `output_final`.
-    output: u64,
-    output_final: bool,
-    reasoning: u64,
+    pub(super) output: u64,
+    pub(super) output_final: bool,
+    pub(super) reasoning: u64,
     cache_write_1h: u64,
     /// Bytes of generated text seen.
-    generated: u64,
+    pub(super) generated: u64,
 }
 
 /// What is known at the end of an answer.
@@ -54,31 +77,44 @@ pub(super) struct Known {
 
 impl Reader {
     pub(super) fn new(endpoint: Endpoint, content_type: &str) -> Self {
-        let events = content_type.trim_start().to_ascii_lowercase().starts_with("text/event-stream");
-        let form = if events { Form::Events(Lines::default()) } else { Form::Document(Vec::new()) };
-        Self { endpoint, form, tally: Tally::default() }
+        let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let form = match kind.as_str() {
+            "text/event-stream" => Form::Lines(Lines::new(Kind::Events)),
+            "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Form::Lines(Lines::new(Kind::Json)),
+            _ if endpoint == Endpoint::StreamGenerateContent => Form::Array(Elements::default()),
+            _ => Form::Document(Vec::new()),
+        };
+        Self { endpoint, form, tally: Tally::default(), likely: false }
     }
 
     /// Whether the end of the answer can be told from its events.
     pub(super) fn is_stream(&self) -> bool {
-        matches!(self.form, Form::Events(_))
+        !matches!(self.form, Form::Document(_))
     }
 
     /// Reads on. Of a stream, returns where in `chunk` the event begins that ends it.
-    pub(super) fn feed(&mut self, chunk: &Bytes) -> Option<usize> {
+    pub(super) fn feed(&mut self, chunk: &Bytes) -> Option<End> {
+        let (tally, endpoint) = (&mut self.tally, self.endpoint);
         match &mut self.form {
-            Form::Events(lines) => {
+            Form::Lines(lines) => {
+                if self.likely && chunk.iter().all(|byte| matches!(byte, b'\r' | b'\n')) {
+                    return Some(End::StillLikely);
+                }
                 let mut end = None;
-                let (tally, endpoint) = (&mut self.tally, self.endpoint);
                 lines.feed(chunk, |at, data| {
-                    if tally.event(endpoint, data) && end.is_none() {
-                        end = Some(at);
-                    }
+                    end = match (tally.event(endpoint, data), end) {
+                        (_, Some(End::Here(at))) => Some(End::Here(at)),
+                        (Position::Last, _) => Some(End::Here(at)),
+                        (Position::LikelyLast, _) => Some(End::Likely(at)),
+                        (Position::Within, _) => None,
+                    };
                 });
+                self.likely = matches!(end, Some(End::Likely(_)));
                 end
             }
+            Form::Array(elements) => elements.feed(chunk, |data| _ = tally.event(endpoint, data)).map(End::Here),
             Form::Document(text) => {
-                self.tally.generated += chunk.len() as u64;
+                tally.generated += chunk.len() as u64;
                 if text.len() + chunk.len() <= MAX_DOCUMENT {
                     text.extend_from_slice(chunk);
                 }
@@ -87,10 +123,24 @@ impl Reader {
         }
     }
 
+    /// What is known by now of an answer that is still coming; the rest is estimated.
+    pub(super) fn so_far(&self, request_bytes: u64) -> Usage {
+        let tally = &self.tally;
+        let estimated = Usage { input_tokens: request_bytes.div_ceil(BYTES_PER_TOKEN), ..Usage::default() };
+        let output_tokens = tally.output.max(tally.generated.div_ceil(BYTES_PER_TOKEN));
+        Usage { output_tokens, ..tally.input.unwrap_or(estimated) }
+    }
+
     /// The totals of an answer with this status to a request of this many bytes; without their number nothing is guessed.
     pub(super) fn finish(mut self, status: u16, request_bytes: Option<u64>) -> Known {
-        if let Form::Document(text) = &self.form {
-            self.tally.document(text);
+        let (tally, endpoint) = (&mut self.tally, self.endpoint);
+        match &mut self.form {
+            Form::Lines(lines) => {
+                let skipped = lines.finish(|_, data| _ = tally.event(endpoint, data));
+                tally.generated += skipped;
+            }
+            Form::Array(elements) => tally.generated += elements.skipped(),
+            Form::Document(text) => tally.document(endpoint, text),
         }
         let tally = self.tally;
         let mut usage = tally.input.unwrap_or_default();
@@ -111,8 +161,18 @@ impl Reader {
 }
 
 impl Tally {
-    /// Counts one event of a stream; true for the one that ends it.
-    fn event(&mut self, endpoint: Endpoint, data: &[u8]) -> bool {
+    /// Counts one event of a stream.
+    fn event(&mut self, endpoint: Endpoint, data: &[u8]) -> Position {
+        match endpoint {
+            Endpoint::GenerateContent | Endpoint::StreamGenerateContent => gemini::event(self, data),
+            Endpoint::OllamaChat | Endpoint::OllamaGenerate => ollama::event(self, data),
+            _ if self.message(endpoint, data) => Position::Last,
+            _ => Position::Within,
+        }
+    }
+
+    /// Counts an event of Anthropic's or OpenAI's; true for the one that ends the stream.
+    fn message(&mut self, endpoint: Endpoint, data: &[u8]) -> bool {
         if endpoint == Endpoint::ChatCompletions && data.trim_ascii() == b"[DONE]" {
             return true;
         }
@@ -152,7 +212,7 @@ impl Tally {
                 }
                 last
             }
-            Endpoint::ChatCompletions | Endpoint::Models | Endpoint::CountTokens => {
+            _ => {
                 if let Some(counts) = &event.usage {
                     self.count(counts);
                     self.output_final = true;
@@ -162,7 +222,12 @@ impl Tally {
         }
     }
 
-    fn document(&mut self, text: &[u8]) {
+    fn document(&mut self, endpoint: Endpoint, text: &[u8]) {
+        match endpoint {
+            Endpoint::GenerateContent | Endpoint::StreamGenerateContent => return gemini::document(self, text),
+            Endpoint::OllamaChat | Endpoint::OllamaGenerate => return ollama::document(self, text),
+            _ => {}
+        }
         let Ok(document) = serde_json::from_slice::<Message<'_>>(text) else { return };
         if let Some(model) = &document.model {
             self.name(model);
@@ -173,7 +238,7 @@ impl Tally {
         }
     }
 
-    fn name(&mut self, model: &str) {
+    pub(super) fn name(&mut self, model: &str) {
         if self.model.is_none() && !model.is_empty() {
             self.model = Some(model.chars().take(200).collect());
         }
@@ -254,7 +319,7 @@ mod tests {
         reasoning_tokens: 5,
     };
 
-    fn stream(endpoint: Endpoint, text: &str) -> (Vec<Option<usize>>, Known) {
+    fn stream(endpoint: Endpoint, text: &str) -> (Vec<Option<End>>, Known) {
         let mut reader = Reader::new(endpoint, "text/event-stream; charset=utf-8");
         let ends =
             text.split_inclusive("\n\n").map(|part| reader.feed(&Bytes::copy_from_slice(part.as_bytes()))).collect();
@@ -264,7 +329,7 @@ mod tests {
     #[test]
     fn an_anthropic_stream() {
         let (ends, known) = stream(Endpoint::Messages, ANTHROPIC);
-        assert_eq!(ends, [None, None, None, Some("event: message_stop\n".len())]);
+        assert_eq!(ends, [None, None, None, Some(End::Here("event: message_stop\n".len()))]);
         let usage = Usage {
             input_tokens: 25,
             output_tokens: 15,
@@ -281,7 +346,7 @@ mod tests {
     #[test]
     fn an_openai_chat_stream() {
         let (ends, known) = stream(Endpoint::ChatCompletions, OPENAI);
-        assert_eq!(ends, [None, None, Some(0)]);
+        assert_eq!(ends, [None, None, Some(End::Here(0))]);
         let expected = Known { model: Some("gpt-4o".into()), usage: OPENAI_USAGE, cache_write_1h: 0, estimated: false };
         assert_eq!(known, expected);
     }
@@ -289,7 +354,7 @@ mod tests {
     #[test]
     fn an_openai_responses_stream() {
         let (ends, known) = stream(Endpoint::Responses, RESPONSES);
-        assert_eq!(ends, [None, Some("event: response.completed\n".len())]);
+        assert_eq!(ends, [None, Some(End::Here("event: response.completed\n".len()))]);
         let expected = Known { model: Some("gpt-5".into()), usage: OPENAI_USAGE, cache_write_1h: 0, estimated: false };
         assert_eq!(known, expected);
     }

@@ -78,6 +78,15 @@ pub(super) struct Tokens {
     pub(super) output: u64,
     pub(super) cache_read: u64,
     pub(super) cache_write: u64,
+    /// Part of `output`; formats that do not tell it apart leave it out.
+    pub(super) reasoning: u64,
+}
+
+impl Tokens {
+    /// All that went in, as the formats count it that have one number for it.
+    pub(super) fn prompt(&self) -> u64 {
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
 }
 
 impl File {

@@ -15,7 +15,8 @@ use std::io::Read;
 use std::path::Path;
 
 pub use error::ScriptError;
-pub(crate) use player::Player;
+pub(crate) use player::{Asked, Player};
+pub(crate) use wire::opening_of;
 
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
@@ -46,6 +47,10 @@ impl Script {
             ScriptError::Invalid { line: Some(line), field: None, reason: "it is not UTF-8 text".to_owned() }
         })?;
         Self::parse(text)
+    }
+
+    pub(crate) fn price(&self) -> harvest_core::Price {
+        self.file.price
     }
 
     /// The name that the model goes by.

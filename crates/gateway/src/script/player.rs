@@ -12,7 +12,7 @@ use hyper::body::Frame;
 use hyper::{Response, StatusCode};
 use serde_json::Value;
 
-use super::conversation::{self, Place, Reply, Request, ToolCall};
+use super::conversation::{self, Place, Reply, ReplyId, Request, ToolCall};
 use super::format::Reply as Planned;
 use super::wire::{self, Wire};
 use super::{Script, tools};
@@ -37,6 +37,17 @@ enum Control {
     Cut,
 }
 
+/// What a client asks for, and where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) vendor: Vendor,
+    pub(crate) endpoint: Endpoint,
+    /// Below the vendor's.
+    pub(crate) path: &'a str,
+    pub(crate) query: Option<&'a str>,
+    pub(crate) body: &'a [u8],
+}
+
 /// How an answer is sent.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pace {
@@ -59,27 +70,17 @@ impl Player {
     }
 
     /// Answers an endpoint that generates nothing.
-    pub(crate) fn inform(&self, vendor: Vendor, endpoint: Endpoint, body: &[u8]) -> Response<Body> {
-        let answer = match endpoint {
-            Endpoint::CountTokens => wire::tokens(body.len().div_ceil(4)),
-            _ => wire::models(vendor, self.model()),
-        };
-        answer::json(StatusCode::OK, &answer)
+    pub(crate) fn inform(&self, asked: Asked<'_>) -> Response<Body> {
+        answer::json(StatusCode::OK, &wire::inform(asked, self.model()))
     }
 
     /// Answers a request for a reply.
-    pub(crate) async fn answer(
-        &self,
-        session: &str,
-        vendor: Vendor,
-        endpoint: Endpoint,
-        body: &[u8],
-    ) -> Response<Body> {
-        let refuse = |message: &str| vendor.error(StatusCode::BAD_REQUEST, message);
-        let Some(wire) = wire::of(endpoint) else {
-            return refuse("the scripted model does not speak this wire format yet; use Messages or Chat Completions");
+    pub(crate) async fn answer(&self, session: &str, asked: Asked<'_>) -> Response<Body> {
+        let refuse = |message: &str| asked.vendor.error(StatusCode::BAD_REQUEST, message);
+        let Some(wire) = wire::of(asked) else {
+            return refuse("the scripted model does not speak this wire format");
         };
-        let request = match serde_json::from_slice(body)
+        let request = match serde_json::from_slice(asked.body)
             .map_err(|error| error.to_string())
             .and_then(|body: Value| wire.decode(&body))
         {
@@ -88,27 +89,28 @@ impl Player {
                 return refuse(&format!("the request's body is not understood: {reason}"));
             }
         };
-        let (conversation, index, planned) = match conversation::place(&self.script.file, &request) {
+        let (id, planned) = match conversation::place(&self.script.file, &request) {
             Ok(Place::Aside) => {
                 return send(wire, &request, &self.short("aside", &request, "ok"), Pace::default());
             }
             Ok(Place::Past) => {
                 return send(wire, &request, &self.short("past", &request, "Done."), Pace::default());
             }
-            Ok(Place::At { conversation, index, reply }) => (conversation, index, reply),
+            Ok(Place::At { id, reply }) => (id, reply),
             Err(reason) => return refuse(&reason),
         };
-        let reply = match self.reply(&request, conversation, index, planned) {
+        let reply = match self.reply(&request, id, planned) {
             Ok(reply) => reply,
             Err(reason) => return refuse(&reason),
         };
         if let Some(delay) = planned.delay {
             tokio::time::sleep(delay.0).await;
         }
-        let fires = |control| self.fires(session, conversation, index, control);
+        let fires = |control| self.fires(session, id, control);
         if let Some(status) = planned.status.filter(|_| fires(Control::Status)) {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            return vendor
+            return asked
+                .vendor
                 .error(status, &format!("the model script answers this request with status {}", status.as_u16()));
         }
         let pace = Pace {
@@ -122,12 +124,12 @@ impl Player {
         send(wire, &request, &reply, pace)
     }
 
-    fn fires(&self, session: &str, conversation: usize, index: usize, control: Control) -> bool {
+    fn fires(&self, session: &str, id: ReplyId, control: Control) -> bool {
         let mut fired = self.fired.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if fired.len() >= MAX_FIRED {
             fired.clear();
         }
-        fired.insert((session.to_owned(), conversation, index, control))
+        fired.insert((session.to_owned(), id.conversation, id.index, control))
     }
 
     fn short(&self, place: &str, request: &Request, text: &str) -> Reply {
@@ -139,23 +141,24 @@ impl Player {
         }
     }
 
-    fn reply(&self, request: &Request, conversation: usize, index: usize, planned: &Planned) -> Result<Reply, String> {
-        let id = format!("{}_{}", conversation + 1, index + 1);
+    fn reply(&self, request: &Request, id: ReplyId, planned: &Planned) -> Result<Reply, String> {
         let mut calls = Vec::new();
         for (number, action) in planned.actions().iter().enumerate() {
             let (name, input) = tools::fit(action, &request.tools)?;
-            calls.push(ToolCall { id: format!("{id}_{}", number + 1), name, input });
+            let kind =
+                request.tools.iter().find(|offer| offer.name == name).map(|offer| offer.kind).unwrap_or_default();
+            calls.push(ToolCall { id: format!("{id}_{}", number + 1), name, kind, input });
         }
         let silent = planned.say.as_ref().is_none_or(String::is_empty) && calls.is_empty();
         let text = if silent { "Done.".to_owned() } else { planned.say.clone().unwrap_or_default() };
-        Ok(Reply { id, model: self.model().to_owned(), text, calls, tokens: planned.tokens })
+        Ok(Reply { id: id.to_string(), model: self.model().to_owned(), text, calls, tokens: planned.tokens })
     }
 }
 
 fn send(wire: &dyn Wire, request: &Request, reply: &Reply, pace: Pace) -> Response<Body> {
     if request.stream {
         let body = paced(wire.stream(reply), pace);
-        return answer::with_type(StatusCode::OK, "text/event-stream; charset=utf-8", body);
+        return answer::with_type(StatusCode::OK, wire.stream_type(), body);
     }
     let document = wire.document(reply).to_string();
     let body = if pace.cut_after.is_some() {
@@ -178,7 +181,9 @@ fn paced(streamed: wire::Streamed, pace: Pace) -> Body {
     // With nothing to say before it, the silence comes before the end.
     let pause = if kept == 0 { pace.stall } else { Duration::ZERO };
     let end = if pace.cut_after.is_some() { Err(BoxError::from(Cut)) } else { Ok(streamed.closing) };
-    let pieces = std::iter::once((Duration::ZERO, Ok(streamed.opening))).chain(chunks).chain([(pause, end)]);
+    let opening = Some(streamed.opening).filter(|opening| !opening.is_empty());
+    let opening = opening.map(|opening| (Duration::ZERO, Ok(opening)));
+    let pieces = opening.into_iter().chain(chunks).chain([(pause, end)]);
     pauses(pieces)
 }
 

@@ -56,12 +56,12 @@ fn offered(offers: &[ToolOffer]) -> String {
 fn shell(command: &str, offers: &[ToolOffer]) -> Option<(String, Value)> {
     let by_shape = |offer: &&ToolOffer| {
         let argument = offer.argument(&COMMAND_ARGUMENTS[..2]);
-        argument.is_some_and(|name| offer.requires(name) && offer.kind(name) == Some("string"))
+        argument.is_some_and(|name| offer.requires(name) && offer.kind(name).as_deref() == Some("string"))
     };
     let offer = named(offers, &SHELL_TOOLS).or_else(|| offers.iter().find(by_shape))?;
     let usual = if offer.name.eq_ignore_ascii_case("exec_command") { "cmd" } else { "command" };
     let argument = offer.argument(&COMMAND_ARGUMENTS).unwrap_or(usual);
-    let value = match offer.kind(argument) {
+    let value = match offer.kind(argument).as_deref() {
         Some("array") => json!(["sh", "-c", command]),
         _ => json!(command),
     };
@@ -100,12 +100,14 @@ impl ToolOffer {
         names.iter().copied().find(|name| properties.get(name).is_some())
     }
 
-    fn kind(&self, argument: &str) -> Option<&str> {
-        match self.schema.get("properties")?.get(argument)?.get("type")? {
-            Value::String(kind) => Some(kind),
+    /// In lower case: Gemini's schemas have types in upper case.
+    fn kind(&self, argument: &str) -> Option<String> {
+        let kind = match self.schema.get("properties")?.get(argument)?.get("type")? {
+            Value::String(kind) => Some(kind.as_str()),
             Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
             _ => None,
-        }
+        };
+        kind.map(str::to_ascii_lowercase)
     }
 
     fn required(&self) -> impl Iterator<Item = &str> {
@@ -134,7 +136,7 @@ impl ToolOffer {
         if let Some(value) = stated("default").or_else(|| stated("enum")?.get(0)) {
             return value.clone();
         }
-        match self.kind(argument) {
+        match self.kind(argument).as_deref() {
             Some("boolean") => json!(false),
             // Most often a timeout, in seconds or milliseconds.
             Some("integer" | "number") => json!(60_000),
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
 
     fn offer(name: &str, schema: Value) -> ToolOffer {
-        ToolOffer { name: name.to_owned(), schema }
+        ToolOffer::function(name.to_owned(), schema)
     }
 
     fn takes(name: &str, arguments: &[(&str, &str)]) -> ToolOffer {
@@ -184,6 +186,8 @@ mod tests {
                 takes("execute_command", &[("command", "string"), ("requires_approval", "boolean")]),
                 json!({ "command": "ls", "requires_approval": false }),
             ),
+            (takes("run_shell_command", &[("command", "STRING")]), json!({ "command": "ls" })),
+            (takes("shell", &[("command", "ARRAY")]), json!({ "command": ["sh", "-c", "ls"] })),
             (takes("do_it", &[("cmd", "string")]), json!({ "cmd": "ls" })),
             (offer("bash", Value::Null), json!({ "command": "ls" })),
             (offer("exec_command", Value::Null), json!({ "cmd": "ls" })),

@@ -18,10 +18,9 @@ use harvest_core::{Clock, Timestamp};
 use harvest_gateway::egress::{Access, Network, Resolver, SystemResolver};
 use harvest_gateway::registry::{self, Ecosystem, environment};
 use harvest_gateway::{Gateway, Options};
-use tokio::net::{TcpListener, UnixStream};
 use tokio::process::Command;
 
-use crate::support::{Served, serve_with};
+use crate::support::{Served, loopback, serve_with};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -48,7 +47,7 @@ impl Resolver for Nowhere {
 struct Inside {
     base: String,
     home: tempfile::TempDir,
-    _served: Arc<Served>,
+    _served: Served,
 }
 
 async fn inside(cache: &Path, mirrors: &BTreeMap<Ecosystem, String>, resolver: Arc<dyn Resolver>) -> Inside {
@@ -61,19 +60,8 @@ async fn inside(cache: &Path, mirrors: &BTreeMap<Ecosystem, String>, resolver: A
     // Where these tests run, the names of public registries may well lead to a mirror inside.
     let network = Network { resolver, check: |_| None };
     let gateway = Gateway::new(Options { registries: Some(registries), network, ..Options::default() }).unwrap();
-    let served = Arc::new(serve_with(&gateway, None, Access::none()));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", listener.local_addr().unwrap());
-    let socket = served.socket.clone();
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let socket = socket.clone();
-            tokio::spawn(async move {
-                let mut gateway = UnixStream::connect(&socket).await.unwrap();
-                let _ = tokio::io::copy_bidirectional(&mut client, &mut gateway).await;
-            });
-        }
-    });
+    let served = serve_with(&gateway, None, Access::none());
+    let base = loopback(&served).await;
     Inside { base, home: tempfile::tempdir().unwrap(), _served: served }
 }
 

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use harvest_gateway::Upstream;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::support::{self, KEY, answer, get, post, serve_upstream, text, upstream};
+use crate::support::{self, KEY, answer, get, post, quick, serve_credentials, serve_upstream, text, upstream};
 
 const STREAM: &str = include_str!("streams/anthropic.sse");
 
@@ -31,6 +32,41 @@ async fn the_placeholder_stays_and_the_real_key_goes() {
     let (head, _) = asks.recv().await.unwrap();
     assert_eq!(head.headers["authorization"], format!("Bearer {KEY}"));
     assert!(!format!("{:?}", head.headers).contains("placeholder"));
+}
+
+#[tokio::test]
+async fn each_vendors_key_goes_where_it_belongs() {
+    let (address, mut asks) = upstream(|_| answer("application/json", "{}")).await;
+    let served = serve_upstream(&address);
+    let path = "/gemini/v1beta/models/gemini-2.5-pro:streamGenerateContent?key=placeholder&alt=sse";
+    let mut request = post(path, r#"{"contents":[]}"#);
+    request.headers_mut().insert("x-goog-api-key", "placeholder".parse().unwrap());
+    request.headers_mut().insert("x-goog-fieldmask", "candidates".parse().unwrap());
+    served.send(request).await;
+    let (head, body) = asks.recv().await.unwrap();
+    assert_eq!(head.uri, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse");
+    assert_eq!((&head.headers["x-goog-api-key"], &body[..]), (&KEY.parse().unwrap(), &br#"{"contents":[]}"#[..]));
+    assert!(head.headers.get("x-goog-fieldmask").is_none());
+    assert!(!format!("{:?}", head.headers).contains("placeholder"));
+
+    for path in ["/ollama/api/chat", "/ollama/v1/chat/completions"] {
+        served.send(post(path, r#"{"model":"qwen3"}"#)).await;
+        let (head, _) = asks.recv().await.unwrap();
+        assert_eq!(head.uri, path.strip_prefix("/ollama").unwrap());
+        assert_eq!(head.headers["authorization"], format!("Bearer {KEY}"));
+    }
+    let masked = "/gemini/v1beta/models/m:generateContent?fields=candidates";
+    assert_eq!(served.ask(masked, &json!({})).await.0, StatusCode::BAD_REQUEST);
+    assert!(asks.try_recv().is_err(), "it did not go out");
+}
+
+#[tokio::test]
+async fn an_ollama_without_a_key_gets_none() {
+    let (address, mut asks) = upstream(|_| answer("application/json", "{}")).await;
+    let ollama = Upstream::new("ollama", "here", Some(&address), &String::new().into()).unwrap();
+    let served = serve_credentials([ollama], quick());
+    served.send(post("/ollama/api/chat", r#"{"model":"qwen3"}"#)).await;
+    assert!(asks.recv().await.unwrap().0.headers.get("authorization").is_none());
 }
 
 #[tokio::test]

@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::body::Body as UpstreamBody;
 use bytes::Bytes;
+use harvest_core::Cost;
 use harvest_gateway::{
-    Call, Gateway, Meter, Options, Prices, Refused, Script, Serving, Session, Upstream, Upstreams, egress, git,
+    Ask, Call, Credentials, Gateway, Grant, Meter, NoCredentials, Options, Patience, Prices, Refused, Script, Serving,
+    Session, Trouble, Upstream, Upstreams, egress, git,
 };
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -17,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 
 pub const KEY: &str = "sk-real-key";
 
@@ -24,6 +28,15 @@ pub const KEY: &str = "sk-real-key";
 #[derive(Debug)]
 pub struct Books {
     refusal: Mutex<Option<String>>,
+    /// What every request is granted, if not all it asks for; no more is given.
+    pub allowance: Mutex<Option<Cost>>,
+    pub asked: Mutex<Vec<Ask>>,
+    /// What every request waits for before it goes out.
+    pub sure: Mutex<Option<CancellationToken>>,
+    /// To take the money of the last request back.
+    pub revoke: Mutex<CancellationToken>,
+    pub released: Mutex<usize>,
+    troubles: Mutex<Vec<Trouble>>,
     pub settling: Semaphore,
     told: mpsc::UnboundedSender<Call>,
     calls: AsyncMutex<mpsc::UnboundedReceiver<Call>>,
@@ -33,11 +46,28 @@ impl Books {
     fn new() -> Arc<Self> {
         let (told, calls) = mpsc::unbounded_channel();
         let settling = Semaphore::new(Semaphore::MAX_PERMITS);
-        Arc::new(Self { refusal: Mutex::default(), settling, told, calls: AsyncMutex::new(calls) })
+        Arc::new(Self {
+            refusal: Mutex::default(),
+            allowance: Mutex::default(),
+            asked: Mutex::default(),
+            sure: Mutex::default(),
+            revoke: Mutex::default(),
+            released: Mutex::default(),
+            troubles: Mutex::default(),
+            settling,
+            told,
+            calls: AsyncMutex::new(calls),
+        })
     }
 
     pub fn refuse(&self, message: &str) {
         *self.refusal.lock().unwrap() = Some(message.to_owned());
+    }
+
+    /// What went wrong, and what was done about it.
+    pub fn troubles(&self) -> Vec<String> {
+        let troubles = self.troubles.lock().unwrap();
+        troubles.iter().map(|it| format!("{} {} {:?}", it.credential, it.problem, it.remedy)).collect()
     }
 
     /// The next call that is settled.
@@ -54,16 +84,37 @@ impl Books {
 
 #[async_trait]
 impl Meter for Books {
-    async fn admit(&self) -> Result<(), Refused> {
-        match self.refusal.lock().unwrap().clone() {
-            Some(message) => Err(Refused { message }),
-            None => Ok(()),
+    async fn reserve(&self, ask: Ask) -> Result<Grant, Refused> {
+        if let Some(message) = self.refusal.lock().unwrap().clone() {
+            return Err(Refused { message });
         }
+        let amount = self.allowance.lock().unwrap().unwrap_or(ask.cost.most);
+        self.asked.lock().unwrap().push(ask);
+        let mut grant = Grant::new("0000000000000001".parse().unwrap(), amount);
+        grant.sure = self.sure.lock().unwrap().clone();
+        *self.revoke.lock().unwrap() = grant.revoked.clone();
+        Ok(grant)
     }
 
-    async fn settle(&self, call: Call) {
+    fn extend(&self, grant: &mut Grant, to: Cost) -> bool {
+        if self.allowance.lock().unwrap().is_some() {
+            return false;
+        }
+        grant.amount = to;
+        true
+    }
+
+    async fn settle(&self, _grant: Grant, call: Call) {
         self.settling.acquire().await.unwrap().forget();
         self.told.send(call).unwrap();
+    }
+
+    async fn release(&self, _grant: Grant) {
+        *self.released.lock().unwrap() += 1;
+    }
+
+    fn note(&self, trouble: Trouble) {
+        self.troubles.lock().unwrap().push(trouble);
     }
 }
 
@@ -79,13 +130,40 @@ pub fn serve(options: Options, git: Option<git::Access>) -> Served {
 }
 
 pub fn serve_with(gateway: &Gateway, git: Option<git::Access>, egress: egress::Access) -> Served {
+    serve_session(gateway, "session-1", Arc::new(NoCredentials), git, egress)
+}
+
+pub fn serve_session(
+    gateway: &Gateway,
+    id: &str,
+    credentials: Arc<dyn Credentials>,
+    git: Option<git::Access>,
+    egress: egress::Access,
+) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
     let books = Books::new();
-    let session = Session { id: "session-1".to_owned(), meter: Arc::<Books>::clone(&books), git, egress };
+    let session = Session { id: id.to_owned(), meter: Arc::<Books>::clone(&books), credentials, git, egress };
     let listener = UnixListener::bind(&socket).unwrap();
     let serving = gateway.serve(listener, session);
     Served { books, socket, serving, _folder: folder }
+}
+
+/// A loopback port that leads to the session's socket, as a sandbox has one; its base address.
+pub async fn loopback(served: &Served) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let socket = served.socket.clone();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let socket = socket.clone();
+            tokio::spawn(async move {
+                let Ok(mut gateway) = UnixStream::connect(&socket).await else { return };
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut gateway).await;
+            });
+        }
+    });
+    base
 }
 
 pub fn serve_script(script: &str) -> Served {
@@ -93,11 +171,30 @@ pub fn serve_script(script: &str) -> Served {
     serve(Options { script: Some(Arc::new(script)), ..Options::default() }, None)
 }
 
-/// Both vendors at the same address.
+/// Every vendor at the same address, each with one credential named after it.
 pub fn serve_upstream(address: &str) -> Served {
-    let upstream = || Some(Upstream { base_url: address.to_owned(), key: KEY.to_owned().into() });
-    let upstreams = Upstreams { anthropic: upstream(), openai: upstream() };
-    serve(Options { upstreams, prices: Prices::embedded(), ..Options::default() }, None)
+    let providers = ["anthropic", "openai", "gemini", "ollama"];
+    serve_credentials(providers.map(|provider| credential(provider, provider, address)), quick())
+}
+
+pub fn serve_credentials(upstreams: impl IntoIterator<Item = Upstream>, patience: Patience) -> Served {
+    let gateway = Gateway::new(Options { prices: Prices::embedded(), patience, ..Options::default() }).unwrap();
+    let credentials = Arc::new(Upstreams::new(upstreams));
+    serve_session(&gateway, "session-1", credentials, None, egress::Access::none())
+}
+
+pub fn credential(provider: &str, id: &str, address: &str) -> Upstream {
+    Upstream::new(provider, id, Some(address), &KEY.to_owned().into()).unwrap()
+}
+
+/// Waits for no one longer than a test likes to.
+pub fn quick() -> Patience {
+    Patience {
+        backoff: Duration::from_millis(1),
+        longest_wait: Duration::from_secs(1),
+        failures: 100,
+        ..Patience::default()
+    }
 }
 
 impl Served {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use harvest_core::{Code, Cost};
-use harvest_engine::Hosts;
+use harvest_engine::{Hosts, Team, Tenancy};
+use harvest_gateway::Patience;
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
 use serde_json::json;
@@ -79,6 +80,7 @@ pub struct Layer {
 /// A table `[project.NAME]`: settings for the repositories it lists.
 #[derive(Debug, Clone)]
 pub struct Project {
+    name: String,
     repositories: Vec<String>,
     layer: Layer,
 }
@@ -103,10 +105,31 @@ impl Project {
             };
             let repositories = texts.into_iter().map(str::to_owned).collect();
             let origin = Origin::Project { name: name.clone(), file: file.to_owned() };
-            Ok(Self { layer: Layer::read(origin, settings)?, repositories })
+            Ok(Self { name, layer: Layer::read(origin, settings)?, repositories })
         };
         tables.into_iter().map(read).collect()
     }
+}
+
+/// Reads the tables `[team.NAME]`, each with a list of `members`, and takes them out of the file's own settings.
+fn take_teams(table: &mut toml::Table, file: &Path) -> Result<Vec<Team>, Failure> {
+    let place = file.display();
+    let help = "write it like\n  [team.fruit]\n  members = [\"ada\", \"bob\"]";
+    let tables = match table.remove("team") {
+        None => return Ok(Vec::new()),
+        Some(toml::Value::Table(tables)) => tables,
+        Some(_) => return Err(refuse(&format!("{place}: `team` is no table"), help)),
+    };
+    let read = |(name, value): (String, toml::Value)| {
+        let settings = value.as_table().filter(|settings| settings.keys().all(|key| key == "members"));
+        let members = settings.and_then(|settings| settings.get("members")?.as_array());
+        let members = members.and_then(|all| all.iter().map(|one| one.as_str().map(str::to_owned)).collect());
+        match members {
+            Some(members) => Ok(Team { name, members }),
+            None => Err(refuse(&format!("{place}: team `{name}` has no list of members, or more than that"), help)),
+        }
+    };
+    tables.into_iter().map(read).collect()
 }
 
 fn parse(place: &str, text: &str) -> Result<toml::Table, Failure> {
@@ -177,6 +200,7 @@ fn refuse(message: &str, help: &str) -> Failure {
 pub struct Layers {
     layers: Vec<Layer>,
     projects: Vec<Project>,
+    teams: Vec<Team>,
 }
 
 /// A value in force.
@@ -204,13 +228,14 @@ impl Setting {
 impl Layers {
     pub fn defaults() -> Self {
         let values = Key::ALL.into_iter().filter_map(|key| Some((key, key.default()?))).collect();
-        Self { layers: vec![Layer { origin: Origin::Default, values }], projects: Vec::new() }
+        Self { layers: vec![Layer { origin: Origin::Default, values }], projects: Vec::new(), teams: Vec::new() }
     }
 
     /// What `harvest.toml` says.
     pub fn with_file(mut self, file: PathBuf, text: &str) -> Result<Self, Failure> {
         let mut table = parse(&file.display().to_string(), text)?;
         self.projects = Project::take_from(&mut table, &file)?;
+        self.teams = take_teams(&mut table, &file)?;
         Ok(self.with(Layer::read(Origin::File(file), table)?))
     }
 
@@ -306,6 +331,34 @@ impl Layers {
         let listed = self.projects.iter().flat_map(|project| &project.repositories);
         let of = |repository: &String| (repository.clone(), self.clone().for_repository(repository).egress());
         Hosts { any: self.egress(), repositories: listed.map(of).collect() }
+    }
+
+    /// Who belongs to what, and what they may spend in a day.
+    pub fn tenancy(&self) -> Tenancy {
+        let project = |project: &Project| harvest_engine::Project {
+            name: project.name.clone(),
+            repositories: project.repositories.clone(),
+            daily: self.clone().with(project.layer.clone()).money(Key::ProjectDailyUsd),
+        };
+        Tenancy {
+            user_daily: self.money(Key::UserDailyUsd),
+            teams: self.teams.clone(),
+            projects: self.projects.iter().map(project).collect(),
+        }
+    }
+
+    /// What is put up with from the hosts of models.
+    pub fn patience(&self) -> Patience {
+        let fallbacks = match self.get(Key::ModelFallbacks).value {
+            Some(Value::Chains(chains)) => chains,
+            _ => Vec::new(),
+        };
+        let chain = |mut chain: Vec<String>| (chain.remove(0), chain);
+        Patience {
+            calls_per_credential: self.count(Key::ModelCalls).map(|calls| calls as usize),
+            fallbacks: fallbacks.into_iter().filter(|chain| !chain.is_empty()).map(chain).collect(),
+            ..Patience::default()
+        }
     }
 
     /// What the repository narrows the hosts to, if it does.
@@ -443,6 +496,34 @@ mod tests {
         assert_eq!(shop.get(Key::Agent).origin.kind(), "project");
         let other = layers().for_repository("/srv/other");
         assert_eq!(other.get(Key::Agent).value, Some(Value::Text("a".into())));
+    }
+
+    #[test]
+    fn people_teams_and_projects_have_what_the_file_gives_them() {
+        let text = "user_daily_usd = 20\nmodel_fallbacks = ['a > b > c']\nmodel_calls = 3\n[team.fruit]\nmembers = ['ada']\n\
+                    [project.shop]\nrepositories = ['/srv/shop']\nproject_daily_usd = 5";
+        let layers = Layers::defaults().with_file("/etc/harvest.toml".into(), text).unwrap();
+        let tenancy = layers.tenancy();
+        let dollars = |dollars: u64| Some(Cost::from_nanos(dollars * 1_000_000_000));
+        assert_eq!((tenancy.user_daily, tenancy.projects[0].daily), (dollars(20), dollars(5)));
+        let ada = tenancy.identity("ada", "/srv/shop");
+        assert_eq!((ada.teams, ada.project), (vec!["fruit".to_owned()], Some("shop".to_owned())));
+        let bob = tenancy.identity("bob", "/srv/other");
+        assert_eq!((bob.teams, bob.project), (Vec::new(), None));
+        let patience = layers.patience();
+        assert_eq!(
+            (patience.calls_per_credential, &patience.fallbacks["a"][..]),
+            (Some(3), &["b".into(), "c".into()][..])
+        );
+        let said = |text: &str| Layers::defaults().with_file("/etc/harvest.toml".into(), text).unwrap_err().message;
+        let place = "/etc/harvest.toml";
+        let team = said("[team.fruit]\nmembers = 'ada'");
+        assert_eq!(team, format!("{place}: team `fruit` has no list of members, or more than that"));
+        let chain = said("model_fallbacks = ['a']");
+        assert!(
+            chain.starts_with(&format!("{place}: `model_fallbacks` cannot be [\"a\"]: it must be a list")),
+            "{chain}"
+        );
     }
 
     #[test]

@@ -17,6 +17,10 @@ pub enum Key {
     RequireTests,
     Timeout,
     BudgetUsd,
+    /// For each person, for a day.
+    UserDailyUsd,
+    /// For a project, for a day.
+    ProjectDailyUsd,
     Retries,
     Agents,
     Warm,
@@ -24,6 +28,7 @@ pub enum Key {
     Keep,
     KeepSize,
     ModelCalls,
+    ModelFallbacks,
     /// `allow` in `[egress]`.
     EgressAllow,
     /// One of `[registries]`.
@@ -45,6 +50,8 @@ pub enum Value {
     Money(Cost),
     Count(u32),
     Hosts(Policy),
+    /// Models, each followed by those to ask when it cannot be had.
+    Chains(Vec<Vec<String>>),
     /// Thousandths of a core.
     Cores(u64),
     /// Bytes.
@@ -52,13 +59,15 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 32] = [
         Self::Agent,
         Self::Model,
         Self::Test,
         Self::RequireTests,
         Self::Timeout,
         Self::BudgetUsd,
+        Self::UserDailyUsd,
+        Self::ProjectDailyUsd,
         Self::Retries,
         Self::Agents,
         Self::Warm,
@@ -66,6 +75,7 @@ impl Key {
         Self::Keep,
         Self::KeepSize,
         Self::ModelCalls,
+        Self::ModelFallbacks,
         Self::EgressAllow,
         Self::Registry(Ecosystem::Npm),
         Self::Registry(Ecosystem::Pypi),
@@ -94,6 +104,8 @@ impl Key {
             Self::RequireTests => "require_tests",
             Self::Timeout => "timeout",
             Self::BudgetUsd => "budget_usd",
+            Self::UserDailyUsd => "user_daily_usd",
+            Self::ProjectDailyUsd => "project_daily_usd",
             Self::Retries => "retries",
             Self::Agents => "agents",
             Self::Warm => "warm",
@@ -101,6 +113,7 @@ impl Key {
             Self::Keep => "keep",
             Self::KeepSize => "keep_size",
             Self::ModelCalls => "model_calls",
+            Self::ModelFallbacks => "model_fallbacks",
             Self::EgressAllow => "egress.allow",
             Self::Registry(Ecosystem::Npm) => "registries.npm",
             Self::Registry(Ecosystem::Pypi) => "registries.pypi",
@@ -132,6 +145,8 @@ impl Key {
             Self::RequireTests => "require_tests = true",
             Self::Timeout => "timeout = \"30m\"",
             Self::BudgetUsd => "budget_usd = 2.50",
+            Self::UserDailyUsd => "user_daily_usd = 20",
+            Self::ProjectDailyUsd => "project_daily_usd = 100",
             Self::Retries => "retries = 2",
             Self::Agents => "agents = 3",
             Self::Warm => "warm = 2",
@@ -139,6 +154,7 @@ impl Key {
             Self::Keep => "keep = \"30d\"",
             Self::KeepSize => "keep_size = \"50GiB\"",
             Self::ModelCalls => "model_calls = 8",
+            Self::ModelFallbacks => "model_fallbacks = [\"claude-opus-4-5 > claude-sonnet-4-5\"]",
             Self::EgressAllow => "allow = [\"example.com\", \"*.example.com\"] in [egress]",
             Self::Registry(_) => "npm = \"https://mirror.example.com/npm\" in [registries]",
             Self::LimitCpu => "cpu = 1.5 (cores)",
@@ -167,7 +183,7 @@ impl Key {
 
     /// The same, and what its owner answers for.
     pub fn may_be_set_by_a_project(self) -> bool {
-        self == Self::Retries || self.may_be_set_by_a_repository()
+        matches!(self, Self::Retries | Self::ProjectDailyUsd) || self.may_be_set_by_a_repository()
     }
 
     pub fn default(self) -> Option<Value> {
@@ -183,7 +199,8 @@ impl Key {
             Self::Retries => Some(Value::Count(0)),
             Self::Lease => Some(Value::Time(Duration::from_secs(60))),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
-            Self::KeepSize | Self::ModelCalls => None,
+            Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => None,
+            Self::ModelFallbacks => Some(Value::Chains(Vec::new())),
             Self::EgressAllow => Some(Value::Hosts(Policy::default())),
             Self::Registry(ecosystem) => Some(Value::Text(ecosystem.public().to_owned())),
             Self::LimitCpu => limits.cpu_millis.map(Value::Cores),
@@ -204,7 +221,7 @@ impl Key {
             Self::Agents => "(as many as fit this machine)",
             Self::Warm => "(as many as agents)",
             Self::LimitCpu => "(all cores)",
-            Self::KeepSize | Self::ModelCalls => "(no limit)",
+            Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => "(no limit)",
             _ => "(none)",
         }
     }
@@ -228,7 +245,8 @@ impl Key {
             Self::Keep => age(&text()?).map(Value::Time),
             Self::KeepSize => size(&text()?, 1 << 20).map(Value::Size),
             Self::ModelCalls => count(1, 1000),
-            Self::BudgetUsd => match value {
+            Self::ModelFallbacks => chains(value).map(Value::Chains),
+            Self::BudgetUsd | Self::UserDailyUsd | Self::ProjectDailyUsd => match value {
                 toml::Value::Integer(dollars) => budget(&dollars.to_string()).map(Value::Money),
                 toml::Value::Float(dollars) => budget(&dollars.to_string()).map(Value::Money),
                 _ => Err("it must be a number of dollars".to_owned()),
@@ -277,6 +295,8 @@ impl Value {
             Self::Count(count) => count.to_string(),
             Self::Hosts(policy) if policy.allows_nothing() => "(no host)".to_owned(),
             Self::Hosts(policy) => policy.lines().collect::<Vec<_>>().join(", "),
+            Self::Chains(chains) if chains.is_empty() => "(none)".to_owned(),
+            Self::Chains(chains) => texts(chains).join(", "),
             Self::Cores(millis) => format!("{}", *millis as f64 / 1000.0),
             Self::Size(bytes) => size_in_words(*bytes),
         }
@@ -290,10 +310,26 @@ impl Value {
             Self::Money(cost) => json!(cost),
             Self::Count(count) => json!(count),
             Self::Hosts(policy) => json!(policy.lines().collect::<Vec<_>>()),
+            Self::Chains(chains) => json!(texts(chains)),
             Self::Cores(millis) => json!(*millis as f64 / 1000.0),
             Self::Size(bytes) => json!(size_in_words(*bytes)),
         }
     }
+}
+
+/// `a > b > c`: b where a cannot be had, then c.
+fn chains(value: &toml::Value) -> Result<Vec<Vec<String>>, String> {
+    let help = || "it must be a list of texts like `claude-opus-4-5 > claude-sonnet-4-5`".to_owned();
+    let read = |line: &toml::Value| {
+        let models: Vec<String> = line.as_str()?.split('>').map(|model| model.trim().to_owned()).collect();
+        let named = |model: &String| !model.is_empty() && !model.contains(char::is_whitespace);
+        (models.len() > 1 && models.iter().all(named)).then_some(models)
+    };
+    value.as_array().ok_or_else(help)?.iter().map(|line| read(line).ok_or_else(help)).collect()
+}
+
+fn texts(chains: &[Vec<String>]) -> Vec<String> {
+    chains.iter().map(|chain| chain.join(" > ")).collect()
 }
 
 fn cores(value: &toml::Value) -> Result<u64, String> {

@@ -15,6 +15,7 @@ mod evidence;
 mod failpoints;
 mod killed;
 mod limits;
+mod money;
 mod ordinary;
 mod packages;
 mod queue;

@@ -2,12 +2,16 @@
 
 use harvest_core::{Attempt, AttemptId, EventBody, Move, Outcome, Timestamp};
 
+use super::Settlement;
+
 #[derive(Debug, Clone)]
 pub struct Step {
     pub at: Timestamp,
     pub events: Vec<EventBody>,
     pub to: Option<Move>,
     pub attempt: Option<AttemptUpdate>,
+    /// Calls that ended.
+    pub settled: Vec<Settlement>,
     pub end: Option<End>,
 }
 
@@ -38,7 +42,7 @@ pub enum AttemptUpdate {
 
 impl Step {
     pub fn new(at: Timestamp, events: Vec<EventBody>) -> Self {
-        Self { at, events, to: None, attempt: None, end: None }
+        Self { at, events, to: None, attempt: None, settled: Vec::new(), end: None }
     }
 
     pub fn moving(mut self, to: Move) -> Self {
@@ -48,6 +52,11 @@ impl Step {
 
     pub fn with_attempt(mut self, update: AttemptUpdate) -> Self {
         self.attempt = Some(update);
+        self
+    }
+
+    pub fn settling(mut self, settlement: Settlement) -> Self {
+        self.settled.push(settlement);
         self
     }
 

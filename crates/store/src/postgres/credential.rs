@@ -1,4 +1,4 @@
-//! Credentials, sealed.
+//! Credentials, sealed. Whoever uses them is woken when there are others.
 
 use harvest_core::{Credential, CredentialId, Timestamp};
 
@@ -32,7 +32,14 @@ pub(super) async fn add(db: &Connection, record: &CredentialRecord) -> Result<()
             ],
         )
         .await?;
-    if added == 0 { Err(Error::credential_exists(&record.credential)) } else { Ok(()) }
+    if added == 0 {
+        return Err(Error::credential_exists(&record.credential));
+    }
+    wake(db).await
+}
+
+async fn wake(db: &Connection) -> Result<(), Error> {
+    db.query("SELECT harvest_wake()", &[]).await.map(drop)
 }
 
 pub(super) async fn all(db: &Connection) -> Result<Vec<CredentialRecord>, Error> {
@@ -63,7 +70,9 @@ pub(super) async fn reseal(db: &Connection, id: &CredentialId, from: &str, to: &
 
 pub(super) async fn replace(db: &Connection, id: &CredentialId, new: &NewSecret) -> Result<bool, Error> {
     let sql = "UPDATE credentials SET sealed = $2, last4 = $3, rotated_at = $4 WHERE id = $1";
-    Ok(db.execute(sql, &[&id.as_str(), &new.sealed, &text(&new.last4), &new.at.to_string()]).await? > 0)
+    let replaced = db.execute(sql, &[&id.as_str(), &new.sealed, &text(&new.last4), &new.at.to_string()]).await?;
+    wake(db).await?;
+    Ok(replaced > 0)
 }
 
 pub(super) async fn used(db: &Connection, id: &CredentialId, at: Timestamp) -> Result<(), Error> {
@@ -72,5 +81,7 @@ pub(super) async fn used(db: &Connection, id: &CredentialId, at: Timestamp) -> R
 }
 
 pub(super) async fn remove(db: &Connection, id: &CredentialId) -> Result<bool, Error> {
-    Ok(db.execute("DELETE FROM credentials WHERE id = $1", &[&id.as_str()]).await? > 0)
+    let removed = db.execute("DELETE FROM credentials WHERE id = $1", &[&id.as_str()]).await?;
+    wake(db).await?;
+    Ok(removed > 0)
 }

@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_repositories.sql"),
     include_str!("migrations/0006_stops.sql"),
     include_str!("migrations/0007_places.sql"),
+    include_str!("migrations/0008_ledger.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE
@@ -29,6 +30,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("functions/end.sql"),
     include_str!("functions/append.sql"),
     include_str!("functions/claim.sql"),
+    include_str!("functions/ledger.sql"),
 ];
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7233182600)";
 

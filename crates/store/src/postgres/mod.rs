@@ -7,6 +7,7 @@
 mod connection;
 mod create;
 mod credential;
+mod ledger;
 mod listen;
 mod migrate;
 mod overview;
@@ -27,8 +28,9 @@ use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState, Reclaimed,
-    Repository, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState,
+    Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store, Submitted, TaskDetail,
+    TaskPage, TaskQuery, Template,
 };
 use connection::Address;
 use listen::Listener;
@@ -98,6 +100,22 @@ impl Store for Postgres {
 
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error> {
         self.shared.writer.append(lease, &step).await
+    }
+
+    async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
+        ledger::reserve(self.lend().await?.get()?, lease, &reservation).await
+    }
+
+    async fn balances(&self, bill: &Bill, asker: &OwnerId) -> Result<Vec<Balance>, Error> {
+        ledger::balances(self.lend().await?.get()?, bill, asker).await
+    }
+
+    async fn unsettled(&self, task: &TaskId) -> Result<Vec<Reservation>, Error> {
+        ledger::unsettled(self.lend().await?.get()?, task).await
+    }
+
+    async fn spending(&self, day: &str) -> Result<Vec<Spending>, Error> {
+        ledger::spending(self.lend().await?.get()?, day).await
     }
 
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {

@@ -8,7 +8,7 @@ use harvest_core::{EventBody, FailureReason, IllegalMove, Move, TaskId, TaskStat
 use super::connection::Connection;
 use super::tell::News;
 use crate::Error;
-use crate::contract::{AttemptUpdate, End, Lease, Step};
+use crate::contract::{AttemptUpdate, End, Lease, Settlement, Step};
 use crate::decode::{from_word, to_json};
 
 const APPEND: &str = "SELECT step, last, refused FROM harvest_append(
@@ -27,6 +27,7 @@ pub(super) struct Prepared {
     finish: Option<Finish>,
     due_ms: Option<i64>,
     bodies: Vec<String>,
+    settled: Vec<Settlement>,
 }
 
 /// What the moves of a step make of a task's status.
@@ -96,11 +97,16 @@ impl Prepared {
             finish,
             due_ms,
             bodies: step.events.iter().map(|body| to_json(body, "an event")).collect::<Result<_, _>>()?,
+            settled: step.settled.clone(),
         })
     }
 
     pub(super) fn task(&self) -> &TaskId {
         &self.lease.task
+    }
+
+    pub(super) fn settled(&self) -> &[Settlement] {
+        &self.settled
     }
 
     /// What others want to hear once the step is written.

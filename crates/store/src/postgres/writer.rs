@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::connection::{Address, Connection};
+use super::ledger;
 use super::step::{Appended, Prepared, append};
 use super::tell::Teller;
 use crate::Error;
@@ -125,12 +126,30 @@ async fn connected<'a>(address: &Address, connection: &'a mut Option<Connection>
 
 async fn together(db: &Connection, batch: &[Job]) -> Result<Vec<Result<u64, Error>>, Error> {
     let steps: Vec<&Prepared> = batch.iter().map(|job| &job.step).collect();
+    let settles = steps.iter().any(|step| !step.settled().is_empty());
     for alone in [false, true] {
-        if let Appended::Done(results) = append(db, &steps, alone).await? {
+        let appended = if settles {
+            db.begin().await?;
+            db.end(append_and_settle(db, &steps, alone).await).await?
+        } else {
+            append(db, &steps, alone).await?
+        };
+        if let Appended::Done(results) = appended {
             return Ok(results);
         }
     }
     Err(Error::corrupt("an answer", "a step that is alone was asked to be alone"))
+}
+
+/// In a transaction: of the steps that are written, the calls that ended with them.
+async fn append_and_settle(db: &Connection, steps: &[&Prepared], alone: bool) -> Result<Appended, Error> {
+    let appended = append(db, steps, alone).await?;
+    if let Appended::Done(results) = &appended {
+        let written = steps.iter().zip(results).filter(|(_, result)| result.is_ok());
+        let settlements: Vec<_> = written.flat_map(|(step, _)| step.settled()).collect();
+        ledger::settle(db, &settlements).await?;
+    }
+    Ok(appended)
 }
 
 /// One failure of the connection is everyone's.

@@ -1,13 +1,15 @@
-//! Credentials, sealed.
+//! Credentials, sealed. Whoever uses them is woken when there are others.
 
 use harvest_core::{Credential, CredentialId, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::read::{id_at, optional_time, time};
+use super::write::Effects;
 use crate::Error;
 use crate::contract::{CredentialRecord, NewSecret};
 
-pub(super) fn add(db: &Connection, record: &CredentialRecord) -> Result<(), Error> {
+pub(super) fn add(db: &Connection, effects: &mut Effects, record: &CredentialRecord) -> Result<(), Error> {
+    effects.queue = true;
     let Credential { id, provider, scope, name, last4, base_url, created_at, rotated_at, last_used_at } =
         &record.credential;
     let added = db.execute(
@@ -59,7 +61,13 @@ pub(super) fn reseal(db: &Connection, id: &CredentialId, from: &str, to: &str) -
     Ok(db.execute(sql, params![id.as_str(), from, to])? > 0)
 }
 
-pub(super) fn replace(db: &Connection, id: &CredentialId, new: &NewSecret) -> Result<bool, Error> {
+pub(super) fn replace(
+    db: &Connection,
+    effects: &mut Effects,
+    id: &CredentialId,
+    new: &NewSecret,
+) -> Result<bool, Error> {
+    effects.queue = true;
     let sql = "UPDATE credentials SET sealed = ?2, last4 = ?3, rotated_at = ?4 WHERE id = ?1";
     Ok(db.execute(sql, params![id.as_str(), new.sealed, new.last4, new.at.to_string()])? > 0)
 }
@@ -69,6 +77,7 @@ pub(super) fn used(db: &Connection, id: &CredentialId, at: Timestamp) -> Result<
     Ok(())
 }
 
-pub(super) fn remove(db: &Connection, id: &CredentialId) -> Result<bool, Error> {
+pub(super) fn remove(db: &Connection, effects: &mut Effects, id: &CredentialId) -> Result<bool, Error> {
+    effects.queue = true;
     Ok(db.execute("DELETE FROM credentials WHERE id = ?1", [id.as_str()])? > 0)
 }

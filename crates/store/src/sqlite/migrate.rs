@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_repositories.sql"),
     include_str!("migrations/0006_stops.sql"),
     include_str!("migrations/0007_places.sql"),
+    include_str!("migrations/0008_ledger.sql"),
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 mod credential;
 pub mod file;
+mod ledger;
 mod migrate;
 mod read;
 mod wake;
@@ -21,8 +22,9 @@ use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState, Reclaimed,
-    Repository, SandboxRecord, Schedule, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState,
+    Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store, Submitted, TaskDetail,
+    TaskPage, TaskQuery, Template,
 };
 use wake::Waker;
 use write::Effects;
@@ -182,6 +184,26 @@ impl Store for Sqlite {
         self.write(move |db, effects| write::step::append(db, effects, &lease, &step)).await
     }
 
+    async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
+        let lease = lease.clone();
+        self.write(move |db, _| ledger::reserve(db, &lease, &reservation)).await
+    }
+
+    async fn balances(&self, bill: &Bill, asker: &OwnerId) -> Result<Vec<Balance>, Error> {
+        let (bill, asker) = (bill.clone(), asker.clone());
+        self.read(move |db| ledger::balances(db, &bill, &asker)).await
+    }
+
+    async fn unsettled(&self, task: &TaskId) -> Result<Vec<Reservation>, Error> {
+        let task = task.clone();
+        self.read(move |db| ledger::unsettled(db, &task)).await
+    }
+
+    async fn spending(&self, day: &str) -> Result<Vec<Spending>, Error> {
+        let day = day.to_owned();
+        self.read(move |db| ledger::spending(db, &day)).await
+    }
+
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
         let task = task.clone();
         let why = "cancelled before anyone worked on it";
@@ -316,7 +338,7 @@ impl Store for Sqlite {
     }
 
     async fn add_credential(&self, record: CredentialRecord) -> Result<(), Error> {
-        self.write(move |db, _| credential::add(db, &record)).await
+        self.write(move |db, effects| credential::add(db, effects, &record)).await
     }
 
     async fn credentials(&self) -> Result<Vec<CredentialRecord>, Error> {
@@ -330,7 +352,7 @@ impl Store for Sqlite {
 
     async fn replace_credential(&self, id: &CredentialId, new: NewSecret) -> Result<bool, Error> {
         let id = id.clone();
-        self.write(move |db, _| credential::replace(db, &id, &new)).await
+        self.write(move |db, effects| credential::replace(db, effects, &id, &new)).await
     }
 
     async fn credential_used(&self, id: &CredentialId, at: Timestamp) -> Result<(), Error> {
@@ -340,7 +362,7 @@ impl Store for Sqlite {
 
     async fn remove_credential(&self, id: &CredentialId) -> Result<bool, Error> {
         let id = id.clone();
-        self.write(move |db, _| credential::remove(db, &id)).await
+        self.write(move |db, effects| credential::remove(db, effects, &id)).await
     }
 
     async fn save_repository(&self, repository: Repository) -> Result<(), Error> {

@@ -90,6 +90,7 @@ on_both! {
                 usage: Usage { input_tokens: 1200, output_tokens: 40, cache_read_tokens: 7, ..Usage::default() },
                 cost_usd: Cost::from_nanos(4_200_000),
                 estimated: false,
+                call_id: None,
             };
             store.append(&lease, Step::new(now(), vec![event])).await.unwrap();
         }

@@ -15,6 +15,7 @@ mod dependencies;
 mod durability;
 mod journal;
 mod leases;
+mod ledger;
 mod lists;
 mod migrations;
 mod model;

@@ -106,6 +106,7 @@ on_both! {
             usage: Default::default(),
             cost_usd: Cost::from_nanos(5),
             estimated: false,
+                call_id: None,
         };
         store.append(&lease, Step::new(now(), vec![usage.clone(), usage])).await.unwrap();
         fail(&store, &lease).await;

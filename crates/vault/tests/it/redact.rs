@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use harvest_vault::{Redactor, SecretString, StreamRedactor};
 use serde_json::json;
 
 use crate::redactor;
@@ -131,4 +132,19 @@ fn json_is_redacted_in_strings_and_keys() {
 #[test]
 fn a_redactor_cannot_be_printed() {
     assert!(!format!("{:?}", redactor(&["first-secret"])).contains("first"));
+}
+
+#[test]
+fn a_secret_that_is_learned_later_is_found_by_everyone_who_redacts() {
+    let redactor = Redactor::new([SecretString::from("first-canary-secret".to_owned())]).unwrap();
+    let (clone, mut stream) = (redactor.clone(), StreamRedactor::new(redactor.clone()));
+    let text = "first-canary-secret and second-canary-secret";
+    assert_eq!(clone.redact(text), "[redacted] and second-canary-secret");
+    let second = SecretString::from("second-canary-secret".to_owned());
+    redactor.learn([&second]).unwrap();
+    redactor.learn([&second]).unwrap();
+    assert_eq!(clone.redact(text), "[redacted] and [redacted]");
+    let streamed = stream.push("x second-can") + &stream.push("ary-secret y") + &stream.finish();
+    assert_eq!(streamed, "x [redacted] y");
+    assert!(!format!("{redactor:?}").contains("canary"));
 }

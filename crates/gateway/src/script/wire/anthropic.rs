@@ -13,7 +13,7 @@ impl Wire for Messages {
         let tools = body.get("tools").and_then(Value::as_array).into_iter().flatten();
         let offers = tools.filter_map(|tool| {
             let name = tool.get("name")?.as_str()?.to_owned();
-            Some(ToolOffer { name, schema: tool.get("input_schema").cloned().unwrap_or_default() })
+            Some(ToolOffer::function(name, tool.get("input_schema").cloned().unwrap_or_default()))
         });
         Ok(Request { tools: offers.collect(), ..read_messages(body, |role| role == "user")? })
     }
@@ -81,12 +81,16 @@ impl Wire for Messages {
     }
 }
 
-pub(super) fn models(model: &str) -> Value {
+pub(super) fn model(model: &str) -> Value {
+    json!({ "type": "model", "id": model, "display_name": model, "created_at": "2025-01-01T00:00:00Z" })
+}
+
+pub(super) fn models(id: &str) -> Value {
     json!({
-        "data": [{ "type": "model", "id": model, "display_name": model, "created_at": "2025-01-01T00:00:00Z" }],
+        "data": [model(id)],
         "has_more": false,
-        "first_id": model,
-        "last_id": model,
+        "first_id": id,
+        "last_id": id,
     })
 }
 

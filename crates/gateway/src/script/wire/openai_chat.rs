@@ -3,26 +3,18 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Streamed, Wire, halves, read_messages, words};
-use crate::script::conversation::{Reply, Request, ToolOffer};
+use super::{Streamed, Wire, functions, halves, read_messages, words};
+use crate::script::conversation::{Reply, Request};
 
 /// The format wants a time; a script has none.
-const CREATED: u64 = 1_735_689_600;
+pub(super) const CREATED: u64 = 1_735_689_600;
 
 pub(super) struct ChatCompletions;
 
 impl Wire for ChatCompletions {
     fn decode(&self, body: &Value) -> Result<Request, String> {
-        let tools = body.get("tools").and_then(Value::as_array).into_iter().flatten();
-        let offers = tools.filter_map(|tool| {
-            let function = tool.get("function")?;
-            let name = function.get("name")?.as_str()?.to_owned();
-            Some(ToolOffer { name, schema: function.get("parameters").cloned().unwrap_or_default() })
-        });
-        Ok(Request {
-            tools: offers.collect(),
-            ..read_messages(body, |role| matches!(role, "user" | "tool" | "function"))?
-        })
+        let request = read_messages(body, |role| matches!(role, "user" | "tool" | "function"))?;
+        Ok(Request { tools: functions(body), ..request })
     }
 
     fn document(&self, reply: &Reply) -> Value {
@@ -73,19 +65,23 @@ impl Wire for ChatCompletions {
     }
 }
 
-pub(super) fn models(model: &str) -> Value {
-    json!({ "object": "list", "data": [{ "id": model, "object": "model", "created": CREATED, "owned_by": "script" }] })
+pub(super) fn model(model: &str) -> Value {
+    json!({ "id": model, "object": "model", "created": CREATED, "owned_by": "script" })
+}
+
+pub(super) fn models(id: &str) -> Value {
+    json!({ "object": "list", "data": [model(id)] })
 }
 
 fn usage(reply: &Reply) -> Value {
     let tokens = reply.tokens;
-    let prompt = tokens.input + tokens.cache_read + tokens.cache_write;
+    let prompt = tokens.prompt();
     json!({
         "prompt_tokens": prompt,
         "completion_tokens": tokens.output,
-        "total_tokens": prompt + tokens.output,
+        "total_tokens": prompt.saturating_add(tokens.output),
         "prompt_tokens_details": { "cached_tokens": tokens.cache_read },
-        "completion_tokens_details": { "reasoning_tokens": 0 },
+        "completion_tokens_details": { "reasoning_tokens": tokens.reasoning },
     })
 }
 

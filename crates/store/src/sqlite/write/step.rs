@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{Effects, admit, end, journal};
 use crate::Error;
 use crate::contract::{AttemptUpdate, End, Lease, Rows, Step};
+use crate::sqlite::ledger;
 
 pub(crate) fn append(db: &Connection, effects: &mut Effects, lease: &Lease, step: &Step) -> Result<u64, Error> {
     check_fence(db, lease)?;
@@ -13,6 +14,9 @@ pub(crate) fn append(db: &Connection, effects: &mut Effects, lease: &Lease, step
         if let EventBody::Usage { usage, cost_usd, .. } = body {
             add_usage(db, lease.rows.task, usage, cost_usd.nanos())?;
         }
+    }
+    for settlement in &step.settled {
+        ledger::settle(db, settlement)?;
     }
     if let Some(update) = &step.attempt {
         update_attempt(db, update, step.at)?;
@@ -31,7 +35,7 @@ pub(crate) fn append(db: &Connection, effects: &mut Effects, lease: &Lease, step
     journal::write(db, effects, lease.rows.session, &lease.session, step.at, &step.events)
 }
 
-fn check_fence(db: &Connection, lease: &Lease) -> Result<(), Error> {
+pub(crate) fn check_fence(db: &Connection, lease: &Lease) -> Result<(), Error> {
     let fence: Option<u64> = db
         .prepare_cached("SELECT fence FROM turns WHERE number = ?1 AND status = 'claimed'")?
         .query_row([lease.rows.turn], |row| row.get(0))

@@ -1,0 +1,60 @@
+//! Who belongs to what, and what they may spend in a day.
+
+use harvest_core::budget::Account;
+use harvest_core::{Cost, Identity};
+
+/// The people, teams and projects of an installation, as far as its settings name them.
+#[derive(Debug, Clone, Default)]
+pub struct Tenancy {
+    /// What each person may spend in a day; `None`: no limit beside the tasks' own.
+    pub user_daily: Option<Cost>,
+    pub teams: Vec<Team>,
+    pub projects: Vec<Project>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Team {
+    pub name: String,
+    pub members: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    pub name: String,
+    pub repositories: Vec<String>,
+    /// What its tasks may spend in a day, all together.
+    pub daily: Option<Cost>,
+}
+
+impl Tenancy {
+    /// On whose behalf a task of `user` for `repository` is worked on.
+    pub fn identity(&self, user: &str, repository: &str) -> Identity {
+        let teams = self.teams.iter().filter(|team| team.members.iter().any(|member| member == user));
+        Identity {
+            user: user.to_owned(),
+            teams: teams.map(|team| team.name.clone()).collect(),
+            project: self.project_of(repository).map(|project| project.name.clone()),
+        }
+    }
+
+    /// Whom such a task is counted for, each with its limit for a day.
+    pub(crate) fn accounts(&self, user: &str, repository: &str) -> Vec<(Account, Option<Cost>)> {
+        let mut accounts = vec![(Account::User(user.to_owned()), self.user_daily)];
+        accounts
+            .extend(self.project_of(repository).map(|project| (Account::Project(project.name.clone()), project.daily)));
+        accounts
+    }
+
+    /// What an account, as it is written down, may spend in a day.
+    pub fn daily(&self, account: &str) -> Option<Cost> {
+        match account.split_once(':')? {
+            ("user", _) => self.user_daily,
+            ("project", name) => self.projects.iter().find(|project| project.name == name)?.daily,
+            _ => None,
+        }
+    }
+
+    fn project_of(&self, repository: &str) -> Option<&Project> {
+        self.projects.iter().find(|project| project.repositories.iter().any(|listed| listed == repository))
+    }
+}

@@ -1,0 +1,305 @@
+//! Gets a request answered: with one credential after the other, again after a while, with another model; and says when to
+//! stop trying.
+//!
+//! Only what the vendor has not begun to answer is asked again: a status that says so, or a connection that broke before the
+//! head of an answer. Such a request may have been worked on all the same; that is why calls of models are at least once.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use harvest_core::Remedy;
+use hyper::header::{HeaderMap, RETRY_AFTER};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+
+use super::fallback;
+use super::lane::{Blame, Lane, Permit};
+use super::upstream::Clients;
+use super::{Endpoint, Upstream, headers};
+use crate::meter::Trouble;
+use crate::patience::Patience;
+use crate::service::Context;
+
+/// A request on its way out.
+#[derive(Debug, Clone)]
+pub(super) struct Outgoing<'a> {
+    pub(super) endpoint: Endpoint,
+    pub(super) path: &'a str,
+    pub(super) head: &'a Parts,
+    pub(super) body: Bytes,
+    pub(super) model: &'a str,
+    pub(super) metered: bool,
+}
+
+/// The head of an answer, whatever it says, and the place its call has among those under way.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) response: Response<reqwest::Body>,
+    pub(super) permit: Permit,
+    pub(super) upstream: Arc<Upstream>,
+    /// Not always the one that was asked for.
+    pub(super) model: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    pub(super) status: StatusCode,
+    pub(super) message: String,
+    /// The request may have reached a model.
+    pub(super) was_sent: bool,
+    pub(super) retry_after: Option<Duration>,
+}
+
+/// Asks the models of one vendor for one session.
+#[derive(Debug)]
+pub(super) struct Dispatch<'a> {
+    pub(super) clients: &'a Clients,
+    pub(super) patience: &'a Patience,
+    pub(super) upstreams: &'a [Arc<Upstream>],
+    pub(super) context: &'a Context,
+}
+
+/// One answer that is none, and what it means.
+struct Bad {
+    problem: String,
+    blame: Blame,
+    /// Worth asking again.
+    again: bool,
+    last: Result<Answered, Unanswered>,
+}
+
+impl Dispatch<'_> {
+    pub(super) async fn send(&self, request: Outgoing<'_>) -> Result<Answered, Unanswered> {
+        let mut bad = match self.ask(&request, request.path, &request.body, request.model).await {
+            Ok(answered) => return Ok(answered),
+            Err(bad) => bad,
+        };
+        let others = self.patience.fallbacks.get(request.model).map(Vec::as_slice).unwrap_or_default();
+        for model in others {
+            if !bad.again {
+                break;
+            }
+            let Some((path, body)) = fallback::substitute(request.endpoint, request.path, &request.body, model) else {
+                break;
+            };
+            self.note(request.model, &bad, Remedy::FellBack);
+            bad = match self.ask(&request, &path, &body, model).await {
+                Ok(answered) => return Ok(answered),
+                Err(bad) => bad,
+            };
+        }
+        self.note(request.model, &bad, Remedy::GaveUp);
+        bad.last
+    }
+
+    /// All credentials, as often as they may be tried.
+    async fn ask(&self, request: &Outgoing<'_>, path: &str, body: &Bytes, model: &str) -> Result<Answered, Bad> {
+        let mut last: Option<Bad> = None;
+        for retry in 0.. {
+            for upstream in self.upstreams {
+                if upstream.lane().rest(self.patience).is_some() {
+                    continue;
+                }
+                if let Some(bad) = &last
+                    && retry == 0
+                {
+                    self.note(model, bad, Remedy::FailedOver);
+                }
+                match self.try_one(upstream, request, path, body, model).await {
+                    Ok(answered) => {
+                        upstream.lane().succeeded();
+                        return Ok(answered);
+                    }
+                    Err(bad) => {
+                        self.blame(upstream, model, &bad);
+                        let goes_on = bad.again || bad.blame == Blame::Rejected;
+                        last = Some(bad);
+                        if !goes_on {
+                            break;
+                        }
+                    }
+                }
+            }
+            let wait = self.wait(retry, model);
+            let worth_it = last.as_ref().is_none_or(|bad| bad.again);
+            if retry >= self.patience.retries || wait > self.patience.longest_wait || !worth_it {
+                return Err(last.unwrap_or_else(|| all_rest(wait)));
+            }
+            if let Some(bad) = &last {
+                self.note(model, bad, Remedy::Retried);
+            }
+            tokio::time::sleep(wait).await;
+        }
+        Err(last.unwrap_or_else(|| all_rest(Duration::ZERO)))
+    }
+
+    async fn try_one(
+        &self,
+        upstream: &Arc<Upstream>,
+        request: &Outgoing<'_>,
+        path: &str,
+        body: &Bytes,
+        model: &str,
+    ) -> Result<Answered, Bad> {
+        let patience = self.patience;
+        let entering = Lane::enter(upstream, &self.context.session.id, patience.calls_per_credential);
+        let Ok(permit) = tokio::time::timeout(patience.queue, entering).await else {
+            let message = "too many calls are under way with this credential".to_owned();
+            return Err(Bad::unanswered("queue", StatusCode::SERVICE_UNAVAILABLE, message, false, false));
+        };
+        let client = match self.clients.to(upstream) {
+            Ok(client) => client,
+            Err(error) => {
+                return Err(Bad::unanswered("connect", StatusCode::BAD_GATEWAY, error.to_string(), false, false));
+            }
+        };
+        self.context.session.credentials.used(upstream);
+        let mut sent = headers::outgoing(&request.head.headers, request.metered);
+        upstream.authenticate(&mut sent);
+        let url = upstream.url(path, request.head.uri.query());
+        let mut built = client.request(request.head.method.clone(), url).headers(sent);
+        if !body.is_empty() {
+            built = built.body(body.clone());
+        }
+        let response = match tokio::time::timeout(patience.first_byte, built.send()).await {
+            Ok(Ok(response)) => Response::from(response),
+            Ok(Err(error)) => return Err(Bad::of(&error)),
+            Err(_) => {
+                let message = format!("the model did not answer within {} s", patience.first_byte.as_secs());
+                return Err(Bad::unanswered("no_answer", StatusCode::GATEWAY_TIMEOUT, message, true, false));
+            }
+        };
+        let verdict = judge(response.status(), response.headers());
+        let status = response.status();
+        let answered = Answered { response, permit, upstream: Arc::clone(upstream), model: model.to_owned() };
+        match verdict {
+            None => Ok(answered),
+            Some((blame, again)) => Err(Bad { problem: status.as_str().to_owned(), blame, again, last: Ok(answered) }),
+        }
+    }
+
+    /// A credential that is the only one is used whatever the vendor says of it: people want to see what that is.
+    fn blame(&self, upstream: &Upstream, model: &str, bad: &Bad) {
+        if bad.blame == Blame::Rejected && self.upstreams.len() == 1 {
+            return;
+        }
+        if upstream.lane().failed(bad.blame, self.patience) {
+            self.note_for(upstream.id(), model, bad, Remedy::Rested);
+        }
+    }
+
+    /// Until it makes sense to ask again.
+    fn wait(&self, retry: u32, model: &str) -> Duration {
+        let ready = self.upstreams.iter().map(|upstream| upstream.lane().resting().unwrap_or_default()).min();
+        let backoff = self.patience.backoff.saturating_mul(1 << retry.min(10));
+        // Spread by up to a half, so that sessions which failed together do not come back together.
+        let mut hasher = DefaultHasher::new();
+        (&self.context.session.id, model, retry).hash(&mut hasher);
+        let spread = backoff.mul_f64((hasher.finish() % 1000) as f64 / 2000.0);
+        ready.unwrap_or_default().max(backoff - spread)
+    }
+
+    fn note(&self, model: &str, bad: &Bad, remedy: Remedy) {
+        let upstream = bad.last.as_ref().ok().map(|answered| answered.upstream.id());
+        let only = self.upstreams.first().map(|upstream| upstream.id());
+        self.note_for(upstream.or(only).unwrap_or_default(), model, bad, remedy);
+    }
+
+    fn note_for(&self, credential: &str, model: &str, bad: &Bad, remedy: Remedy) {
+        let provider = self.upstreams.first().map_or("", |upstream| upstream.provider());
+        let (model, credential, problem) = (model.to_owned(), credential.to_owned(), bad.problem.clone());
+        self.context.session.meter.note(Trouble { provider, model, credential, problem, remedy });
+    }
+}
+
+/// What is wrong with an answer of this status, if anything is that can be helped; and whether to ask again.
+fn judge(status: StatusCode, headers: &HeaderMap) -> Option<(Blame, bool)> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let advised = match text("x-should-retry") {
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        _ => None,
+    };
+    let (blame, again) = match status.as_u16() {
+        429 => (retry_after(headers).map_or(Blame::Host, Blame::Busy), true),
+        500 | 502 | 503 | 529 => (retry_after(headers).map_or(Blame::Host, Blame::Busy), true),
+        401 | 403 => (Blame::Rejected, false),
+        400..=599 if advised == Some(true) => (Blame::Host, true),
+        _ => return None,
+    };
+    Some((blame, advised.unwrap_or(again)))
+}
+
+/// In seconds, or as OpenAI says it, in milliseconds. Dates are not understood; no vendor sends them.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let millis = number("retry-after-ms").map(|millis| millis / 1000.0);
+    let seconds = millis.or_else(|| number(RETRY_AFTER.as_str()))?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn all_rest(wait: Duration) -> Bad {
+    let message = format!("every credential for this provider rests after failures; try again in {} s", wait.as_secs());
+    let mut bad = Bad::unanswered("resting", StatusCode::SERVICE_UNAVAILABLE, message, false, false);
+    if let Err(unanswered) = &mut bad.last {
+        unanswered.retry_after = Some(wait);
+    }
+    bad
+}
+
+impl Bad {
+    fn unanswered(problem: &str, status: StatusCode, message: String, was_sent: bool, again: bool) -> Self {
+        let last = Err(Unanswered { status, message, was_sent, retry_after: None });
+        Self { problem: problem.to_owned(), blame: Blame::Host, again, last }
+    }
+
+    /// A connection that could not be made, or broke before the head of an answer.
+    fn of(error: &reqwest::Error) -> Self {
+        let host = error.url().and_then(|url| url.host_str()).unwrap_or("the model's host").to_owned();
+        let mut reason = None;
+        let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+        while let Some(deeper) = cause {
+            reason = Some(deeper.to_string());
+            cause = deeper.source();
+        }
+        let message =
+            format!("{host} did not answer: {}", reason.as_deref().unwrap_or("the request could not be sent"));
+        let status = if error.is_timeout() { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
+        let unsent = error.is_connect() || error.is_builder();
+        let problem = if unsent { "connect" } else { "no_answer" };
+        Self::unanswered(problem, status, message, !unsent, !error.is_builder())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn what_the_vendor_says_is_done() {
+        let of = |status: u16, lines: &[_]| judge(StatusCode::from_u16(status).unwrap(), &headers(lines));
+        assert_eq!(of(200, &[]), None);
+        assert_eq!(of(400, &[]), None);
+        assert_eq!(of(404, &[("x-should-retry", "false")]), None);
+        assert_eq!(of(401, &[]), Some((Blame::Rejected, false)));
+        assert_eq!(of(429, &[("retry-after", "7")]), Some((Blame::Busy(Duration::from_secs(7)), true)));
+        assert_eq!(of(429, &[("retry-after-ms", "1500")]), Some((Blame::Busy(Duration::from_millis(1500)), true)));
+        assert_eq!(of(429, &[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")]), Some((Blame::Host, true)));
+        assert_eq!(of(429, &[("x-should-retry", "false")]), Some((Blame::Host, false)));
+        for status in [500, 502, 503, 529] {
+            assert_eq!(of(status, &[]), Some((Blame::Host, true)), "{status}");
+        }
+        assert_eq!(of(409, &[("x-should-retry", "true")]), Some((Blame::Host, true)));
+        for odd in ["-1", "NaN", "inf", "1e400"] {
+            let lines = HeaderMap::from_iter([(RETRY_AFTER, odd.parse().unwrap())]);
+            assert_eq!(retry_after(&lines), None, "{odd}");
+        }
+    }
+}
