@@ -4,19 +4,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use harvest_core::Identity;
-use harvest_gateway::{Credentials, NoCredentials};
+use harvest_gateway::Credentials;
 
 pub trait Keyring: Send + Sync + Debug {
     /// The credentials for whatever is done on behalf of `identity`, from now on and as they change.
     fn of(&self, identity: Identity) -> Arc<dyn Credentials>;
-}
-
-/// For an engine whose models are all scripted.
-#[derive(Debug, Clone, Copy)]
-pub struct EmptyKeyring;
-
-impl Keyring for EmptyKeyring {
-    fn of(&self, _identity: Identity) -> Arc<dyn Credentials> {
-        Arc::new(NoCredentials)
-    }
 }

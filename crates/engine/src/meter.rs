@@ -20,14 +20,12 @@ use tokio_util::sync::CancellationToken;
 use crate::failpoint;
 use crate::journal::Journal;
 use crate::tenancy::Tenancy;
-use crate::till::{Key, Taken, Till};
+use crate::till::{Key, Span, Taken, Till};
 
 /// How long a call waits for others to give back what it needs.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How often the store is asked meanwhile, when it is other processes that have it.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// How often a call starts over because others were quicker.
-const MAX_REVOKED: usize = 3;
 /// Kinds of trouble told of one turn.
 const MAX_TROUBLES: usize = 64;
 
@@ -75,7 +73,8 @@ impl TurnMeter {
         tenancy: &Tenancy,
         task: &Task,
     ) -> Self {
-        let key = Key { account: Account::Task(task.id.clone()), day: None };
+        let fence = journal.lease().fence;
+        let key = Key { account: Account::Task(task.id.clone()), span: Span::Lease(fence) };
         till.open(key.clone(), task.budget_usd, task.cost_usd);
         let is_spent = task.cost_usd >= task.budget_usd;
         Self {
@@ -132,7 +131,7 @@ impl TurnMeter {
 
     fn limits(&self, day: &str) -> Vec<(Key, Cost)> {
         let limited = |(account, limit): &(Account, Option<Cost>)| {
-            Some((Key { account: account.clone(), day: Some(day.to_owned()) }, (*limit)?))
+            Some((Key { account: account.clone(), span: Span::Day(day.to_owned()) }, (*limit)?))
         };
         self.accounts.iter().filter_map(limited).collect()
     }
@@ -185,7 +184,7 @@ impl TurnMeter {
     }
 
     /// Writes down what was set aside, beside the call itself.
-    fn write_reservation(&self, ask: &Ask, bill: Bill, limits: Vec<(Key, Cost)>, grant: &Grant) -> CancellationToken {
+    fn write_reservation(&self, ask: Ask, bill: Bill, limits: Vec<(Key, Cost)>, grant: &Grant) -> CancellationToken {
         let written = CancellationToken::new();
         let done = written.clone().drop_guard();
         let (journal, till, revoked) = (self.journal.clone(), Arc::clone(&self.till), grant.revoked.clone());
@@ -194,7 +193,7 @@ impl TurnMeter {
             owner: self.owner.clone(),
             bill,
             provider: ask.provider.to_owned(),
-            model: ask.model.clone(),
+            model: ask.model,
             amount: grant.amount,
         };
         tokio::spawn(async move {
@@ -275,21 +274,13 @@ impl Meter for TurnMeter {
         let day = day_of(self.journal.now());
         let (bill, limits) = (self.bill(&day), self.limits(&day));
         let keys: Vec<Key> = std::iter::once(&self.task).chain(limits.iter().map(|(key, _)| key)).cloned().collect();
-        for _ in 0..MAX_REVOKED {
-            let (amount, make_sure) = self.take(&ask, &bill, &limits, &keys).await?;
-            let grant = Grant::new(CallId::generate(self.entropy.as_ref()), amount);
-            let written = self.write_reservation(&ask, bill.clone(), limits.clone(), &grant);
-            let open = Open { keys: keys.clone(), bill: bill.clone(), written: written.clone() };
-            lock(&self.open).insert(grant.call.clone(), open);
-            if make_sure {
-                written.cancelled().await;
-            }
-            if !grant.revoked.is_cancelled() {
-                return Ok(grant);
-            }
-            self.end(grant, None).await;
-        }
-        Err(Refused::new("others are using up the same budget at this moment"))
+        let (amount, make_sure) = self.take(&ask, &bill, &limits, &keys).await?;
+        // Nothing is awaited from here on: what was taken is given back by whoever has the grant.
+        let mut grant = Grant::new(CallId::generate(self.entropy.as_ref()), amount);
+        let written = self.write_reservation(ask, bill.clone(), limits, &grant);
+        grant.sure = make_sure.then(|| written.clone());
+        lock(&self.open).insert(grant.call.clone(), Open { keys, bill, written });
+        Ok(grant)
     }
 
     fn extend(&self, grant: &mut Grant, to: Cost) -> bool {
@@ -374,8 +365,8 @@ pub(crate) async fn charge_unsettled(journal: &Journal, task: &mut Task) -> Resu
     journal.step(step).await
 }
 
-/// Days are UTC's.
-pub(crate) fn day_of(at: Timestamp) -> String {
+/// The day that a call at this time is counted for, `2026-01-31`. Days are UTC's.
+pub fn day_of(at: Timestamp) -> String {
     at.to_string().split('T').next().unwrap_or_default().to_owned()
 }
 

@@ -45,6 +45,15 @@ impl Tenancy {
         accounts
     }
 
+    /// What an account, as it is written down, may spend in a day.
+    pub fn daily(&self, account: &str) -> Option<Cost> {
+        match account.split_once(':')? {
+            ("user", _) => self.user_daily,
+            ("project", name) => self.projects.iter().find(|project| project.name == name)?.daily,
+            _ => None,
+        }
+    }
+
     fn project_of(&self, repository: &str) -> Option<&Project> {
         self.projects.iter().find(|project| project.repositories.iter().any(|listed| listed == repository))
     }

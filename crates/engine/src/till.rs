@@ -20,11 +20,18 @@ pub(crate) struct Till {
     given_back: tokio::sync::Notify,
 }
 
-/// An account, and the day for those that have a new budget each day.
+/// An account, and for how long it has this budget.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) account: Account,
-    pub(crate) day: Option<String>,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Span {
+    Day(String),
+    /// As long as someone works under this fence. Who comes next begins with what the store says.
+    Lease(u64),
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -111,9 +118,7 @@ impl Till {
             let Some(balance) = balances.iter().find(|balance| balance.account == name) else { continue };
             if !purses.contains_key(key) {
                 // Days that are over, as soon as no call of theirs is under way.
-                purses.retain(|known, held| {
-                    known.account != key.account || known.day.is_none() || held.reserved > Cost::ZERO
-                });
+                purses.retain(|known, held| known.account != key.account || held.reserved > Cost::ZERO);
             }
             let held = purses.entry(key.clone()).or_default();
             held.limit = *limit;
@@ -209,8 +214,8 @@ impl Till {
 mod tests {
     use super::*;
 
-    fn key(day: Option<&str>) -> Key {
-        Key { account: Account::User("ada".into()), day: day.map(str::to_owned) }
+    fn key(day: &str) -> Key {
+        Key { account: Account::User("ada".into()), span: Span::Day(day.to_owned()) }
     }
 
     fn nanos(nanos: u64) -> Cost {
@@ -231,7 +236,7 @@ mod tests {
 
     #[test]
     fn of_two_processes_the_later_one_gives_way() {
-        let day = key(Some("2026-01-02"));
+        let day = key("2026-01-02");
         let limits = [(day.clone(), nanos(100))];
         let (first, second) = (Till::default(), Till::default());
         for till in [&first, &second] {
@@ -250,7 +255,7 @@ mod tests {
     #[test]
     fn each_day_begins_anew_and_old_days_are_forgotten() {
         let till = Till::default();
-        let (old, new) = (key(Some("2026-01-02")), key(Some("2026-01-03")));
+        let (old, new) = (key("2026-01-02"), key("2026-01-03"));
         till.learn(&[(old.clone(), nanos(100))], &elsewhere(100, 0));
         assert!(matches!(till.take(std::slice::from_ref(&old), call(1)), Taken::Refused { .. }));
         till.learn(&[(new.clone(), nanos(100))], &elsewhere(0, 0));
@@ -261,7 +266,7 @@ mod tests {
     #[test]
     fn shares_are_told_once_and_the_end_is_told() {
         let till = Till::default();
-        let task = key(None);
+        let task = key("2026-01-02");
         till.open(task.clone(), nanos(100), nanos(40));
         let keys = [task];
         assert_eq!(till.take(&keys, call(20)), granted(20));
@@ -276,8 +281,8 @@ mod tests {
     #[test]
     fn what_was_taken_can_grow_as_far_as_there_is_money() {
         let till = Till::default();
-        till.open(key(None), nanos(100), Cost::ZERO);
-        let keys = [key(None)];
+        till.open(key("2026-01-02"), nanos(100), Cost::ZERO);
+        let keys = [key("2026-01-02")];
         till.take(&keys, call(50));
         till.take(&keys, call(30));
         assert_eq!(till.enlarge(&keys, nanos(50), nanos(60), nanos(65)), Some(nanos(65)));

@@ -46,11 +46,13 @@ pub struct Grant {
     pub amount: Cost,
     /// Cancelled when the money turns out to be someone else's: the request is then given up.
     pub revoked: CancellationToken,
+    /// Cancelled when that is known one way or the other, where the request has to wait for it.
+    pub sure: Option<CancellationToken>,
 }
 
 impl Grant {
     pub fn new(call: CallId, amount: Cost) -> Self {
-        Self { call, amount, revoked: CancellationToken::new() }
+        Self { call, amount, revoked: CancellationToken::new(), sure: None }
     }
 }
 

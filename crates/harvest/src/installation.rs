@@ -229,7 +229,7 @@ impl Installation {
             patience: settings.patience(),
             script,
             cassette,
-            prices: Prices::embedded(),
+            prices: self.prices()?,
             registries: Some(registries),
             ..harvest_gateway::Options::default()
         })
@@ -253,6 +253,16 @@ impl Installation {
             egress: settings.hosts(),
             limits: settings.limits(),
         }))
+    }
+
+    /// The table that Harvest is built with, and the rows of `prices.toml` beside the settings.
+    fn prices(&self) -> Result<Prices, Failure> {
+        let file = self.environment.config_folder().map(|folder| folder.join("prices.toml"));
+        let Some(file) = file.filter(|file| file.exists()) else { return Ok(Prices::embedded()) };
+        Prices::load(&file).map_err(|error| {
+            let help = "correct it, or move it away; docs/gateway.md has an example";
+            Failure::refused(Code::BadConfig, error.to_string(), help)
+        })
     }
 
     /// The vault's keys for whoever they belong to, and this installation's own for everyone.

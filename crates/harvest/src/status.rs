@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use harvest_core::{Cost, TaskStatus};
-use harvest_store::{Convoy, OwnerKind, QueueState, TaskQuery};
+use harvest_store::{Convoy, OwnerKind, QueueState, Spending, TaskQuery};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -43,18 +43,36 @@ async fn show(
     let (queue, convoys, owners) = (store.queue().await?, store.convoys().await?, store.owners().await?);
     let query = TaskQuery { status: Some(TaskStatus::Running), limit: RUNNING_SHOWN, ..TaskQuery::default() };
     let running = store.tasks(query).await?.items;
+    let spending = store.spending(&harvest_engine::day_of(installation.clock.now())).await?;
     let workers = owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
     if global.json {
         return Ok(output::json(
-            &json!({ "queue": queue, "convoys": convoys, "workers": workers, "running": running }),
+            &json!({ "queue": queue, "convoys": convoys, "workers": workers, "running": running, "today": spending }),
         ));
     }
     let mut text = if watch && style.terminal { "\u{1b}[H\u{1b}[2J".to_owned() } else { String::new() };
     text.push_str(&page(style, &queue, &convoys, workers));
+    let tenancy = installation.settings()?.tenancy();
+    for one in &spending {
+        text.push_str(&format!("\n{}", today(style, one, tenancy.daily(&one.account))));
+    }
     for task in &running {
         text.push_str(&format!("\n  {}", row(style, task)));
     }
     Ok(output::line(&text))
+}
+
+/// What an account has spent today, and what it may.
+fn today(style: Style, spending: &Spending, limit: Option<Cost>) -> String {
+    let Spending { account, calls, cost_usd, reserved_usd, .. } = spending;
+    let limit = limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
+    let calls = if *calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
+    let under_way = match *reserved_usd {
+        Cost::ZERO => String::new(),
+        reserved => format!(" {} {reserved} set aside", style.dot()),
+    };
+    let name = style.dim(&format!("{:<9}", "today"));
+    format!("{name}  {} {cost_usd}{limit} {} {calls}{under_way}", crate::view::clean(account), style.dot())
 }
 
 fn page(style: Style, queue: &QueueState, convoys: &[Convoy], workers: usize) -> String {

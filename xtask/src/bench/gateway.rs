@@ -15,7 +15,9 @@ use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use bytes::Bytes;
 use harvest_core::{Cost, EventBody, Timestamp};
-use harvest_gateway::{Call, Gateway, Meter, Options, Refused, Serving, Session, Upstream, Upstreams, egress};
+use harvest_gateway::{
+    Ask, Call, Gateway, Grant, Meter, Options, Refused, Serving, Session, Upstream, Upstreams, egress,
+};
 use harvest_store::{Lease, Sqlite, Step, Store};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -113,12 +115,16 @@ struct Books {
 
 #[async_trait]
 impl Meter for Books {
-    async fn admit(&self) -> Result<(), Refused> {
-        let (_, spent) = *self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        if spent < place::BUDGET { Ok(()) } else { Err(Refused::new("the budget is spent")) }
+    async fn reserve(&self, ask: Ask) -> Result<Grant, Refused> {
+        let (number, spent) = *self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let call = format!("{number:016}").parse().map_err(|_| Refused::new("too many calls"))?;
+        let fits = spent + ask.cost.most < place::BUDGET;
+        if fits { Ok(Grant::new(call, ask.cost.most)) } else { Err(Refused::new("the budget is spent")) }
     }
 
-    async fn settle(&self, call: Call) {
+    async fn release(&self, _grant: Grant) {}
+
+    async fn settle(&self, _grant: Grant, call: Call) {
         let cost = call.cost;
         if let Some((store, lease)) = &self.journal {
             // One that failed is missing from the sum and found at the end.
@@ -131,7 +137,7 @@ impl Meter for Books {
 
 fn usage(call: Call) -> EventBody {
     let Call { provider, model, usage, cost, estimated, .. } = call;
-    EventBody::Usage { provider, model, usage, cost_usd: cost, estimated }
+    EventBody::Usage { provider, model, usage, cost_usd: cost, estimated, call_id: None }
 }
 
 /// Sessions behind a gateway.
@@ -143,9 +149,10 @@ struct Served {
 
 impl Served {
     async fn new(place: &Place, name: &str, store: Option<&Sqlite>, model: SocketAddr) -> anyhow::Result<Self> {
-        let upstream = Upstream { base_url: format!("http://{model}"), key: "sk-real".to_owned().into() };
-        let upstreams = Upstreams { anthropic: Some(upstream), ..Upstreams::default() };
-        let gateway = Gateway::new(Options { upstreams, ..Options::default() })?;
+        let address = format!("http://{model}");
+        let upstream = Upstream::new("anthropic", "bench", Some(&address), &"sk-real".to_owned().into())?;
+        let credentials = Arc::new(Upstreams::new([upstream]));
+        let gateway = Gateway::new(Options::default())?;
         let folder = place.folder(&format!("sockets/{name}"))?;
         let mut served = Self { sockets: Vec::new(), books: Vec::new(), serving: Vec::new() };
         for number in 0..SESSIONS {
@@ -158,6 +165,7 @@ impl Served {
             let session = Session {
                 id: number.to_string(),
                 meter: Arc::<Books>::clone(&books),
+                credentials: Arc::<Upstreams>::clone(&credentials),
                 git: None,
                 egress: egress::Access::none(),
             };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use async_trait::async_trait;
 use bytes::Bytes;
-use harvest_gateway::{Call, Gateway, Meter, Options, Refused, Session, Upstream, Upstreams, egress};
+use harvest_gateway::{Ask, Call, Gateway, Grant, Meter, Options, Refused, Session, Upstream, Upstreams, egress};
 use harvest_sandbox::{Limits, Output, Process, ProcessSpec, Provider, Spec, Workspace, local};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -128,9 +128,7 @@ async fn row(place: &Place, agent: &Agent, times: usize, bound: Bound) -> anyhow
     let mut model = Model::start().await?;
     let provider = place.sandboxes("warm/sandboxes")?;
     show(place, &agent.program)?;
-    let upstream = Upstream { base_url: format!("http://{}", model.address), key: "sk-real".to_owned().into() };
-    let upstreams = Upstreams { anthropic: Some(upstream), ..Upstreams::default() };
-    let gateway = Gateway::new(Options { upstreams, ..Options::default() })?;
+    let gateway = Gateway::new(Options::default())?;
     let lower = place.folder("warm/lower")?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     // The first of each only warms up.
@@ -198,8 +196,15 @@ async fn warm(
     let mut process = sandbox.start(spec).await?;
     tokio::time::sleep(agent.start).await;
     // As a claim does: the gateway listens only from now on.
-    let session =
-        Session { id: sandbox.id().to_string(), meter: Arc::new(Free), git: None, egress: egress::Access::none() };
+    let address = format!("http://{}", model.address);
+    let upstream = Upstream::new("anthropic", "bench", Some(&address), &"sk-real".to_owned().into())?;
+    let session = Session {
+        id: sandbox.id().to_string(),
+        meter: Arc::new(Free),
+        credentials: Arc::new(Upstreams::new([upstream])),
+        git: None,
+        egress: egress::Access::none(),
+    };
     model.forget();
     let began = Instant::now();
     let serving = gateway.serve(provider.listen(sandbox.id())?, session);
@@ -226,11 +231,14 @@ struct Free;
 
 #[async_trait]
 impl Meter for Free {
-    async fn admit(&self) -> Result<(), Refused> {
-        Ok(())
+    async fn reserve(&self, ask: Ask) -> Result<Grant, Refused> {
+        let call = "0000000000000001".parse().map_err(|_| Refused::new("no id"))?;
+        Ok(Grant::new(call, ask.cost.most))
     }
 
-    async fn settle(&self, _call: Call) {}
+    async fn settle(&self, _grant: Grant, _call: Call) {}
+
+    async fn release(&self, _grant: Grant) {}
 }
 
 /// Tells when it was asked, and refuses.

@@ -128,8 +128,16 @@ impl Models {
                 Ok(grant) => grant,
                 Err(refused) => return vendor.refused(&refused.message),
             };
-            let revoked = grant.revoked.clone();
-            let call = OpenCall::new(context, grant, tariff.clone(), endpoint, asked.model.clone());
+            let (revoked, sure) = (grant.revoked.clone(), grant.sure.clone());
+            let mut call = OpenCall::new(context, grant, tariff.clone(), endpoint, asked.model.clone());
+            if let Some(sure) = sure {
+                sure.cancelled().await;
+            }
+            if revoked.is_cancelled() {
+                call.forget().await;
+                continue;
+            }
+            call.goes_out();
             let dispatch = self.dispatch(&upstreams, context);
             tokio::select! {
                 biased;
@@ -196,6 +204,7 @@ async fn play(script: &Player, asked: Asked<'_>, context: &Arc<Context>) -> Resp
     };
     let tariff = Tariff::Script(script.price());
     let mut call = OpenCall::new(context, grant, tariff, asked.endpoint, script.model().to_owned());
+    call.goes_out();
     let response = script.answer(&context.session.id, asked).await;
     let model = script.model().to_owned();
     call.answered(response.status().as_u16(), content_type(response.headers()), model);

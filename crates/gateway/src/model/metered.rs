@@ -77,7 +77,8 @@ impl Tariff {
     }
 }
 
-/// Between grant and settlement. Dropped unsettled, it settles by itself: the client hung up or the session ended.
+/// Between grant and settlement. Dropped before that, since the client hung up or the session ended, it settles by itself, or
+/// gives the grant back if it never went out.
 #[derive(Debug)]
 pub(super) struct OpenCall {
     context: Arc<Context>,
@@ -86,8 +87,9 @@ pub(super) struct OpenCall {
     model: String,
     started: Instant,
     status: u16,
-    /// Both are gone once settled.
+    /// From when it goes out until it is settled.
     reader: Option<Reader>,
+    /// Gone once settled or given back.
     grant: Option<Grant>,
     /// Who answers, and the call's place among those that the credential can take.
     carrier: Option<(Arc<Upstream>, Permit)>,
@@ -108,10 +110,15 @@ impl OpenCall {
             model: requested_model,
             started: Instant::now(),
             status: HUNG_UP,
-            reader: Some(Reader::new(endpoint, "")),
+            reader: None,
             grant: Some(grant),
             carrier: None,
         }
+    }
+
+    /// From now on it may reach a model.
+    pub(super) fn goes_out(&mut self) {
+        self.reader = Some(Reader::new(self.endpoint, ""));
     }
 
     /// The head of an answer has come, from this model.
@@ -198,14 +205,24 @@ impl OpenCall {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        let Some((grant, call)) = self.take() else { return };
-        let meter = Arc::clone(&self.context.session.meter);
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => {
-                self.context.tasks.spawn_on(async move { meter.settle(grant, call).await }, &runtime);
-            }
-            Err(_) => tracing::error!(session = self.context.session.id, ?call, "a model call was not settled"),
+        let settling = self.take();
+        let unused = self.grant.take();
+        if settling.is_none() && unused.is_none() {
+            return;
         }
+        let meter = Arc::clone(&self.context.session.meter);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            tracing::error!(session = self.context.session.id, ?settling, "a model call was not settled");
+            return;
+        };
+        let ending = async move {
+            if let Some((grant, call)) = settling {
+                meter.settle(grant, call).await;
+            } else if let Some(grant) = unused {
+                meter.release(grant).await;
+            }
+        };
+        self.context.tasks.spawn_on(ending, &runtime);
     }
 }
 

@@ -20,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 
 pub const KEY: &str = "sk-real-key";
 
@@ -30,6 +31,10 @@ pub struct Books {
     /// What every request is granted, if not all it asks for; no more is given.
     pub allowance: Mutex<Option<Cost>>,
     pub asked: Mutex<Vec<Ask>>,
+    /// What every request waits for before it goes out.
+    pub sure: Mutex<Option<CancellationToken>>,
+    /// To take the money of the last request back.
+    pub revoke: Mutex<CancellationToken>,
     pub released: Mutex<usize>,
     troubles: Mutex<Vec<Trouble>>,
     pub settling: Semaphore,
@@ -45,6 +50,8 @@ impl Books {
             refusal: Mutex::default(),
             allowance: Mutex::default(),
             asked: Mutex::default(),
+            sure: Mutex::default(),
+            revoke: Mutex::default(),
             released: Mutex::default(),
             troubles: Mutex::default(),
             settling,
@@ -83,7 +90,10 @@ impl Meter for Books {
         }
         let amount = self.allowance.lock().unwrap().unwrap_or(ask.cost.most);
         self.asked.lock().unwrap().push(ask);
-        Ok(Grant::new("0000000000000001".parse().unwrap(), amount))
+        let mut grant = Grant::new("0000000000000001".parse().unwrap(), amount);
+        grant.sure = self.sure.lock().unwrap().clone();
+        *self.revoke.lock().unwrap() = grant.revoked.clone();
+        Ok(grant)
     }
 
     fn extend(&self, grant: &mut Grant, to: Cost) -> bool {

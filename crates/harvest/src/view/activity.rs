@@ -1,6 +1,6 @@
 //! Events as readable lines.
 
-use harvest_core::{EgressVerdict, EventBody, FileChange, MessageRole, OutputStream, SandboxPurpose, TestRun};
+use harvest_core::{EgressVerdict, EventBody, FileChange, MessageRole, OutputStream, Remedy, SandboxPurpose, TestRun};
 
 use super::style::{Style, clean, elapsed};
 
@@ -61,6 +61,23 @@ impl Activity {
             EventBody::Egress { host, port, verdict: EgressVerdict::Refused, reason, connections: 1, .. } => {
                 let reason = clean(reason.as_deref().unwrap_or("it is not allowed"));
                 vec![format!("  {} no way to {}:{port}: {reason}", style.warn("warning:"), clean(host))]
+            }
+            EventBody::BudgetReached { account, percent, spent_usd, limit_usd } => {
+                let whose =
+                    if account.starts_with("task:") { "the budget" } else { &format!("today's budget of {account}") };
+                let text = format!("{percent} % of {whose} is spent: {spent_usd} of {limit_usd}");
+                vec![format!("  {} {}", style.warn("warning:"), clean(&text))]
+            }
+            // The count at the end says nothing new to a person.
+            EventBody::ModelTrouble { provider, model, problem, remedy, count: 1, .. } => {
+                let done = match remedy {
+                    Remedy::Retried => "asking again",
+                    Remedy::FailedOver => "trying the next credential",
+                    Remedy::FellBack => "trying another model",
+                    Remedy::Rested => return Vec::new(),
+                    Remedy::GaveUp => "giving up",
+                };
+                vec![style.dim(&format!("  {} {}: {}; {done}", clean(provider), clean(model), clean(problem)))]
             }
             EventBody::Raw { stream: OutputStream::Stderr, line } => {
                 vec![style.dim(&format!("  {}", shorten(style, &clean(line))))]

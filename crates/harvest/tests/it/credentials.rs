@@ -21,7 +21,14 @@ fn add(world: &World, name: &str, key: &str) -> Value {
     serde_json::from_str(&added.stdout).unwrap()
 }
 
-fn list(world: &World) -> Vec<Value> {
+/// For a host of its own.
+pub fn add_at(world: &World, name: &str, key: &str, address: &str) {
+    let args = ["credential", "add", "anthropic", "--name", name, "--base-url", address, "--from-stdin"];
+    let added = world.harvest(&args).input(key).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+}
+
+pub fn list(world: &World) -> Vec<Value> {
     let listed = world.harvest(&["credential", "list", "--json"]).finish();
     assert_eq!(listed.exit, Some(0), "{listed:?}");
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
@@ -29,7 +36,7 @@ fn list(world: &World) -> Vec<Value> {
 }
 
 /// Every file below that has these bytes in it.
-fn holding(folder: &Path, bytes: &[u8]) -> Vec<String> {
+pub fn holding(folder: &Path, bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().filter_map(Result::ok) {
         let path = entry.path();

@@ -16,6 +16,7 @@ mod evidence;
 mod failpoints;
 mod killed;
 mod limits;
+mod money;
 mod ordinary;
 mod packages;
 mod queue;
