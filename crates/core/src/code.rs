@@ -37,6 +37,8 @@ codes! {
     NoModel = "0122", "no model key and no model script";
     UnreadableScript = "0131", "the model script cannot be read";
     BadScript = "0132", "the model script is not valid";
+    BadCassette = "0133", "the cassette cannot be used";
+    Diverged = "0134", "the replay went another way";
     BadOption = "0141", "an option has a value it cannot have";
     UnknownTask = "0151", "there is no such task";
     AmbiguousId = "0152", "the id fits more than one";

@@ -15,6 +15,8 @@ pub struct Cost(u64);
 
 impl Cost {
     pub const ZERO: Self = Self(0);
+    /// More than anyone has.
+    pub const MOST: Self = Self(1_000_000_000_000_000_000);
 
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
@@ -99,7 +101,8 @@ impl Price {
             + per_token(self.output_per_mtok, usage.output_tokens)
             + per_token(self.cache_read_per_mtok.unwrap_or(self.input_per_mtok), usage.cache_read_tokens)
             + per_token(self.cache_write_per_mtok.unwrap_or(self.input_per_mtok), usage.cache_write_tokens);
-        Cost::from_dollars(dollars).unwrap_or_default()
+        // What is too large to count must not be free.
+        Cost::from_dollars(dollars).unwrap_or(Cost::MOST)
     }
 }
 
@@ -139,6 +142,13 @@ mod tests {
         assert_eq!(price.of(&usage), Cost::from_nanos(4_200_000));
         let total: Cost = std::iter::repeat_n(price.of(&usage), 1000).sum();
         assert_eq!(total.dollars(), 4.2);
+    }
+
+    #[test]
+    fn absurd_usage_is_not_free() {
+        let price =
+            Price { input_per_mtok: 3.0, output_per_mtok: 15.0, cache_read_per_mtok: None, cache_write_per_mtok: None };
+        assert_eq!(price.of(&Usage { output_tokens: u64::MAX, ..Usage::default() }), Cost::MOST);
     }
 
     #[test]

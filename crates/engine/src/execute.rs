@@ -294,6 +294,9 @@ impl Turn {
         }
         match parser.verdict(exit_code) {
             Verdict::Done => None,
+            Verdict::Failed { .. } if self.meter.has_refused() => {
+                Some(Failure::new(FailureReason::Budget, self.meter.message()))
+            }
             Verdict::Failed { reason, message } => Some(Failure { reason, message }),
         }
     }

@@ -26,6 +26,8 @@ use crate::till::{Key, Span, Taken, Till};
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How often the store is asked meanwhile, when it is other processes that have it.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Unknown models told of in one turn.
+const MAX_UNPRICED: usize = 32;
 /// Kinds of trouble told of one turn.
 const MAX_TROUBLES: usize = 64;
 
@@ -41,7 +43,6 @@ pub(crate) struct TurnMeter {
     spent: Mutex<Spent>,
     open: Mutex<HashMap<CallId, Open>>,
     exhausted: watch::Sender<bool>,
-    /// A call did not fit into what was left.
     refused: AtomicBool,
     why: Mutex<Option<String>>,
     unpriced: Mutex<BTreeSet<String>>,
@@ -98,9 +99,14 @@ impl TurnMeter {
         *lock(&self.spent)
     }
 
-    /// Whether a budget is why the agent could not go on.
+    /// Whether all of a budget is spent.
     pub(crate) fn is_exhausted(&self) -> bool {
-        *self.exhausted.borrow() || self.refused.load(Ordering::Relaxed)
+        *self.exhausted.borrow()
+    }
+
+    /// Whether a call did not fit into what was left: if the agent failed, that is why.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// Returns once all of a budget is spent.
@@ -122,6 +128,12 @@ impl TurnMeter {
         {
             tracing::error!(%error, "trouble with a model could not be recorded");
         }
+    }
+
+    /// Whether nothing was said about this unknown model yet.
+    fn is_news(&self, model: &str) -> bool {
+        let mut known = lock(&self.unpriced);
+        known.len() < MAX_UNPRICED && known.insert(model.to_owned())
     }
 
     fn bill(&self, day: &str) -> Bill {
@@ -230,7 +242,7 @@ impl TurnMeter {
                 spent.usage += call.usage;
                 spent.cost += call.cost;
             }
-            if call.unpriced && lock(&self.unpriced).insert(call.model.clone()) {
+            if call.unpriced && self.is_news(&call.model) {
                 let message = format!(
                     "no price is known for the model {} of {}: it is counted as the dearest one that is known",
                     call.model, call.provider

@@ -54,6 +54,11 @@ impl Recovery {
                     }
                 }
                 OwnerKind::Server => {
+                    // Now, and not by whoever takes the turn next: it may be cancelled before anyone does.
+                    for lease in self.store.take_over(&dead.id, &dead.id).await? {
+                        let mut task = self.store.task(&lease.task).await?.task;
+                        charge_unsettled(&self.journal(lease), &mut task).await?;
+                    }
                     let released = self.store.release(&dead.id, self.clock.now()).await?;
                     recovered.queued_again.extend(released.into_iter().map(|lease| lease.task));
                 }
@@ -63,6 +68,10 @@ impl Recovery {
         }
         recovered.sandboxes += self.remove_strangers().await?;
         Ok(recovered)
+    }
+
+    fn journal(&self, lease: Lease) -> Journal {
+        Journal::new(self.store.clone(), lease, self.redactor.clone(), self.clock.clone())
     }
 
     /// `None` when one belongs to a provider that does not work here now: its owner is kept in mind until it does.
@@ -106,7 +115,7 @@ impl Recovery {
         let detail = self.store.task(&lease.task).await?;
         let mut task = detail.task;
         let Some(session) = detail.sessions.into_iter().find(|known| known.id == lease.session) else { return Ok(()) };
-        let journal = Journal::new(self.store.clone(), lease, self.redactor.clone(), self.clock.clone());
+        let journal = self.journal(lease);
         charge_unsettled(&journal, &mut task).await?;
         let repository = SessionRepository::existing(self.data.session_repository(&session.id));
         let commit = match &repository {

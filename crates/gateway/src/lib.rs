@@ -24,6 +24,9 @@ mod service;
 
 use std::sync::Arc;
 
+#[cfg(fuzzing)]
+pub use model::fuzzing;
+
 pub use credentials::{Credentials, NoCredentials, Upstreams};
 pub use error::Error;
 pub use harvest_core::budget::Range;

@@ -9,6 +9,7 @@ use harvest_agents::{Agent, Provider, Registry};
 use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, Prompt, PromptError, Source};
 use harvest_engine::{ModelChoice, Queueing, Request};
 use harvest_forge::Forge;
+use harvest_gateway::cassette::Heading;
 use harvest_gateway::{Script, ScriptError};
 
 use crate::cli::AskOptions;
@@ -56,6 +57,8 @@ pub fn load_script(path: &Path) -> Result<Arc<Script>, Failure> {
 pub enum Decide<'s> {
     /// This process, now: it works on the task itself.
     Now(Option<&'s Script>),
+    /// It was decided when the run was recorded.
+    Again(&'s Heading),
     /// Whoever works on the task, unless a model is named.
     Later,
 }
@@ -157,12 +160,26 @@ fn agent_and_model(
     let named = named.as_deref();
     let model = match decide {
         Decide::Now(script) => Some(choose_model(agent, named, script, has_key)?),
+        Decide::Again(recorded) => Some(recorded_model(agent, recorded)?),
         Decide::Later => named.map(|named| ModelChoice {
             provider: vendor_of(named).or(agent.providers.first().copied()).unwrap_or(Provider::Anthropic),
             model: Some(named.to_owned()),
         }),
     };
     Ok((agent.id.clone(), model))
+}
+
+/// The model of a recorded run, whatever else the settings say.
+fn recorded_model(agent: &Agent, recorded: &Heading) -> Result<ModelChoice, Failure> {
+    let provider = agent.providers.iter().copied().find(|provider| provider.as_str() == recorded.provider);
+    let provider = provider.ok_or_else(|| {
+        Failure::refused(
+            Code::BadCassette,
+            format!("the cassette is of a run with {}, which {} does not speak", recorded.provider, agent.name),
+            "use the agent of the recorded run: --agent",
+        )
+    })?;
+    Ok(ModelChoice { provider, model: recorded.model.clone() })
 }
 
 pub fn registry() -> Result<Registry, Failure> {

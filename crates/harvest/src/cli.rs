@@ -128,6 +128,8 @@ pub enum Command {
   harvest run \"Fix the build\" --repo ../other --base release-1.2
   harvest run - --repo ../other < task.md
   harvest run \"Try this\" --model-script script.yaml --json
+  harvest run \"Add a greeting\" --record greeting.jsonl
+  harvest run \"Add a greeting\" --replay greeting.jsonl
 
 Exit code: 0 done and verified, 1 failed, 2 refused, 3 stopped by a limit or a person.")]
 pub struct Run {
@@ -136,6 +138,12 @@ pub struct Run {
     /// Let a file play the model: no key, no network
     #[arg(long, value_name = "FILE")]
     pub model_script: Option<PathBuf>,
+    /// Keep the model calls in a file, to run it again without a model
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub record: Option<PathBuf>,
+    /// Let a recorded run play the model: no key, no network
+    #[arg(long, value_name = "FILE", conflicts_with = "model_script")]
+    pub replay: Option<PathBuf>,
     /// Where the agent runs
     #[arg(long, value_enum, default_value_t = SandboxKind::Local)]
     pub sandbox: SandboxKind,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use harvest_core::{Clock, Code, Entropy, Timestamp};
 use harvest_engine::{DataFolder, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
 use harvest_forge::Forge;
+use harvest_gateway::cassette::Cassette;
 use harvest_gateway::{Gateway, Prices, Script, Upstream, registry};
 use harvest_sandbox::{Binaries, Provider, local, none};
 use harvest_store::{OwnerKind, Postgres, Sqlite, Store};
@@ -210,6 +211,17 @@ impl Installation {
         script: Option<Arc<Script>>,
         model: ModelChoice,
     ) -> Result<Engine, Failure> {
+        self.engine_with(provider, script, None, model)
+    }
+
+    /// An engine whose model calls are recorded, or come from a recording.
+    pub fn engine_with(
+        &self,
+        provider: Arc<dyn Provider>,
+        script: Option<Arc<Script>>,
+        cassette: Option<Cassette>,
+        model: ModelChoice,
+    ) -> Result<Engine, Failure> {
         let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
         let settings = self.settings()?;
         let registries = registry::Options {
@@ -221,6 +233,7 @@ impl Installation {
         let gateway = Gateway::new(harvest_gateway::Options {
             patience: settings.patience(),
             script,
+            cassette,
             prices: self.prices()?,
             registries: Some(registries),
             ..harvest_gateway::Options::default()

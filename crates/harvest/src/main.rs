@@ -30,6 +30,7 @@ mod run;
 mod saved;
 mod schedule;
 mod status;
+mod tape;
 mod task;
 mod template;
 mod toolchain;

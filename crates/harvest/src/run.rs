@@ -2,6 +2,7 @@
 
 use harvest_core::{Code, Event, EventBody, Outcome};
 use harvest_engine::{Engine, Interrupts, Ownership, Stop, Worked};
+use harvest_gateway::cassette::Cassette;
 use harvest_store::{OwnerKind, Submitted};
 use harvest_workspace::SessionRepository;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,7 +15,7 @@ use crate::follow::{Follow, ends};
 use crate::installation::{self, Installation};
 use crate::output;
 use crate::view::{Activity, Style, summary};
-use crate::{ask, config};
+use crate::{ask, config, tape};
 
 const LAST_EVENTS: usize = 1000;
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
@@ -22,6 +23,7 @@ const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 pub async fn run(global: &Global, environment: Environment, options: Run) -> Result<Exit, Failure> {
     let prompt = ask::read_prompt(&options.ask.prompt)?;
     let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
+    let replay = options.replay.as_deref().map(tape::load).transpose()?;
     let stop = Stop::default();
     stop_on_signals(&stop);
     // Everything that can be refused is, before anything is made.
@@ -29,7 +31,10 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     if installation::may_have_a_vault(global, &environment) {
         keys = keys.and_maybe_more();
     }
-    let decide = ask::Decide::Now(script.as_deref());
+    let decide = match &replay {
+        Some(replay) => ask::Decide::Again(replay.heading()),
+        None => ask::Decide::Now(script.as_deref()),
+    };
     let settings = config::source(global, &environment);
     let mut request = tokio::select! {
         request = ask::request(&environment, &keys, &settings, prompt, &options.ask.options, decide) => request?,
@@ -45,7 +50,16 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         );
     }
     let sandboxes = installation.provider(options.sandbox)?;
-    let engine = installation.engine(sandboxes, script, model)?;
+    let recorder = options.record.as_deref().map(|path| tape::record(path, &model, script.as_deref(), &installation));
+    let cassette = match recorder.transpose()? {
+        Some(recorder) => Some(Cassette::Record(recorder)),
+        None => replay.clone().map(Cassette::Replay),
+    };
+    if let Some(replay) = &replay {
+        replay.redact_with(tape::redact(&installation));
+    }
+    let engine = installation.engine_with(sandboxes, script, cassette.clone(), model)?;
+    tape::watch(cassette.as_ref(), &stop);
     let refuse = |error: harvest_engine::Error| Failure::from(error).refusing();
     let owner = installation.own(OwnerKind::Run).await.map_err(Failure::refusing)?;
     let interrupts = Interrupts::watch(&engine, owner.id()).map_err(refuse)?;
@@ -83,6 +97,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         let _ = rest.iter().try_for_each(output::json);
     }
     let outcome = outcome?;
+    tape::closing(cassette.as_ref(), &stop)?;
     if let (true, Some(code)) = (global.json, code_of(&outcome)) {
         let why = outcome.error.as_deref().unwrap_or_default();
         output::complain(&format!("error[{code}]: {}", crate::view::clean(why)));

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -19,6 +19,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::file::{Answer, Exchange, Heading, VERSION};
+use super::record::Redact;
 use super::{CassetteError, differ, normal};
 use crate::answer::{self, Body, BoxError, Cut};
 use crate::model::Vendor;
@@ -29,12 +30,18 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 const SHOWN: usize = 100;
 
 /// A cassette that is played.
-#[derive(Debug)]
 pub struct Replay {
     heading: Heading,
     conversations: Mutex<BTreeMap<Conversation, VecDeque<Exchange>>>,
+    redact: OnceLock<Redact>,
     /// Set once: the first difference.
     diverged: watch::Sender<Option<String>>,
+}
+
+impl std::fmt::Debug for Replay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replay").field("heading", &self.heading).finish_non_exhaustive()
+    }
 }
 
 /// What tells conversations apart.
@@ -94,7 +101,13 @@ impl Replay {
             normal::value(&mut exchange.request);
             conversations.entry(conversation).or_default().push_back(exchange);
         }
-        Ok(Self { heading, conversations: Mutex::new(conversations), diverged: watch::Sender::new(None) })
+        let (redact, diverged) = (OnceLock::new(), watch::Sender::new(None));
+        Ok(Self { heading, conversations: Mutex::new(conversations), redact, diverged })
+    }
+
+    /// Takes secrets out of requests as was done when they were recorded, so that they are the same.
+    pub fn redact_with(&self, redact: Redact) {
+        let _ = self.redact.set(redact);
     }
 
     pub fn heading(&self) -> &Heading {
@@ -104,15 +117,25 @@ impl Replay {
     /// Waits until the run does something else than was recorded, and says what.
     pub async fn diverged(&self) -> String {
         let mut diverged = self.diverged.subscribe();
-        match diverged.wait_for(Option::is_some).await {
-            Ok(reason) => reason.clone().unwrap_or_default(),
-            Err(_) => std::future::pending().await,
+        loop {
+            let reason = diverged.borrow_and_update().clone();
+            if let Some(reason) = reason {
+                return reason;
+            }
+            if diverged.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
+    }
+
+    /// What the run did otherwise than was recorded, if it has.
+    pub fn divergence(&self) -> Option<String> {
+        self.diverged.borrow().clone()
     }
 
     /// What differed, if anything did; of a run that has ended, also what it left out.
     pub fn difference(&self) -> Option<String> {
-        if let Some(reason) = self.diverged.borrow().clone() {
+        if let Some(reason) = self.divergence() {
             return Some(reason);
         }
         let conversations = self.conversations.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,15 +156,16 @@ impl Replay {
     }
 
     fn next(&self, asked: Asked<'_>, method: &Method) -> Result<Answer, String> {
-        if let Some(reason) = self.diverged.borrow().clone() {
+        if let Some(reason) = self.divergence() {
             return Err(reason);
         }
         let query = asked.query.map(|query| format!("?{query}")).unwrap_or_default();
         let path = format!("/{}/{}{query}", asked.vendor.id(), asked.path);
-        let mut request: Value = match asked.body {
-            [] => Value::Null,
-            body => serde_json::from_slice(body)
-                .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned())),
+        let text = String::from_utf8_lossy(asked.body);
+        let text = self.redact.get().map_or_else(|| text.to_string(), |redact| redact(&text));
+        let mut request: Value = match text.as_str() {
+            "" => Value::Null,
+            text => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())),
         };
         let key = conversation(method.as_str(), &path, &request);
         normal::value(&mut request);

@@ -60,6 +60,11 @@ impl Lines {
         }
     }
 
+    /// Whether every line so far was ended.
+    pub(super) fn are_complete(&self) -> bool {
+        self.partial.is_empty() && !self.skipping
+    }
+
     /// Calls `data` for a last line that was not ended, and returns how many bytes were too much to be read.
     pub(super) fn finish(&mut self, mut data: impl FnMut(usize, &[u8])) -> u64 {
         let rest = std::mem::take(&mut self.partial);

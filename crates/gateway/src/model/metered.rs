@@ -27,6 +27,10 @@ use crate::service::Context;
 pub(super) const SCRIPTED: &str = "scripted";
 /// What a request that sets no limit is expected to generate at most.
 const USUAL_OUTPUT: u64 = 16_384;
+/// No model generates more, whatever a request allows.
+const MOST_OUTPUT: u64 = 2_000_000;
+/// No call uses more; a host that says so is not believed, but what it says must fit into a ledger.
+const MOST_TOKENS: u64 = 1_000_000_000;
 /// Text of few bytes a token is dear: what a request may cost at most.
 const FEWEST_BYTES_PER_TOKEN: u64 = 3;
 /// The running cost of a stream is looked at after so many bytes.
@@ -58,7 +62,7 @@ impl Tariff {
     /// long as it may be.
     pub(super) fn range(&self, model: &str, most_output: Option<u64>) -> Range {
         let Self::Table { vendor, prices, request_bytes } = self else { return Range::default() };
-        let output_tokens = most_output.unwrap_or(USUAL_OUTPUT);
+        let output_tokens = most_output.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
         let cost = |usage: Usage| prices.cost(vendor, model, &usage, 0).0;
         let tokens = request_bytes.div_ceil(FEWEST_BYTES_PER_TOKEN);
         let fresh = cost(Usage { input_tokens: tokens, output_tokens, ..Usage::default() });
@@ -74,6 +78,16 @@ impl Tariff {
             Self::Table { vendor, prices, .. } => prices.cost(vendor, model, usage, cache_write_1h),
             Self::Script(price) => (price.of(usage), false),
         }
+    }
+}
+
+fn believable(usage: Usage) -> Usage {
+    Usage {
+        input_tokens: usage.input_tokens.min(MOST_TOKENS),
+        output_tokens: usage.output_tokens.min(MOST_TOKENS),
+        cache_read_tokens: usage.cache_read_tokens.min(MOST_TOKENS),
+        cache_write_tokens: usage.cache_write_tokens.min(MOST_TOKENS),
+        reasoning_tokens: usage.reasoning_tokens.min(MOST_TOKENS),
     }
 }
 
@@ -161,6 +175,7 @@ impl OpenCall {
     fn take(&mut self) -> Option<(Grant, Call)> {
         let (reader, grant) = (self.reader.take()?, self.grant.take()?);
         let Known { model, usage, cache_write_1h, estimated } = reader.finish(self.status, self.tariff.request_bytes());
+        let usage = believable(usage);
         let model = model.unwrap_or_else(|| std::mem::take(&mut self.model));
         let (cost, unpriced) = self.tariff.cost(&model, &usage, cache_write_1h);
         let call = Call {

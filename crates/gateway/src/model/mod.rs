@@ -5,6 +5,8 @@ mod array;
 mod dispatch;
 mod edit;
 mod fallback;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod gemini;
 mod headers;
 mod lane;

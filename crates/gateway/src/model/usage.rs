@@ -109,7 +109,7 @@ impl Reader {
                         (Position::Within, _) => None,
                     };
                 });
-                self.likely = matches!(end, Some(End::Likely(_)));
+                self.likely = matches!(end, Some(End::Likely(_))) && lines.are_complete();
                 end
             }
             Form::Array(elements) => elements.feed(chunk, |data| _ = tally.event(endpoint, data)).map(End::Here),

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod agents;
+mod cassette;
 #[path = "../../../store/tests/it/support/cluster.rs"]
 #[allow(dead_code, reason = "the suite of the store needs more of it")]
 mod cluster;

@@ -107,7 +107,7 @@ on_both! {
         assert!(matches!(refused, Err(Error::StaleLease { .. })), "{refused:?}");
         let refused = store.append(&held, settling(&lost, 5)).await;
         assert!(matches!(refused, Err(Error::StaleLease { .. })), "{refused:?}");
-        assert_eq!(store.unsettled(&task.task.id).await.unwrap(), [lost.clone()], "it waits for the new owner");
+        assert_eq!(store.unsettled(&task.task.id).await.unwrap(), std::slice::from_ref(&lost), "it waits for the new owner");
         store.append(&taken, settling(&lost, 400)).await.unwrap();
         assert_eq!(store.unsettled(&task.task.id).await.unwrap(), []);
         assert_eq!(store.task(&task.task.id).await.unwrap().task.cost_usd, Cost::from_nanos(400));
