@@ -141,11 +141,11 @@ fn mends_the_repository(agent: &Agent) -> Ran {
     let ran = run.finish();
     ran.assert_ended(0, "completed", None);
     assert!(vendor.saw(&agent.header), "the vendor got the key");
-    assert!(!vendor.saw("placeholder"), "and nothing else");
+    assert!(!vendor.saw("earer placeholder"), "and not what the agent sent");
     assert!(ran.stdout.contains("found 0"), "the agent looked for it: {}", ran.stdout);
-    assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("canary"));
+    assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("sk-canary"));
     assert!(fs::metadata(&cassette).unwrap().len() > 1000, "the run was recorded");
-    assert_eq!(holding(world.path(), b"canary"), Vec::<String>::new());
+    assert_eq!(holding(world.path(), b"sk-canary"), Vec::<String>::new());
     world.assert_nothing_left();
     ran
 }
