@@ -99,7 +99,7 @@ impl Groups {
 
     /// Makes groups without limits; returns what has to be written to, to be in them.
     pub fn make(&self, name: &str) -> Result<Vec<PathBuf>, Error> {
-        self.always(name).into_iter().map(make).collect()
+        self.always(name).iter().map(|folder| make(folder)).collect()
     }
 
     /// Limits the groups of this name.
@@ -126,7 +126,7 @@ impl Groups {
             // The kernel takes no less than a millisecond.
             let quota = (millis * PERIOD_MICROS / 1000).max(1000);
             if !self.always(name).contains(&folder) {
-                group.join.push(make(folder.clone())?);
+                group.join.push(make(&folder)?);
             }
             match version {
                 Version::One => {
@@ -140,8 +140,8 @@ impl Groups {
     }
 }
 
-fn make(folder: PathBuf) -> Result<PathBuf, Error> {
-    fs::create_dir(&folder).map_err(|error| Error::io(&folder, error))?;
+fn make(folder: &Path) -> Result<PathBuf, Error> {
+    fs::create_dir(folder).map_err(|error| Error::io(folder, error))?;
     Ok(folder.join("cgroup.procs"))
 }
 

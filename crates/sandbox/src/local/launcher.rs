@@ -53,7 +53,7 @@ struct Inner {
 enum Spare {
     None,
     Started,
-    Ready(Launcher),
+    Ready(Box<Launcher>),
 }
 
 /// A launcher without an order. Dropped, it ends, and its groups go with it.
@@ -117,7 +117,7 @@ impl Launchers {
         for entry in fs::read_dir(&self.inner.folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             if path.extension().is_none() {
-                tidy_one(path)?;
+                tidy_one(&path)?;
             }
         }
         Ok(())
@@ -145,14 +145,14 @@ impl Inner {
             // Whoever needs one will try again, and fail with the reason.
             tracing::debug!(%error, "no launcher could be started ahead");
         }
-        *self.lock() = made.map_or(Spare::None, Spare::Ready);
+        *self.lock() = made.map_or(Spare::None, |launcher| Spare::Ready(Box::new(launcher)));
     }
 
     fn take_spare(&self) -> Option<Launcher> {
         let mut spare = self.lock();
         match std::mem::replace(&mut *spare, Spare::None) {
             // Somebody may have killed it.
-            Spare::Ready(launcher) => Some(launcher).filter(|launcher| launcher.process.open().is_some()),
+            Spare::Ready(launcher) => Some(*launcher).filter(|launcher| launcher.process.open().is_some()),
             Spare::Started => {
                 *spare = Spare::Started;
                 None
@@ -258,9 +258,9 @@ impl Drop for Note {
 }
 
 /// Removes one launcher's groups and what was written down about it, unless its process lives.
-fn tidy_one(path: PathBuf) -> Result<(), Error> {
-    let failed = |error| Error::io(&path, error);
-    let mut file = match File::open(&path) {
+fn tidy_one(path: &Path) -> Result<(), Error> {
+    let failed = |error| Error::io(path, error);
+    let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened.map_err(failed)?,
     };
@@ -274,7 +274,7 @@ fn tidy_one(path: PathBuf) -> Result<(), Error> {
     // Killed while writing, it has made nothing yet.
     let groups: Vec<PathBuf> = serde_json::from_slice(&text).unwrap_or_default();
     group::remove(&groups)?;
-    forget(&path);
+    forget(path);
     Ok(())
 }
 

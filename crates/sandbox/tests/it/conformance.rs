@@ -153,7 +153,7 @@ async fn signals_reach_the_process(place: Place) {
 const DAEMON: &str = "rm -f beat; setsid sh -c 'while :; do date +%s%N > beat; sleep 0.02; done' & \
                       while ! [ -s beat ]; do sleep 0.01; done; echo ready; ";
 
-async fn is_beating(sandbox: &harvest_sandbox::Sandbox, id: &str) -> bool {
+async fn is_beating(sandbox: &Sandbox, id: &str) -> bool {
     let outcome =
         run(sandbox, id, "a=$(cat beat); sleep 0.3; b=$(cat beat); [ \"$a\" = \"$b\" ] && echo still || echo beating")
             .await;
@@ -424,12 +424,10 @@ async fn clear_away(sandbox: &Sandbox, limit: Limit) {
     for attempt in 0..50 {
         let clearing = shell(&format!("clear-{attempt}"), "rm -rf ./* 2>/dev/null; echo alive");
         let mut process = sandbox.start(clearing).await.unwrap();
-        loop {
-            match next(&mut process).await {
-                Output::Line { line, .. } if line == b"alive" => return,
-                Output::Failed { limit: Some(reached), .. } if reached == limit => break,
-                other => panic!("{other:?}"),
-            }
+        match next(&mut process).await {
+            Output::Line { line, .. } if line == b"alive" => return,
+            Output::Failed { limit: Some(reached), .. } if reached == limit => {}
+            other => panic!("{other:?}"),
         }
     }
     panic!("nothing can be removed");
