@@ -351,7 +351,8 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(2 * LOOK_EVERY, noticed).await.expect("within a second at the latest");
+        // Within a second, and whatever a busy machine adds to that.
+        tokio::time::timeout(20 * LOOK_EVERY, noticed).await.expect("it is noticed");
     }
 
     #[tokio::test]

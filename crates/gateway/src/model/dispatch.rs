@@ -62,8 +62,17 @@ pub(super) struct Dispatch<'a> {
     pub(super) context: &'a Context,
 }
 
+/// What is done with credentials that rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resting {
+    LeftAlone,
+    Asked,
+}
+
 /// One answer that is none, and what it means.
 struct Bad {
+    /// The id of the upstream that gave it.
+    credential: String,
     problem: String,
     blame: Blame,
     /// Worth asking again.
@@ -73,7 +82,8 @@ struct Bad {
 
 impl Dispatch<'_> {
     pub(super) async fn send(&self, request: Outgoing<'_>) -> Result<Answered, Unanswered> {
-        let mut bad = match self.ask(&request, request.path, &request.body, request.model).await {
+        let (path, body) = (request.path, &request.body);
+        let mut bad = match self.ask(&request, path, body, request.model, Resting::LeftAlone).await {
             Ok(answered) => return Ok(answered),
             Err(bad) => bad,
         };
@@ -86,7 +96,8 @@ impl Dispatch<'_> {
                 break;
             };
             self.note(request.model, &bad, Remedy::FellBack);
-            bad = match self.ask(&request, &path, &body, model).await {
+            // What a credential was too busy for was that model.
+            bad = match self.ask(&request, &path, &body, model, Resting::Asked).await {
                 Ok(answered) => return Ok(answered),
                 Err(bad) => bad,
             };
@@ -96,44 +107,54 @@ impl Dispatch<'_> {
     }
 
     /// All credentials, as often as they may be tried.
-    async fn ask(&self, request: &Outgoing<'_>, path: &str, body: &Bytes, model: &str) -> Result<Answered, Bad> {
+    async fn ask(
+        &self,
+        request: &Outgoing<'_>,
+        path: &str,
+        body: &Bytes,
+        model: &str,
+        resting: Resting,
+    ) -> Result<Answered, Bad> {
         let mut last: Option<Bad> = None;
         for retry in 0.. {
+            let (mut asked, mut hope) = (false, false);
             for upstream in self.upstreams {
-                if upstream.lane().rest(self.patience).is_some() {
+                if resting == Resting::LeftAlone && upstream.lane().rest(self.patience).is_some() {
                     continue;
                 }
-                if let Some(bad) = &last
-                    && retry == 0
-                {
+                if let Some(bad) = last.as_ref().filter(|_| asked) {
                     self.note(model, bad, Remedy::FailedOver);
                 }
-                match self.try_one(upstream, request, path, body, model).await {
+                asked = true;
+                let bad = match self.try_one(upstream, request, path, body, model).await {
                     Ok(answered) => {
                         upstream.lane().succeeded();
                         return Ok(answered);
                     }
-                    Err(bad) => {
-                        self.blame(upstream, model, &bad);
-                        let goes_on = bad.again || bad.blame == Blame::Rejected;
-                        last = Some(bad);
-                        if !goes_on {
-                            break;
-                        }
-                    }
+                    Err(bad) => bad,
+                };
+                self.blame(upstream, model, &bad);
+                hope |= bad.again;
+                // Another credential helps against what is wrong with this one or with its host, and against nothing else.
+                let is_final = !bad.again && bad.blame != Blame::Rejected;
+                last = Some(bad);
+                if is_final {
+                    hope = false;
+                    break;
                 }
             }
+            let hope = hope || !asked;
             let wait = self.wait(retry, model);
-            let worth_it = last.as_ref().is_none_or(|bad| bad.again);
-            if retry >= self.patience.retries || wait > self.patience.longest_wait || !worth_it {
-                return Err(last.unwrap_or_else(|| all_rest(wait)));
+            if retry >= self.patience.retries || wait > self.patience.longest_wait || !hope {
+                let last = last.unwrap_or_else(|| self.all_rest(wait));
+                return Err(Bad { again: hope, ..last });
             }
             if let Some(bad) = &last {
                 self.note(model, bad, Remedy::Retried);
             }
             tokio::time::sleep(wait).await;
         }
-        Err(last.unwrap_or_else(|| all_rest(Duration::ZERO)))
+        Err(last.unwrap_or_else(|| self.all_rest(Duration::ZERO)))
     }
 
     async fn try_one(
@@ -148,12 +169,12 @@ impl Dispatch<'_> {
         let entering = Lane::enter(upstream, &self.context.session.id, patience.calls_per_credential);
         let Ok(permit) = tokio::time::timeout(patience.queue, entering).await else {
             let message = "too many calls are under way with this credential".to_owned();
-            return Err(Bad::unanswered("queue", StatusCode::SERVICE_UNAVAILABLE, message, false, false));
+            return Err(Bad::unanswered(upstream, "queue", StatusCode::SERVICE_UNAVAILABLE, message));
         };
         let client = match self.clients.to(upstream) {
             Ok(client) => client,
             Err(error) => {
-                return Err(Bad::unanswered("connect", StatusCode::BAD_GATEWAY, error.to_string(), false, false));
+                return Err(Bad::unanswered(upstream, "connect", StatusCode::BAD_GATEWAY, error.to_string()));
             }
         };
         self.context.session.credentials.used(upstream);
@@ -166,10 +187,10 @@ impl Dispatch<'_> {
         }
         let response = match tokio::time::timeout(patience.first_byte, built.send()).await {
             Ok(Ok(response)) => Response::from(response),
-            Ok(Err(error)) => return Err(Bad::of(&error)),
+            Ok(Err(error)) => return Err(Bad::of(upstream, &error)),
             Err(_) => {
                 let message = format!("the model did not answer within {} s", patience.first_byte.as_secs());
-                return Err(Bad::unanswered("no_answer", StatusCode::GATEWAY_TIMEOUT, message, true, false));
+                return Err(Bad::unanswered(upstream, "no_answer", StatusCode::GATEWAY_TIMEOUT, message).sent());
             }
         };
         let verdict = judge(response.status(), response.headers());
@@ -177,7 +198,10 @@ impl Dispatch<'_> {
         let answered = Answered { response, permit, upstream: Arc::clone(upstream), model: model.to_owned() };
         match verdict {
             None => Ok(answered),
-            Some((blame, again)) => Err(Bad { problem: status.as_str().to_owned(), blame, again, last: Ok(answered) }),
+            Some((blame, again)) => {
+                let (credential, problem) = (upstream.id().to_owned(), status.as_str().to_owned());
+                Err(Bad { credential, problem, blame, again, last: Ok(answered) })
+            }
         }
     }
 
@@ -187,7 +211,7 @@ impl Dispatch<'_> {
             return;
         }
         if upstream.lane().failed(bad.blame, self.patience) {
-            self.note_for(upstream.id(), model, bad, Remedy::Rested);
+            self.note(model, bad, Remedy::Rested);
         }
     }
 
@@ -203,15 +227,23 @@ impl Dispatch<'_> {
     }
 
     fn note(&self, model: &str, bad: &Bad, remedy: Remedy) {
-        let upstream = bad.last.as_ref().ok().map(|answered| answered.upstream.id());
-        let only = self.upstreams.first().map(|upstream| upstream.id());
-        self.note_for(upstream.or(only).unwrap_or_default(), model, bad, remedy);
+        let provider = self.upstreams.first().map_or("", |upstream| upstream.provider());
+        let (credential, problem) = (bad.credential.clone(), bad.problem.clone());
+        self.context.session.meter.note(Trouble { provider, model: model.to_owned(), credential, problem, remedy });
     }
 
-    fn note_for(&self, credential: &str, model: &str, bad: &Bad, remedy: Remedy) {
-        let provider = self.upstreams.first().map_or("", |upstream| upstream.provider());
-        let (model, credential, problem) = (model.to_owned(), credential.to_owned(), bad.problem.clone());
-        self.context.session.meter.note(Trouble { provider, model, credential, problem, remedy });
+    /// No one was asked.
+    fn all_rest(&self, wait: Duration) -> Bad {
+        let message =
+            format!("every credential for this provider rests after failures; try again in {} s", wait.as_secs());
+        let last = Err(Unanswered {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            message,
+            was_sent: false,
+            retry_after: Some(wait),
+        });
+        let credential = self.upstreams.first().map(|upstream| upstream.id().to_owned()).unwrap_or_default();
+        Bad { credential, problem: "resting".to_owned(), blame: Blame::Host, again: false, last }
     }
 }
 
@@ -241,23 +273,24 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-fn all_rest(wait: Duration) -> Bad {
-    let message = format!("every credential for this provider rests after failures; try again in {} s", wait.as_secs());
-    let mut bad = Bad::unanswered("resting", StatusCode::SERVICE_UNAVAILABLE, message, false, false);
-    if let Err(unanswered) = &mut bad.last {
-        unanswered.retry_after = Some(wait);
-    }
-    bad
-}
-
 impl Bad {
-    fn unanswered(problem: &str, status: StatusCode, message: String, was_sent: bool, again: bool) -> Self {
-        let last = Err(Unanswered { status, message, was_sent, retry_after: None });
-        Self { problem: problem.to_owned(), blame: Blame::Host, again, last }
+    /// Not sent, and no use to try again.
+    fn unanswered(upstream: &Upstream, problem: &str, status: StatusCode, message: String) -> Self {
+        let last = Err(Unanswered { status, message, was_sent: false, retry_after: None });
+        let (credential, problem) = (upstream.id().to_owned(), problem.to_owned());
+        Self { credential, problem, blame: Blame::Host, again: false, last }
+    }
+
+    /// It may have reached a model.
+    fn sent(mut self) -> Self {
+        if let Err(unanswered) = &mut self.last {
+            unanswered.was_sent = true;
+        }
+        self
     }
 
     /// A connection that could not be made, or broke before the head of an answer.
-    fn of(error: &reqwest::Error) -> Self {
+    fn of(upstream: &Upstream, error: &reqwest::Error) -> Self {
         let host = error.url().and_then(|url| url.host_str()).unwrap_or("the model's host").to_owned();
         let mut reason = None;
         let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
@@ -268,9 +301,15 @@ impl Bad {
         let message =
             format!("{host} did not answer: {}", reason.as_deref().unwrap_or("the request could not be sent"));
         let status = if error.is_timeout() { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
-        let unsent = error.is_connect() || error.is_builder();
-        let problem = if unsent { "connect" } else { "no_answer" };
-        Self::unanswered(problem, status, message, !unsent, !error.is_builder())
+        if error.is_builder() {
+            return Self::unanswered(upstream, "connect", status, message);
+        }
+        let bad = if error.is_connect() {
+            Self::unanswered(upstream, "connect", status, message)
+        } else {
+            Self::unanswered(upstream, "no_answer", status, message).sent()
+        };
+        Self { again: true, ..bad }
     }
 }
 
