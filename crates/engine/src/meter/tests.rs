@@ -345,8 +345,9 @@ async fn processes_share_a_budget_through_the_database() {
     first.stop().await;
     second.stop().await;
     assert_eq!(statuses, [200, 200, 200, 200, 402, 402]);
-    let spent = world.store.spending(DAY).await.unwrap();
-    assert_eq!(spent.iter().map(|one| one.cost_usd).collect::<Vec<_>>(), [dollars(0.02)]);
+    let spent: Cost = world.store.spending(DAY).await.unwrap().iter().map(|one| one.cost_usd).sum();
+    // A request that is taken back may have reached the model by then, and its input is paid for.
+    assert!((dollars(0.02)..dollars(0.0201)).contains(&spent), "{spent}");
 }
 
 #[tokio::test]
