@@ -63,6 +63,7 @@ async fn a_waiting_launcher_that_was_killed_is_not_used() {
     for pid in waiting(place.folder.path()) {
         assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
     }
+    until("a launcher would not die", || waiting(place.folder.path()).is_empty()).await;
     let sandbox = place.create().await;
     assert_eq!(run(&sandbox, "p", "echo here").await.text(), "here");
     place.provider.destroy(sandbox.id()).await.unwrap();
