@@ -25,6 +25,9 @@ fn main() -> anyhow::Result<ExitCode> {
             Some(options) => bench::run(&options),
             None => Ok(usage()),
         },
+        // Started by the benchmark itself.
+        #[cfg(feature = "bench")]
+        Some((command, rest)) if command == "serve-gateway" => bench::serve_gateway(rest),
         _ => Ok(usage()),
     }
 }

@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let memory = Served::new(place, "memory", None, model).await?;
     let journal = Served::new(place, "journal", Some(&store), model).await?;
 
-    let mut direct = Load::new("/v1/messages");
+    let mut direct = Load::new("/v1/messages", RATE);
     for _ in 0..CONNECTIONS {
         let stream = TcpStream::connect(model).await?;
         stream.set_nodelay(true)?;
@@ -93,13 +93,13 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
 
 /// Of every round, so that one which was disturbed from outside does not decide.
 #[derive(Debug, Default)]
-struct Quantiles {
-    p50: Vec<Duration>,
-    p99: Vec<Duration>,
+pub struct Quantiles {
+    pub p50: Vec<Duration>,
+    pub p99: Vec<Duration>,
 }
 
 impl Quantiles {
-    fn add(&mut self, times: &[Duration]) {
+    pub fn add(&mut self, times: &[Duration]) {
         self.p50.push(quantile(times, 0.5));
         self.p99.push(quantile(times, 0.99));
     }
@@ -141,14 +141,14 @@ fn usage(call: Call) -> EventBody {
 }
 
 /// Sessions behind a gateway.
-struct Served {
+pub struct Served {
     sockets: Vec<PathBuf>,
     books: Vec<Arc<Books>>,
     serving: Vec<Serving>,
 }
 
 impl Served {
-    async fn new(place: &Place, name: &str, store: Option<&Sqlite>, model: SocketAddr) -> anyhow::Result<Self> {
+    pub async fn new(place: &Place, name: &str, store: Option<&Sqlite>, model: SocketAddr) -> anyhow::Result<Self> {
         let address = format!("http://{model}");
         let upstream = Upstream::new("anthropic", "bench", Some(&address), &"sk-real".to_owned().into())?;
         let credentials = Arc::new(Upstreams::new([upstream]));
@@ -176,8 +176,13 @@ impl Served {
         Ok(served)
     }
 
+    /// One of its sockets.
+    pub fn socket(&self, number: usize) -> &Path {
+        &self.sockets[number % SESSIONS]
+    }
+
     async fn load(&self) -> anyhow::Result<Load> {
-        let load = Load::new("/anthropic/v1/messages");
+        let load = Load::new("/anthropic/v1/messages", RATE);
         for number in 0..CONNECTIONS {
             load.add(UnixStream::connect(&self.sockets[number % SESSIONS]).await?).await?;
         }
@@ -185,7 +190,7 @@ impl Served {
     }
 
     /// Ends the sessions and makes sure that every request was accounted for.
-    async fn stop(self, load: &Load) -> anyhow::Result<()> {
+    pub async fn stop(self, load: &Load) -> anyhow::Result<()> {
         for serving in self.serving {
             serving.stop().await;
         }
@@ -197,7 +202,7 @@ impl Served {
 }
 
 /// A model on loopback that answers at once.
-async fn start_model() -> anyhow::Result<SocketAddr> {
+pub async fn start_model() -> anyhow::Result<SocketAddr> {
     let answer = json!({
         "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "stop_reason": "end_turn",
         "content": [{"type": "text", "text": "I have looked at it. ".repeat(20)}],
@@ -229,34 +234,42 @@ async fn start_model() -> anyhow::Result<SocketAddr> {
 type Connection = SendRequest<Full<Bytes>>;
 
 /// Sends requests at a fixed rate over a fixed set of connections.
-struct Load {
+pub struct Load {
     client: Client,
+    rate: u32,
     sent: usize,
 }
 
 impl Load {
-    fn new(path: &'static str) -> Self {
-        Self { client: Client::new(path), sent: 0 }
+    /// So many requests a second.
+    pub fn new(path: &'static str, rate: u32) -> Self {
+        Self { client: Client::new(path), rate, sent: 0 }
     }
 
-    async fn add(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> anyhow::Result<()> {
+    /// With a key that is looked at.
+    pub fn with_key(mut self, key: &'static str) -> Self {
+        self.client.key = key;
+        self
+    }
+
+    pub async fn add(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> anyhow::Result<()> {
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         self.client.idle.send(sender).ok().context("the load has ended")
     }
 
     /// How long each of the requests of one second took, waiting for a connection included.
-    async fn run(&mut self) -> anyhow::Result<Vec<Duration>> {
-        let (client, runtime) = (self.client.clone(), tokio::runtime::Handle::current());
+    pub async fn run(&mut self) -> anyhow::Result<Vec<Duration>> {
+        let (client, rate, runtime) = (self.client.clone(), self.rate, tokio::runtime::Handle::current());
         // A thread of its own, since the timer of the runtime knows only whole milliseconds.
         let pacing = tokio::task::spawn_blocking(move || {
             let began = Instant::now();
             let start = |number| {
-                let due = began + Duration::from_secs(1) * number / RATE;
+                let due = began + Duration::from_secs(1) * number / rate;
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
                 runtime.spawn(client.clone().ask())
             };
-            (0..RATE).map(start).collect::<Vec<_>>()
+            (0..rate).map(start).collect::<Vec<_>>()
         });
         let mut times = Vec::new();
         for answer in pacing.await? {
@@ -270,6 +283,7 @@ impl Load {
 #[derive(Clone)]
 struct Client {
     path: &'static str,
+    key: &'static str,
     body: Bytes,
     idle: mpsc::UnboundedSender<Connection>,
     waiting: Arc<AsyncMutex<mpsc::UnboundedReceiver<Connection>>>,
@@ -281,7 +295,13 @@ impl Client {
         let text = "Look at it. ".repeat(REQUEST_BYTES / 12);
         let messages = json!([{"role": "user", "content": text}]);
         let body = json!({"model": "claude-sonnet-4-5", "max_tokens": 1024, "messages": messages});
-        Self { path, body: body.to_string().into(), idle, waiting: Arc::new(AsyncMutex::new(waiting)) }
+        Self {
+            path,
+            key: "placeholder",
+            body: body.to_string().into(),
+            idle,
+            waiting: Arc::new(AsyncMutex::new(waiting)),
+        }
     }
 
     async fn ask(self) -> anyhow::Result<Duration> {
@@ -289,7 +309,7 @@ impl Client {
         let request = Request::post(self.path)
             .header("host", "localhost")
             .header("content-type", "application/json")
-            .header("x-api-key", "placeholder")
+            .header("x-api-key", self.key)
             .body(Full::new(self.body))?;
         let mut connection = self.waiting.lock().await.recv().await.context("the connections are gone")?;
         connection.ready().await?;

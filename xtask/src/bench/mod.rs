@@ -8,12 +8,14 @@ mod container;
 mod gateway;
 mod graphile;
 mod journal;
+mod litellm;
 mod place;
 mod postgres;
 mod programs;
 mod queue;
 mod sandbox;
 mod statistics;
+mod streams;
 mod table;
 mod warm;
 mod workspace;
@@ -79,7 +81,16 @@ impl Subject {
                 Ok(findings)
             }
             Self::Workspace => workspace::measure(place, size).await,
-            Self::Gateway => gateway::measure(place, size).await,
+            Self::Gateway => {
+                let mut findings = gateway::measure(place, size).await?;
+                for Findings { rows, notes } in
+                    [streams::measure(place, size).await?, litellm::measure(place, size).await?]
+                {
+                    findings.rows.extend(rows);
+                    findings.notes.extend(notes);
+                }
+                Ok(findings)
+            }
             Self::Journal => journal::measure(place, size).await,
             Self::Queue => queue::measure(place, size).await,
             Self::Agents => agents::measure(place, size).await,
@@ -118,6 +129,13 @@ struct Findings {
     rows: Vec<Row>,
     /// What a reader should know beside the figures.
     notes: Vec<String>,
+}
+
+/// A gateway in a process of its own, for whoever measures what it takes.
+pub fn serve_gateway(arguments: &[String]) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(streams::serve(arguments))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {

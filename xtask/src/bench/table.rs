@@ -20,6 +20,7 @@ pub enum Amount {
     Time(Duration),
     PerSecond(f64),
     Count(u64),
+    Bytes(u64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +37,8 @@ pub enum Bound {
     TimesAtLeast(f64),
     /// Ours counts at most so many.
     AtMost(u64),
+    /// Ours takes at most so many bytes of memory.
+    Memory(u64),
     /// Shown and not judged.
     Open,
 }
@@ -69,6 +72,7 @@ impl Row {
             Bound::AtMost(most) if ours <= most as f64 => 0.0,
             // However many are allowed, one more is too many.
             Bound::AtMost(_) => f64::INFINITY,
+            Bound::Memory(most) => ours / most as f64,
             Bound::Open => return None,
         })
     }
@@ -89,7 +93,7 @@ impl Amount {
         match self {
             Self::Time(time) => time.as_secs_f64(),
             Self::PerSecond(rate) => rate,
-            Self::Count(count) => count as f64,
+            Self::Count(count) | Self::Bytes(count) => count as f64,
         }
     }
 }
@@ -101,6 +105,7 @@ impl fmt::Display for Amount {
             Self::PerSecond(rate) if *rate < 100.0 => format!("{rate:.2}/s"),
             Self::PerSecond(rate) => format!("{}/s", thousands(*rate)),
             Self::Count(count) => thousands(*count as f64),
+            Self::Bytes(bytes) => megabytes(*bytes),
         };
         f.pad(&text)
     }
@@ -115,6 +120,7 @@ impl fmt::Display for Bound {
             Self::AtLeast(least) => format!("≥ {}/s", thousands(*least)),
             Self::TimesAtLeast(least) => format!("≥ {least}×"),
             Self::AtMost(most) => format!("≤ {}", thousands(*most as f64)),
+            Self::Memory(most) => format!("≤ {}", megabytes(*most)),
             Self::Open => "none".to_owned(),
         };
         f.pad(&text)
@@ -148,6 +154,10 @@ fn duration(time: Duration) -> String {
         2
     };
     format!("{value:.digits$} {unit}")
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
 }
 
 fn thousands(number: f64) -> String {
