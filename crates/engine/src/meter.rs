@@ -162,7 +162,7 @@ impl TurnMeter {
             if look {
                 let balances = self.journal.balances(bill, &self.owner).await;
                 let balances = balances.map_err(|error| Refused::new(format!("the books cannot be read: {error}")))?;
-                self.till.learn(limits, &balances);
+                self.till.learn(limits, &balances, Cost::ZERO);
             }
             let given_back = self.till.given_back();
             tokio::pin!(given_back);
@@ -200,18 +200,19 @@ impl TurnMeter {
         let written = CancellationToken::new();
         let done = written.clone().drop_guard();
         let (journal, till, revoked) = (self.journal.clone(), Arc::clone(&self.till), grant.revoked.clone());
+        let amount = grant.amount;
         let reservation = Reservation {
             call: grant.call.clone(),
             owner: self.owner.clone(),
             bill,
             provider: ask.provider.to_owned(),
             model: ask.model,
-            amount: grant.amount,
+            amount,
         };
         tokio::spawn(async move {
             match journal.reserve(reservation).await {
                 Ok(balances) => {
-                    if !till.learn(&limits, &balances) {
+                    if !till.learn(&limits, &balances, amount) {
                         revoked.cancel();
                     }
                 }

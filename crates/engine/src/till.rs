@@ -109,8 +109,9 @@ impl Till {
         self.purses().get(key).is_some_and(|held| held.asked.is_none_or(|asked| asked.elapsed() < FRESH))
     }
 
-    /// Takes note of what others have spent and set aside. True when the accounts can pay for all that is set aside with it.
-    pub(crate) fn learn(&self, limits: &[(Key, Cost)], balances: &[Balance]) -> bool {
+    /// Takes note of what others have spent and set aside. True when `taken`, which was taken before that was known, can be
+    /// kept: it still fits, or it is all that is set aside and gets what is left.
+    pub(crate) fn learn(&self, limits: &[(Key, Cost)], balances: &[Balance], taken: Cost) -> bool {
         let mut purses = self.purses();
         let mut holds = true;
         for (key, limit) in limits {
@@ -129,7 +130,8 @@ impl Till {
             let Purse { limit, spent, reserved } = held.purse();
             // Where no one else spends, it was decided here and still holds.
             let is_shared = balance.spent + balance.reserved > Cost::ZERO;
-            holds &= !is_shared || spent + reserved <= limit;
+            let is_alone = reserved <= taken && spent < limit;
+            holds &= !is_shared || is_alone || spent + reserved <= limit;
         }
         drop(purses);
         self.given_back.notify_waiters();
@@ -240,25 +242,27 @@ mod tests {
         let limits = [(day.clone(), nanos(100))];
         let (first, second) = (Till::default(), Till::default());
         for till in [&first, &second] {
-            assert!(till.learn(&limits, &elsewhere(0, 0)));
+            assert!(till.learn(&limits, &elsewhere(0, 0), Cost::ZERO));
             assert_eq!(till.take(std::slice::from_ref(&day), call(80)), granted(80));
         }
-        assert!(first.learn(&limits, &elsewhere(0, 0)), "its reservation was written first");
-        assert!(!second.learn(&limits, &elsewhere(0, 80)));
+        assert!(first.learn(&limits, &elsewhere(0, 0), nanos(80)), "its reservation was written first");
+        assert!(!second.learn(&limits, &elsewhere(0, 80), nanos(80)));
         second.give_back(std::slice::from_ref(&day), nanos(80), Cost::ZERO);
         assert_eq!(second.take(std::slice::from_ref(&day), call(80)), Taken::Wait { elsewhere: true });
-        assert!(second.learn(&limits, &elsewhere(30, 0)));
+        assert!(second.learn(&limits, &elsewhere(30, 0), Cost::ZERO));
         let rest = second.take(std::slice::from_ref(&day), call(80));
         assert_eq!(rest, Taken::Granted { amount: nanos(70), make_sure: true });
+        assert!(second.learn(&limits, &elsewhere(99, 0), nanos(70)), "alone it gets what is left");
+        assert!(!second.learn(&limits, &elsewhere(100, 0), nanos(70)), "but not when nothing is");
     }
 
     #[test]
     fn each_day_begins_anew_and_old_days_are_forgotten() {
         let till = Till::default();
         let (old, new) = (key("2026-01-02"), key("2026-01-03"));
-        till.learn(&[(old.clone(), nanos(100))], &elsewhere(100, 0));
+        till.learn(&[(old.clone(), nanos(100))], &elsewhere(100, 0), Cost::ZERO);
         assert!(matches!(till.take(std::slice::from_ref(&old), call(1)), Taken::Refused { .. }));
-        till.learn(&[(new.clone(), nanos(100))], &elsewhere(0, 0));
+        till.learn(&[(new.clone(), nanos(100))], &elsewhere(0, 0), Cost::ZERO);
         assert_eq!(till.take(std::slice::from_ref(&new), call(1)), granted(1));
         assert!(!till.knows(&old));
     }

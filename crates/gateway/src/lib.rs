@@ -45,7 +45,8 @@ pub use service::{Gateway, Serving, Session};
 /// - of the query of a request to Gemini a `key` is dropped; headers with which Google is told to leave parts of an answer
 ///   out are dropped, and such parameters refused,
 /// - `accept-encoding` is `identity` where tokens are counted, since a compressed answer could not be read,
-/// - an OpenAI Chat Completions stream asks for its usage (`stream_options.include_usage`).
+/// - an OpenAI Chat Completions stream asks for its usage (`stream_options.include_usage`),
+/// - a request that falls back to another model ([`Patience::fallbacks`]) names that model.
 #[derive(Debug, Default)]
 pub struct Options {
     pub patience: Patience,

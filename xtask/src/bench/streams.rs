@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use bytes::Bytes;
 use harvest_gateway::{Ask, Call, Gateway, Grant, Meter, Options, Refused, Session, Upstream, Upstreams, egress};
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, Collected, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -215,7 +215,7 @@ async fn start_model() -> anyhow::Result<SocketAddr> {
         while let Ok((stream, _)) = listener.accept().await {
             let _ = stream.set_nodelay(true);
             let service = service_fn(|request: Request<Incoming>| async move {
-                let asked = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+                let asked = request.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
                 let asked: serde_json::Value = serde_json::from_slice(&asked).unwrap_or_default();
                 let (pieces, body) = mpsc::channel::<Bytes>(4);
                 tokio::spawn(stream_to(pieces, asked["max_tokens"].as_u64().unwrap_or(1)));

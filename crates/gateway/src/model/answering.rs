@@ -1,4 +1,4 @@
-//! What happens to a request for a model: it is checked, admitted, sent to an upstream or to the script, and metered.
+//! What happens to a request for a model: it is checked, paid for, sent to an upstream or to the script, and metered.
 
 use std::sync::Arc;
 use std::time::Duration;

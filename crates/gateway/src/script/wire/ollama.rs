@@ -22,7 +22,7 @@ impl Wire for Chat {
     }
 
     fn document(&self, reply: &Reply) -> Value {
-        ended(reply, "message", message(&reply.text, &calls(reply)))
+        ended(reply, "message", &message(&reply.text, &calls(reply)))
     }
 
     fn stream(&self, reply: &Reply) -> Streamed {
@@ -30,8 +30,8 @@ impl Wire for Chat {
         let calls = calls(reply).into_iter().map(|call| message("", &[call]));
         Streamed {
             opening: Bytes::new(),
-            chunks: texts.chain(calls).map(|message| line(&begun(reply, "message", message))).collect(),
-            closing: line(&ended(reply, "message", message("", &[]))),
+            chunks: texts.chain(calls).map(|message| line(&begun(reply, "message", &message))).collect(),
+            closing: line(&ended(reply, "message", &message("", &[]))),
         }
     }
 
@@ -53,14 +53,14 @@ impl Wire for Generate {
     }
 
     fn document(&self, reply: &Reply) -> Value {
-        ended(reply, "response", reply.text.as_str().into())
+        ended(reply, "response", &reply.text.as_str().into())
     }
 
     fn stream(&self, reply: &Reply) -> Streamed {
         Streamed {
             opening: Bytes::new(),
-            chunks: words(&reply.text).map(|word| line(&begun(reply, "response", word.into()))).collect(),
-            closing: line(&ended(reply, "response", "".into())),
+            chunks: words(&reply.text).map(|word| line(&begun(reply, "response", &word.into()))).collect(),
+            closing: line(&ended(reply, "response", &"".into())),
         }
     }
 
@@ -107,11 +107,11 @@ fn message(text: &str, calls: &[Value]) -> Value {
     message
 }
 
-fn begun(reply: &Reply, key: &str, content: Value) -> Value {
+fn begun(reply: &Reply, key: &str, content: &Value) -> Value {
     json!({ "model": reply.model, "created_at": CREATED, key: content, "done": false })
 }
 
-fn ended(reply: &Reply, key: &str, content: Value) -> Value {
+fn ended(reply: &Reply, key: &str, content: &Value) -> Value {
     json!({
         "model": reply.model, "created_at": CREATED, key: content, "done": true, "done_reason": "stop",
         "total_duration": 0, "load_duration": 0,
