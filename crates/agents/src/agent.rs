@@ -16,6 +16,7 @@ use crate::{File, Invocation, Turn};
 pub enum Provider {
     Anthropic,
     Openai,
+    Gemini,
 }
 
 /// What an agent can do beyond taking a prompt.
@@ -45,8 +46,12 @@ pub struct Agent {
     /// It can be started before its prompt is known: it reads it from standard input, and nothing else of its command depends
     /// on it or on the session.
     pub warm: bool,
-    /// The program that has to be installed for it, by its name; `None` when Harvest brings it along.
+    /// It comes with Harvest.
+    pub bundled: bool,
+    /// The program that has to be installed for it, by its name or whole path; `None` when Harvest brings it along.
     pub program: Option<String>,
+    /// The argument that makes its program tell its version and do nothing else.
+    pub version_argument: Option<String>,
     /// What to do to get it.
     pub install_hint: String,
     pub(crate) default_models: BTreeMap<Provider, String>,
@@ -75,12 +80,13 @@ pub(crate) struct FileTemplate {
 }
 
 impl Provider {
-    pub const ALL: [Self; 2] = [Self::Anthropic, Self::Openai];
+    pub const ALL: [Self; 3] = [Self::Anthropic, Self::Openai, Self::Gemini];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::Openai => "openai",
+            Self::Gemini => "gemini",
         }
     }
 

@@ -3,9 +3,12 @@
 //! **Invariant:** every line leaves a trace. A dialect that does not understand a line keeps it as `raw`, and no line of
 //! any agent is an error. Only a line that says nothing but "done", or a piece of what comes whole, produces no event.
 
+mod aider;
 mod builtin;
 mod claude_code;
 mod codex;
+mod gemini_cli;
+mod opencode;
 mod text;
 
 use harvest_core::{EventBody, FailureReason, OutputStream};
@@ -18,6 +21,9 @@ pub(crate) enum Dialect {
     Builtin,
     ClaudeCode,
     Codex,
+    GeminiCli,
+    Opencode,
+    Aider,
     /// Plain text: every line is a message.
     Text,
 }
@@ -31,6 +37,9 @@ enum State {
     Builtin(builtin::Parser),
     ClaudeCode(claude_code::Parser),
     Codex(codex::Parser),
+    GeminiCli(gemini_cli::Parser),
+    Opencode(opencode::Parser),
+    Aider(aider::Parser),
     Text,
 }
 
@@ -47,6 +56,9 @@ impl Parser {
             Dialect::Builtin => State::Builtin(builtin::Parser::default()),
             Dialect::ClaudeCode => State::ClaudeCode(claude_code::Parser::default()),
             Dialect::Codex => State::Codex(codex::Parser::default()),
+            Dialect::GeminiCli => State::GeminiCli(gemini_cli::Parser::default()),
+            Dialect::Opencode => State::Opencode(opencode::Parser::default()),
+            Dialect::Aider => State::Aider(aider::Parser::default()),
             Dialect::Text => State::Text,
         })
     }
@@ -59,6 +71,9 @@ impl Parser {
             State::Builtin(parser) => parser.parse(stream, line),
             State::ClaudeCode(parser) => parser.parse(stream, line),
             State::Codex(parser) => parser.parse(stream, line),
+            State::GeminiCli(parser) => parser.parse(stream, line),
+            State::Opencode(parser) => parser.parse(stream, line),
+            State::Aider(parser) => parser.parse(stream, line),
             State::Text => text::parse(stream, line),
         }
     }
@@ -74,6 +89,9 @@ impl Parser {
                 parser.parse(*stream, line.as_bytes());
             }
             (State::Codex(parser), event) => parser.recall(event),
+            (State::GeminiCli(parser), event) => parser.recall(event),
+            (State::Opencode(parser), event) => parser.recall(event),
+            (State::Aider(parser), event) => parser.recall(event),
             (State::Builtin(_) | State::ClaudeCode(_) | State::Text, _) => {}
         }
     }
@@ -84,6 +102,9 @@ impl Parser {
             State::Builtin(parser) => parser.failure(),
             State::ClaudeCode(parser) => parser.verdict(),
             State::Codex(parser) => parser.verdict(),
+            State::GeminiCli(parser) => parser.verdict(),
+            State::Opencode(parser) => parser.verdict(),
+            State::Aider(parser) => parser.verdict(),
             State::Text => None,
         };
         // One that says it is done and then fails has not ended well.
@@ -98,6 +119,20 @@ impl Parser {
 
 fn failed(message: String) -> Verdict {
     Verdict::Failed { reason: FailureReason::Agent, message }
+}
+
+/// What an agent gave up for, in its words: they tell whether another time or another key may help.
+fn gave_up(message: String) -> Verdict {
+    const QUOTA: [&str; 7] =
+        ["429", "rate limit", "ratelimit", "quota", "usage limit", "too many requests", "resource_exhausted"];
+    let lower = message.to_ascii_lowercase();
+    let refused = QUOTA.iter().any(|sign| lower.contains(sign));
+    Verdict::Failed { reason: if refused { FailureReason::ModelQuota } else { FailureReason::Agent }, message }
+}
+
+/// In its own words, and said to be so: other warnings are Harvest's.
+fn warning(message: &str) -> EventBody {
+    EventBody::Warning { message: format!("the agent says: {message}") }
 }
 
 fn raw(stream: OutputStream, line: &[u8]) -> Vec<EventBody> {

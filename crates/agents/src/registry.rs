@@ -21,10 +21,18 @@ pub struct Registry {
 pub enum Error {
     #[error("the registry of agents is not valid: {0}")]
     Toml(#[from] toml::de::Error),
+    #[error("the agent `{agent}` is not valid: {reason}")]
+    BadDefinition { agent: String, reason: String },
+    #[error("the agent number {0} has no `id`")]
+    NoId(usize),
     #[error("the agent id `{0}` must be lower-case letters, digits and dashes")]
     BadId(String),
     #[error("the agent `{0}` is defined twice")]
     Duplicate(String),
+    #[error("the agent `{0}` comes with Harvest; to have this one in its place, say `replace = true`")]
+    Bundled(String),
+    #[error("the agent `{0}` says `replace = true`, and there is none of that name to replace")]
+    NothingToReplace(String),
     #[error("the agent `{0}` names no provider")]
     NoProvider(String),
     #[error("the agent `{agent}` uses `{{{placeholder}}}`, which does not exist")]
@@ -38,16 +46,30 @@ impl Registry {
     }
 
     pub fn from_toml(text: &str) -> Result<Self, Error> {
-        let document: Document = toml::from_str(text)?;
         let mut agents: Vec<Agent> = Vec::new();
-        for definition in document.agent {
-            let agent = definition.check()?;
+        for (_, agent) in definitions(text)? {
             if agents.iter().any(|known| known.id == agent.id) {
                 return Err(Error::Duplicate(agent.id));
             }
             agents.push(agent);
         }
         Ok(Self { agents })
+    }
+
+    /// These agents, and those of someone else's file. Only one that says so takes the place of an agent that comes with
+    /// Harvest; nothing takes the place of another file's.
+    pub fn with(mut self, text: &str) -> Result<Self, Error> {
+        for (replaces, agent) in definitions(text)? {
+            let known = self.agents.iter_mut().find(|known| known.id == agent.id);
+            match (known, replaces) {
+                (None, Replaces::None) => self.agents.push(Agent { bundled: false, ..agent }),
+                (Some(known), Replaces::Bundled) if known.bundled => *known = Agent { bundled: false, ..agent },
+                (Some(known), Replaces::None) if known.bundled => return Err(Error::Bundled(agent.id)),
+                (Some(_), _) => return Err(Error::Duplicate(agent.id)),
+                (None, Replaces::Bundled) => return Err(Error::NothingToReplace(agent.id)),
+            }
+        }
+        Ok(self)
     }
 
     pub fn get(&self, id: &str) -> Option<&Agent> {
@@ -59,11 +81,33 @@ impl Registry {
     }
 }
 
+/// Read one by one, so that what is wrong can be told by the agent's name.
+fn definitions(text: &str) -> Result<Vec<(Replaces, Agent)>, Error> {
+    let document: Document = toml::from_str(text)?;
+    let read = |(index, table): (usize, toml::Table)| {
+        let agent = table.get("id").and_then(toml::Value::as_str).ok_or(Error::NoId(index + 1))?.to_owned();
+        let definition: Definition = table.try_into().map_err(|error: toml::de::Error| {
+            let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+            Error::BadDefinition { agent, reason }
+        })?;
+        let replaces = if definition.replace { Replaces::Bundled } else { Replaces::None };
+        Ok((replaces, definition.check()?))
+    };
+    document.agent.into_iter().enumerate().map(read).collect()
+}
+
+/// Which agent a definition takes the place of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Replaces {
+    None,
+    Bundled,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
     #[serde(default)]
-    agent: Vec<Definition>,
+    agent: Vec<toml::Table>,
 }
 
 #[derive(Deserialize)]
@@ -87,6 +131,10 @@ struct Definition {
     features: Features,
     #[serde(default)]
     warm: bool,
+    #[serde(default)]
+    replace: bool,
+    #[serde(default)]
+    version_argument: Option<String>,
     install_hint: String,
 }
 
@@ -139,7 +187,12 @@ impl Definition {
             providers: self.providers,
             features: self.features,
             warm: self.warm,
-            program: Some(self.command).filter(|command| !command.contains(['{', '/'])),
+            bundled: true,
+            program: Some(self.command).filter(|command| {
+                let (name, whole_path) = (!command.contains('/'), command.starts_with('/'));
+                !command.contains('{') && (name || whole_path)
+            }),
+            version_argument: self.version_argument,
             install_hint: self.install_hint,
             default_models: self.default_models,
             dialect: self.dialect,

@@ -12,16 +12,21 @@ use harvest_forge::Forge;
 use harvest_gateway::cassette::Heading;
 use harvest_gateway::{Script, ScriptError};
 
-use crate::cli::AskOptions;
+use crate::agent::registry;
+use crate::cli::{AskOptions, SandboxKind};
 use crate::config::{self, Key, Layers, Origin, Value};
-use crate::environment::{Environment, ModelKeys};
+use crate::environment::{Environment, ModelKeys, key_variable};
 use crate::failure::Failure;
 use crate::installation::Installation;
+use crate::programs;
 
 const MAX_TURNS: u32 = 50;
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 const BUDGET: Cost = Cost::from_nanos(10_000_000_000);
-const AGENT: &str = "builtin";
+/// Always there.
+const BUILTIN: &str = "builtin";
+/// The one to use where it can be.
+const FAVOURITE: &str = "claude-code";
 
 /// The prompt itself, or standard input for `-`: a command line cannot hold a long one.
 pub fn read_prompt(argument: &str) -> Result<Prompt, Failure> {
@@ -56,7 +61,7 @@ pub fn load_script(path: &Path) -> Result<Arc<Script>, Failure> {
 #[derive(Debug, Clone, Copy)]
 pub enum Decide<'s> {
     /// This process, now: it works on the task itself.
-    Now(Option<&'s Script>),
+    Now { script: Option<&'s Script>, sandbox: SandboxKind },
     /// It was decided when the run was recorded.
     Again(&'s Heading),
     /// Whoever works on the task, unless a model is named.
@@ -78,7 +83,10 @@ pub async fn request(
     }
     let settings = config::load(config)?.with(config::command_line(options));
     let user = environment.user();
-    let (agent, model) = agent_and_model(&|provider| keys.has_for(&user, provider.as_str()), &settings, decide)?;
+    let registry = registry(environment)?;
+    let has_key = |provider: Provider| keys.has_for(&user, provider.as_str());
+    let known = Known { registry: &registry, programs: environment.search_path(), has_key: &has_key };
+    let (agent, model) = agent_and_model(known, &settings, decide)?;
     let repo = options.repo.as_deref().unwrap_or(".");
     let forge: Arc<dyn Forge> = harvest_forge::open(repo, environment.git()).await?.into();
     let base = forge.resolve(options.base.as_deref()).await?;
@@ -110,7 +118,10 @@ pub async fn as_the_repository_says(
     let settings = installation.settings_for(request.forge.as_ref(), &request.base).await?;
     let settings = settings.with(config::command_line(options));
     let has_key = |provider: Provider| installation.keys.has_for(&request.requested_by, provider.as_str());
-    let (agent, model) = agent_and_model(&has_key, &settings, decide)?;
+    let registry = registry(&installation.environment)?;
+    let programs = installation.environment.search_path();
+    let (agent, model) =
+        agent_and_model(Known { registry: &registry, programs, has_key: &has_key }, &settings, decide)?;
     Ok(Request {
         agent,
         model,
@@ -126,7 +137,10 @@ pub async fn as_the_repository_says(
 /// Refuses an unknown agent where there is no repository to look at yet.
 pub fn check_agent(installation: &Installation, options: &AskOptions) -> Result<(), Failure> {
     let settings = installation.settings()?.with(config::command_line(options));
-    agent_and_model(&|provider| installation.keys.has_any(provider.as_str()), &settings, Decide::Later).map(drop)
+    let registry = registry(&installation.environment)?;
+    let has_key = |provider: Provider| installation.keys.has_any(provider.as_str());
+    let programs = installation.environment.search_path();
+    agent_and_model(Known { registry: &registry, programs, has_key: &has_key }, &settings, Decide::Later).map(drop)
 }
 
 /// Both at once, for tasks that are worked on later.
@@ -140,15 +154,23 @@ pub async fn request_for_later(
     as_the_repository_says(installation, request, options, Decide::Later).await
 }
 
+/// What there is to choose from.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    registry: &'a Registry,
+    /// Where programs are looked for.
+    programs: &'a str,
+    has_key: &'a dyn Fn(Provider) -> bool,
+}
+
 fn agent_and_model(
-    has_key: &dyn Fn(Provider) -> bool,
+    known: Known<'_>,
     settings: &Layers,
     decide: Decide<'_>,
 ) -> Result<(String, Option<ModelChoice>), Failure> {
-    let registry = registry()?;
     let wanted = settings.get(Key::Agent);
-    let id = wanted.value.as_ref().map_or_else(|| AGENT.to_owned(), Value::text);
-    let agent = find_agent(&registry, &id).map_err(|failure| match wanted.origin {
+    let id = wanted.value.as_ref().map_or_else(|| unnamed(known, decide).to_owned(), Value::text);
+    let agent = find_agent(known.registry, &id).map_err(|failure| match wanted.origin {
         Origin::File(_) | Origin::Project { .. } | Origin::Repository { .. } => Failure {
             code: Code::BadConfig,
             message: format!("{}: `agent`: {}", wanted.origin.describe(), failure.message),
@@ -159,14 +181,36 @@ fn agent_and_model(
     let named = settings.text(Key::Model);
     let named = named.as_deref();
     let model = match decide {
-        Decide::Now(script) => Some(choose_model(agent, named, script, has_key)?),
+        Decide::Now { script, .. } => Some(choose_model(agent, named, script, known.has_key)?),
         Decide::Again(recorded) => Some(recorded_model(agent, recorded)?),
         Decide::Later => named.map(|named| ModelChoice {
-            provider: vendor_of(named).or(agent.providers.first().copied()).unwrap_or(Provider::Anthropic),
+            provider: vendor_of(named)
+                .filter(|vendor| agent.providers.contains(vendor))
+                .or(agent.providers.first().copied())
+                .unwrap_or(Provider::Anthropic),
             model: Some(named.to_owned()),
         }),
     };
     Ok((agent.id.clone(), model))
+}
+
+/// The agent where nobody names one. A script or a recording is played to the one that is always the same, and what an image
+/// of a container has is not known.
+fn unnamed(known: Known<'_>, decide: Decide<'_>) -> &'static str {
+    match decide {
+        Decide::Again(_) | Decide::Now { script: Some(_), .. } => BUILTIN,
+        #[cfg(feature = "container")]
+        Decide::Now { sandbox: SandboxKind::Container, .. } => BUILTIN,
+        Decide::Now { .. } | Decide::Later => favourite(known.registry, known.programs, known.has_key),
+    }
+}
+
+/// Claude Code where it is installed and has a key, else the built-in agent.
+pub fn favourite(registry: &Registry, programs: &str, has_key: &dyn Fn(Provider) -> bool) -> &'static str {
+    let usable = registry.get(FAVOURITE).is_some_and(|agent| {
+        agent.providers.iter().any(|provider| has_key(*provider)) && programs::is_installed(agent, programs)
+    });
+    if usable { FAVOURITE } else { BUILTIN }
 }
 
 /// The model of a recorded run, whatever else the settings say.
@@ -182,11 +226,7 @@ fn recorded_model(agent: &Agent, recorded: &Heading) -> Result<ModelChoice, Fail
     Ok(ModelChoice { provider, model: recorded.model.clone() })
 }
 
-pub fn registry() -> Result<Registry, Failure> {
-    Registry::bundled().map_err(|error| Failure::failed(Code::Internal, error.to_string()))
-}
-
-fn find_agent<'r>(registry: &'r Registry, id: &str) -> Result<&'r Agent, Failure> {
+pub fn find_agent<'r>(registry: &'r Registry, id: &str) -> Result<&'r Agent, Failure> {
     registry.get(id).ok_or_else(|| {
         let known: Vec<&str> = registry.iter().map(|agent| agent.id.as_str()).collect();
         Failure::refused(
@@ -199,9 +239,9 @@ fn find_agent<'r>(registry: &'r Registry, id: &str) -> Result<&'r Agent, Failure
 
 /// What this process offers for tasks that leave the choice to it.
 pub fn offered_model(installation: &Installation, script: Option<&Script>) -> Result<ModelChoice, Failure> {
-    let registry = registry()?;
+    let registry = registry(&installation.environment)?;
     let has_key = |provider: Provider| installation.keys.has_any(provider.as_str());
-    let choice = choose_model(find_agent(&registry, AGENT)?, None, script, &has_key)?;
+    let choice = choose_model(find_agent(&registry, BUILTIN)?, None, script, &has_key)?;
     // With keys, each agent has its own favourite.
     Ok(if script.is_some() { choice } else { ModelChoice { model: None, ..choice } })
 }
@@ -211,6 +251,9 @@ fn vendor_of(model: &str) -> Option<Provider> {
     let model = model.to_ascii_lowercase();
     if model.starts_with("claude") {
         return Some(Provider::Anthropic);
+    }
+    if model.starts_with("gemini") {
+        return Some(Provider::Gemini);
     }
     let openai = ["gpt", "o1", "o3", "o4", "chatgpt"];
     openai.iter().any(|family| model.starts_with(family)).then_some(Provider::Openai)
@@ -227,17 +270,17 @@ fn choose_model(
         let provider = agent.providers.first().copied().unwrap_or(Provider::Anthropic);
         return Ok(ModelChoice { provider, model: Some(model.unwrap_or(script.model()).to_owned()) });
     }
-    let named = model.and_then(vendor_of);
+    let named = model.and_then(vendor_of).filter(|vendor| agent.providers.contains(vendor));
     let usable = match named {
         Some(provider) => Some(provider).filter(|provider| has_key(*provider)),
         None => agent.providers.iter().copied().find(|provider| has_key(*provider)),
     };
     let Some(provider) = usable else {
-        let wanted = match named {
-            Some(Provider::Anthropic) => "ANTHROPIC_API_KEY",
-            Some(Provider::Openai) => "OPENAI_API_KEY",
-            None => "ANTHROPIC_API_KEY or OPENAI_API_KEY",
+        let wanted: Vec<&str> = match named {
+            Some(provider) => key_variable(provider.as_str()).into_iter().collect(),
+            None => agent.providers.iter().filter_map(|provider| key_variable(provider.as_str())).collect(),
         };
+        let wanted = wanted.join(" or ");
         return Err(Failure::refused(
             Code::NoModel,
             "there is no key for a model and no model script",

@@ -167,7 +167,7 @@ pub struct AskOptions {
     /// The branch, tag or commit to start from [default: HEAD]
     #[arg(long, value_name = "REF", allow_hyphen_values = true)]
     pub base: Option<String>,
-    /// Which agent works on it; see `harvest agent list` [default: builtin]
+    /// Which agent works on it; see `harvest agent list` [default: claude-code where it can be used, else builtin]
     #[arg(long, value_name = "ID")]
     pub agent: Option<String>,
     /// The model to use [default: the agent's choice]
@@ -383,9 +383,15 @@ pub enum Convoy {
 
 #[derive(Debug, Subcommand)]
 pub enum Agent {
-    /// List the agents
+    /// What is installed, in which version, with which keys, and what to type for what is missing
     #[command(after_help = "Examples:\n  harvest agent list\n  harvest agent list --json")]
     List,
+    /// A rehearsal in a real sandbox on a scripted model: says what works, needs no key
+    #[command(after_help = "Examples:\n  harvest agent check claude-code\n  harvest agent check codex --json")]
+    Check {
+        /// As in `harvest agent list`
+        id: String,
+    },
 }
 
 #[cfg(test)]

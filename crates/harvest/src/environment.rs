@@ -41,6 +41,11 @@ const PROVIDERS: [(&str, &str, &str); 4] = [
     ("gemini", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
     (OLLAMA, "OLLAMA_API_KEY", "OLLAMA_HOST"),
 ];
+/// The variable with the key of a provider of models.
+pub fn key_variable(provider: &str) -> Option<&'static str> {
+    PROVIDERS.iter().find(|(name, ..)| *name == provider).map(|(_, key, _)| *key)
+}
+
 /// Its hosts may well want no key.
 const OLLAMA: &str = "ollama";
 
@@ -110,6 +115,16 @@ impl Environment {
     pub fn read() -> Self {
         let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
         Self { variables: variables.collect() }
+    }
+
+    /// The same person's, with no key and no database of theirs.
+    pub fn for_a_rehearsal(&self) -> Self {
+        let mut variables = self.variables.clone();
+        let keys = PROVIDERS.iter().flat_map(|(_, key, url)| [*key, *url]);
+        for name in keys.chain(["HARVEST_DATABASE_URL", "HARVEST_DATA_DIR"]) {
+            variables.remove(name);
+        }
+        Self { variables }
     }
 
     pub fn text(&self, name: &str) -> Option<&str> {

@@ -8,11 +8,12 @@ use harvest_core::{Clock, Code, Entropy, Timestamp};
 use harvest_engine::{DataFolder, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
 use harvest_forge::Forge;
 use harvest_gateway::cassette::Cassette;
-use harvest_gateway::{Gateway, Prices, Script, Upstream, registry};
+use harvest_gateway::{Gateway, Prices, Script, Upstream, registry as packages};
 use harvest_sandbox::{Binaries, Provider, local, none};
 use harvest_store::{OwnerKind, Postgres, Sqlite, Store};
 use harvest_vault::{ExposeSecret, Redactor, SecretString};
 
+use crate::agent::registry;
 use crate::cli::{Global, SandboxKind};
 #[cfg(feature = "container")]
 use crate::container;
@@ -20,7 +21,7 @@ use crate::environment::{Environment, ModelKeys, OwnKey};
 use crate::failure::Failure;
 use crate::keychain::Keychain;
 use crate::keyring::VaultKeyring;
-use crate::{ask, config, output, programs, toolchain};
+use crate::{config, output, programs, toolchain};
 
 /// Tells a data directory from any other folder, whatever database it goes with.
 const MARK: &str = ".harvest";
@@ -199,9 +200,14 @@ impl Installation {
     pub fn toolchain(&self) -> (Toolchain, Vec<PathBuf>) {
         let (mut toolchain, mut shown) = toolchain::find(self.environment.home().as_deref());
         let search = self.environment.search_path();
-        let programs = ask::registry().map(|registry| programs::find(&registry, search)).unwrap_or_default();
+        let programs =
+            registry(&self.environment).map(|registry| programs::find(&registry, search)).unwrap_or_default();
         toolchain.programs = Some(programs.found);
-        shown.extend(programs.shown);
+        for path in programs.shown {
+            if !shown.iter().any(|known| path.starts_with(known)) {
+                shown.push(path);
+            }
+        }
         (toolchain, shown)
     }
 
@@ -224,9 +230,9 @@ impl Installation {
     ) -> Result<Engine, Failure> {
         let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
         let settings = self.settings()?;
-        let registries = registry::Options {
+        let registries = packages::Options {
             folder: self.data.registries(),
-            max_bytes: registry::Options::MAX_BYTES,
+            max_bytes: packages::Options::MAX_BYTES,
             mirrors: settings.mirrors(),
             clock: self.clock.clone(),
         };
@@ -239,7 +245,7 @@ impl Installation {
             ..harvest_gateway::Options::default()
         })
         .map_err(|error| internal(&error))?;
-        let registry = ask::registry()?;
+        let registry = registry(&self.environment)?;
         let (mut toolchain, _) = self.toolchain();
         if provider.name() == "container" {
             // It has what its image has.

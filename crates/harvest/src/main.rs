@@ -95,7 +95,8 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Backup(options) => backup::backup(global, &environment, &options),
         Command::Restore(options) => backup::restore(global, &environment, &options),
         Command::Gc(options) => gc::gc(global, environment, &options).await,
-        Command::Agent(cli::Agent::List) => agent::list(global, &environment),
+        Command::Agent(cli::Agent::Check { id }) => agent::check(global, environment, &id).await,
+        Command::Agent(cli::Agent::List) => agent::list(global, environment).await,
         Command::Doctor => doctor::doctor(global, environment).await,
         Command::Explain { code } => explain::explain(global, &code),
     }

@@ -33,7 +33,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     }
     let decide = match &replay {
         Some(replay) => ask::Decide::Again(replay.heading()),
-        None => ask::Decide::Now(script.as_deref()),
+        None => ask::Decide::Now { script: script.as_deref(), sandbox: options.sandbox },
     };
     let settings = config::source(global, &environment);
     let mut request = tokio::select! {

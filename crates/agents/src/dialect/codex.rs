@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use harvest_core::{EventBody, FailureReason, MessageRole, OutputStream};
+use harvest_core::{EventBody, MessageRole, OutputStream};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ impl Parser {
                 let call = if self.begun.remove(&item.id) { None } else { item.what.call(&item.id) };
                 call.into_iter().chain(item.what.end(item.id)).collect()
             }
-            Ok(Line::Notice(Problem { message })) => vec![warning(&message)],
+            Ok(Line::Notice(Problem { message })) => vec![super::warning(&message)],
             Ok(Line::TurnCompleted {}) => {
                 self.completed = true;
                 Vec::new()
@@ -129,11 +129,7 @@ impl Parser {
     /// What the run amounted to, if it said so.
     pub(super) fn verdict(&self) -> Option<Verdict> {
         let Some(message) = &self.failure else { return self.completed.then_some(Verdict::Done) };
-        let lower = message.to_ascii_lowercase();
-        let quota = ["429", "rate limit", "quota", "usage limit", "too many requests"];
-        let refused = quota.iter().any(|sign| lower.contains(sign));
-        let reason = if refused { FailureReason::ModelQuota } else { FailureReason::Agent };
-        Some(Verdict::Failed { reason, message: message.clone() })
+        Some(super::gave_up(message.clone()))
     }
 }
 
@@ -163,13 +159,8 @@ impl What {
                 let is_error = !error.is_null();
                 EventBody::ToolResult { id, output: if is_error { error } else { result }.to_string(), is_error }
             }
-            Self::Error { message } => warning(&message),
+            Self::Error { message } => super::warning(&message),
             Self::Other => return None,
         })
     }
-}
-
-/// In its own words, and said to be so: other warnings are Harvest's.
-fn warning(message: &str) -> EventBody {
-    EventBody::Warning { message: format!("the agent says: {message}") }
 }

@@ -47,3 +47,13 @@ fn claude_code() {
 fn codex() {
     insta::assert_debug_snapshot!(agent(&Registry::bundled().unwrap(), "codex").command(&turn(Provider::Openai)));
 }
+
+#[test]
+fn the_others() {
+    let registry = Registry::bundled().unwrap();
+    for (id, provider) in
+        [("gemini-cli", Provider::Gemini), ("opencode", Provider::Openai), ("aider", Provider::Openai)]
+    {
+        insta::assert_debug_snapshot!(id, agent(&registry, id).command(&turn(provider)));
+    }
+}

@@ -8,9 +8,9 @@ use crate::ECHO;
 fn the_bundled_agents() {
     let registry = Registry::bundled().unwrap();
     let ids: Vec<&str> = registry.iter().map(|agent| agent.id.as_str()).collect();
-    assert_eq!(ids, ["builtin", "claude-code", "codex"]);
+    assert_eq!(ids, ["builtin", "claude-code", "codex", "gemini-cli", "opencode", "aider"]);
     let builtin = registry.get("builtin").unwrap();
-    assert_eq!(builtin.providers, Provider::ALL);
+    assert_eq!(builtin.providers, [Provider::Anthropic, Provider::Openai]);
     assert_eq!(builtin.features, Features { streaming: true, ..Features::default() });
     assert!(builtin.providers.iter().all(|provider| builtin.default_model(*provider).is_some()));
     assert_eq!(builtin.program, None);
@@ -34,6 +34,29 @@ fn bad_entries_are_refused_with_the_reason() {
         ("command = \"/bin/sh\"", "", "missing field `command`"),
     ] {
         let message = with(old, new);
-        assert!(message.starts_with("the registry of agents is not valid") && message.contains(part), "{message}");
+        assert!(message.starts_with("the agent `echo` is not valid: ") && message.contains(part), "{message}");
+        assert!(!message.contains('\n'), "{message}");
     }
+    assert_eq!(with("id = \"echo\"", ""), "the agent number 1 has no `id`");
+    assert!(error("[[agent]").starts_with("the registry of agents is not valid: "));
+}
+
+#[test]
+fn a_file_adds_agents_and_replaces_none_silently() {
+    let bundled = || Registry::bundled().unwrap();
+    let count = bundled().iter().count();
+    let more = bundled().with(ECHO).unwrap();
+    assert_eq!(more.iter().count(), count + 1);
+    assert!(!more.get("echo").unwrap().bundled && more.get("builtin").unwrap().bundled);
+    assert_eq!(more.with(ECHO).unwrap_err().to_string(), "the agent `echo` is defined twice");
+
+    let codex = ECHO.replacen("\"echo\"", "\"codex\"", 1);
+    let message = "the agent `codex` comes with Harvest; to have this one in its place, say `replace = true`";
+    assert_eq!(bundled().with(&codex).unwrap_err().to_string(), message);
+    let said = |text: &str| text.replacen("dialect", "replace = true\ndialect", 1);
+    let replaced = bundled().with(&said(&codex)).unwrap();
+    assert_eq!((replaced.iter().count(), replaced.get("codex").unwrap().name.as_str()), (count, "Echo"));
+    assert_eq!(replaced.with(&said(&codex)).unwrap_err().to_string(), "the agent `codex` is defined twice");
+    let message = "the agent `echo` says `replace = true`, and there is none of that name to replace";
+    assert_eq!(bundled().with(&said(ECHO)).unwrap_err().to_string(), message);
 }

@@ -7,6 +7,10 @@ use proptest::prelude::*;
 use crate::agent;
 
 const CLAUDE_CODE: &str = include_str!("transcripts/claude-code.jsonl");
+const GEMINI_CLI: &str = include_str!("transcripts/gemini-cli.jsonl");
+const GEMINI_CLI_REFUSED: &str = include_str!("transcripts/gemini-cli-refused.jsonl");
+const OPENCODE: &str = include_str!("transcripts/opencode.jsonl");
+const OPENCODE_REFUSED: &str = include_str!("transcripts/opencode-refused.jsonl");
 
 fn parser(id: &str) -> Parser {
     agent(&Registry::bundled().unwrap(), id).parser()
@@ -106,15 +110,94 @@ fn the_ends_of_codex() {
     assert_eq!(end(notice, 0), Verdict::Done);
 }
 
+#[test]
+fn gemini_cli() {
+    let mut parser = parser("gemini-cli");
+    insta::assert_debug_snapshot!(events(&mut parser, GEMINI_CLI));
+    assert_eq!(parser.verdict(Some(0)), Verdict::Done);
+}
+
+#[test]
+fn opencode() {
+    let mut parser = parser("opencode");
+    insta::assert_debug_snapshot!(events(&mut parser, OPENCODE));
+    assert_eq!(parser.verdict(Some(0)), Verdict::Done);
+}
+
+#[test]
+fn a_message_of_gemini_cli_that_a_crash_cut_in_two_comes_whole() {
+    let piece = |text: &str| format!(r#"{{"type":"message","role":"assistant","content":"{text}","delta":true}}"#);
+    let mut first = parser("gemini-cli");
+    let told = read(&mut first, &piece("One "));
+    let mut second = parser("gemini-cli");
+    told.iter().for_each(|event| second.recall(event));
+    read(&mut second, &piece("two"));
+    let end = read(&mut second, r#"{"type":"result","status":"success","stats":{}}"#);
+    assert!(
+        matches!(&end[..], [EventBody::Message { text, .. }, EventBody::Raw { .. }] if text == "One two"),
+        "{end:?}"
+    );
+    // And one that never ends is told in parts.
+    let mut endless = parser("gemini-cli");
+    let long = piece(&"x".repeat(1000));
+    let messages = (0..200).flat_map(|_| read(&mut endless, &long)).filter(|e| matches!(e, EventBody::Message { .. }));
+    assert_eq!(messages.count(), 3);
+}
+
+/// The same for all: what a vendor refused is a failure whatever the exit code, also when a crash lies in between.
+#[test]
+fn what_a_vendor_refused_is_no_success() {
+    use FailureReason::{Agent, ModelQuota};
+    let aider = "Model: openai/gpt-5 with diff edit format\n\nlitellm.AuthenticationError: AuthenticationError: OpenAIException - no\n";
+    let limited = "litellm.RateLimitError: RateLimitError: OpenAIException - slow down\n";
+    let exhausted = GEMINI_CLI_REFUSED.replace("UNAUTHENTICATED", "RESOURCE_EXHAUSTED");
+    let too_many = OPENCODE_REFUSED.replace(r#""statusCode":401"#, r#""statusCode":429"#);
+    for (id, transcript, reason) in [
+        ("gemini-cli", GEMINI_CLI_REFUSED, Agent),
+        ("gemini-cli", &exhausted, ModelQuota),
+        ("opencode", OPENCODE_REFUSED, Agent),
+        ("opencode", &too_many, ModelQuota),
+        ("aider", aider, Agent),
+        ("aider", limited, ModelQuota),
+    ] {
+        let (mut whole, mut after_a_crash) = (parser(id), parser(id));
+        for event in transcript.lines().flat_map(|line| read(&mut whole, line)) {
+            after_a_crash.recall(&event);
+        }
+        for parser in [whole, after_a_crash] {
+            for code in [Some(0), Some(1)] {
+                let verdict = parser.verdict(code);
+                assert!(matches!(&verdict, Verdict::Failed { reason: why, .. } if *why == reason), "{id}: {verdict:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_after_a_refusal_takes_it_back() {
+    let mut aider = parser("aider");
+    for line in ["litellm.InternalServerError: again", "Retrying in 0.2 seconds...", "Tokens: 1.2k sent, 40 received."]
+    {
+        read(&mut aider, line);
+    }
+    assert_eq!(aider.verdict(Some(0)), Verdict::Done);
+    let mut opencode = parser("opencode");
+    events(&mut opencode, OPENCODE_REFUSED);
+    events(&mut opencode, OPENCODE);
+    assert_eq!(opencode.verdict(Some(0)), Verdict::Done);
+    assert!(matches!(opencode.verdict(Some(2)), Verdict::Failed { .. }));
+}
+
 proptest! {
     /// Whatever is printed, each line leaves a trace or is a piece of what comes whole, and nothing panics.
     #[test]
-    fn any_line_is_understood_or_kept(line: String, cut in 0usize..2000, id in prop::sample::select(vec!["claude-code", "codex"])) {
+    fn any_line_is_understood_or_kept(line: String, cut in 0usize..2000, id in prop::sample::select(vec!["claude-code", "codex", "gemini-cli", "opencode"])) {
         let mut parser = parser(id);
         let line = line.replace(['\n', '\r'], " ");
         let kept = EventBody::Raw { stream: OutputStream::Stdout, line: line.clone() };
         prop_assert_eq!(read(&mut parser, &line), vec![kept]);
-        let known: Vec<char> = CLAUDE_CODE.lines().nth(cut % 40).unwrap().chars().collect();
+        let all: Vec<&str> = [CLAUDE_CODE, GEMINI_CLI, OPENCODE].iter().flat_map(|text| text.lines()).collect();
+        let known: Vec<char> = all[cut % all.len()].chars().collect();
         let part: String = known.iter().take(cut).collect();
         read(&mut parser, &part);
     }

@@ -107,11 +107,10 @@ pub(super) enum Place<'a> {
 /// Finds the request's place, or says why it has none.
 pub(super) fn place<'a>(script: &'a File, request: &Request) -> Result<Place<'a>, String> {
     if request.tools.is_empty() && !request.is_completion {
-        return Ok(Place::Aside);
+        return Ok(place_without_tools(script, request));
     }
-    let fits = |conversation: &Conversation| {
-        conversation.when_prompt_contains.as_ref().is_none_or(|text| request.first_user_text.contains(text.as_str()))
-    };
+    let fits =
+        |conversation: &Conversation| !conversation.without_tools && conversation.is_meant_by(&request.first_user_text);
     let followed =
         request.follows.map(|reply| reply.conversation).filter(|number| *number < script.conversations.len());
     let Some(number) = followed.or_else(|| script.conversations.iter().position(fits)) else {
@@ -141,6 +140,22 @@ pub(super) fn place<'a>(script: &'a File, request: &Request) -> Result<Place<'a>
         ));
     }
     Ok(Place::At { id: ReplyId { conversation: number, index }, reply })
+}
+
+/// Agents that offer no tools put examples before what they are asked, which look like a history. So only the newest message
+/// counts, and there is one reply to it.
+fn place_without_tools<'a>(script: &'a File, request: &Request) -> Place<'a> {
+    let fits =
+        |conversation: &Conversation| conversation.without_tools && conversation.is_meant_by(&request.newest_text);
+    let Some(number) = script.conversations.iter().position(fits) else { return Place::Aside };
+    let first = script.conversations.get(number).and_then(|conversation| conversation.replies.first());
+    first.map_or(Place::Past, |reply| Place::At { id: ReplyId { conversation: number, index: 0 }, reply })
+}
+
+impl Conversation {
+    fn is_meant_by(&self, text: &str) -> bool {
+        self.when_prompt_contains.as_ref().is_none_or(|wanted| text.contains(wanted.as_str()))
+    }
 }
 
 /// Beginning and end of a long text: tool results tell the outcome last.

@@ -27,6 +27,9 @@ pub(super) struct File {
 pub(super) struct Conversation {
     /// Looked for in the text of the first user message; without it the conversation fits every one.
     pub(super) when_prompt_contains: Option<String>,
+    /// For requests that offer no tools, and for no others.
+    #[serde(default)]
+    pub(super) without_tools: bool,
     pub(super) replies: Vec<Reply>,
 }
 

@@ -159,6 +159,27 @@ async fn what_does_not_fit_is_refused_with_the_reason() {
     insta::assert_snapshot!(seen.join("\n"));
 }
 
+/// As Aider asks: no tools, and examples before the question that look like a history.
+#[tokio::test]
+async fn a_conversation_can_be_for_requests_without_tools() {
+    let served = serve_script(
+        "conversations:
+  - { when_prompt_contains: pears, without_tools: true, replies: [{ say: an edit, tokens: { input: 7, output: 2 } }] }
+  - { replies: [{ say: with tools }] }",
+    );
+    for (newest, tools, expected) in
+        [("pears", false, "an edit"), ("apples", false, "ok"), ("pears", true, "Done."), ("", true, "Done.")]
+    {
+        let mut request = chat(false, &[user("apples"), assistant(), user(newest)]);
+        if !tools {
+            request["tools"] = json!([]);
+        }
+        let answer = document(&served, CHAT, &request).await;
+        assert_eq!(answer["choices"][0]["message"]["content"], expected, "{newest} {tools}");
+        assert_eq!(served.books.next().await.usage.input_tokens, if expected == "an edit" { 7 } else { 0 });
+    }
+}
+
 #[tokio::test]
 async fn a_request_without_tools_uses_up_nothing() {
     let served = serve_script(GREETING);

@@ -436,7 +436,7 @@ mod tests {
         let minutes = |minutes: u64| Value::Time(Duration::from_secs(minutes * 60));
         let dollars = |dollars: u64| Value::Money(Cost::from_nanos(dollars * 1_000_000_000));
         let table: &[Row] = &[
-            (Key::Agent, "", "", None, Some(text("builtin")), "default"),
+            (Key::Agent, "", "", None, None, "default"),
             (Key::Agent, "agent = 'a'", "", None, Some(text("a")), "file"),
             (Key::Agent, "agent = 'a'", "agent = 'b'", None, Some(text("b")), "repository"),
             (Key::Agent, "agent = 'a'", "agent = 'b'", Some(text("c")), Some(text("c")), "command_line"),

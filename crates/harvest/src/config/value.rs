@@ -191,8 +191,7 @@ impl Key {
         let limits = harvest_sandbox::Limits::default();
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
-            Self::Agent => Some(Value::Text("builtin".to_owned())),
-            Self::Model | Self::Test | Self::Agents | Self::Warm => None,
+            Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm => None,
             Self::RequireTests => Some(Value::Flag(false)),
             Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
@@ -216,6 +215,7 @@ impl Key {
     /// What happens without a value.
     pub fn without(self) -> &'static str {
         match self {
+            Self::Agent => "(claude-code where it can be used, else builtin)",
             Self::Model => "(the agent's choice)",
             Self::Test => "(found in the repository)",
             Self::Agents => "(as many as fit this machine)",

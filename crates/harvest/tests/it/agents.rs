@@ -4,7 +4,7 @@
 //! They are installed from npm and kept, so they need the network once; `make test` asks for them when it is there.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -54,7 +54,12 @@ impl Vendor {
             { "say": "The test passes.", "tokens": { "input": 1300, "output": 9 } },
         ]);
         let conversation = json!({ "when_prompt_contains": "failing test", "replies": replies });
-        let script = json!({ "model": model, "conversations": [conversation, { "replies": [{ "say": "Yes." }] }] });
+        let edit =
+            "Here it is.\n\nsrc/two.sh\n```\n<<<<<<< SEARCH\necho three\n=======\necho two\n>>>>>>> REPLACE\n```\n";
+        let replies = json!([{ "say": edit, "tokens": { "input": 1200, "output": 40 } }]);
+        let in_text = json!({ "when_prompt_contains": "failing test", "without_tools": true, "replies": replies });
+        let others = json!({ "replies": [{ "say": "Yes." }] });
+        let script = json!({ "model": model, "conversations": [conversation, in_text, others] });
         let script = Some(Arc::new(Script::parse(&script.to_string()).unwrap()));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (socket, seen) = (world.path().join("vendor"), Arc::new(Mutex::new(String::new())));
@@ -100,19 +105,40 @@ async fn pass_on(client: TcpStream, socket: PathBuf, seen: Arc<Mutex<String>>) {
     let _ = answering.await;
 }
 
-/// A package of npm, installed once with the settings of whoever runs the tests.
-fn package(name: &str, package: &str) -> PathBuf {
+/// A folder with something that is installed once, with the settings of whoever runs the tests.
+fn installed(name: &str, install: impl Fn(&Path)) -> PathBuf {
     let tools = std::env::var_os("HARVEST_TOOLS").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     let folder = Path::new(&tools).join(name);
     if !folder.join("complete").exists() {
         fs::create_dir_all(&folder).unwrap();
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).arg(package);
-        let output = npm.current_dir(&folder).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        install(&folder);
         fs::write(folder.join("complete"), "").unwrap();
     }
+    folder
+}
+
+fn succeeds(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A package of npm.
+fn package(name: &str, package: &str) -> PathBuf {
+    let folder = installed(name, |folder| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(folder).arg(package);
+        succeeds(npm.current_dir(folder));
+    });
     folder.join("node_modules")
+}
+
+/// A package of PyPI, in a virtual environment.
+fn python_package(name: &str, package: &str) -> PathBuf {
+    let folder = installed(name, |folder| {
+        succeeds(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")));
+        succeeds(Command::new(folder.join("venv/bin/pip")).args(["install", "--quiet", package]));
+    });
+    folder.join("venv")
 }
 
 struct Agent {
@@ -122,6 +148,8 @@ struct Agent {
     model: &'static str,
     /// How the key is shown to the vendor.
     header: String,
+    /// It can run what the model wants it to run.
+    has_shell: bool,
 }
 
 /// The agent mends the sample repository, with the key in the vault. Returns what was printed.
@@ -141,8 +169,8 @@ fn mends_the_repository(agent: &Agent) -> Ran {
     let ran = run.finish();
     ran.assert_ended(0, "completed", None);
     assert!(vendor.saw(&agent.header), "the vendor got the key");
-    assert!(!vendor.saw("earer placeholder"), "and not what the agent sent");
-    assert!(ran.stdout.contains("found 0"), "the agent looked for it: {}", ran.stdout);
+    assert!(!vendor.saw("earer placeholder") && !vendor.saw("key: placeholder"), "and not what the agent sent");
+    assert!(ran.stdout.contains("found 0") || !agent.has_shell, "the agent looked for it: {}", ran.stdout);
     assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("sk-canary"));
     assert!(fs::metadata(&cassette).unwrap().len() > 1000, "the run was recorded");
     assert_eq!(holding(world.path(), b"sk-canary"), Vec::<String>::new());
@@ -173,6 +201,7 @@ fn claude_code_works_counts_as_we_do_and_never_sees_the_key() {
         provider: "anthropic",
         model: "claude-sonnet-4-5",
         header: format!("x-api-key: {KEY}"),
+        has_shell: true,
     });
     let (usage, cost) = books(&ran);
     let result = reported(&ran, "result");
@@ -199,6 +228,7 @@ fn codex_works_counts_as_we_do_and_never_sees_the_key() {
         provider: "openai",
         model: "gpt-5",
         header: format!("authorization: Bearer {KEY}"),
+        has_shell: true,
     });
     let (usage, cost) = books(&ran);
     let theirs = reported(&ran, "turn.completed")["usage"].clone();
@@ -208,6 +238,150 @@ fn codex_works_counts_as_we_do_and_never_sees_the_key() {
     assert_eq!((input, &usage["cache_read_tokens"]), (number(&theirs["input_tokens"]), &theirs["cached_input_tokens"]));
     assert_eq!(usage["output_tokens"], theirs["output_tokens"]);
     assert!(cost > 0.0, "gpt-5 has a price");
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn gemini_cli_works_counts_as_we_do_and_never_sees_the_key() {
+    let ran = mends_the_repository(&Agent {
+        id: "gemini-cli",
+        program: package("gemini-cli-0.61.0", "@google/gemini-cli@0.61.0").join(".bin/gemini"),
+        provider: "gemini",
+        model: "gemini-2.5-pro",
+        header: format!("x-goog-api-key: {KEY}"),
+        has_shell: true,
+    });
+    let (usage, cost) = books(&ran);
+    let theirs = reported(&ran, "result")["stats"].clone();
+    assert_eq!((&usage["input_tokens"], &usage["cache_read_tokens"]), (&theirs["input"], &theirs["cached"]));
+    assert_eq!(usage["output_tokens"], theirs["output_tokens"]);
+    assert!(cost > 0.0, "it has a price");
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn opencode_works_and_never_sees_the_key() {
+    let folder = package("opencode-1.18.33", "opencode-linux-x64@1.18.33");
+    let ran = mends_the_repository(&Agent {
+        id: "opencode",
+        program: folder.join("opencode-linux-x64/bin/opencode"),
+        provider: "openai",
+        model: "gpt-5",
+        header: format!("authorization: Bearer {KEY}"),
+        has_shell: true,
+    });
+    assert_eq!(books(&ran).0["output_tokens"], 61);
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn aider_works_and_never_sees_the_key() {
+    let ran = mends_the_repository(&Agent {
+        id: "aider",
+        program: python_package("aider-0.86.2", "aider-chat==0.86.2").join("bin/aider"),
+        provider: "openai",
+        model: "gpt-5",
+        header: format!("authorization: Bearer {KEY}"),
+        has_shell: false,
+    });
+    assert_eq!(books(&ran).0["output_tokens"], 40);
+}
+
+/// It ends with exit code 0 whatever it is told.
+#[test]
+#[ignore = "needs the network"]
+fn aider_fails_when_the_model_refuses() {
+    let world = World::new();
+    let bin = python_package("aider-0.86.2", "aider-chat==0.86.2").join("bin");
+    let conversation = json!({ "without_tools": true, "replies": [{ "status": 401 }] });
+    let script = world.path().join("refusing.json");
+    fs::write(&script, json!({ "conversations": [conversation] }).to_string()).unwrap();
+    let mut run = world.harvest(&["run", "Do it", "--agent", "aider", "--json", "--model-script"]);
+    run.command.arg(&script).env("PATH", format!("{}:{PATH}", bin.display()));
+    let outcome = run.finish().assert_ended(1, "failed", Some("agent"));
+    assert!(outcome["error"].as_str().unwrap().starts_with("litellm."), "{outcome:#}");
+}
+
+/// A program that is not below /tmp, which every sandbox has its own of.
+fn program(name: &str, text: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let file = folder.path().join(name);
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+    folder
+}
+
+/// Says its version, or mends the repository and claims success as Claude Code does.
+const FAKE_CLAUDE: &str = r#"#!/bin/sh
+if [ "$1" = --version ]; then
+    env | grep -q KEY && echo leaked
+    echo "2.9.9 (Claude Code)"
+    exit
+fi
+printf 'echo two\n' > src/two.sh
+echo '{"type":"result","subtype":"success","is_error":false,"result":"done"}'
+"#;
+
+#[test]
+fn claude_code_is_the_default_where_it_can_be_used() {
+    let world = World::new();
+    let bin = program("claude", FAKE_CLAUDE);
+    let path = format!("{}:{PATH}", bin.path().display());
+    let listed = |path: &str, key: Option<&str>| {
+        let mut list = world.harvest(&["agent", "list", "--json"]).env("PATH", path);
+        list.command.envs(key.map(|key| ("ANTHROPIC_API_KEY", key)));
+        let ran = list.finish();
+        assert_eq!(ran.exit, Some(0), "{ran:?}");
+        let items = serde_json::from_str::<Value>(&ran.stdout).unwrap()["items"].as_array().unwrap().clone();
+        let default = items.iter().find(|item| item["default"] == true).unwrap()["id"].clone();
+        (default, items.into_iter().find(|item| item["id"] == "claude-code").unwrap())
+    };
+    let (default, claude) = listed(&path, Some("sk-x"));
+    assert_eq!(default, "claude-code");
+    assert_eq!((&claude["installed"], &claude["version"]), (&json!(true), &json!("2.9.9")), "{claude:#}");
+    let program = bin.path().canonicalize().unwrap().join("claude");
+    assert_eq!((&claude["path"], &claude["key_hint"]), (&json!(program), &Value::Null));
+    let (default, claude) = listed(&path, None);
+    assert_eq!((default, &claude["usable_providers"]), (json!("builtin"), &json!([])));
+    assert_eq!(claude["key_hint"], "harvest credential add anthropic, or set ANTHROPIC_API_KEY");
+    let (default, claude) = listed(PATH, Some("sk-x"));
+    assert_eq!((default, &claude["installed"]), (json!("builtin"), &json!(false)));
+
+    let run = ["run", "Make the failing test pass", "--json"];
+    let ran = world.harvest(&run).env("PATH", &path).env("ANTHROPIC_API_KEY", "sk-x").finish();
+    ran.assert_ended(0, "completed", None);
+    assert_eq!(ran.of_type("agent.started")[0]["agent"], "claude-code");
+    let scripted = world.run_with(&json!([{ "shell": crate::support::FIX }, {}]), &[]).env("PATH", &path);
+    let scripted = scripted.env("ANTHROPIC_API_KEY", "sk-x").finish();
+    assert_eq!(scripted.of_type("agent.started")[0]["agent"], "builtin");
+}
+
+#[test]
+fn a_rehearsal_says_what_works_and_leaves_nothing() {
+    let world = World::new();
+    let temporary = world.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let check = |id: &str| {
+        let ran = world.harvest(&["agent", "check", id, "--json"]).env("TMPDIR", temporary.to_str().unwrap()).finish();
+        let result: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        let states = result["checks"].as_array().unwrap().iter();
+        let states: Vec<String> =
+            states.map(|check| format!("{} {}", check["name"], check["state"]).replace('"', "")).collect();
+        assert_eq!(result["works"] == true, ran.exit == Some(0), "{ran:?}");
+        states.join(", ")
+    };
+    let all = "installed works, starts works, model works, messages works, shell works, edits works, tokens works, ends works";
+    assert_eq!(check("builtin"), all);
+    assert_eq!(check("codex"), "installed fails");
+    let silent = program("mine", "#!/bin/sh\necho I do nothing\n");
+    add_agent(&world, &script_agent(&silent.path().join("mine")));
+    let some = "installed works, starts works, model fails, messages works, shell absent, edits fails, tokens fails, ends fails";
+    assert_eq!(check("mine"), some);
+    let unknown = world.harvest(&["agent", "check", "nobody"]).finish();
+    assert!(unknown.exit == Some(2) && unknown.stderr.starts_with("error[HV-0121]"), "{unknown:?}");
+    assert!(!world.data().exists() && fs::read_dir(&temporary).unwrap().next().is_none());
+    world.assert_nothing_left();
 }
 
 #[test]
@@ -222,4 +396,53 @@ fn an_agent_that_is_not_installed_is_told_before_anything_is_made() {
     let expected = "Codex CLI is not installed on this machine: npm install --global @openai/codex";
     assert_eq!(outcome["data"]["error"], expected);
     assert!(!ran.stdout.contains("sandbox.ready"), "{}", ran.stdout);
+}
+
+/// A file beside the settings, with an agent that is a shell script.
+fn add_agent(world: &World, text: &str) -> PathBuf {
+    let file = world.home().join(".config/harvest/agents/mine.toml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, text).unwrap();
+    file
+}
+
+fn script_agent(command: &Path) -> String {
+    format!(
+        "[[agent]]\nid = 'mine'\nname = 'My script'\nproviders = ['openai']\ndialect = 'text'\nprompt = 'stdin'\n\
+         command = '{}'\narguments = ['--model', '{{model}}']\ninstall_hint = 'write it'\n",
+        command.display()
+    )
+}
+
+#[test]
+fn a_script_becomes_an_agent_by_a_file_alone() {
+    let world = World::new();
+    let text = format!("#!/bin/sh\nread -r prompt\necho \"I was asked: $prompt, with $*\"\n{}\n", crate::support::FIX);
+    let folder = program("mine", &text);
+    add_agent(&world, &script_agent(&folder.path().join("mine")));
+    let ran = world.run(&json!([{ "say": "Nobody asks me." }]), &["--agent", "mine"]);
+    let outcome = ran.assert_ended(0, "completed", None);
+    assert!(outcome["branch"].is_string(), "{outcome:#}");
+    let said = &ran.of_type("message")[0];
+    assert_eq!(said["text"], "I was asked: Make the failing test pass, with --model scripted-1");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_bad_file_of_agents_is_refused_by_name() {
+    let world = World::new();
+    for (text, reason) in [
+        (script_agent(Path::new("{modle}")), "the agent `mine` uses `{modle}`, which does not exist"),
+        (script_agent(Path::new("x")).replace("'text'", "'morse'"), "the agent `mine` is not valid: unknown variant"),
+        (script_agent(Path::new("x")).replace("'mine'", "'codex'"), "the agent `codex` comes with Harvest"),
+    ] {
+        let file = add_agent(&world, &text);
+        for args in [&["agent", "list"][..], &["run", "Do it"]] {
+            let ran = world.harvest(args).finish();
+            assert_eq!(ran.exit, Some(2), "{ran:?}");
+            let expected = format!("error[HV-0311]: {}: {reason}", file.display());
+            assert!(ran.stderr.starts_with(&expected), "{expected}\n{}", ran.stderr);
+        }
+    }
+    assert!(!world.data().exists(), "nothing was made");
 }

@@ -71,6 +71,7 @@ fn agents_are_listed() {
     let list = world.json(&["agent", "list"]);
     assert!(list["items"].as_array().unwrap().iter().any(|agent| agent["id"] == "builtin"), "{list:#}");
     assert!(world.harvest(&["agent", "list"]).finish().stdout.contains("builtin"));
+    assert!(!world.data().exists(), "looking makes nothing");
 }
 
 #[test]
@@ -104,6 +105,7 @@ fn every_command_has_examples() {
         &["task", "apply"],
         &["task", "cancel"],
         &["agent", "list"],
+        &["agent", "check"],
         &["doctor"],
         &["explain"],
     ] {

@@ -1,0 +1,9 @@
+//! `harvest agent …`, and the agents there are.
+
+mod check;
+mod list;
+mod registry;
+
+pub use check::check;
+pub use list::list;
+pub use registry::registry;
