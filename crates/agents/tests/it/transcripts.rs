@@ -9,6 +9,8 @@ use crate::agent;
 const CLAUDE_CODE: &str = include_str!("transcripts/claude-code.jsonl");
 const GEMINI_CLI: &str = include_str!("transcripts/gemini-cli.jsonl");
 const GEMINI_CLI_REFUSED: &str = include_str!("transcripts/gemini-cli-refused.jsonl");
+const AIDER: &str = include_str!("transcripts/aider.txt");
+const AIDER_REFUSED: &str = include_str!("transcripts/aider-refused.txt");
 const OPENCODE: &str = include_str!("transcripts/opencode.jsonl");
 const OPENCODE_REFUSED: &str = include_str!("transcripts/opencode-refused.jsonl");
 
@@ -125,6 +127,15 @@ fn opencode() {
 }
 
 #[test]
+fn aider() {
+    let mut parser = parser("aider");
+    let told = events(&mut parser, AIDER);
+    assert_eq!(told.len(), AIDER.lines().count(), "each line is a message");
+    assert!(told.iter().any(|event| event.contains("Applied edit to src/two.sh")), "{told:#?}");
+    assert_eq!(parser.verdict(Some(0)), Verdict::Done);
+}
+
+#[test]
 fn a_message_of_gemini_cli_that_a_crash_cut_in_two_comes_whole() {
     let piece = |text: &str| format!(r#"{{"type":"message","role":"assistant","content":"{text}","delta":true}}"#);
     let mut first = parser("gemini-cli");
@@ -148,7 +159,6 @@ fn a_message_of_gemini_cli_that_a_crash_cut_in_two_comes_whole() {
 #[test]
 fn what_a_vendor_refused_is_no_success() {
     use FailureReason::{Agent, ModelQuota};
-    let aider = "Model: openai/gpt-5 with diff edit format\n\nlitellm.AuthenticationError: AuthenticationError: OpenAIException - no\n";
     let limited = "litellm.RateLimitError: RateLimitError: OpenAIException - slow down\n";
     let exhausted = GEMINI_CLI_REFUSED.replace("UNAUTHENTICATED", "RESOURCE_EXHAUSTED");
     let too_many = OPENCODE_REFUSED.replace(r#""statusCode":401"#, r#""statusCode":429"#);
@@ -157,7 +167,7 @@ fn what_a_vendor_refused_is_no_success() {
         ("gemini-cli", &exhausted, ModelQuota),
         ("opencode", OPENCODE_REFUSED, Agent),
         ("opencode", &too_many, ModelQuota),
-        ("aider", aider, Agent),
+        ("aider", AIDER_REFUSED, Agent),
         ("aider", limited, ModelQuota),
     ] {
         let (mut whole, mut after_a_crash) = (parser(id), parser(id));

@@ -161,7 +161,7 @@ fn script(model: &str) -> serde_json::Value {
         "model": model,
         "conversations": [
             { "when_prompt_contains": "This is a rehearsal", "replies": [
-                { "say": "I will try the shell.", "shell": "echo rehearsal-$((6 * 7))",
+                { "say": "I will try the shell.", "shell": "printf 'rehearsal-%s\\n' 42",
                   "tokens": { "input": 1000, "output": 20 } },
                 { "write": { "path": FILE, "content": "done\n" }, "tokens": { "input": 1100, "output": 20 } },
                 { "say": "The rehearsal is over.", "tokens": { "input": 1200, "output": 10 } },

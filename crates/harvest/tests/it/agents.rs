@@ -21,9 +21,9 @@ use crate::support::{PATH, Ran, World};
 
 const KEY: &str = "sk-canary-0123456789-wxyz";
 /// Looks for the key wherever an agent can look, without naming it.
-const SEARCH: &str = "key=$(printf 'sk-can%s' ary)
+const SEARCH: &str = "printf 'sk-can%s\\n' ary | { read -r key
     (cat /proc/[0-9]*/environ | tr '\\0' '\\n'; env; grep -rIsl \"$key\" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr) 2>/dev/null |
-    grep -c -e \"$key\" -e '^/' | sed 's/^/found /'";
+    grep -c -e \"$key\" -e '^/' | sed 's/^/found /'; }";
 
 /// A vendor's host on loopback: a scripted model that remembers the heads of the requests it got.
 struct Vendor {
@@ -47,7 +47,8 @@ impl Meter for Generous {
 }
 
 impl Vendor {
-    fn start(world: &World, model: &str) -> Self {
+    fn start(world: &World, agent: &Agent) -> Self {
+        let model = agent.model;
         let replies = json!([
             { "say": "I will look first.", "shell": SEARCH, "tokens": { "input": 1200, "output": 40, "cache_read": 300 } },
             { "expect": "found 0", "shell": crate::support::FIX, "tokens": { "input": 1250, "output": 12 } },
@@ -57,9 +58,12 @@ impl Vendor {
         let edit =
             "Here it is.\n\nsrc/two.sh\n```\n<<<<<<< SEARCH\necho three\n=======\necho two\n>>>>>>> REPLACE\n```\n";
         let replies = json!([{ "say": edit, "tokens": { "input": 1200, "output": 40 } }]);
-        let in_text = json!({ "when_prompt_contains": "failing test", "without_tools": true, "replies": replies });
-        let others = json!({ "replies": [{ "say": "Yes." }] });
-        let script = json!({ "model": model, "conversations": [conversation, in_text, others] });
+        let others = if agent.has_shell {
+            json!({ "replies": [{ "say": "Yes." }] })
+        } else {
+            json!({ "without_tools": true, "replies": replies })
+        };
+        let script = json!({ "model": model, "conversations": [conversation, others] });
         let script = Some(Arc::new(Script::parse(&script.to_string()).unwrap()));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (socket, seen) = (world.path().join("vendor"), Arc::new(Mutex::new(String::new())));
@@ -155,7 +159,7 @@ struct Agent {
 /// The agent mends the sample repository, with the key in the vault. Returns what was printed.
 fn mends_the_repository(agent: &Agent) -> Ran {
     let world = World::new();
-    let vendor = Vendor::start(&world, agent.model);
+    let vendor = Vendor::start(&world, agent);
     let bin = world.path().join("bin");
     fs::create_dir(&bin).unwrap();
     symlink(&agent.program, bin.join(agent.program.file_name().unwrap())).unwrap();
@@ -284,7 +288,10 @@ fn aider_works_and_never_sees_the_key() {
         header: format!("authorization: Bearer {KEY}"),
         has_shell: false,
     });
-    assert_eq!(books(&ran).0["output_tokens"], 40);
+    // It asks once more when it has been told which file to look at.
+    assert_eq!(books(&ran).0["output_tokens"], 80);
+    let changed = ran.of_type("file.changed");
+    assert_eq!(changed.iter().map(|change| &change["path"]).collect::<Vec<_>>(), ["src/two.sh"]);
 }
 
 /// It ends with exit code 0 whatever it is told.
