@@ -111,12 +111,12 @@ mod tests {
         fs::write(outside.path().join("kept"), "x").unwrap();
         let parent = tempfile::tempdir().unwrap();
         let tree = parent.path().join("tree");
-        fs::create_dir_all(tree.join("layer/work/inner")).unwrap();
+        fs::create_dir_all(tree.join("layer/closed/inner")).unwrap();
         fs::create_dir_all(tree.join(".1/.2/.1")).unwrap();
-        fs::write(tree.join("layer/work/inner/file"), "x").unwrap();
+        fs::write(tree.join("layer/closed/inner/file"), "x").unwrap();
         symlink(outside.path(), tree.join("link")).unwrap();
         symlink(outside.path(), tree.join("layer/link")).unwrap();
-        fs::set_permissions(tree.join("layer/work"), fs::Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(tree.join("layer/closed"), fs::Permissions::from_mode(0o000)).unwrap();
         remove(&tree).unwrap();
         assert!(!tree.exists());
         assert!(outside.path().join("kept").exists());
