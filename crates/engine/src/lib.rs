@@ -15,7 +15,7 @@ mod interrupts;
 mod journal;
 mod keyring;
 mod limit;
-mod meter;
+pub mod meter;
 mod owner;
 mod place;
 mod pool;
