@@ -35,6 +35,19 @@ pub enum EventBody {
         agent: String,
         model: Option<String>,
     },
+    /// Another prompt for the session. It is worked on when all before it are done; `turn.started` tells.
+    #[serde(rename = "turn.queued")]
+    TurnQueued {
+        turn_id: TurnId,
+        number: u32,
+        author: String,
+        prompt: Prompt,
+        /// When it is to be another than before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
     #[serde(rename = "turn.started")]
     TurnStarted { turn_id: TurnId, number: u32, author: String },
     /// Something a person should know that stops nothing.
@@ -235,6 +248,7 @@ impl EventBody {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::TaskCreated { .. } => "task.created",
+            Self::TurnQueued { .. } => "turn.queued",
             Self::TurnStarted { .. } => "turn.started",
             Self::Warning { .. } => "warning",
             Self::SandboxReady { .. } => "sandbox.ready",

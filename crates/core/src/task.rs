@@ -113,6 +113,11 @@ pub struct Turn {
     pub number: u32,
     pub author: String,
     pub prompt: Prompt,
+    /// Who works on it, from this turn on; `None`: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     pub status: TurnStatus,
     pub created_at: Timestamp,
     pub attempts: Vec<Attempt>,
@@ -129,6 +134,8 @@ pub enum TurnStatus {
     Waiting,
     /// It waits for a place under a cap.
     Parked,
+    /// It waits for the turns before it in its session.
+    Queued,
     Claimed,
     Done,
 }

@@ -12,7 +12,7 @@ pub mod sqlite;
 
 pub use contract::{
     AttemptUpdate, Balance, Bill, Cap, Charge, Claim, Convoy, CredentialRecord, End, IdempotencyKey, Lease, MissedRuns,
-    NewSecret, NewTask, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Repository, Reservation, Rows,
+    NewSecret, NewTask, NewTurn, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Repository, Reservation, Rows,
     SandboxRecord, Schedule, Settlement, Spending, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
     TurnCounts,
 };

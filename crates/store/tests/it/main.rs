@@ -21,6 +21,7 @@ mod migrations;
 mod model;
 mod order;
 mod postgres;
+mod prompts;
 mod property;
 mod requests;
 mod support;

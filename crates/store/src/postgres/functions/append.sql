@@ -12,7 +12,9 @@ BEGIN
                       JOIN caps ON caps.name = turn_caps.cap
                       WHERE turns.number = ANY(ending)))
       OR EXISTS (SELECT 1 FROM turns JOIN dependencies ON dependencies.after_id = turns.task_id
-                 WHERE turns.number = ANY(ending) AND NOT dependencies.satisfied));
+                 WHERE turns.number = ANY(ending) AND NOT dependencies.satisfied)
+      OR (EXISTS (SELECT 1 FROM queued)
+          AND EXISTS (SELECT 1 FROM turns JOIN queued ON queued.task = turns.task WHERE turns.number = ANY(ending))));
 END $$;
 
 -- Steps, each about another task, given column by column and numbered from 1. `from` lists the statuses in which a task may
@@ -107,6 +109,11 @@ END $$;
 CREATE FUNCTION harvest_ended(turn_number bigint, of_task text, over text, at_time text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM harvest_give_back(turn_number);
+  IF over IN ('completed', 'failed') THEN
+    IF harvest_go_on(of_task) THEN
+      RETURN;
+    END IF;
+  END IF;
   IF over = 'completed' THEN
     PERFORM harvest_unblock(of_task);
   ELSIF over IS NOT NULL THEN

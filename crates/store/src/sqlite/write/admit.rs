@@ -182,7 +182,8 @@ pub(crate) fn doomed(db: &Connection, failed: &TaskId) -> Result<Vec<TaskId>, Er
     let tasks: Vec<String> = db
         .prepare_cached(
             "SELECT tasks.id FROM dependencies JOIN tasks ON tasks.id = dependencies.task_id
-             WHERE dependencies.after_id = ?1 AND tasks.status = 'pending' AND tasks.on_failed_dependency = ?2",
+             WHERE dependencies.after_id = ?1 AND dependencies.satisfied = 0 AND tasks.status = 'pending'
+                 AND tasks.on_failed_dependency = ?2",
         )?
         .query_map(params![failed.as_str(), policy], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
