@@ -119,6 +119,29 @@ pub enum EventBody {
     CommitCreated { commit: String, subject: String },
     #[serde(rename = "agent.finished")]
     AgentFinished { attempt_id: AttemptId, exit_code: Option<i32>, reason: Option<FailureReason> },
+    /// The agent's own memory of the conversation is kept with the session, for its next turn.
+    #[serde(rename = "conversation.kept")]
+    ConversationKept {
+        agent: String,
+        /// What the agent calls it, if it gave it a name.
+        name: Option<String>,
+        commit: String,
+    },
+    /// The agent has made a plan, and a person has to decide on it.
+    #[serde(rename = "plan.proposed")]
+    PlanProposed { text: String },
+    /// A person has decided.
+    #[serde(rename = "plan.decided")]
+    PlanDecided {
+        approved: bool,
+        author: String,
+        /// The plan as the person changed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<String>,
+        /// Why it was turned down; another one is made then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        comment: Option<String>,
+    },
     #[serde(rename = "tests.finished")]
     TestsFinished(TestRun),
     /// A stage recorded its outcome; whoever holds the lease after a crash goes on behind it.
@@ -264,6 +287,9 @@ impl EventBody {
             Self::CheckpointCreated { .. } => "checkpoint.created",
             Self::CommitCreated { .. } => "commit.created",
             Self::AgentFinished { .. } => "agent.finished",
+            Self::ConversationKept { .. } => "conversation.kept",
+            Self::PlanProposed { .. } => "plan.proposed",
+            Self::PlanDecided { .. } => "plan.decided",
             Self::TestsFinished(_) => "tests.finished",
             Self::StageFinished { .. } => "stage.finished",
             Self::BranchDelivered { .. } => "branch.delivered",

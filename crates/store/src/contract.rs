@@ -9,7 +9,9 @@ mod step;
 mod task;
 
 use async_trait::async_trait;
-use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn};
+use harvest_core::{
+    CredentialId, Event, EventBody, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn,
+};
 use tokio::sync::watch;
 
 use crate::Error;
@@ -21,7 +23,7 @@ pub use queue::{
 };
 pub use repository::Repository;
 pub use schedule::{MissedRuns, Schedule, Template};
-pub use step::{AttemptUpdate, End, Step};
+pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Step};
 pub use task::{IdempotencyKey, NewTask, NewTurn, Submitted, TaskDetail, TaskPage, TaskQuery};
 
 #[async_trait]
@@ -55,6 +57,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// One step of a claimed turn: fence check, events, spool offset and state change in one transaction. Returns the number
     /// of the last event.
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error>;
+
+    /// Gives a turn back until a person has decided: no one holds it, and its task awaits approval.
+    async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error>;
+
+    /// A person has decided on the plan of a task that awaits approval: its turn is in the queue again, or the task is
+    /// cancelled.
+    async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error>;
 
     /// Sets money aside for a call of a claimed turn. Returns what everyone but its owner has spent and set aside of its
     /// accounts, as of a moment when this is written.

@@ -30,6 +30,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("functions/admit.sql"),
     include_str!("functions/end.sql"),
     include_str!("functions/prompt.sql"),
+    include_str!("functions/plan.sql"),
     include_str!("functions/append.sql"),
     include_str!("functions/claim.sql"),
     include_str!("functions/ledger.sql"),

@@ -11,6 +11,7 @@ mod ledger;
 mod listen;
 mod migrate;
 mod overview;
+mod plan;
 mod pool;
 mod prompt;
 mod queue;
@@ -24,14 +25,16 @@ mod writer;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn};
+use harvest_core::{
+    CredentialId, Event, EventBody, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn,
+};
 use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, QueueSettings,
-    QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store, Submitted,
-    TaskDetail, TaskPage, TaskQuery, Template,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
+    QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
+    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use connection::Address;
 use listen::Listener;
@@ -108,6 +111,14 @@ impl Store for Postgres {
 
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error> {
         self.shared.writer.append(lease, &step).await
+    }
+
+    async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
+        plan::ask_approval(self.lend().await?.get()?, lease, at, &events).await
+    }
+
+    async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error> {
+        plan::decide(self.lend().await?.get()?, task, &decision, at).await
     }
 
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {

@@ -15,16 +15,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn};
+use harvest_core::{
+    CredentialId, Event, EventBody, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn,
+};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, QueueSettings,
-    QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store, Submitted,
-    TaskDetail, TaskPage, TaskQuery, Template,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
+    QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
+    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use wake::Waker;
 use write::Effects;
@@ -186,6 +188,16 @@ impl Store for Sqlite {
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error> {
         let lease = lease.clone();
         self.write(move |db, effects| write::step::append(db, effects, &lease, &step)).await
+    }
+
+    async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
+        let lease = lease.clone();
+        self.write(move |db, effects| write::plan::ask_approval(db, effects, &lease, at, &events)).await
+    }
+
+    async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error> {
+        let task = task.clone();
+        self.write(move |db, effects| write::plan::decide(db, effects, &task, &decision, at)).await
     }
 
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {

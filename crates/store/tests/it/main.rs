@@ -20,6 +20,7 @@ mod lists;
 mod migrations;
 mod model;
 mod order;
+mod plans;
 mod postgres;
 mod prompts;
 mod property;

@@ -258,7 +258,7 @@ impl Run {
                 TurnStatus::Claimed => claimed.push(place),
                 TurnStatus::Blocked => blocked += 1,
                 TurnStatus::Waiting => waiting += 1,
-                TurnStatus::Done | TurnStatus::Queued => {}
+                TurnStatus::Done | TurnStatus::Queued | TurnStatus::Held => {}
             }
             self.check_journal(entry).await;
         }

@@ -16,7 +16,7 @@ DECLARE
   t turns%ROWTYPE;
   outcome text;
 BEGIN
-  SELECT * INTO t FROM turns WHERE task_id = of_task AND status IN ('ready', 'blocked', 'waiting', 'parked');
+  SELECT * INTO t FROM turns WHERE task_id = of_task AND status IN ('ready', 'blocked', 'waiting', 'parked', 'held');
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;

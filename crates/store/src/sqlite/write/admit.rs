@@ -190,7 +190,7 @@ pub(crate) fn doomed(db: &Connection, failed: &TaskId) -> Result<Vec<TaskId>, Er
     tasks.iter().map(|task| crate::decode::id(task)).collect()
 }
 
-fn set_status(db: &Connection, turn: i64, status: &str) -> Result<(), Error> {
+pub(crate) fn set_status(db: &Connection, turn: i64, status: &str) -> Result<(), Error> {
     db.prepare_cached(
         "UPDATE turns SET status = ?2, owner = NULL, lease_until_ms = NULL, due_ms = NULL WHERE number = ?1",
     )?

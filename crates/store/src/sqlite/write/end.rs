@@ -95,7 +95,7 @@ fn cancel_one(
     let waiting = db
         .prepare_cached(
             "SELECT id, session_id, number, session, task FROM turns
-             WHERE task_id = ?1 AND status IN ('ready', 'blocked', 'waiting', 'parked')",
+             WHERE task_id = ?1 AND status IN ('ready', 'blocked', 'waiting', 'parked', 'held')",
         )?
         .query_row([task.as_str()], |row| {
             let rows = Rows { turn: row.get(2)?, session: row.get(3)?, task: row.get(4)? };
