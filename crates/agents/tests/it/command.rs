@@ -17,6 +17,8 @@ fn turn(provider: Provider) -> Turn<'static> {
         bin: Path::new("/harvest/bin"),
         path: "/usr/bin:/bin",
         max_turns: 50,
+        resume: None,
+        plan: false,
     }
 }
 
