@@ -81,7 +81,7 @@ if [ -n "$CONVERSATION" ]; then
         git read-tree "$CONVERSATION"
         git checkout-index --all --force --prefix="$HOME/"
         rm -f "$GIT_INDEX_FILE"
-    )
+    ) || true # An agent that does not find its conversation is told what was said.
 fi
 git update-ref "refs/heads/$BRANCH" "$START"
 git symbolic-ref HEAD "refs/heads/$BRANCH"

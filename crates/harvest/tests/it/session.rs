@@ -18,11 +18,15 @@ impl World {
 
     /// An agent that is only data: a shell script.
     pub fn add_agent(&self, id: &str, dialect: &str, script: &str) {
+        self.add_agent_with(id, dialect, script, "");
+    }
+
+    fn add_agent_with(&self, id: &str, dialect: &str, script: &str, more: &str) {
         let agents = self.home().join(".config/harvest/agents");
         std::fs::create_dir_all(&agents).unwrap();
         let text = format!(
             "[[agent]]\nid = \"{id}\"\nname = \"{id}\"\nproviders = [\"openai\"]\ndialect = \"{dialect}\"\nprompt = \"stdin\"\n\
-             command = \"/bin/sh\"\narguments = [\"-c\", '''{script}''']\ninstall_hint = \"It is a shell.\"\n"
+             command = \"/bin/sh\"\narguments = [\"-c\", '''{script}''']\ninstall_hint = \"It is a shell.\"\n{more}\n"
         );
         std::fs::write(agents.join(format!("{id}.toml")), text).unwrap();
     }
@@ -205,4 +209,72 @@ fn another_agent_goes_on_when_there_is_no_more_quota() {
     let journal = world.journal(task);
     let started: Vec<_> = of_type(&journal, "agent.started").iter().map(|started| &started["agent"]).collect();
     assert_eq!(started, ["limited", "parrot", "parrot"]);
+}
+
+/// Prints what Claude Code prints at its start, which names the conversation.
+const INIT: &str = r#"echo '{"type":"system","subtype":"init","session_id":"c-1"}'"#;
+const MENDED: &str = r#"echo '{"type":"assistant","message":{"content":[{"type":"text","text":"Mended."}]}}'"#;
+const END: &str = r#"echo '{"type":"result","subtype":"success","is_error":false,"result":""}'"#;
+
+#[test]
+fn what_an_agent_keeps_of_its_conversation_is_there_again() {
+    let world = World::new();
+    let first = format!("{INIT}; {FIX}; mkdir -p $HOME/.keeper/deep; cat > $HOME/.keeper/deep/log; {MENDED}; {END}");
+    let again = format!("{INIT}; (echo $1; cat $HOME/.keeper/deep/log; cat) > remembered; {MENDED}; {END}");
+    let resume = format!("resume_arguments = [\"-c\", '''{again}''', \"sh\", \"{{conversation}}\"]");
+    world.add_agent_with("keeper", "claude_code", &first, &format!("state = [\".keeper\"]\n{resume}"));
+    let ran = world.run(&json!([{}]), &["--agent", "keeper"]);
+    let task = ran.assert_ended(0, "completed", None)["task_id"].as_str().unwrap().to_owned();
+    let kept = &ran.of_type("conversation.kept")[0];
+    assert_eq!((&kept["agent"], &kept["name"]), (&json!("keeper"), &json!("c-1")));
+    world.json(&["session", "prompt", &task, "And now?"]);
+    world.work_off(&[("never", json!([{}]))]);
+    let shown = world.json(&["task", "show", &task]);
+    let remembered = world.show(&format!("{}:remembered", shown["branch"].as_str().unwrap()));
+    assert_eq!(remembered, "c-1\nMake the failing test passAnd now?", "it is told nothing that it remembers");
+    let branch = git(&world.repo(), &["ls-tree", "-r", "--name-only", shown["branch"].as_str().unwrap()]);
+    assert!(!branch.contains("keeper"), "what it keeps is not part of the work: {branch}");
+}
+
+#[test]
+fn an_agent_that_cannot_go_on_with_its_conversation_is_told_what_was_said() {
+    let world = World::new();
+    let first =
+        format!("{INIT}; {FIX}; mkdir -p $HOME/.keeper; echo x > $HOME/.keeper/log; cat > told; {MENDED}; {END}");
+    let more = "state = [\".keeper\"]\nresume_arguments = [\"-c\", \"echo no such conversation >&2; exit 1\"]";
+    world.add_agent_with("forgetful", "claude_code", &first, more);
+    let ran = world.run(&json!([{}]), &["--agent", "forgetful"]);
+    let task = ran.assert_ended(0, "completed", None)["task_id"].as_str().unwrap().to_owned();
+    world.json(&["session", "prompt", &task, "And now?"]);
+    world.work_off(&[("never", json!([{}]))]);
+    let shown = world.json(&["task", "show", &task]);
+    assert_eq!(shown["status"], "completed", "{shown:#}");
+    let told = world.show(&format!("{}:told", shown["branch"].as_str().unwrap()));
+    assert!(
+        told.contains("Make the failing test pass") && told.contains("Mended.") && told.ends_with("And now?"),
+        "{told}"
+    );
+    let journal = world.journal(&task);
+    assert_eq!(of_type(&journal, "agent.started").len(), 3, "once more in the same turn");
+    let warned = of_type(&journal, "warning")
+        .iter()
+        .any(|warning| warning["message"].as_str().unwrap().contains("could not go on"));
+    assert!(warned, "{journal:#?}");
+}
+
+#[test]
+fn a_conversation_that_is_too_large_is_not_kept_and_keeps_nothing_else_from_coming_out() {
+    let world = World::new();
+    let first = format!(
+        "{INIT}; {FIX}; mkdir -p $HOME/.keeper; head -c 70000000 /dev/zero | tr '\\0' x > $HOME/.keeper/log; {MENDED}; {END}"
+    );
+    world.add_agent_with("hoarder", "claude_code", &first, "state = [\".keeper\"]\nresume_arguments = []");
+    let ran = world.run(&json!([{}]), &["--agent", "hoarder"]);
+    ran.assert_ended(0, "completed", None);
+    assert_eq!(ran.of_type("conversation.kept"), Vec::<Value>::new());
+    let warning = ran.of_type("warning");
+    assert!(
+        warning.iter().any(|warning| warning["message"].as_str().unwrap().contains("larger than 64 MB")),
+        "{warning:#?}"
+    );
 }
