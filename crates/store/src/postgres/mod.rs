@@ -20,6 +20,7 @@ mod repository;
 mod settings;
 mod step;
 mod tell;
+mod tls;
 mod writer;
 
 use std::sync::Arc;
