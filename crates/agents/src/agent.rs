@@ -108,6 +108,11 @@ impl Agent {
         self.default_models.get(&provider).map(String::as_str)
     }
 
+    /// Whether it is told how often it may call the model, and keeps to it.
+    pub fn counts_turns(&self) -> bool {
+        self.argv.iter().any(|argument| argument.uses(Placeholder::MaxTurns))
+    }
+
     pub fn command(&self, turn: &Turn<'_>) -> Invocation {
         let value = |placeholder| value_of(placeholder, turn);
         let mut env = base_environment(turn);

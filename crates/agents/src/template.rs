@@ -57,6 +57,10 @@ pub(crate) struct Template(Vec<Part>);
 pub(crate) struct UnknownPlaceholder(pub(crate) String);
 
 impl Template {
+    pub(crate) fn uses(&self, placeholder: Placeholder) -> bool {
+        self.0.contains(&Part::Value(placeholder))
+    }
+
     pub(crate) fn fill(&self, value: impl Fn(Placeholder) -> String) -> String {
         self.0
             .iter()

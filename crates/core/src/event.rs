@@ -100,6 +100,9 @@ pub enum EventBody {
         remedy: Remedy,
         count: u64,
     },
+    /// The agent went beyond what it may, and is being ended for it.
+    #[serde(rename = "limit.reached")]
+    LimitReached { limit: SupervisedLimit, message: String },
     #[serde(rename = "checkpoint.created")]
     CheckpointCreated { number: u32, commit: String },
     #[serde(rename = "commit.created")]
@@ -205,6 +208,20 @@ pub enum Remedy {
     GaveUp,
 }
 
+/// What an agent is held to while it works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SupervisedLimit {
+    /// How long it may be silent.
+    Stall,
+    /// How often it may do the same with the same outcome.
+    Loop,
+    /// How often it may call the model.
+    Turns,
+    /// How long it may work.
+    Wall,
+}
+
 /// The stages of a turn that leave an outcome behind, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -247,6 +264,7 @@ impl EventBody {
             Self::Usage { .. } => "usage",
             Self::BudgetReached { .. } => "budget.reached",
             Self::ModelTrouble { .. } => "model.trouble",
+            Self::LimitReached { .. } => "limit.reached",
             Self::CheckpointCreated { .. } => "checkpoint.created",
             Self::CommitCreated { .. } => "commit.created",
             Self::AgentFinished { .. } => "agent.finished",

@@ -69,6 +69,26 @@ pub struct Settings {
     /// The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<Vec<String>>,
+    #[serde(default)]
+    pub supervision: Supervision,
+}
+
+/// When an agent at work is no longer believed to get anywhere, and how it is ended then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Supervision {
+    /// How long it may be silent.
+    pub stall_ms: u64,
+    /// How often it may make the same tool call, or the same few in turn, with the same outcome.
+    pub max_repeats: u32,
+    /// How long it has to end by itself after it was interrupted, and again after it was asked to terminate.
+    pub grace_ms: u64,
+}
+
+impl Default for Supervision {
+    fn default() -> Self {
+        Self { stall_ms: 600_000, max_repeats: 10, grace_ms: 5_000 }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,13 +15,12 @@ use tokio::time::Instant;
 use crate::checkpoint::Checkpoints;
 use crate::error::Halt;
 use crate::place::{Place, Tail};
+use crate::supervise::{Bounds, Breach, Ending, Step as EndingStep, Supervisor};
 use crate::turn::Turn;
 use crate::{Engine, Failure, ModelChoice, failpoint, limit};
 
-/// No output for this long means that the agent hangs.
-const STALL: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
-const KILL_LIMIT: Duration = Duration::from_secs(10);
+const SIGNAL_LIMIT: Duration = Duration::from_secs(10);
 /// Processes of every place, by their ids.
 pub(crate) const AGENT: &str = "agent";
 pub(crate) const PREPARE: &str = "prepare";
@@ -78,6 +77,21 @@ struct Ended {
     exit_code: Option<i32>,
     stderr: String,
     failure: Option<Failure>,
+}
+
+/// What the agent's watch has to look at.
+enum Next {
+    Output(Output),
+    Breach(Breach),
+    End(Failure),
+    Signal(EndingStep),
+    Nothing,
+}
+
+impl From<Option<Breach>> for Next {
+    fn from(breach: Option<Breach>) -> Self {
+        breach.map_or(Self::Nothing, Self::Breach)
+    }
 }
 
 impl Turn {
@@ -168,7 +182,8 @@ impl Turn {
         self.journal.step(step.with_attempt(AttemptUpdate::Started(attempt))).await?;
         let mut process = self.begin(place, spec).await?;
         failpoint::reach("execute::started")?;
-        let ended = self.watch(place, &mut process, &id, agent.parser()).await?;
+        let bounds = Bounds::of(&self.task.settings, agent.counts_turns());
+        let ended = self.watch(place, &mut process, &id, agent.parser(), bounds).await?;
         let finished = EventBody::AgentFinished {
             attempt_id: id.clone(),
             exit_code: ended.exit_code,
@@ -200,42 +215,56 @@ impl Turn {
         process: &mut Process,
         attempt: &AttemptId,
         mut parser: Parser,
+        bounds: Bounds,
     ) -> Result<Ended, Halt> {
-        let deadline = Instant::now() + Duration::from_millis(self.task.settings.timeout_ms);
-        let mut silent_until = Instant::now() + STALL;
+        let mut supervisor = Supervisor::new(bounds, Instant::now());
+        let mut answers = self.meter.answers();
         let mut stderr = Tail::new(Attempt::TAIL_BYTES);
         let mut checkpoints = Checkpoints::new(self, place);
+        let grace = Duration::from_millis(self.task.settings.supervision.grace_ms);
+        let mut ending: Option<Ending> = None;
         let mut ended_by: Option<Failure> = None;
         let exit_code = loop {
+            let due = ending.as_ref().map_or(supervisor.due(), Ending::due);
             let next = tokio::select! {
                 biased;
-                () = self.stop.requested(), if ended_by.is_none() => Err(self.stopped()),
-                () = self.meter.exhausted(), if ended_by.is_none() => {
-                    Err(Failure::new(FailureReason::Budget, self.meter.message()))
+                () = self.stop.requested(), if ending.is_none() => Next::End(self.stopped()),
+                () = self.meter.exhausted(), if ending.is_none() => {
+                    Next::End(Failure::new(FailureReason::Budget, self.meter.message()))
                 }
-                () = tokio::time::sleep_until(deadline), if ended_by.is_none() => Err(Failure::new(
-                    FailureReason::Timeout,
-                    format!("the agent did not end within {}", human(self.task.settings.timeout_ms)),
-                )),
-                () = tokio::time::sleep_until(silent_until), if ended_by.is_none() => Err(Failure::new(
-                    FailureReason::Stall,
-                    format!("the agent printed nothing for {} s", STALL.as_secs()),
-                )),
-                output = process.next() => Ok(output),
+                Ok(()) = answers.changed(), if ending.is_none() => {
+                    Next::from(supervisor.answered(Instant::now(), *answers.borrow_and_update()))
+                }
+                () = tokio::time::sleep_until(due) => match &mut ending {
+                    None => Next::from(supervisor.check(Instant::now())),
+                    Some(ending) => Next::Signal(ending.step(Instant::now())),
+                },
+                output = process.next() => Next::Output(output),
                 taken = checkpoints.taken() => {
                     taken?;
                     continue;
                 }
             };
             let output = match next {
-                Ok(output) => output,
-                Err(failure) => {
-                    ended_by = Some(failure);
-                    self.kill(process).await;
+                Next::Output(output) => output,
+                Next::Breach(breach) => {
+                    self.journal.write(vec![breach.event()]).await?;
+                    ended_by = Some(breach.into_failure());
+                    ending = Some(Ending::new(Instant::now(), grace));
                     continue;
                 }
+                Next::End(failure) => {
+                    ended_by = Some(failure);
+                    ending = Some(Ending::new(Instant::now(), grace));
+                    continue;
+                }
+                Next::Signal(EndingStep::Signal(signal)) => {
+                    self.signal(process, signal).await;
+                    continue;
+                }
+                Next::Signal(EndingStep::GiveUp) => break None,
+                Next::Nothing => continue,
             };
-            silent_until = Instant::now() + STALL;
             let mut events = Vec::new();
             let mut journaled = None;
             let mut end = None;
@@ -257,6 +286,12 @@ impl Turn {
                 if lines < BATCH {
                     output = process.next().now_or_never();
                 }
+            }
+            let breach = supervisor.heard(Instant::now(), &events).filter(|_| ending.is_none() && end.is_none());
+            if let Some(breach) = breach {
+                events.push(breach.event());
+                ended_by = Some(breach.into_failure());
+                ending = Some(Ending::new(Instant::now(), grace));
             }
             if let Some(offset) = journaled {
                 let changed = events.iter().any(|event| matches!(event, EventBody::ToolResult { .. }));
@@ -301,11 +336,11 @@ impl Turn {
         }
     }
 
-    /// Takes the agent and all its children down. When even that fails the sandbox is destroyed soon after.
-    async fn kill(&self, process: &Process) {
-        let killing = tokio::time::timeout(KILL_LIMIT, process.signal(Signal::Kill));
-        if !matches!(killing.await, Ok(Ok(()))) {
-            tracing::warn!("the agent's process could not be signalled");
+    /// One that cannot be signalled meets the next step, and at last the end of its sandbox.
+    async fn signal(&self, process: &Process, signal: Signal) {
+        let sending = tokio::time::timeout(SIGNAL_LIMIT, process.signal(signal));
+        if !matches!(sending.await, Ok(Ok(()))) {
+            tracing::warn!(?signal, "the agent's process could not be signalled");
         }
     }
 
@@ -402,13 +437,5 @@ impl Engine {
         let provider = named.or(spoken).or(agent.providers.first().copied()).unwrap_or(offered.provider);
         let model = task.model.clone().or_else(|| offered.model.clone().filter(|_| provider == offered.provider));
         ModelChoice { provider, model: model.or_else(|| agent.default_model(provider).map(str::to_owned)) }
-    }
-}
-
-fn human(millis: u64) -> String {
-    match millis {
-        0..1000 => format!("{millis} ms"),
-        1000..120_000 => format!("{} s", millis / 1000),
-        _ => format!("{} min", millis / 60_000),
     }
 }

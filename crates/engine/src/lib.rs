@@ -26,6 +26,7 @@ mod retention;
 mod schedule;
 mod stop;
 mod submit;
+mod supervise;
 mod tenancy;
 mod till;
 mod timetable;

@@ -200,6 +200,7 @@ mod tests {
                     author_name: String::new(),
                     author_email: String::new(),
                     egress: None,
+                    supervision: harvest_core::Supervision::default(),
                 },
                 budget: Cost::ZERO,
                 priority: Priority::Normal,

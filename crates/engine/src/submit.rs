@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, TaskId, TaskKind,
-    TurnId,
+    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, Supervision, TaskId,
+    TaskKind, TurnId,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, Submitted};
@@ -25,6 +25,7 @@ pub struct Request {
     pub require_tests: bool,
     pub timeout: std::time::Duration,
     pub max_turns: u32,
+    pub supervision: Supervision,
     pub budget: Cost,
     /// What the repository narrows its sandboxes to, of what its worker allows.
     pub egress: Option<Vec<String>>,
@@ -116,6 +117,7 @@ impl Engine {
                 author_name,
                 author_email,
                 egress: request.egress,
+                supervision: request.supervision,
             },
             budget: request.budget,
             priority: queue.priority,

@@ -99,7 +99,8 @@ pub async fn request(
         test: settings.text(Key::Test),
         require_tests: settings.flag(Key::RequireTests),
         timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
-        max_turns: MAX_TURNS,
+        max_turns: settings.count(Key::MaxTurns).unwrap_or(MAX_TURNS),
+        supervision: settings.supervision(),
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: None,
         source: Source::Cli,
@@ -128,6 +129,8 @@ pub async fn as_the_repository_says(
         test: settings.text(Key::Test),
         require_tests: settings.flag(Key::RequireTests),
         timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
+        max_turns: settings.count(Key::MaxTurns).unwrap_or(MAX_TURNS),
+        supervision: settings.supervision(),
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: settings.narrowed_egress(),
         ..request

@@ -68,6 +68,8 @@ pub fn code_of(outcome: &Outcome) -> Option<Code> {
         FailureReason::ModelQuota => Code::Model,
         FailureReason::Timeout => Code::Timeout,
         FailureReason::Stall => Code::Stall,
+        FailureReason::Loop => Code::Loop,
+        FailureReason::Turns => Code::Turns,
         FailureReason::Budget => Code::Budget,
         FailureReason::Cancelled => Code::Cancelled,
         FailureReason::Internal => Code::Internal,

@@ -259,6 +259,7 @@ fn new_task(ids: &Ids) -> Result<NewTask> {
             author_name: "Ada".into(),
             author_email: "ada@example.com".into(),
             egress: None,
+            supervision: harvest_core::Supervision::default(),
         },
         budget: Cost::ZERO,
         priority: Priority::Normal,

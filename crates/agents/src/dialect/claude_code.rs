@@ -21,6 +21,7 @@ pub(super) struct Parser {
 #[derive(Debug, Clone, PartialEq)]
 enum Ended {
     Well,
+    OutOfTurns { message: String },
     Badly { message: String },
 }
 
@@ -144,6 +145,7 @@ impl Parser {
     pub(super) fn verdict(&self) -> Option<Verdict> {
         Some(match self.ended.as_ref()? {
             Ended::Well => Verdict::Done,
+            Ended::OutOfTurns { message } => Verdict::Failed { reason: FailureReason::Turns, message: message.clone() },
             Ended::Badly { message } => {
                 let quota = ["rate_limit", "billing_error", "overloaded"];
                 let refused = self.refusal.as_deref().is_some_and(|refusal| quota.contains(&refusal));
@@ -202,7 +204,11 @@ impl Outcome {
             "error_max_budget_usd" => "the agent reached the budget it was given",
             _ => "the agent gave up",
         };
-        Ended::Badly { message: if said.is_empty() { what.to_owned() } else { format!("{what}: {said}") } }
+        let message = if said.is_empty() { what.to_owned() } else { format!("{what}: {said}") };
+        match self.subtype.as_str() {
+            "error_max_turns" => Ended::OutOfTurns { message },
+            _ => Ended::Badly { message },
+        }
     }
 }
 

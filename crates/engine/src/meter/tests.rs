@@ -100,6 +100,7 @@ impl World {
                 author_name: "Ada".into(),
                 author_email: "ada@example.com".into(),
                 egress: None,
+                supervision: harvest_core::Supervision::default(),
             },
             budget,
             priority: Priority::Normal,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harvest_core::Cost;
+use harvest_core::{Cost, Supervision};
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
 use serde_json::json;
@@ -16,6 +16,12 @@ pub enum Key {
     Test,
     RequireTests,
     Timeout,
+    /// How long an agent may be silent.
+    Stall,
+    MaxTurns,
+    MaxRepeats,
+    /// How long an agent that has to end may take to do so by itself.
+    Grace,
     BudgetUsd,
     /// For each person, for a day.
     UserDailyUsd,
@@ -59,12 +65,16 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 36] = [
         Self::Agent,
         Self::Model,
         Self::Test,
         Self::RequireTests,
         Self::Timeout,
+        Self::Stall,
+        Self::MaxTurns,
+        Self::MaxRepeats,
+        Self::Grace,
         Self::BudgetUsd,
         Self::UserDailyUsd,
         Self::ProjectDailyUsd,
@@ -103,6 +113,10 @@ impl Key {
             Self::Test => "test",
             Self::RequireTests => "require_tests",
             Self::Timeout => "timeout",
+            Self::Stall => "stall",
+            Self::MaxTurns => "max_turns",
+            Self::MaxRepeats => "max_repeats",
+            Self::Grace => "grace",
             Self::BudgetUsd => "budget_usd",
             Self::UserDailyUsd => "user_daily_usd",
             Self::ProjectDailyUsd => "project_daily_usd",
@@ -144,6 +158,10 @@ impl Key {
             Self::Test => "test = \"make check\"",
             Self::RequireTests => "require_tests = true",
             Self::Timeout => "timeout = \"30m\"",
+            Self::Stall => "stall = \"10m\"",
+            Self::MaxTurns => "max_turns = 50",
+            Self::MaxRepeats => "max_repeats = 10",
+            Self::Grace => "grace = \"5s\"",
             Self::BudgetUsd => "budget_usd = 2.50",
             Self::UserDailyUsd => "user_daily_usd = 20",
             Self::ProjectDailyUsd => "project_daily_usd = 100",
@@ -176,6 +194,9 @@ impl Key {
                 | Self::Test
                 | Self::RequireTests
                 | Self::Timeout
+                | Self::Stall
+                | Self::MaxTurns
+                | Self::MaxRepeats
                 | Self::BudgetUsd
                 | Self::EgressAllow
         )
@@ -189,11 +210,16 @@ impl Key {
     pub fn default(self) -> Option<Value> {
         const DAY: u64 = 24 * 60 * 60;
         let limits = harvest_sandbox::Limits::default();
+        let supervision = Supervision::default();
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
             Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm => None,
             Self::RequireTests => Some(Value::Flag(false)),
             Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
+            Self::Stall => Some(Value::Time(Duration::from_millis(supervision.stall_ms))),
+            Self::MaxTurns => Some(Value::Count(50)),
+            Self::MaxRepeats => Some(Value::Count(supervision.max_repeats)),
+            Self::Grace => Some(Value::Time(Duration::from_millis(supervision.grace_ms))),
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
             Self::Retries => Some(Value::Count(0)),
             Self::Lease => Some(Value::Time(Duration::from_secs(60))),
@@ -241,7 +267,7 @@ impl Key {
         match self {
             Self::Agent | Self::Model | Self::Test => text().map(Value::Text),
             Self::RequireTests => value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned()),
-            Self::Timeout | Self::Lease => duration(&text()?).map(Value::Time),
+            Self::Timeout | Self::Stall | Self::Grace | Self::Lease => duration(&text()?).map(Value::Time),
             Self::Keep => age(&text()?).map(Value::Time),
             Self::KeepSize => size(&text()?, 1 << 20).map(Value::Size),
             Self::ModelCalls => count(1, 1000),
@@ -271,6 +297,9 @@ impl Key {
                 Ok(Value::Text(url))
             }
             Self::Retries => count(0, 20),
+            Self::MaxTurns => count(1, 100_000),
+            // Twice the same is what a careful agent does.
+            Self::MaxRepeats => count(3, 100_000),
             Self::Agents => count(1, 1000),
             Self::Warm => count(0, 1000),
             Self::LimitCpu => cores(value).map(Value::Cores),

@@ -99,6 +99,7 @@ async fn run_job(
         timeout: TIMEOUT,
         max_turns: MAX_TURNS,
         budget,
+        supervision: harvest_core::Supervision::default(),
         egress: None,
         source: Source::Cli,
         requested_by: installation.environment.user(),

@@ -56,6 +56,9 @@ impl Activity {
                 vec![format!("  {sign} {}", clean(path))]
             }
             EventBody::TestsFinished(run) => vec![format!("  {}", tests(style, run))],
+            EventBody::LimitReached { message, .. } => {
+                vec![format!("  {} {}", style.warn("ending it:"), clean(message))]
+            }
             EventBody::Warning { message } => vec![format!("  {} {}", style.warn("warning:"), clean(message))],
             // The sums at the end say nothing new to a person.
             EventBody::Egress { host, port, verdict: EgressVerdict::Refused, reason, connections: 1, .. } => {

@@ -27,6 +27,7 @@ mod run;
 mod script;
 mod security;
 mod stop;
+mod supervision;
 mod support;
 mod task;
 mod warm;

@@ -150,6 +150,7 @@ fn ambiguous_ids_are_refused_and_waiting_tasks_can_be_cancelled() {
                     author_name: "Ada".to_owned(),
                     author_email: "ada@example.com".to_owned(),
                     egress: None,
+                    supervision: harvest_core::Supervision::default(),
                 },
                 budget: Cost::from_nanos(1),
                 source_url: None,

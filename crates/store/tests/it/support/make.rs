@@ -60,6 +60,7 @@ pub fn new_task(prompt: &str) -> NewTask {
             author_name: "Ada (Harvest)".into(),
             author_email: "ada@example.com".into(),
             egress: None,
+            supervision: harvest_core::Supervision::default(),
         },
         budget: Cost::from_nanos(10_000_000_000),
         priority: Priority::Normal,
