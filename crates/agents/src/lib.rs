@@ -9,6 +9,8 @@
 
 mod agent;
 mod dialect;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod invocation;
 mod registry;
 mod template;
