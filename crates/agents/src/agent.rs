@@ -17,6 +17,7 @@ pub enum Provider {
     Anthropic,
     Openai,
     Gemini,
+    Ollama,
 }
 
 /// What an agent can do beyond taking a prompt.
@@ -80,13 +81,14 @@ pub(crate) struct FileTemplate {
 }
 
 impl Provider {
-    pub const ALL: [Self; 3] = [Self::Anthropic, Self::Openai, Self::Gemini];
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Openai, Self::Gemini, Self::Ollama];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::Openai => "openai",
             Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
         }
     }
 

@@ -7,6 +7,7 @@
 #![allow(clippy::panic, reason = "a broken promise is to be found")]
 
 use harvest_core::{EventBody, MessageRole, OutputStream};
+use serde::Deserialize;
 
 use crate::dialect::{Dialect, Parser};
 
@@ -74,14 +75,21 @@ fn read(dialect: Dialect, output: &[u8]) {
 
 /// A line that is a piece of what comes whole, or says nothing but "done" or "still here".
 fn says_nothing(dialect: Dialect, line: &str) -> bool {
-    let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { return false };
+    // No more of it is read than that, since a piece may have anything in it.
+    let Ok(Kind { kind, subtype }) = serde_json::from_str(line) else { return false };
     match dialect {
-        Dialect::Builtin => line["type"] == "agent.done",
-        Dialect::ClaudeCode => {
-            line["type"] == "stream_event" || (line["type"] == "system" && line["subtype"] == "status")
-        }
+        Dialect::Builtin => kind == "agent.done",
+        Dialect::ClaudeCode => kind == "stream_event" || (kind == "system" && subtype.as_deref() == Some("status")),
         _ => false,
     }
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    subtype: Option<String>,
 }
 
 /// How many inputs there are is a matter of patience: `PROPTEST_CASES=1000000 cargo test --release -p harvest-agents fuzzing`.

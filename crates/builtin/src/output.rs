@@ -88,7 +88,7 @@ mod tests {
         output.message("hi").unwrap();
         output.delta("h").unwrap();
         let input = Input::read(r#"{"command": "ls"}"#);
-        output.call(&Call { id: "1".to_owned(), name: "bash".to_owned(), input }).unwrap();
+        output.call(&Call { id: "1".to_owned(), name: "bash".to_owned(), input, signature: None }).unwrap();
         output.result(&CallResult { id: "1".to_owned(), output: "x\n".to_owned(), is_error: false }).unwrap();
 
         let text = String::from_utf8(bytes).unwrap();

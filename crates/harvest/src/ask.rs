@@ -258,7 +258,11 @@ fn vendor_of(model: &str) -> Option<Provider> {
     if model.starts_with("gemini") {
         return Some(Provider::Gemini);
     }
-    let openai = ["gpt", "o1", "o3", "o4", "chatgpt"];
+    // `qwen3:8b`; a model that someone tuned at OpenAI is `ft:…`.
+    if model.contains(':') && !model.starts_with("ft:") {
+        return Some(Provider::Ollama);
+    }
+    let openai = ["gpt", "ft:gpt", "o1", "o3", "o4", "chatgpt"];
     openai.iter().any(|family| model.starts_with(family)).then_some(Provider::Openai)
 }
 
@@ -270,7 +274,8 @@ fn choose_model(
     has_key: &dyn Fn(Provider) -> bool,
 ) -> Result<ModelChoice, Failure> {
     if let Some(script) = script {
-        let provider = agent.providers.first().copied().unwrap_or(Provider::Anthropic);
+        let named = model.and_then(vendor_of).filter(|vendor| agent.providers.contains(vendor));
+        let provider = named.or(agent.providers.first().copied()).unwrap_or(Provider::Anthropic);
         return Ok(ModelChoice { provider, model: Some(model.unwrap_or(script.model()).to_owned()) });
     }
     let named = model.and_then(vendor_of).filter(|vendor| agent.providers.contains(vendor));
