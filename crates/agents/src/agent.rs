@@ -53,10 +53,14 @@ pub struct Agent {
     pub program: Option<String>,
     /// The argument that makes its program tell its version and do nothing else.
     pub version_argument: Option<String>,
+    /// Files with a repository's conventions that it reads by itself.
+    pub reads: Vec<String>,
     /// What to do to get it.
     pub install_hint: String,
     pub(crate) default_models: BTreeMap<Provider, String>,
     pub(crate) dialect: Dialect,
+    /// It insists on a terminal.
+    pub(crate) terminal: bool,
     pub(crate) prompt: PromptPassing,
     pub(crate) argv: Vec<Template>,
     pub(crate) environment: Vec<(String, Template)>,
@@ -122,8 +126,12 @@ impl Agent {
             env.retain(|(known, _)| known != name);
             env.push((name.clone(), template.fill(value)));
         }
+        let mut argv = self.bridge(turn);
+        let program = argv.len();
+        argv.extend(self.argv.iter().map(|template| template.fill(value)));
         Invocation {
-            argv: self.argv.iter().map(|template| template.fill(value)).collect(),
+            argv,
+            program,
             env,
             stdin: match self.prompt {
                 PromptPassing::Stdin => turn.prompt.to_owned(),
@@ -139,6 +147,18 @@ impl Agent {
                 })
                 .collect(),
         }
+    }
+
+    /// What stands between the agent and whoever reads its output.
+    fn bridge(&self, turn: &Turn<'_>) -> Vec<String> {
+        let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+        let arguments = match (self.dialect, self.terminal) {
+            (Dialect::Acp, _) => vec!["acp".to_owned(), "--workspace".to_owned(), text(turn.workspace)],
+            (_, true) => vec!["pty".to_owned()],
+            (_, false) => return Vec::new(),
+        };
+        let program = text(&turn.bin.join("harvest-builtin"));
+        std::iter::once(program).chain(arguments).chain(["--".to_owned()]).collect()
     }
 
     /// Reads the output of one run from its beginning.

@@ -65,6 +65,13 @@ impl<W: Write> Output<W> {
         self.write(&Event::Done { turns })
     }
 
+    /// A line of someone else's, which Harvest keeps as it is.
+    pub(crate) fn as_it_came(&mut self, line: &str) -> io::Result<()> {
+        let line = line.replace(['\n', '\r'], " ") + "\n";
+        self.0.write_all(line.as_bytes())?;
+        self.0.flush()
+    }
+
     /// One write per line, so that lines of other writers never get into the middle of one.
     fn write(&mut self, event: &Event<'_>) -> io::Result<()> {
         let mut line = serde_json::to_vec(event)?;
