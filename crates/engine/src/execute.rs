@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use harvest_agents::prompt::Occasion;
 use harvest_agents::{Agent, Parser, Verdict};
 use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, Move, OutputStream, SandboxPurpose, Task};
 use harvest_sandbox::{Output, Process, ProcessSpec, Sandbox, Signal};
@@ -161,8 +162,8 @@ impl Turn {
             return Ok(Some(Failure::new(FailureReason::Agent, format!("there is no agent {}", self.task.agent))));
         };
         let choice = self.engine.model_choice(agent, &self.task);
-        let prompt = self.task.prompt.as_str();
-        let briefing = Briefing { prompt, choice: &choice, max_turns: self.task.settings.max_turns };
+        let prompt = self.compose(agent, self.task.prompt.as_str(), &Occasion::Task {}).await?;
+        let briefing = Briefing { prompt: &prompt, choice: &choice, max_turns: self.task.settings.max_turns };
         let mut spec = self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path());
         spec.files.splice(0..0, place.take_files());
         let attempt = Attempt {
@@ -401,8 +402,10 @@ impl Engine {
         let paths = sandbox.paths();
         let turn = briefing.turn(sandbox.gateway_port(), &paths.home, &paths.workspace, &paths.bin, path);
         let mut invocation = agent.command(&turn);
-        if let (Some(Some(program)), Some(first)) = (self.program_of(agent), invocation.argv.first_mut()) {
-            *first = program.to_string_lossy().into_owned();
+        if let (Some(Some(program)), Some(named)) =
+            (self.program_of(agent), invocation.argv.get_mut(invocation.program))
+        {
+            *named = program.to_string_lossy().into_owned();
         }
         let mut env = network.to_vec();
         env.extend(invocation.env);

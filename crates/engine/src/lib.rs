@@ -20,6 +20,7 @@ mod owner;
 mod place;
 mod pool;
 pub mod prepare;
+mod prompting;
 mod record;
 mod recover;
 mod retention;
@@ -53,6 +54,7 @@ pub use keyring::Keyring;
 pub use meter::day_of;
 pub use owner::Ownership;
 pub use pool::{Limits, Notice, Pool, Summary};
+pub use prompting::PromptBook;
 pub use recover::{Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
@@ -75,6 +77,8 @@ pub struct Options {
     pub keyring: Arc<dyn Keyring>,
     pub tenancy: Tenancy,
     pub registry: Arc<Registry>,
+    /// What agents are told.
+    pub prompts: PromptBook,
     pub redactor: Arc<Redactor>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,

@@ -266,6 +266,15 @@ fn vendor_of(model: &str) -> Option<Provider> {
     openai.iter().any(|family| model.starts_with(family)).then_some(Provider::Openai)
 }
 
+/// The variable that makes a provider usable.
+fn setting_of(provider: Provider) -> Option<&'static str> {
+    match provider {
+        // It wants an address rather than a key.
+        Provider::Ollama => Some("OLLAMA_HOST"),
+        _ => key_variable(provider.as_str()),
+    }
+}
+
 /// The vendor is the one whose name the model bears, else the first the agent speaks that has a key.
 fn choose_model(
     agent: &Agent,
@@ -285,8 +294,8 @@ fn choose_model(
     };
     let Some(provider) = usable else {
         let wanted: Vec<&str> = match named {
-            Some(provider) => key_variable(provider.as_str()).into_iter().collect(),
-            None => agent.providers.iter().filter_map(|provider| key_variable(provider.as_str())).collect(),
+            Some(provider) => setting_of(provider).into_iter().collect(),
+            None => agent.providers.iter().filter_map(|provider| setting_of(*provider)).collect(),
         };
         let wanted = wanted.join(" or ");
         return Err(Failure::refused(

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod agents;
+mod agents_survive;
+mod bridges;
 mod cassette;
 #[path = "../../../store/tests/it/support/cluster.rs"]
 #[allow(dead_code, reason = "the suite of the store needs more of it")]
@@ -20,6 +22,7 @@ mod limits;
 mod money;
 mod ordinary;
 mod packages;
+mod prompts;
 mod queue;
 mod refusals;
 mod repo;
