@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, BranchName, CallId, Cost, FailureReason, Outcome, Prompt, SandboxId, SessionId, TaskId, Timestamp,
-    TurnId, Usage,
+    AttemptId, BranchName, CallId, Cost, FailureReason, HookStage, Outcome, Prompt, SandboxId, SessionId, TaskId,
+    Timestamp, TurnId, Usage,
 };
 
 /// One entry of a session's journal, numbered 1, 2, 3 … without gaps.
@@ -103,6 +103,16 @@ pub enum EventBody {
     /// The agent went beyond what it may, and is being ended for it.
     #[serde(rename = "limit.reached")]
     LimitReached { limit: SupervisedLimit, message: String },
+    #[serde(rename = "hook.finished")]
+    HookFinished {
+        stage: HookStage,
+        run: String,
+        required: bool,
+        exit_code: i32,
+        duration_ms: u64,
+        /// The end of what it printed.
+        output_tail: String,
+    },
     #[serde(rename = "checkpoint.created")]
     CheckpointCreated { number: u32, commit: String },
     #[serde(rename = "commit.created")]
@@ -265,6 +275,7 @@ impl EventBody {
             Self::BudgetReached { .. } => "budget.reached",
             Self::ModelTrouble { .. } => "model.trouble",
             Self::LimitReached { .. } => "limit.reached",
+            Self::HookFinished { .. } => "hook.finished",
             Self::CheckpointCreated { .. } => "checkpoint.created",
             Self::CommitCreated { .. } => "commit.created",
             Self::AgentFinished { .. } => "agent.finished",

@@ -32,5 +32,7 @@ pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use reason::FailureReason;
 pub use status::{IllegalMove, Move, TaskStatus};
-pub use task::{Attempt, Outcome, Session, Settings, Source, Supervision, Task, TaskKind, Turn, TurnStatus};
+pub use task::{
+    Attempt, Hook, HookStage, Outcome, Session, Settings, Source, Supervision, Task, TaskKind, Turn, TurnStatus,
+};
 pub use time::{Clock, Timestamp};

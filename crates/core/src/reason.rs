@@ -21,6 +21,8 @@ pub enum FailureReason {
     Loop,
     /// The agent called the model more often than it may.
     Turns,
+    /// A hook that must succeed did not.
+    Hook,
     /// The budget is spent.
     Budget,
     /// A person stopped it.
@@ -30,7 +32,7 @@ pub enum FailureReason {
 }
 
 impl FailureReason {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Agent,
         Self::Tests,
         Self::Sandbox,
@@ -39,6 +41,7 @@ impl FailureReason {
         Self::Stall,
         Self::Loop,
         Self::Turns,
+        Self::Hook,
         Self::Budget,
         Self::Cancelled,
         Self::Internal,
@@ -54,6 +57,7 @@ impl FailureReason {
             Self::Stall => "stall",
             Self::Loop => "loop",
             Self::Turns => "turns",
+            Self::Hook => "hook",
             Self::Budget => "budget",
             Self::Cancelled => "cancelled",
             Self::Internal => "internal",

@@ -71,6 +71,46 @@ pub struct Settings {
     pub egress: Option<Vec<String>>,
     #[serde(default)]
     pub supervision: Supervision,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<Hook>,
+}
+
+/// Something to run at a stage of a turn, in a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hook {
+    pub stage: HookStage,
+    /// A shell command, or the name of one that Harvest has ready.
+    pub run: String,
+    /// The turn fails where it does not succeed.
+    pub required: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookStage {
+    /// In the agent's workspace, before the agent.
+    BeforeExecute,
+    /// There, after it; what it changes is delivered.
+    AfterExecute,
+    /// In a clean sandbox at the result.
+    BeforeDeliver,
+}
+
+impl HookStage {
+    pub const ALL: [Self; 3] = [Self::BeforeExecute, Self::AfterExecute, Self::BeforeDeliver];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeExecute => "before_execute",
+            Self::AfterExecute => "after_execute",
+            Self::BeforeDeliver => "before_deliver",
+        }
+    }
+}
+
+impl Hook {
+    /// Looks for keys in what is about to be delivered.
+    pub const SECRET_SCAN: &str = "secret-scan";
 }
 
 /// When an agent at work is no longer believed to get anywhere, and how it is ended then.

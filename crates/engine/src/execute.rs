@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use harvest_agents::prompt::Occasion;
 use harvest_agents::{Agent, Parser, Verdict};
-use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, Move, OutputStream, SandboxPurpose, Task};
+use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, HookStage, Move, OutputStream, SandboxPurpose, Task};
 use harvest_sandbox::{Output, Process, ProcessSpec, Sandbox, Signal};
 use harvest_store::{AttemptUpdate, Step};
 use harvest_workspace::script;
@@ -127,7 +127,13 @@ impl Turn {
             self.settle(place).await?;
         }
         self.prepare_workspace(place).await?;
-        let failure = self.run_agent(place).await?;
+        if let Some(failure) = self.hooks_in(place, HookStage::BeforeExecute).await? {
+            return Err(failure.into());
+        }
+        let mut failure = self.run_agent(place).await?;
+        if failure.is_none() {
+            failure = self.hooks_in(place, HookStage::AfterExecute).await?;
+        }
         let commit = match self.collect(place).await? {
             Ok(commit) => commit,
             Err(problem) => {

@@ -11,6 +11,7 @@ mod error;
 mod execute;
 pub mod failpoint;
 mod guard;
+mod hooks;
 mod interrupts;
 mod journal;
 mod keyring;

@@ -390,6 +390,7 @@ mod tests {
                     author_email: String::new(),
                     egress: None,
                     supervision: harvest_core::Supervision::default(),
+                    hooks: Vec::new(),
                 },
                 budget: Cost::ZERO,
                 priority: Priority::Normal,

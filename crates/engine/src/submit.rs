@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, Supervision, TaskId,
-    TaskKind, TurnId,
+    BranchName, Cost, Hook, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, Supervision,
+    TaskId, TaskKind, TurnId,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, Submitted};
@@ -26,6 +26,7 @@ pub struct Request {
     pub timeout: std::time::Duration,
     pub max_turns: u32,
     pub supervision: Supervision,
+    pub hooks: Vec<Hook>,
     pub budget: Cost,
     /// What the repository narrows its sandboxes to, of what its worker allows.
     pub egress: Option<Vec<String>>,
@@ -118,6 +119,7 @@ impl Engine {
                 author_email,
                 egress: request.egress,
                 supervision: request.supervision,
+                hooks: request.hooks,
             },
             budget: request.budget,
             priority: queue.priority,

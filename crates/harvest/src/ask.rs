@@ -101,6 +101,7 @@ pub async fn request(
         timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
         max_turns: settings.count(Key::MaxTurns).unwrap_or(MAX_TURNS),
         supervision: settings.supervision(),
+        hooks: settings.hooks(),
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: None,
         source: Source::Cli,
@@ -131,6 +132,7 @@ pub async fn as_the_repository_says(
         timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
         max_turns: settings.count(Key::MaxTurns).unwrap_or(MAX_TURNS),
         supervision: settings.supervision(),
+        hooks: settings.hooks(),
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: settings.narrowed_egress(),
         ..request

@@ -70,6 +70,7 @@ pub fn code_of(outcome: &Outcome) -> Option<Code> {
         FailureReason::Stall => Code::Stall,
         FailureReason::Loop => Code::Loop,
         FailureReason::Turns => Code::Turns,
+        FailureReason::Hook => Code::Hook,
         FailureReason::Budget => Code::Budget,
         FailureReason::Cancelled => Code::Cancelled,
         FailureReason::Internal => Code::Internal,

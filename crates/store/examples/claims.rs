@@ -260,6 +260,7 @@ fn new_task(ids: &Ids) -> Result<NewTask> {
             author_email: "ada@example.com".into(),
             egress: None,
             supervision: harvest_core::Supervision::default(),
+            hooks: Vec::new(),
         },
         budget: Cost::ZERO,
         priority: Priority::Normal,

@@ -101,6 +101,7 @@ impl World {
                 author_email: "ada@example.com".into(),
                 egress: None,
                 supervision: harvest_core::Supervision::default(),
+                hooks: Vec::new(),
             },
             budget,
             priority: Priority::Normal,

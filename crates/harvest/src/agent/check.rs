@@ -121,6 +121,7 @@ async fn rehearse(global: &Global, environment: &Environment, agent: &Agent) -> 
         max_turns: MAX_TURNS,
         budget: Cost::from_dollars(1.0).ok_or_else(|| internal(&"the budget"))?,
         supervision: harvest_core::Supervision::default(),
+        hooks: Vec::new(),
         egress: None,
         source: Source::Cli,
         requested_by: installation.environment.user(),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use harvest_core::{Code, Cost, Supervision};
+use harvest_core::{Code, Cost, Hook, Supervision};
 use harvest_engine::{Hosts, Team, Tenancy};
 use harvest_gateway::Patience;
 use harvest_gateway::egress::Policy;
@@ -319,6 +319,13 @@ impl Layers {
             stall_ms: millis(Key::Stall).unwrap_or(default.stall_ms),
             max_repeats: self.count(Key::MaxRepeats).unwrap_or(default.max_repeats),
             grace_ms: millis(Key::Grace).unwrap_or(default.grace_ms),
+        }
+    }
+
+    pub fn hooks(&self) -> Vec<Hook> {
+        match self.get(Key::Hooks).value {
+            Some(Value::Hooks(hooks)) => hooks,
+            _ => Vec::new(),
         }
     }
 

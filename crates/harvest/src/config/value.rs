@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harvest_core::{Cost, Supervision};
+use harvest_core::{Cost, Hook, HookStage, Supervision};
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
 use serde_json::json;
@@ -22,6 +22,7 @@ pub enum Key {
     MaxRepeats,
     /// How long an agent that has to end may take to do so by itself.
     Grace,
+    Hooks,
     BudgetUsd,
     /// For each person, for a day.
     UserDailyUsd,
@@ -58,6 +59,7 @@ pub enum Value {
     Hosts(Policy),
     /// Models, each followed by those to ask when it cannot be had.
     Chains(Vec<Vec<String>>),
+    Hooks(Vec<Hook>),
     /// Thousandths of a core.
     Cores(u64),
     /// Bytes.
@@ -65,7 +67,7 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -75,6 +77,7 @@ impl Key {
         Self::MaxTurns,
         Self::MaxRepeats,
         Self::Grace,
+        Self::Hooks,
         Self::BudgetUsd,
         Self::UserDailyUsd,
         Self::ProjectDailyUsd,
@@ -117,6 +120,7 @@ impl Key {
             Self::MaxTurns => "max_turns",
             Self::MaxRepeats => "max_repeats",
             Self::Grace => "grace",
+            Self::Hooks => "hooks",
             Self::BudgetUsd => "budget_usd",
             Self::UserDailyUsd => "user_daily_usd",
             Self::ProjectDailyUsd => "project_daily_usd",
@@ -162,6 +166,7 @@ impl Key {
             Self::MaxTurns => "max_turns = 50",
             Self::MaxRepeats => "max_repeats = 10",
             Self::Grace => "grace = \"5s\"",
+            Self::Hooks => "hooks = [\"before_deliver: secret-scan\", \"after_execute?: make format\"]",
             Self::BudgetUsd => "budget_usd = 2.50",
             Self::UserDailyUsd => "user_daily_usd = 20",
             Self::ProjectDailyUsd => "project_daily_usd = 100",
@@ -204,7 +209,7 @@ impl Key {
 
     /// The same, and what its owner answers for.
     pub fn may_be_set_by_a_project(self) -> bool {
-        matches!(self, Self::Retries | Self::ProjectDailyUsd) || self.may_be_set_by_a_repository()
+        matches!(self, Self::Retries | Self::ProjectDailyUsd | Self::Hooks) || self.may_be_set_by_a_repository()
     }
 
     pub fn default(self) -> Option<Value> {
@@ -219,6 +224,7 @@ impl Key {
             Self::Stall => Some(Value::Time(Duration::from_millis(supervision.stall_ms))),
             Self::MaxTurns => Some(Value::Count(50)),
             Self::MaxRepeats => Some(Value::Count(supervision.max_repeats)),
+            Self::Hooks => Some(Value::Hooks(Vec::new())),
             Self::Grace => Some(Value::Time(Duration::from_millis(supervision.grace_ms))),
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
             Self::Retries => Some(Value::Count(0)),
@@ -272,6 +278,7 @@ impl Key {
             Self::KeepSize => size(&text()?, 1 << 20).map(Value::Size),
             Self::ModelCalls => count(1, 1000),
             Self::ModelFallbacks => chains(value).map(Value::Chains),
+            Self::Hooks => hooks(value).map(Value::Hooks),
             Self::BudgetUsd | Self::UserDailyUsd | Self::ProjectDailyUsd => match value {
                 toml::Value::Integer(dollars) => budget(&dollars.to_string()).map(Value::Money),
                 toml::Value::Float(dollars) => budget(&dollars.to_string()).map(Value::Money),
@@ -326,6 +333,8 @@ impl Value {
             Self::Hosts(policy) => policy.lines().collect::<Vec<_>>().join(", "),
             Self::Chains(chains) if chains.is_empty() => "(none)".to_owned(),
             Self::Chains(chains) => texts(chains).join(", "),
+            Self::Hooks(hooks) if hooks.is_empty() => "(none)".to_owned(),
+            Self::Hooks(hooks) => hooks.iter().map(hook_text).collect::<Vec<_>>().join(", "),
             Self::Cores(millis) => format!("{}", *millis as f64 / 1000.0),
             Self::Size(bytes) => size_in_words(*bytes),
         }
@@ -340,10 +349,35 @@ impl Value {
             Self::Count(count) => json!(count),
             Self::Hosts(policy) => json!(policy.lines().collect::<Vec<_>>()),
             Self::Chains(chains) => json!(texts(chains)),
+            Self::Hooks(hooks) => json!(hooks.iter().map(hook_text).collect::<Vec<_>>()),
             Self::Cores(millis) => json!(*millis as f64 / 1000.0),
             Self::Size(bytes) => json!(size_in_words(*bytes)),
         }
     }
+}
+
+/// `after_execute: make format`, and with a question mark after the stage where it may fail.
+fn hooks(value: &toml::Value) -> Result<Vec<Hook>, String> {
+    let help = || {
+        let stages = HookStage::ALL.map(HookStage::as_str).join(", ");
+        format!("it must be a list of texts like `after_execute: make format`; stages are {stages}")
+    };
+    let read = |line: &toml::Value| {
+        let (stage, run) = line.as_str()?.split_once(':')?;
+        let (name, required) = match stage.trim().strip_suffix('?') {
+            Some(name) => (name, false),
+            None => (stage.trim(), true),
+        };
+        let stage = HookStage::ALL.into_iter().find(|stage| stage.as_str() == name)?;
+        let run = run.trim().to_owned();
+        let fits = !run.is_empty() && (run != Hook::SECRET_SCAN || stage == HookStage::BeforeDeliver);
+        fits.then_some(Hook { stage, run, required })
+    };
+    value.as_array().ok_or_else(help)?.iter().map(|line| read(line).ok_or_else(help)).collect()
+}
+
+fn hook_text(hook: &Hook) -> String {
+    format!("{}{}: {}", hook.stage.as_str(), if hook.required { "" } else { "?" }, hook.run)
 }
 
 /// `a > b > c`: b where a cannot be had, then c.

@@ -100,6 +100,7 @@ async fn run_job(
         max_turns: MAX_TURNS,
         budget,
         supervision: harvest_core::Supervision::default(),
+        hooks: Vec::new(),
         egress: None,
         source: Source::Cli,
         requested_by: installation.environment.user(),

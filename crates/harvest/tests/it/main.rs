@@ -17,6 +17,7 @@ mod egress;
 mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
+mod hooks;
 mod killed;
 mod limits;
 mod money;

@@ -151,6 +151,7 @@ fn ambiguous_ids_are_refused_and_waiting_tasks_can_be_cancelled() {
                     author_email: "ada@example.com".to_owned(),
                     egress: None,
                     supervision: harvest_core::Supervision::default(),
+                    hooks: Vec::new(),
                 },
                 budget: Cost::from_nanos(1),
                 source_url: None,

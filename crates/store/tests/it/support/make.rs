@@ -61,6 +61,7 @@ pub fn new_task(prompt: &str) -> NewTask {
             author_email: "ada@example.com".into(),
             egress: None,
             supervision: harvest_core::Supervision::default(),
+            hooks: Vec::new(),
         },
         budget: Cost::from_nanos(10_000_000_000),
         priority: Priority::Normal,
