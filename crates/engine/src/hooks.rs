@@ -18,6 +18,8 @@ const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 const TAIL_SHOWN: usize = 8 * 1024;
 /// Findings told of one delivery.
 const MOST_FINDINGS: usize = 20;
+/// Commits that git lists; where there are more, some would not be looked at.
+const MOST_COMMITS: usize = 500;
 /// The beginning of a private key in a file.
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
@@ -103,6 +105,9 @@ impl Turn {
         let commits = self.repository.commits(&self.task.base, commit).await?;
         let mut before = self.task.base.clone();
         let mut found = Vec::new();
+        if commits.len() >= MOST_COMMITS {
+            found.push(format!("there may be one: {MOST_COMMITS} commits and more cannot be looked at"));
+        }
         for id in commits.into_iter().map(|commit| commit.id).chain([commit.to_owned()]) {
             let diff = self.repository.whole_diff(&before, &id).await?;
             let redactor = &self.engine.options.redactor;

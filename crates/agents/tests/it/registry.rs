@@ -8,7 +8,7 @@ use crate::ECHO;
 fn the_bundled_agents() {
     let registry = Registry::bundled().unwrap();
     let ids: Vec<&str> = registry.iter().map(|agent| agent.id.as_str()).collect();
-    assert_eq!(ids, ["builtin", "claude-code", "codex", "gemini-cli", "opencode", "aider"]);
+    assert_eq!(ids, ["builtin", "claude-code", "claude-agent-sdk", "codex", "gemini-cli", "opencode", "aider"]);
     let builtin = registry.get("builtin").unwrap();
     assert_eq!(builtin.providers, Provider::ALL);
     assert_eq!(builtin.features, Features { streaming: true, ..Features::default() });

@@ -259,11 +259,11 @@ impl<W> Client<W> {
     }
 }
 
-/// The most that is offered; a person who wants to be asked does not let agents work in the background.
+/// What is asked for, this once: an agent that may do so always could write that down in the workspace.
 fn allow(params: &Value) -> Value {
     let options = params.get("options").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let of_kind = |kind: &str| options.iter().find(|option| option.get("kind").is_some_and(|value| value == kind));
-    let chosen = of_kind("allow_always").or_else(|| of_kind("allow_once")).or_else(|| options.first());
+    let chosen = of_kind("allow_once").or_else(|| of_kind("allow_always")).or_else(|| options.first());
     match chosen.and_then(|option| option.get("optionId")) {
         Some(id) => json!({"outcome": "selected", "optionId": id}),
         None => json!({"outcome": "cancelled"}),

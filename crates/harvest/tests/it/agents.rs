@@ -136,6 +136,16 @@ pub fn package(name: &str, package: &str) -> PathBuf {
     folder.join("node_modules")
 }
 
+/// A package of npm with everything it needs in its own folder, as it is for those who install it for all their work.
+pub fn global_package(name: &str, package: &str) -> PathBuf {
+    let folder = installed(name, |folder| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--global", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]);
+        succeeds(npm.arg(folder).arg(package).current_dir(folder));
+    });
+    folder.join("bin")
+}
+
 /// A package of PyPI, in a virtual environment.
 pub fn python_package(name: &str, package: &str) -> PathBuf {
     let folder = installed(name, |folder| {

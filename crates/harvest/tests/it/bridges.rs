@@ -8,18 +8,21 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::agents::{add_agent, package, program};
+use crate::agents::{add_agent, global_package, package, program};
 use crate::support::{FIX, Harvest, PATH, World};
 
 /// A program that is an ACP agent when it is asked to be.
 #[derive(Clone, Copy)]
 struct Acp {
+    id: &'static str,
+    /// Of one that does not come with Harvest.
     definition: &'static str,
     model: &'static str,
     program: fn() -> PathBuf,
 }
 
 const GEMINI_CLI: Acp = Acp {
+    id: "mine",
     definition: r#"
 [[agent]]
 id = "mine"
@@ -44,6 +47,7 @@ content = '''
 };
 
 const OPENCODE: Acp = Acp {
+    id: "mine",
     definition: r#"
 [[agent]]
 id = "mine"
@@ -69,6 +73,16 @@ content = '''
     program: || package("opencode-1.18.33", "opencode-linux-x64@1.18.33").join("opencode-linux-x64/bin/opencode"),
 };
 
+const CLAUDE_AGENT_SDK: Acp = Acp {
+    id: "claude-agent-sdk",
+    definition: "",
+    model: "claude-sonnet-4-5",
+    program: || {
+        let package = "@agentclientprotocol/claude-agent-acp@0.99.0";
+        global_package("claude-agent-acp-0.99.0", package).join("claude-agent-acp")
+    },
+};
+
 impl Acp {
     fn run_with(self, world: &World, replies: &Value) -> Harvest {
         add_agent(world, self.definition);
@@ -81,7 +95,7 @@ impl Acp {
         ]);
         let script = world.path().join("script.json");
         fs::write(&script, json!({ "model": self.model, "conversations": conversations }).to_string()).unwrap();
-        let mut run = world.harvest(&["run", "Make the failing test pass", "--agent", "mine", "--json"]);
+        let mut run = world.harvest(&["run", "Make the failing test pass", "--agent", self.id, "--json"]);
         run.command.arg("--model-script").arg(&script).env("PATH", format!("{}:{PATH}", bin.display()));
         run
     }
@@ -107,6 +121,9 @@ fn mends_the_repository(agent: Acp) {
     assert_eq!((calls.len(), results.len()), (2, 2), "{calls:#?} {results:#?}");
     assert!(results[0]["output"].as_str().unwrap().contains("echo three"), "{results:#?}");
     assert_eq!(calls[0]["id"], results[0]["id"]);
+    assert!(calls[0]["input"].to_string().contains("cat src/two.sh"), "{calls:#?}");
+    let changed: Vec<Value> = ran.of_type("file.changed").iter().map(|data| data["path"].clone()).collect();
+    assert_eq!(changed, ["src/two.sh"], "nothing of the agent's own is delivered");
     world.assert_nothing_left();
 }
 
@@ -160,6 +177,18 @@ fn opencode_mends_the_repository_over_acp() {
 #[ignore = "needs the network"]
 fn opencode_is_told_to_stop_over_acp() {
     is_told_to_stop(OPENCODE);
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn the_claude_agent_sdk_mends_the_repository() {
+    mends_the_repository(CLAUDE_AGENT_SDK);
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn the_claude_agent_sdk_is_told_to_stop() {
+    is_told_to_stop(CLAUDE_AGENT_SDK);
 }
 
 /// It has colours, writes over its own lines, asks for the prompt and refuses to work without a terminal.

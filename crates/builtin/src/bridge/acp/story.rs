@@ -19,8 +19,18 @@ pub(super) struct Story<O> {
     output: O,
     /// The pieces of a message so far.
     text: String,
-    /// Calls that were told and have no result yet, with what is known of it.
-    open: HashMap<String, String>,
+    /// Calls that have no result yet.
+    open: HashMap<String, Known>,
+}
+
+/// What is known of a call so far; it is told piece by piece.
+#[derive(Default)]
+struct Known {
+    kind: Option<String>,
+    title: Option<String>,
+    input: Option<Value>,
+    output: String,
+    told: bool,
 }
 
 impl<'o, W: Write> Story<&'o mut Output<W>> {
@@ -75,34 +85,49 @@ impl<'o, W: Write> Story<&'o mut Output<W>> {
             if self.open.len() >= OPEN_CALLS {
                 self.open.clear();
             }
-            self.output.call(&call(id, update))?;
-            self.open.insert(id.to_owned(), String::new());
         }
-        if let Some(said) = said(update)
-            && let Some(known) = self.open.get_mut(id)
-        {
-            *known = said;
+        let known = self.open.entry(id.to_owned()).or_default();
+        known.learn(update);
+        // Some begin with an empty input and tell it later.
+        if !known.told && (is_over || !known.awaits_input()) {
+            known.told = true;
+            self.output.call(&known.call(id))?;
         }
         if is_over {
-            let output = self.open.remove(id).unwrap_or_default();
+            let output = self.open.remove(id).map(|known| known.output).unwrap_or_default();
             self.output.result(&CallResult { id: id.to_owned(), output, is_error: status == "failed" })?;
         }
         Ok(())
     }
 }
 
-fn call(id: &str, update: &Value) -> Call {
-    let field = |name: &str| update.get(name).and_then(Value::as_str);
-    let mut input = match update.get("rawInput") {
-        Some(Value::Object(input)) => input.clone(),
-        Some(Value::Null) | None => Map::new(),
-        Some(other) => Map::from_iter([("input".to_owned(), other.clone())]),
-    };
-    if let Some(title) = field("title") {
-        input.entry("title").or_insert(json!(title));
+impl Known {
+    fn learn(&mut self, update: &Value) {
+        let field = |name: &str| update.get(name).and_then(Value::as_str).map(str::to_owned);
+        self.kind = field("kind").or(self.kind.take());
+        self.title = field("title").or(self.title.take());
+        self.input = update.get("rawInput").filter(|input| !input.is_null()).cloned().or(self.input.take());
+        if let Some(said) = said(update) {
+            self.output = said;
+        }
     }
-    let name = field("kind").or(field("title")).unwrap_or("tool").to_owned();
-    Call { id: id.to_owned(), name, input: Input::Object(input), signature: None }
+
+    fn awaits_input(&self) -> bool {
+        self.input.as_ref().and_then(Value::as_object).is_some_and(Map::is_empty)
+    }
+
+    fn call(&self, id: &str) -> Call {
+        let mut input = match &self.input {
+            Some(Value::Object(input)) => input.clone(),
+            Some(other) => Map::from_iter([("input".to_owned(), other.clone())]),
+            None => Map::new(),
+        };
+        if let Some(title) = &self.title {
+            input.entry("title").or_insert(json!(title));
+        }
+        let name = self.kind.as_ref().or(self.title.as_ref()).map_or("tool", String::as_str).to_owned();
+        Call { id: id.to_owned(), name, input: Input::Object(input), signature: None }
+    }
 }
 
 /// What the tool is said to have answered so far: its content, else its raw output.
@@ -122,4 +147,52 @@ fn said(update: &Value) -> Option<String> {
         (true, _) => return None,
     };
     Some(text.chars().take(MOST_OUTPUT).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(updates: &[Value]) -> Vec<Value> {
+        let mut bytes = Vec::new();
+        let mut output = Output::new(&mut bytes);
+        let mut story = Story::new(&mut output);
+        for update in updates {
+            story.update(&json!({ "update": update }), &json!({ "line": update }).to_string()).unwrap();
+        }
+        story.end().unwrap();
+        let lines = String::from_utf8(bytes).unwrap();
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_message_ends_where_a_call_begins() {
+        let piece =
+            |text: &str| json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}});
+        let call = json!({"sessionUpdate": "tool_call", "toolCallId": "1", "kind": "execute", "title": "ls"});
+        let told = told(&[piece("One "), piece("two"), call, piece("Three")]);
+        let kinds: Vec<&Value> = told.iter().map(|event| &event["type"]).collect();
+        assert_eq!(kinds, ["message.delta", "message.delta", "message", "tool.call", "message.delta", "message"]);
+        assert_eq!((&told[2]["data"]["text"], &told[3]["data"]["input"]), (&json!("One two"), &json!({"title": "ls"})));
+    }
+
+    #[test]
+    fn a_call_is_told_when_its_input_is_known() {
+        let told = told(&[
+            json!({"sessionUpdate": "tool_call", "toolCallId": "1", "kind": "execute", "title": "Terminal", "rawInput": {}}),
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": "1", "title": "ls", "rawInput": {"command": "ls"}}),
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed",
+                "content": [{"type": "content", "content": {"type": "text", "text": "a"}}, {"type": "diff", "path": "b"}]}),
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "in_progress"}),
+        ]);
+        let call = json!({"id": "1", "name": "execute", "input": {"command": "ls", "title": "ls"}});
+        let result = json!({"id": "1", "output": "a\nchanged b", "is_error": false});
+        assert_eq!(told.iter().map(|event| &event["data"]).collect::<Vec<_>>(), [&call, &result]);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_kept() {
+        let plan = json!({"sessionUpdate": "plan", "entries": []});
+        assert_eq!(told(&[plan.clone()]), [json!({ "line": plan })]);
+    }
 }
