@@ -213,6 +213,7 @@ impl<'o, W: Write> Client<&'o mut Output<W>> {
             (Some("session/update"), None) => self.story.update(&message.params, line)?,
             (Some(_), None) => self.story.keep(line)?,
             (Some("session/request_permission"), Some(id)) => {
+                self.story.asks(&message.params)?;
                 let outcome = if self.interrupted { json!({"outcome": "cancelled"}) } else { allow(&message.params) };
                 self.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}}))?;
             }

@@ -57,6 +57,19 @@ impl<'o, W: Write> Story<&'o mut Output<W>> {
         }
     }
 
+    /// The agent asks whether it may make a call; by then all of it is known.
+    pub(super) fn asks(&mut self, params: &Value) -> io::Result<()> {
+        self.end()?;
+        let Some(call) = params.get("toolCall") else { return Ok(()) };
+        let Some(id) = call.get("toolCallId").and_then(Value::as_str) else { return Ok(()) };
+        let known = self.open.entry(id.to_owned()).or_default();
+        known.learn(call);
+        if !std::mem::replace(&mut known.told, true) {
+            self.output.call(&known.call(id))?;
+        }
+        Ok(())
+    }
+
     /// Whatever is not understood, as it came.
     pub(super) fn keep(&mut self, line: &str) -> io::Result<()> {
         self.output.as_it_came(line)
@@ -86,10 +99,12 @@ impl<'o, W: Write> Story<&'o mut Output<W>> {
                 self.open.clear();
             }
         }
+        let is_first = !self.open.contains_key(id);
         let known = self.open.entry(id.to_owned()).or_default();
         known.learn(update);
-        // Some begin with an empty input and tell it later.
-        if !known.told && (is_over || !known.awaits_input()) {
+        // Some begin with no input or half of it, and tell the rest before they start.
+        let awaits_more = known.awaits_input() || (is_first && status == "pending");
+        if !known.told && (is_over || !awaits_more) {
             known.told = true;
             self.output.call(&known.call(id))?;
         }
@@ -184,10 +199,13 @@ mod tests {
             json!({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed",
                 "content": [{"type": "content", "content": {"type": "text", "text": "a"}}, {"type": "diff", "path": "b"}]}),
             json!({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "in_progress"}),
+            json!({"sessionUpdate": "tool_call", "toolCallId": "2", "status": "pending", "rawInput": {"cwd": "/"}}),
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": "2", "status": "in_progress", "rawInput": {"command": "x"}}),
         ]);
         let call = json!({"id": "1", "name": "execute", "input": {"command": "ls", "title": "ls"}});
         let result = json!({"id": "1", "output": "a\nchanged b", "is_error": false});
-        assert_eq!(told.iter().map(|event| &event["data"]).collect::<Vec<_>>(), [&call, &result]);
+        let second = json!({"id": "2", "name": "tool", "input": {"command": "x"}});
+        assert_eq!(told.iter().map(|event| &event["data"]).collect::<Vec<_>>(), [&call, &result, &second]);
     }
 
     #[test]
