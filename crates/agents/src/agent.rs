@@ -63,6 +63,11 @@ pub struct Agent {
     pub(crate) terminal: bool,
     pub(crate) prompt: PromptPassing,
     pub(crate) argv: Vec<Template>,
+    /// The same where it goes on with a conversation of its own.
+    pub(crate) resume_argv: Option<Vec<Template>>,
+    /// The same where it only plans.
+    pub(crate) plan_argv: Option<Vec<Template>>,
+    pub(crate) state: Vec<String>,
     pub(crate) environment: Vec<(String, Template)>,
     pub(crate) files: Vec<FileTemplate>,
 }
@@ -119,8 +124,22 @@ impl Agent {
         self.argv.iter().any(|argument| argument.uses(Placeholder::MaxTurns))
     }
 
+    /// Where it keeps its conversations: files and folders, below the home.
+    pub fn state(&self) -> &[String] {
+        &self.state
+    }
+
+    /// What to name when it is to go on with the conversation that it called `known`. `None` when it cannot: it has no way
+    /// to, or would have to be told a name that nobody knows.
+    pub fn resumable<'c>(&self, known: Option<&'c str>) -> Option<&'c str> {
+        let argv = self.resume_argv.as_ref().filter(|_| !self.state.is_empty())?;
+        if argv.iter().any(|argument| argument.uses(Placeholder::Conversation)) { known } else { Some("") }
+    }
+
     pub fn command(&self, turn: &Turn<'_>) -> Invocation {
         let value = |placeholder| value_of(placeholder, turn);
+        let other = if turn.plan { self.plan_argv.as_ref() } else { turn.resume.and(self.resume_argv.as_ref()) };
+        let own = other.unwrap_or(&self.argv);
         let mut env = base_environment(turn);
         for (name, template) in &self.environment {
             env.retain(|(known, _)| known != name);
@@ -128,7 +147,7 @@ impl Agent {
         }
         let mut argv = self.bridge(turn);
         let program = argv.len();
-        argv.extend(self.argv.iter().map(|template| template.fill(value)));
+        argv.extend(own.iter().map(|template| template.fill(value)));
         Invocation {
             argv,
             program,
@@ -202,5 +221,6 @@ fn value_of(placeholder: Placeholder, turn: &Turn<'_>) -> String {
         Placeholder::Home => turn.home.to_string_lossy().into_owned(),
         Placeholder::Workspace => turn.workspace.to_string_lossy().into_owned(),
         Placeholder::MaxTurns => turn.max_turns.to_string(),
+        Placeholder::Conversation => turn.resume.unwrap_or_default().to_owned(),
     }
 }

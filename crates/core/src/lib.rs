@@ -33,6 +33,6 @@ pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use reason::FailureReason;
 pub use status::{IllegalMove, Move, TaskStatus};
 pub use task::{
-    Attempt, Hook, HookStage, Outcome, Session, Settings, Source, Supervision, Task, TaskKind, Turn, TurnStatus,
+    Attempt, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Supervision, Task, TaskKind, Turn, TurnStatus,
 };
 pub use time::{Clock, Timestamp};

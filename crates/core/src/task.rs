@@ -73,6 +73,23 @@ pub struct Settings {
     pub supervision: Supervision,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
+    /// Where the session begins, when it is not the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Who goes on, one after the other, when an agent's model has no more quota.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_quota: Vec<String>,
+    /// First a plan is made, and a person decides on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan: bool,
+}
+
+/// The event of another session that a session goes on from, and what its workspace was like then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    pub session: SessionId,
+    pub seq: u64,
+    pub commit: String,
 }
 
 /// Something to run at a stage of a turn, in a sandbox.
@@ -173,6 +190,11 @@ pub struct Turn {
     pub number: u32,
     pub author: String,
     pub prompt: Prompt,
+    /// Who works on it, from this turn on; `None`: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     pub status: TurnStatus,
     pub created_at: Timestamp,
     pub attempts: Vec<Attempt>,
@@ -189,6 +211,10 @@ pub enum TurnStatus {
     Waiting,
     /// It waits for a place under a cap.
     Parked,
+    /// It waits for the turns before it in its session.
+    Queued,
+    /// It waits for a person to decide on its plan.
+    Held,
     Claimed,
     Done,
 }

@@ -104,6 +104,8 @@ pub async fn request(
         hooks: settings.hooks(),
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: None,
+        on_quota: settings.names(Key::OnQuota),
+        plan: settings.flag(Key::Plan),
         source: Source::Cli,
         requested_by: user,
         queue: Queueing::default(),
@@ -135,6 +137,8 @@ pub async fn as_the_repository_says(
         hooks: settings.hooks(),
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: settings.narrowed_egress(),
+        on_quota: settings.names(Key::OnQuota),
+        plan: settings.flag(Key::Plan),
         ..request
     })
 }

@@ -30,6 +30,7 @@ mod repo;
 mod run;
 mod saved;
 mod schedule;
+mod session;
 mod status;
 mod tape;
 mod task;
@@ -82,6 +83,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Run(options) => run::run(global, environment, options).await,
         Command::Demo(options) => demo::demo(global, environment, &options).await,
         Command::Task(command) => task::task(global, environment, command).await,
+        Command::Session(command) => session::session(global, environment, command).await,
         Command::Up(options) => up::up(global, environment, options).await,
         Command::Repo(command) => repo::repo(global, environment, command).await,
         Command::Status { watch } => status::status(global, environment, watch).await,

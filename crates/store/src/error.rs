@@ -4,8 +4,10 @@ use harvest_core::{Code, Credential, IllegalMove};
 pub enum Error {
     #[error("no task's id begins with `{0}`")]
     UnknownTask(String),
-    #[error("`{prefix}` fits {count} tasks: {examples}")]
-    AmbiguousId { prefix: String, count: usize, examples: String },
+    #[error("`{prefix}` fits {count} {what}: {examples}")]
+    AmbiguousId { what: &'static str, prefix: String, count: usize, examples: String },
+    #[error("no session's id begins with `{0}`")]
+    UnknownSession(String),
     #[error("there is no task {0} to wait for")]
     UnknownDependency(String),
     #[error("tasks cannot wait for each other in a circle: {0}")]
@@ -45,6 +47,7 @@ impl Error {
         match self {
             Self::UnknownTask(_) => Code::UnknownTask,
             Self::AmbiguousId { .. } => Code::AmbiguousId,
+            Self::UnknownSession(_) => Code::UnknownSession,
             Self::UnknownDependency(_) => Code::UnknownDependency,
             Self::Cycle(_) => Code::DependencyCycle,
             Self::KeyReused(_) => Code::KeyReused,

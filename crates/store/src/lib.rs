@@ -12,9 +12,9 @@ pub mod sqlite;
 
 pub use contract::{
     AttemptUpdate, Balance, Bill, Cap, Charge, Claim, Convoy, CredentialRecord, End, IdempotencyKey, Lease, MissedRuns,
-    NewSecret, NewTask, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Repository, Reservation, Rows,
-    SandboxRecord, Schedule, Settlement, Spending, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
-    TurnCounts,
+    NewSecret, NewTask, NewTurn, Owner, OwnerKind, PlanDecision, PlanVerdict, QueueSettings, QueueState, Reclaimed,
+    Repository, Reservation, Rows, SandboxRecord, Schedule, Settlement, Spending, Step, Store, Submitted, TaskDetail,
+    TaskPage, TaskQuery, Template, TurnCounts,
 };
 pub use error::Error;
 pub use postgres::Postgres;

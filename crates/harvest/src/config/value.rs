@@ -15,6 +15,8 @@ pub enum Key {
     Model,
     Test,
     RequireTests,
+    /// Plans are made first, for a person to decide on.
+    Plan,
     Timeout,
     /// How long an agent may be silent.
     Stall,
@@ -29,6 +31,8 @@ pub enum Key {
     /// For a project, for a day.
     ProjectDailyUsd,
     Retries,
+    /// Agents that go on, one after the other, when a model has no more quota.
+    OnQuota,
     Agents,
     Warm,
     Lease,
@@ -57,6 +61,7 @@ pub enum Value {
     Money(Cost),
     Count(u32),
     Hosts(Policy),
+    Names(Vec<String>),
     /// Models, each followed by those to ask when it cannot be had.
     Chains(Vec<Vec<String>>),
     Hooks(Vec<Hook>),
@@ -67,11 +72,12 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 39] = [
         Self::Agent,
         Self::Model,
         Self::Test,
         Self::RequireTests,
+        Self::Plan,
         Self::Timeout,
         Self::Stall,
         Self::MaxTurns,
@@ -82,6 +88,7 @@ impl Key {
         Self::UserDailyUsd,
         Self::ProjectDailyUsd,
         Self::Retries,
+        Self::OnQuota,
         Self::Agents,
         Self::Warm,
         Self::Lease,
@@ -115,6 +122,7 @@ impl Key {
             Self::Model => "model",
             Self::Test => "test",
             Self::RequireTests => "require_tests",
+            Self::Plan => "plan",
             Self::Timeout => "timeout",
             Self::Stall => "stall",
             Self::MaxTurns => "max_turns",
@@ -125,6 +133,7 @@ impl Key {
             Self::UserDailyUsd => "user_daily_usd",
             Self::ProjectDailyUsd => "project_daily_usd",
             Self::Retries => "retries",
+            Self::OnQuota => "on_quota",
             Self::Agents => "agents",
             Self::Warm => "warm",
             Self::Lease => "lease",
@@ -161,6 +170,7 @@ impl Key {
             Self::Model => "model = \"claude-sonnet-4-5\"",
             Self::Test => "test = \"make check\"",
             Self::RequireTests => "require_tests = true",
+            Self::Plan => "plan = true",
             Self::Timeout => "timeout = \"30m\"",
             Self::Stall => "stall = \"10m\"",
             Self::MaxTurns => "max_turns = 50",
@@ -171,6 +181,7 @@ impl Key {
             Self::UserDailyUsd => "user_daily_usd = 20",
             Self::ProjectDailyUsd => "project_daily_usd = 100",
             Self::Retries => "retries = 2",
+            Self::OnQuota => "on_quota = [\"codex\", \"builtin\"]",
             Self::Agents => "agents = 3",
             Self::Warm => "warm = 2",
             Self::Lease => "lease = \"60s\"",
@@ -209,7 +220,8 @@ impl Key {
 
     /// The same, and what its owner answers for.
     pub fn may_be_set_by_a_project(self) -> bool {
-        matches!(self, Self::Retries | Self::ProjectDailyUsd | Self::Hooks) || self.may_be_set_by_a_repository()
+        matches!(self, Self::Retries | Self::OnQuota | Self::Plan | Self::ProjectDailyUsd | Self::Hooks)
+            || self.may_be_set_by_a_repository()
     }
 
     pub fn default(self) -> Option<Value> {
@@ -219,7 +231,7 @@ impl Key {
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
             Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm => None,
-            Self::RequireTests => Some(Value::Flag(false)),
+            Self::RequireTests | Self::Plan => Some(Value::Flag(false)),
             Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
             Self::Stall => Some(Value::Time(Duration::from_millis(supervision.stall_ms))),
             Self::MaxTurns => Some(Value::Count(50)),
@@ -228,6 +240,7 @@ impl Key {
             Self::Grace => Some(Value::Time(Duration::from_millis(supervision.grace_ms))),
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
             Self::Retries => Some(Value::Count(0)),
+            Self::OnQuota => Some(Value::Names(Vec::new())),
             Self::Lease => Some(Value::Time(Duration::from_secs(60))),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
             Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => None,
@@ -272,7 +285,9 @@ impl Key {
         };
         match self {
             Self::Agent | Self::Model | Self::Test => text().map(Value::Text),
-            Self::RequireTests => value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned()),
+            Self::RequireTests | Self::Plan => {
+                value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned())
+            }
             Self::Timeout | Self::Stall | Self::Grace | Self::Lease => duration(&text()?).map(Value::Time),
             Self::Keep => age(&text()?).map(Value::Time),
             Self::KeepSize => size(&text()?, 1 << 20).map(Value::Size),
@@ -307,6 +322,12 @@ impl Key {
             Self::MaxTurns => count(1, 100_000),
             // Twice the same is what a careful agent does.
             Self::MaxRepeats => count(3, 100_000),
+            Self::OnQuota => {
+                let names =
+                    value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
+                let names = names.ok_or_else(|| "it must be a list of agents".to_owned())?;
+                Ok(Value::Names(names.into_iter().map(|name| name.trim().to_owned()).collect()))
+            }
             Self::Agents => count(1, 1000),
             Self::Warm => count(0, 1000),
             Self::LimitCpu => cores(value).map(Value::Cores),
@@ -331,6 +352,8 @@ impl Value {
             Self::Count(count) => count.to_string(),
             Self::Hosts(policy) if policy.allows_nothing() => "(no host)".to_owned(),
             Self::Hosts(policy) => policy.lines().collect::<Vec<_>>().join(", "),
+            Self::Names(names) if names.is_empty() => "(none)".to_owned(),
+            Self::Names(names) => names.join(", "),
             Self::Chains(chains) if chains.is_empty() => "(none)".to_owned(),
             Self::Chains(chains) => texts(chains).join(", "),
             Self::Hooks(hooks) if hooks.is_empty() => "(none)".to_owned(),
@@ -348,6 +371,7 @@ impl Value {
             Self::Money(cost) => json!(cost),
             Self::Count(count) => json!(count),
             Self::Hosts(policy) => json!(policy.lines().collect::<Vec<_>>()),
+            Self::Names(names) => json!(names),
             Self::Chains(chains) => json!(texts(chains)),
             Self::Hooks(hooks) => json!(hooks.iter().map(hook_text).collect::<Vec<_>>()),
             Self::Cores(millis) => json!(*millis as f64 / 1000.0),
