@@ -287,3 +287,110 @@ fn exit_of(status: ExitStatus) -> Value {
 fn understood<T: serde::de::DeserializeOwned>(params: &Value) -> Result<T, String> {
     T::deserialize(params).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::mpsc::{Receiver, sync_channel};
+    use std::time::Duration;
+
+    use super::*;
+
+    struct World {
+        folder: tempfile::TempDir,
+        desk: Desk,
+        answers: Receiver<Incoming>,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join("workspace")).unwrap();
+            std::fs::write(folder.path().join("secret"), "secret").unwrap();
+            let (sender, answers) = sync_channel(8);
+            let desk = Desk::new(folder.path().join("workspace"), sender);
+            Self { folder, desk, answers }
+        }
+
+        /// The result, or the reason why there is none.
+        fn ask(&mut self, method: &str, params: &Value) -> Result<Value, String> {
+            let answer = match self.desk.serve(method, params, &json!(1)) {
+                Some(answer) => answer,
+                None => match self.answers.recv_timeout(Duration::from_secs(60)) {
+                    Ok(Incoming::Answer(answer)) => answer,
+                    _ => panic!("no answer to {method}"),
+                },
+            };
+            match answer.get("result") {
+                Some(result) => Ok(result.clone()),
+                None => Err(answer["error"]["message"].as_str().unwrap().to_owned()),
+            }
+        }
+    }
+
+    #[test]
+    fn files_are_those_of_the_workspace() {
+        let mut world = World::new();
+        let workspace = world.folder.path().join("workspace");
+        let path = workspace.join("new/folder/a.txt");
+        let content = "one\ntwo\nthree\n";
+        world.ask("fs/write_text_file", &json!({"path": path, "content": content})).unwrap();
+        assert_eq!(world.ask("fs/read_text_file", &json!({"path": path})).unwrap()["content"], content);
+        let part = world.ask("fs/read_text_file", &json!({"path": path, "line": 2, "limit": 1})).unwrap();
+        assert_eq!(part["content"], "two\n");
+
+        let secret = world.folder.path().join("secret");
+        symlink(&secret, workspace.join("link")).unwrap();
+        symlink(world.folder.path(), workspace.join("out")).unwrap();
+        symlink(world.folder.path().join("later"), workspace.join("dangling")).unwrap();
+        for outside in [
+            secret.clone(),
+            workspace.join("../secret"),
+            workspace.join("link"),
+            workspace.join("out/secret"),
+            workspace.join("out/other"),
+            workspace.join("dangling"),
+        ] {
+            let expected = format!("{} is not in the workspace", outside.display());
+            for method in ["fs/read_text_file", "fs/write_text_file"] {
+                let params = json!({"path": outside, "content": "x"});
+                assert_eq!(world.ask(method, &params).unwrap_err(), expected, "{method}");
+            }
+        }
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret");
+        assert!(!world.folder.path().join("other").exists() && !world.folder.path().join("later").exists());
+    }
+
+    #[test]
+    fn a_terminal_runs_its_program_to_the_end() {
+        let mut world = World::new();
+        let start = json!({"command": "sh", "args": ["-c", "pwd; echo $WORD; exit 3"],
+            "env": [{"name": "WORD", "value": "hello"}]});
+        let terminal = world.ask("terminal/create", &start).unwrap();
+        assert_eq!(world.ask("terminal/wait_for_exit", &terminal).unwrap(), json!({"exitCode": 3, "signal": null}));
+        let told = world.ask("terminal/output", &terminal).unwrap();
+        assert!(told["output"].as_str().unwrap().ends_with("/workspace\nhello\n"), "{told}");
+        assert_eq!((&told["truncated"], &told["exitStatus"]["exitCode"]), (&json!(false), &json!(3)));
+        world.ask("terminal/release", &terminal).unwrap();
+        assert!(world.ask("terminal/output", &terminal).is_err(), "it is gone");
+    }
+
+    #[test]
+    fn a_terminal_keeps_the_newest_output_and_can_be_killed() {
+        let mut world = World::new();
+        let start = json!({"command": "yes 0123456789 | head -n 1000; sleep 987654", "outputByteLimit": 55});
+        let terminal = world.ask("terminal/create", &start).unwrap();
+        world.ask("terminal/kill", &terminal).unwrap();
+        let ended = world.ask("terminal/wait_for_exit", &terminal).unwrap();
+        assert_eq!(ended, json!({"exitCode": null, "signal": "9"}));
+        let told = world.ask("terminal/output", &terminal).unwrap();
+        assert!(told["output"].as_str().unwrap().len() <= 55, "{told}");
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused() {
+        let mut world = World::new();
+        assert_eq!(world.ask("terminal/resize", &json!({})).unwrap_err(), "there is no method terminal/resize");
+        assert!(world.ask("fs/read_text_file", &json!({})).unwrap_err().contains("missing field `path`"));
+    }
+}
