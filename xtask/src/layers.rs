@@ -130,6 +130,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "xtask",
         uses: &[
+            "harvest-agents",
             "harvest-core",
             "harvest-gateway",
             "harvest-sandbox",

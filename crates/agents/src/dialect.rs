@@ -27,6 +27,8 @@ pub(crate) enum Dialect {
     Aider,
     /// Plain text: every line is a message.
     Text,
+    /// An agent that speaks the Agent Client Protocol. A bridge in the sandbox drives it and prints what the built-in one does.
+    Acp,
 }
 
 /// Reads the output of one run, line by line.
@@ -58,7 +60,7 @@ pub enum Verdict {
 impl Parser {
     pub(crate) fn new(dialect: Dialect) -> Self {
         let state = match dialect {
-            Dialect::Builtin => State::Builtin(builtin::Parser::default()),
+            Dialect::Builtin | Dialect::Acp => State::Builtin(builtin::Parser::default()),
             Dialect::ClaudeCode => State::ClaudeCode(claude_code::Parser::default()),
             Dialect::Codex => State::Codex(codex::Parser::default()),
             Dialect::GeminiCli => State::GeminiCli(gemini_cli::Parser::default()),

@@ -30,6 +30,8 @@ pub struct Turn<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
     pub argv: Vec<String>,
+    /// Where in `argv` the agent's own program is; what stands before it comes with Harvest.
+    pub program: usize,
     pub env: Vec<(String, String)>,
     pub stdin: String,
     /// Files that must be there before the agent starts.

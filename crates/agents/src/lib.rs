@@ -9,7 +9,10 @@
 
 mod agent;
 mod dialect;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod invocation;
+pub mod prompt;
 mod registry;
 mod template;
 

@@ -35,6 +35,8 @@ pub enum Error {
     NothingToReplace(String),
     #[error("the agent `{0}` names no provider")]
     NoProvider(String),
+    #[error("the agent `{0}` speaks a protocol: it takes `prompt = \"stdin\"` and no `terminal`")]
+    Protocol(String),
     #[error("the agent `{agent}` keeps its state in `{path}`, which is not a plain path below the home")]
     BadState { agent: String, path: String },
     #[error("the agent `{agent}` uses `{{{placeholder}}}`, which does not exist")]
@@ -119,6 +121,8 @@ struct Definition {
     name: String,
     providers: Vec<Provider>,
     dialect: Dialect,
+    #[serde(default)]
+    terminal: bool,
     prompt: PromptPassing,
     command: String,
     #[serde(default)]
@@ -146,6 +150,8 @@ struct Definition {
     replace: bool,
     #[serde(default)]
     version_argument: Option<String>,
+    #[serde(default)]
+    reads: Vec<String>,
     install_hint: String,
 }
 
@@ -167,6 +173,9 @@ impl Definition {
         }
         if self.providers.is_empty() {
             return Err(Error::NoProvider(id));
+        }
+        if self.dialect == Dialect::Acp && (self.terminal || self.prompt != PromptPassing::Stdin) {
+            return Err(Error::Protocol(id));
         }
         let template = |text: &str| {
             text.parse::<Template>()
@@ -213,9 +222,11 @@ impl Definition {
                 !command.contains('{') && (name || whole_path)
             }),
             version_argument: self.version_argument,
+            reads: self.reads,
             install_hint: self.install_hint,
             default_models: self.default_models,
             dialect: self.dialect,
+            terminal: self.terminal,
             prompt: self.prompt,
             argv,
             resume_argv,

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) enum WireName {
     Anthropic,
     Openai,
+    Gemini,
+    Ollama,
 }
 
 /// What it is there for.
@@ -109,7 +111,9 @@ fn wire_name(name: &str, value: &OsString) -> Result<WireName, UsageError> {
     match value.to_str() {
         Some("anthropic") => Ok(WireName::Anthropic),
         Some("openai") => Ok(WireName::Openai),
-        _ => Err(wrong(name, value, "it is `anthropic` or `openai`")),
+        Some("gemini") => Ok(WireName::Gemini),
+        Some("ollama") => Ok(WireName::Ollama),
+        _ => Err(wrong(name, value, "it is `anthropic`, `openai`, `gemini` or `ollama`")),
     }
 }
 
@@ -157,7 +161,10 @@ mod tests {
     fn mistakes_are_named() {
         let message = |line: &str| parse(line).unwrap_err().to_string();
         assert_eq!(message("--wire openai"), "the option `--base-url` is missing");
-        assert_eq!(message("--wire gopher"), "the option `--wire` cannot be `gopher`: it is `anthropic` or `openai`");
+        assert_eq!(
+            message("--wire gopher"),
+            "the option `--wire` cannot be `gopher`: it is `anthropic`, `openai`, `gemini` or `ollama`"
+        );
         assert_eq!(message("--model"), "the option `--model` needs a value");
         assert_eq!(message("-x"), "there is no option `-x`");
         assert_eq!(

@@ -82,6 +82,9 @@ codes! {
     Agent = "0406", "the agent failed";
     Tests = "0407", "the result does not pass its tests";
     NoTests = "0408", "no test command was found";
+    Loop = "0409", "the agent did the same again and again";
+    Turns = "0410", "the agent used up its turns";
+    Hook = "0411", "a hook that must succeed did not";
     OwnerDied = "0501", "the process working on the task was killed";
     Internal = "0901", "an error inside Harvest";
 }

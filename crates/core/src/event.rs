@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, BranchName, CallId, Cost, FailureReason, Outcome, Prompt, SandboxId, SessionId, TaskId, Timestamp,
-    TurnId, Usage,
+    AttemptId, BranchName, CallId, Cost, FailureReason, HookStage, Outcome, Prompt, SandboxId, SessionId, TaskId,
+    Timestamp, TurnId, Usage,
 };
 
 /// One entry of a session's journal, numbered 1, 2, 3 … without gaps.
@@ -112,6 +112,19 @@ pub enum EventBody {
         problem: String,
         remedy: Remedy,
         count: u64,
+    },
+    /// The agent went beyond what it may, and is being ended for it.
+    #[serde(rename = "limit.reached")]
+    LimitReached { limit: SupervisedLimit, message: String },
+    #[serde(rename = "hook.finished")]
+    HookFinished {
+        stage: HookStage,
+        run: String,
+        required: bool,
+        exit_code: i32,
+        duration_ms: u64,
+        /// The end of what it printed.
+        output_tail: String,
     },
     #[serde(rename = "checkpoint.created")]
     CheckpointCreated { number: u32, commit: String },
@@ -241,6 +254,20 @@ pub enum Remedy {
     GaveUp,
 }
 
+/// What an agent is held to while it works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SupervisedLimit {
+    /// How long it may be silent.
+    Stall,
+    /// How often it may do the same with the same outcome.
+    Loop,
+    /// How often it may call the model.
+    Turns,
+    /// How long it may work.
+    Wall,
+}
+
 /// The stages of a turn that leave an outcome behind, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -284,6 +311,8 @@ impl EventBody {
             Self::Usage { .. } => "usage",
             Self::BudgetReached { .. } => "budget.reached",
             Self::ModelTrouble { .. } => "model.trouble",
+            Self::LimitReached { .. } => "limit.reached",
+            Self::HookFinished { .. } => "hook.finished",
             Self::CheckpointCreated { .. } => "checkpoint.created",
             Self::CommitCreated { .. } => "commit.created",
             Self::AgentFinished { .. } => "agent.finished",

@@ -69,6 +69,10 @@ pub struct Settings {
     /// The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<Vec<String>>,
+    #[serde(default)]
+    pub supervision: Supervision,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<Hook>,
     /// Where the session begins, when it is not the base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -86,6 +90,62 @@ pub struct Origin {
     pub session: SessionId,
     pub seq: u64,
     pub commit: String,
+}
+
+/// Something to run at a stage of a turn, in a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hook {
+    pub stage: HookStage,
+    /// A shell command, or the name of one that Harvest has ready.
+    pub run: String,
+    /// The turn fails where it does not succeed.
+    pub required: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HookStage {
+    /// In the agent's workspace, before the agent.
+    BeforeExecute,
+    /// There, after it; what it changes is delivered.
+    AfterExecute,
+    /// In a clean sandbox at the result.
+    BeforeDeliver,
+}
+
+impl HookStage {
+    pub const ALL: [Self; 3] = [Self::BeforeExecute, Self::AfterExecute, Self::BeforeDeliver];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeExecute => "before_execute",
+            Self::AfterExecute => "after_execute",
+            Self::BeforeDeliver => "before_deliver",
+        }
+    }
+}
+
+impl Hook {
+    /// Looks for keys in what is about to be delivered.
+    pub const SECRET_SCAN: &str = "secret-scan";
+}
+
+/// When an agent at work is no longer believed to get anywhere, and how it is ended then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Supervision {
+    /// How long it may be silent.
+    pub stall_ms: u64,
+    /// How often it may make the same tool call, or the same few in turn, with the same outcome.
+    pub max_repeats: u32,
+    /// How long it has to end by itself after it was interrupted, and again after it was asked to terminate.
+    pub grace_ms: u64,
+}
+
+impl Default for Supervision {
+    fn default() -> Self {
+        Self { stall_ms: 600_000, max_repeats: 10, grace_ms: 5_000 }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

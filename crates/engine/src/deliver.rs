@@ -14,6 +14,7 @@ impl Turn {
         if commit == self.task.base && self.task.branch.is_none() {
             return Ok(None);
         }
+        self.hooks_before_delivery(commit).await?;
         let branch = &self.session.branch;
         self.repository.set_branch(branch, commit).await?;
         let previous = self.journal.last_delivered().await?;

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use harvest_agents::prompt::Occasion;
 use harvest_agents::{Agent, Parser, Verdict};
-use harvest_core::{Attempt, AttemptId, Event, EventBody, FailureReason, Move, OutputStream, SandboxPurpose, Task};
+use harvest_core::{
+    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, OutputStream, SandboxPurpose, Task,
+};
 use harvest_sandbox::{Output, Process, ProcessSpec, Sandbox, Signal};
 use harvest_store::{AttemptUpdate, Step};
 use harvest_workspace::{SessionRepository, script};
@@ -16,13 +19,12 @@ use crate::checkpoint::Checkpoints;
 use crate::conversation::Memory;
 use crate::error::Halt;
 use crate::place::{Place, Tail};
+use crate::supervise::{Bounds, Breach, Ending, Step as EndingStep, Supervisor};
 use crate::turn::{Turn, for_agent};
 use crate::{Engine, Failure, ModelChoice, failpoint, limit};
 
-/// No output for this long means that the agent hangs.
-const STALL: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
-const KILL_LIMIT: Duration = Duration::from_secs(10);
+const SIGNAL_LIMIT: Duration = Duration::from_secs(10);
 /// Processes of every place, by their ids.
 pub(crate) const AGENT: &str = "agent";
 pub(crate) const PREPARE: &str = "prepare";
@@ -105,6 +107,21 @@ struct Ran<'a> {
     ended: Ended,
 }
 
+/// What the agent's watch has to look at.
+enum Next {
+    Output(Output),
+    Breach(Breach),
+    End(Failure),
+    Signal(EndingStep),
+    Nothing,
+}
+
+impl From<Option<Breach>> for Next {
+    fn from(breach: Option<Breach>) -> Self {
+        breach.map_or(Self::Nothing, Self::Breach)
+    }
+}
+
 impl Turn {
     pub(crate) async fn execute(&self) -> Result<Execution, Halt> {
         failpoint::reach("execute::before")?;
@@ -144,8 +161,14 @@ impl Turn {
         let agent = self.agent()?;
         let memory = if self.goes_on { self.memory(agent).await? } else { Memory::default() };
         self.prepare_workspace(place, &memory).await?;
+        if let Some(failure) = self.hooks_in(place, HookStage::BeforeExecute).await? {
+            return Err(failure.into());
+        }
         let Ran { agent, ended } = self.run_agent(place, agent, memory).await?;
-        let Ended { failure, conversation, .. } = ended;
+        let Ended { mut failure, conversation, .. } = ended;
+        if failure.is_none() {
+            failure = self.hooks_in(place, HookStage::AfterExecute).await?;
+        }
         let commit = match self.collect(place, agent, conversation).await? {
             Ok(commit) => commit,
             Err(problem) => {
@@ -225,7 +248,14 @@ impl Turn {
     ) -> Result<Ended, Halt> {
         let options = &self.engine.options;
         let choice = self.engine.model_choice(agent, &for_agent(&self.task, &agent.id));
-        let prompt = memory.prompt(&self.plan.prompt(self.task.prompt.as_str()));
+        let asked = self.plan.prompt(self.task.prompt.as_str());
+        // One that remembers has been told the rest, and one that plans does nothing that there are rules for.
+        let whole = if self.plan.is_wanted() || memory.own.is_some() {
+            asked
+        } else {
+            self.compose(agent, &asked, &Occasion::Task {}).await?
+        };
+        let prompt = memory.prompt(&whole);
         let briefing = Briefing {
             prompt: &prompt,
             choice: &choice,
@@ -256,7 +286,8 @@ impl Turn {
         self.journal.step(step).await?;
         let mut process = self.begin(place, spec).await?;
         failpoint::reach("execute::started")?;
-        let ended = self.watch(place, &mut process, &id, agent.parser()).await?;
+        let bounds = Bounds::of(&self.task.settings, agent.counts_turns());
+        let ended = self.watch(place, &mut process, &id, agent.parser(), bounds).await?;
         let finished = EventBody::AgentFinished {
             attempt_id: id.clone(),
             exit_code: ended.exit_code,
@@ -289,43 +320,57 @@ impl Turn {
         process: &mut Process,
         attempt: &AttemptId,
         mut parser: Parser,
+        bounds: Bounds,
     ) -> Result<Ended, Halt> {
-        let deadline = Instant::now() + Duration::from_millis(self.task.settings.timeout_ms);
-        let mut silent_until = Instant::now() + STALL;
+        let mut supervisor = Supervisor::new(bounds, Instant::now());
+        let mut answers = self.meter.answers();
         let mut stderr = Tail::new(Attempt::TAIL_BYTES);
         let mut checkpoints = Checkpoints::new(self, place);
+        let grace = Duration::from_millis(self.task.settings.supervision.grace_ms);
+        let mut ending: Option<Ending> = None;
         let mut ended_by: Option<Failure> = None;
         let mut did_anything = false;
         let exit_code = loop {
+            let due = ending.as_ref().map_or(supervisor.due(), Ending::due);
             let next = tokio::select! {
                 biased;
-                () = self.stop.requested(), if ended_by.is_none() => Err(self.stopped()),
-                () = self.meter.exhausted(), if ended_by.is_none() => {
-                    Err(Failure::new(FailureReason::Budget, self.meter.message()))
+                () = self.stop.requested(), if ending.is_none() => Next::End(self.stopped()),
+                () = self.meter.exhausted(), if ending.is_none() => {
+                    Next::End(Failure::new(FailureReason::Budget, self.meter.message()))
                 }
-                () = tokio::time::sleep_until(deadline), if ended_by.is_none() => Err(Failure::new(
-                    FailureReason::Timeout,
-                    format!("the agent did not end within {}", human(self.task.settings.timeout_ms)),
-                )),
-                () = tokio::time::sleep_until(silent_until), if ended_by.is_none() => Err(Failure::new(
-                    FailureReason::Stall,
-                    format!("the agent printed nothing for {} s", STALL.as_secs()),
-                )),
-                output = process.next() => Ok(output),
+                Ok(()) = answers.changed(), if ending.is_none() => {
+                    Next::from(supervisor.answered(Instant::now(), *answers.borrow_and_update()))
+                }
+                () = tokio::time::sleep_until(due) => match &mut ending {
+                    None => Next::from(supervisor.check(Instant::now())),
+                    Some(ending) => Next::Signal(ending.step(Instant::now())),
+                },
+                output = process.next() => Next::Output(output),
                 taken = checkpoints.taken() => {
                     taken?;
                     continue;
                 }
             };
             let output = match next {
-                Ok(output) => output,
-                Err(failure) => {
-                    ended_by = Some(failure);
-                    self.kill(process).await;
+                Next::Output(output) => output,
+                Next::Breach(breach) => {
+                    self.journal.write(vec![breach.event()]).await?;
+                    ended_by = Some(breach.into_failure());
+                    ending = Some(Ending::new(Instant::now(), grace));
                     continue;
                 }
+                Next::End(failure) => {
+                    ended_by = Some(failure);
+                    ending = Some(Ending::new(Instant::now(), grace));
+                    continue;
+                }
+                Next::Signal(EndingStep::Signal(signal)) => {
+                    self.signal(process, signal).await;
+                    continue;
+                }
+                Next::Signal(EndingStep::GiveUp) => break None,
+                Next::Nothing => continue,
             };
-            silent_until = Instant::now() + STALL;
             let mut events = Vec::new();
             let mut journaled = None;
             let mut end = None;
@@ -347,6 +392,12 @@ impl Turn {
                 if lines < BATCH {
                     output = process.next().now_or_never();
                 }
+            }
+            let breach = supervisor.heard(Instant::now(), &events).filter(|_| ending.is_none() && end.is_none());
+            if let Some(breach) = breach {
+                events.push(breach.event());
+                ended_by = Some(breach.into_failure());
+                ending = Some(Ending::new(Instant::now(), grace));
             }
             if let Some(offset) = journaled {
                 let changed = events.iter().any(|event| matches!(event, EventBody::ToolResult { .. }));
@@ -393,11 +444,11 @@ impl Turn {
         }
     }
 
-    /// Takes the agent and all its children down. When even that fails the sandbox is destroyed soon after.
-    async fn kill(&self, process: &Process) {
-        let killing = tokio::time::timeout(KILL_LIMIT, process.signal(Signal::Kill));
-        if !matches!(killing.await, Ok(Ok(()))) {
-            tracing::warn!("the agent's process could not be signalled");
+    /// One that cannot be signalled meets the next step, and at last the end of its sandbox.
+    async fn signal(&self, process: &Process, signal: Signal) {
+        let sending = tokio::time::timeout(SIGNAL_LIMIT, process.signal(signal));
+        if !matches!(sending.await, Ok(Ok(()))) {
+            tracing::warn!(?signal, "the agent's process could not be signalled");
         }
     }
 
@@ -513,8 +564,10 @@ impl Engine {
         let paths = sandbox.paths();
         let turn = briefing.turn(sandbox.gateway_port(), &paths.home, &paths.workspace, &paths.bin, path);
         let mut invocation = agent.command(&turn);
-        if let (Some(Some(program)), Some(first)) = (self.program_of(agent), invocation.argv.first_mut()) {
-            *first = program.to_string_lossy().into_owned();
+        if let (Some(Some(program)), Some(named)) =
+            (self.program_of(agent), invocation.argv.get_mut(invocation.program))
+        {
+            *named = program.to_string_lossy().into_owned();
         }
         let mut env = network.to_vec();
         env.extend(invocation.env);
@@ -555,12 +608,4 @@ impl Engine {
 /// Whether an event shows that the agent has come to work.
 fn is_work(event: &EventBody) -> bool {
     matches!(event, EventBody::Message { .. } | EventBody::MessageDelta { .. } | EventBody::ToolCall { .. })
-}
-
-fn human(millis: u64) -> String {
-    match millis {
-        0..1000 => format!("{millis} ms"),
-        1000..120_000 => format!("{} s", millis / 1000),
-        _ => format!("{} min", millis / 60_000),
-    }
 }

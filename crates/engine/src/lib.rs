@@ -13,6 +13,7 @@ mod execute;
 pub mod failpoint;
 mod fork;
 mod guard;
+mod hooks;
 mod interrupts;
 mod journal;
 mod keyring;
@@ -23,12 +24,14 @@ mod place;
 mod plan;
 mod pool;
 pub mod prepare;
+mod prompting;
 mod record;
 mod recover;
 mod retention;
 mod schedule;
 mod stop;
 mod submit;
+mod supervise;
 mod tenancy;
 mod till;
 mod timetable;
@@ -56,6 +59,7 @@ pub use keyring::Keyring;
 pub use meter::day_of;
 pub use owner::Ownership;
 pub use pool::{Limits, Notice, Pool, Summary};
+pub use prompting::PromptBook;
 pub use recover::{Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
@@ -78,6 +82,8 @@ pub struct Options {
     pub keyring: Arc<dyn Keyring>,
     pub tenancy: Tenancy,
     pub registry: Arc<Registry>,
+    /// What agents are told.
+    pub prompts: PromptBook,
     pub redactor: Arc<Redactor>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,

@@ -47,6 +47,8 @@ pub struct TurnMeter {
     spent: Mutex<Spent>,
     open: Mutex<HashMap<CallId, Open>>,
     exhausted: watch::Sender<bool>,
+    /// Calls that were answered in this turn.
+    answers: watch::Sender<u32>,
     refused: AtomicBool,
     why: Mutex<Option<String>>,
     unpriced: Mutex<BTreeSet<String>>,
@@ -102,6 +104,7 @@ impl TurnMeter {
             spent: Mutex::new(Spent { usage: task.usage, cost: task.cost_usd }),
             open: Mutex::default(),
             exhausted: watch::channel(is_spent).0,
+            answers: watch::channel(0).0,
             refused: AtomicBool::new(false),
             why: Mutex::new(is_spent.then(|| is_spent_message("the budget", task.cost_usd, task.budget_usd))),
             unpriced: Mutex::default(),
@@ -127,6 +130,11 @@ impl TurnMeter {
     /// Returns once all of a budget is spent.
     pub(crate) async fn exhausted(&self) {
         let _ = self.exhausted.subscribe().wait_for(|reached| *reached).await;
+    }
+
+    /// How often the model has answered in this turn.
+    pub(crate) fn answers(&self) -> watch::Receiver<u32> {
+        self.answers.subscribe()
     }
 
     pub(crate) fn message(&self) -> String {
@@ -256,6 +264,7 @@ impl TurnMeter {
         // A reservation that is written after its settlement would stay for ever.
         open.written.cancelled().await;
         let _ = failpoint::reach("meter::answered");
+        let was_answered = call.as_ref().is_some_and(|call| (200..300).contains(&call.status));
         let cost = call.as_ref().map_or(Cost::ZERO, |call| call.cost);
         let reached = self.till.give_back(&open.keys, grant.amount, cost);
         let mut events = Vec::new();
@@ -291,6 +300,9 @@ impl TurnMeter {
                 spent_usd: one.spent,
                 limit_usd: one.limit,
             }));
+        }
+        if was_answered {
+            self.answers.send_modify(|answers| *answers = answers.saturating_add(1));
         }
         if let Some(spent) = reached.iter().find(|one| one.is_spent) {
             *lock(&self.why) = Some(is_spent_message(&name_of(&spent.account), spent.spent, spent.limit));

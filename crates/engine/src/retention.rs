@@ -389,6 +389,8 @@ mod tests {
                     author_name: String::new(),
                     author_email: String::new(),
                     egress: None,
+                    supervision: harvest_core::Supervision::default(),
+                    hooks: Vec::new(),
                     origin: None,
                     on_quota: Vec::new(),
                     plan: false,

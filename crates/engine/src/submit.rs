@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, TaskId, TaskKind,
-    Turn, TurnId,
+    BranchName, Cost, Hook, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, Supervision,
+    TaskId, TaskKind, Turn, TurnId,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, NewTurn, Submitted};
@@ -25,6 +25,8 @@ pub struct Request {
     pub require_tests: bool,
     pub timeout: std::time::Duration,
     pub max_turns: u32,
+    pub supervision: Supervision,
+    pub hooks: Vec<Hook>,
     pub budget: Cost,
     /// What the repository narrows its sandboxes to, of what its worker allows.
     pub egress: Option<Vec<String>>,
@@ -154,6 +156,8 @@ impl Engine {
                 author_name,
                 author_email,
                 egress: request.egress,
+                supervision: request.supervision,
+                hooks: request.hooks,
                 origin: None,
                 on_quota: request.on_quota,
                 plan: request.plan,

@@ -23,6 +23,7 @@ mod keyring;
 mod log;
 mod output;
 mod programs;
+mod prompts;
 mod queue;
 mod reload;
 mod repo;

@@ -259,6 +259,8 @@ fn new_task(ids: &Ids) -> Result<NewTask> {
             author_name: "Ada".into(),
             author_email: "ada@example.com".into(),
             egress: None,
+            supervision: harvest_core::Supervision::default(),
+            hooks: Vec::new(),
             origin: None,
             on_quota: Vec::new(),
             plan: false,

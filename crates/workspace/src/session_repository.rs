@@ -169,6 +169,11 @@ impl SessionRepository {
         self.show_diff(&["--patch"], from, to).await
     }
 
+    /// The same with the content of every file in it, whatever the repository says is no text.
+    pub async fn whole_diff(&self, from: &str, to: &str) -> Result<Vec<u8>, Error> {
+        self.show_diff(&["--patch", "--text", "--no-renames"], from, to).await
+    }
+
     pub async fn diff_stat(&self, from: &str, to: &str) -> Result<String, Error> {
         let stat = self.show_diff(&["--stat=80"], from, to).await?;
         Ok(String::from_utf8_lossy(&stat).trim_end().to_owned())

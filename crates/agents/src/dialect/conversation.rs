@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::Dialect;
 
 const LONGEST: usize = 128;
+const LONGEST_LINE: usize = 64 * 1024;
 
 /// The name that a line of output gives, if it does.
 pub(super) fn named_in(dialect: Dialect, line: &[u8]) -> Option<String> {
@@ -13,9 +14,11 @@ pub(super) fn named_in(dialect: Dialect, line: &[u8]) -> Option<String> {
         Dialect::Codex => (Some("thread.started"), None, "thread_id"),
         Dialect::GeminiCli => (Some("init"), None, "session_id"),
         Dialect::Opencode => (None, None, "sessionID"),
-        Dialect::Builtin | Dialect::Aider | Dialect::Text => return None,
+        Dialect::Builtin | Dialect::Acp | Dialect::Aider | Dialect::Text => return None,
     };
-    let line: Value = serde_json::from_slice(line).ok()?;
+    // A large line is a result, and reading it twice would take its time.
+    let line: Value =
+        Some(line).filter(|line| line.len() <= LONGEST_LINE).and_then(|line| serde_json::from_slice(line).ok())?;
     let fits = kind.is_none_or(|kind| line["type"] == kind) && subtype.is_none_or(|subtype| line["subtype"] == subtype);
     line[field].as_str().filter(|name| fits && is_name(name)).map(str::to_owned)
 }

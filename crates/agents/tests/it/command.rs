@@ -4,7 +4,7 @@ use std::path::Path;
 
 use harvest_agents::{Provider, Registry, Turn};
 
-use crate::{agent, builtin, echo};
+use crate::{ECHO, agent, builtin, echo};
 
 fn turn(provider: Provider) -> Turn<'static> {
     Turn {
@@ -58,6 +58,30 @@ fn the_others() {
     {
         insta::assert_debug_snapshot!(id, agent(&registry, id).command(&turn(provider)));
     }
+}
+
+#[test]
+fn a_bridge_stands_before_the_agents_own_program() {
+    let with = |from: &str, to: &str| agent(&Registry::from_toml(&ECHO.replace(from, to)).unwrap(), "echo");
+    let text = "dialect = \"text\"";
+    let acp = with(text, "dialect = \"acp\"").command(&turn(Provider::Openai));
+    assert_eq!(acp.argv[..5], ["/harvest/bin/harvest-builtin", "acp", "--workspace", "/workspace", "--"]);
+    assert_eq!(acp.argv[acp.program..acp.program + 2], ["/bin/sh", "-c"]);
+    let pty = with(text, "dialect = \"text\"\nterminal = true").command(&turn(Provider::Openai));
+    assert_eq!(
+        (&pty.argv[..3], pty.program),
+        (&["/harvest/bin/harvest-builtin", "pty", "--"].map(String::from)[..], 3)
+    );
+    let both = Registry::from_toml(&ECHO.replace(text, "dialect = \"acp\"\nterminal = true")).unwrap_err().to_string();
+    assert_eq!(both, "the agent `echo` speaks a protocol: it takes `prompt = \"stdin\"` and no `terminal`");
+}
+
+#[test]
+fn who_counts_its_turns() {
+    let registry = Registry::bundled().unwrap();
+    let counting: Vec<&str> =
+        registry.iter().filter(|agent| agent.counts_turns()).map(|agent| agent.id.as_str()).collect();
+    assert_eq!(counting, ["builtin", "claude-code"]);
 }
 
 #[test]

@@ -100,6 +100,8 @@ impl World {
                 author_name: "Ada".into(),
                 author_email: "ada@example.com".into(),
                 egress: None,
+                supervision: harvest_core::Supervision::default(),
+                hooks: Vec::new(),
                 origin: None,
                 on_quota: Vec::new(),
                 plan: false,

@@ -120,6 +120,8 @@ async fn rehearse(global: &Global, environment: &Environment, agent: &Agent) -> 
         timeout: TIMEOUT,
         max_turns: MAX_TURNS,
         budget: Cost::from_dollars(1.0).ok_or_else(|| internal(&"the budget"))?,
+        supervision: harvest_core::Supervision::default(),
+        hooks: Vec::new(),
         egress: None,
         on_quota: Vec::new(),
         plan: false,

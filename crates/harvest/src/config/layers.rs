@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use harvest_core::{Code, Cost};
+use harvest_core::{Code, Cost, Hook, Supervision};
 use harvest_engine::{Hosts, Team, Tenancy};
 use harvest_gateway::Patience;
 use harvest_gateway::egress::Policy;
@@ -315,6 +315,24 @@ impl Layers {
         match self.get(key).value {
             Some(Value::Time(time)) => Some(time),
             _ => None,
+        }
+    }
+
+    /// When an agent is no longer believed to get anywhere.
+    pub fn supervision(&self) -> Supervision {
+        let default = Supervision::default();
+        let millis = |key| self.time(key).and_then(|time| u64::try_from(time.as_millis()).ok());
+        Supervision {
+            stall_ms: millis(Key::Stall).unwrap_or(default.stall_ms),
+            max_repeats: self.count(Key::MaxRepeats).unwrap_or(default.max_repeats),
+            grace_ms: millis(Key::Grace).unwrap_or(default.grace_ms),
+        }
+    }
+
+    pub fn hooks(&self) -> Vec<Hook> {
+        match self.get(Key::Hooks).value {
+            Some(Value::Hooks(hooks)) => hooks,
+            _ => Vec::new(),
         }
     }
 

@@ -99,6 +99,8 @@ async fn run_job(
         timeout: TIMEOUT,
         max_turns: MAX_TURNS,
         budget,
+        supervision: harvest_core::Supervision::default(),
+        hooks: Vec::new(),
         egress: None,
         on_quota: Vec::new(),
         plan: false,

@@ -71,6 +71,13 @@ impl Activity {
                 vec![format!("  {sign} {}", clean(path))]
             }
             EventBody::TestsFinished(run) => vec![format!("  {}", tests(style, run))],
+            EventBody::LimitReached { message, .. } => {
+                vec![format!("  {} {}", style.warn("ending it:"), clean(message))]
+            }
+            EventBody::HookFinished { stage, run, exit_code, .. } => {
+                let sign = if *exit_code == 0 { style.good("✓") } else { style.bad("✗") };
+                vec![format!("  {sign} {}", style.dim(&clean(&format!("{}: {run}", stage.as_str()))))]
+            }
             EventBody::Warning { message } => vec![format!("  {} {}", style.warn("warning:"), clean(message))],
             // The sums at the end say nothing new to a person.
             EventBody::Egress { host, port, verdict: EgressVerdict::Refused, reason, connections: 1, .. } => {

@@ -110,7 +110,7 @@ async fn pass_on(client: TcpStream, socket: PathBuf, seen: Arc<Mutex<String>>) {
 }
 
 /// A folder with something that is installed once, with the settings of whoever runs the tests.
-fn installed(name: &str, install: impl Fn(&Path)) -> PathBuf {
+pub fn installed(name: &str, install: impl Fn(&Path)) -> PathBuf {
     let tools = std::env::var_os("HARVEST_TOOLS").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     let folder = Path::new(&tools).join(name);
     if !folder.join("complete").exists() {
@@ -127,7 +127,7 @@ fn succeeds(command: &mut Command) {
 }
 
 /// A package of npm.
-fn package(name: &str, package: &str) -> PathBuf {
+pub fn package(name: &str, package: &str) -> PathBuf {
     let folder = installed(name, |folder| {
         let mut npm = Command::new("npm");
         npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(folder).arg(package);
@@ -136,8 +136,18 @@ fn package(name: &str, package: &str) -> PathBuf {
     folder.join("node_modules")
 }
 
+/// A package of npm with everything it needs in its own folder, as it is for those who install it for all their work.
+pub fn global_package(name: &str, package: &str) -> PathBuf {
+    let folder = installed(name, |folder| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--global", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]);
+        succeeds(npm.arg(folder).arg(package).current_dir(folder));
+    });
+    folder.join("bin")
+}
+
 /// A package of PyPI, in a virtual environment.
-fn python_package(name: &str, package: &str) -> PathBuf {
+pub fn python_package(name: &str, package: &str) -> PathBuf {
     let folder = installed(name, |folder| {
         succeeds(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")));
         succeeds(Command::new(folder.join("venv/bin/pip")).args(["install", "--quiet", package]));
@@ -489,7 +499,7 @@ fn aider_fails_when_the_model_refuses() {
 }
 
 /// A program that is not below /tmp, which every sandbox has its own of.
-fn program(name: &str, text: &str) -> tempfile::TempDir {
+pub fn program(name: &str, text: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let file = folder.path().join(name);
@@ -585,7 +595,7 @@ fn an_agent_that_is_not_installed_is_told_before_anything_is_made() {
 }
 
 /// A file beside the settings, with an agent that is a shell script.
-fn add_agent(world: &World, text: &str) -> PathBuf {
+pub fn add_agent(world: &World, text: &str) -> PathBuf {
     let file = world.home().join(".config/harvest/agents/mine.toml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, text).unwrap();

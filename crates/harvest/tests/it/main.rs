@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod agents;
+mod agents_survive;
+mod bridges;
 mod cassette;
 #[path = "../../../store/tests/it/support/cluster.rs"]
 #[allow(dead_code, reason = "the suite of the store needs more of it")]
@@ -15,12 +17,14 @@ mod egress;
 mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
+mod hooks;
 mod killed;
 mod limits;
 mod money;
 mod ordinary;
 mod packages;
 mod plan;
+mod prompts;
 mod queue;
 mod refusals;
 mod repo;
@@ -29,6 +33,7 @@ mod script;
 mod security;
 mod session;
 mod stop;
+mod supervision;
 mod support;
 mod task;
 mod warm;

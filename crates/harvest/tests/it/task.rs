@@ -150,6 +150,8 @@ fn ambiguous_ids_are_refused_and_waiting_tasks_can_be_cancelled() {
                     author_name: "Ada".to_owned(),
                     author_email: "ada@example.com".to_owned(),
                     egress: None,
+                    supervision: harvest_core::Supervision::default(),
+                    hooks: Vec::new(),
                     origin: None,
                     on_quota: Vec::new(),
                     plan: false,

@@ -60,6 +60,8 @@ pub fn new_task(prompt: &str) -> NewTask {
             author_name: "Ada (Harvest)".into(),
             author_email: "ada@example.com".into(),
             egress: None,
+            supervision: harvest_core::Supervision::default(),
+            hooks: Vec::new(),
             origin: None,
             on_quota: Vec::new(),
             plan: false,
