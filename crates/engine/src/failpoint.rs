@@ -27,8 +27,8 @@ pub const ROTATION: &[&str] = &["rotate::key_made", "rotate::resealed", "rotate:
 /// Every place in the life of a model call's money.
 pub const METERING: &[&str] = &["meter::reserved", "meter::answered", "meter::settled"];
 
-/// Every place of a plan that is being made.
-pub const PLAN: &[&str] = &["plan::before", "plan::asked"];
+/// Every place of a plan that is being made, and of a session that is being forked.
+pub const PLAN: &[&str] = &["plan::before", "plan::asked", "fork::brought"];
 
 /// Every place of a snapshot that is being prepared.
 pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare::installed", "prepare::frozen"];

@@ -9,7 +9,7 @@ use harvest_workspace::SessionRepository;
 use crate::journal::events_up_to;
 use crate::submit::caps;
 use crate::turn::as_of;
-use crate::{Engine, Error};
+use crate::{Engine, Error, failpoint};
 
 /// What a person asks for.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ impl Engine {
         if from.tip(&commit).await?.is_none() {
             return Err(Error::WorkElsewhere);
         }
-        let path = options.data.session_repository(&id);
+        let (folder, path) = (options.data.sessions().join(id.as_str()), options.data.session_repository(&id));
         // Before the task exists: whoever takes it finds what it begins with.
         let repository = SessionRepository::open(path, &mirror, &then.base, &branch).await?;
         repository.bring(&from, &commit, &then.base).await?;
@@ -99,8 +99,15 @@ impl Engine {
             requested_by: asked.author,
             at: options.clock.now(),
         };
-        let mut made = options.store.create_tasks(vec![new]).await?;
-        made.pop().ok_or(Error::Store(harvest_store::Error::Closed))
+        failpoint::reach("fork::brought")?;
+        match options.store.create_tasks(vec![new]).await {
+            Ok(mut made) => made.pop().ok_or(Error::Store(harvest_store::Error::Closed)),
+            Err(error) => {
+                // Nobody else would ever look for it.
+                let _ = tokio::fs::remove_dir_all(&folder).await;
+                Err(error.into())
+            }
+        }
     }
 
     async fn nothing_saved(&self, session: &SessionId, at: u64) -> Result<Error, Error> {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use harvest_core::{FailureReason, Outcome, OwnerId, Session, Settings, StageName, Task, Timestamp, TurnId};
+use harvest_core::{FailureReason, Move, Outcome, OwnerId, Session, Settings, StageName, Task, Timestamp, TurnId};
 use harvest_forge::Forge;
-use harvest_store::{Lease, TaskDetail};
+use harvest_store::{Lease, Step, TaskDetail};
 use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 
 use crate::error::Halt;
@@ -146,7 +146,11 @@ impl Turn {
             return self.propose().await;
         }
         let execution = match self.executed_before().await? {
-            Some(before) => Ok(before),
+            Some(before) => {
+                // Its agent has worked, under another lease; only a task that runs can complete.
+                self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
+                Ok(before)
+            }
             None => self.do_stage(StageName::Execute, self.execute()).await,
         };
         let execution = match execution {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harvest_core::{EventBody, Outcome, Prompt, SessionId, Turn, TurnId, TurnStatus};
+use harvest_core::{EventBody, Outcome, Prompt, SessionId, TaskStatus, Turn, TurnId, TurnStatus};
 use harvest_engine::FollowUp;
 use harvest_store::IdempotencyKey;
 
@@ -107,7 +107,10 @@ async fn watch(
                 return Ok(Exit::Done);
             }
             match event.body {
-                EventBody::TaskFinished(outcome) if finished => return Ok(close(global, style, &outcome)),
+                // A task that is cancelled keeps what is in line, for whoever begins it again.
+                EventBody::TaskFinished(outcome) if finished || outcome.status == TaskStatus::Cancelled => {
+                    return Ok(close(global, style, &outcome));
+                }
                 // It will be tried again.
                 EventBody::TaskRetried { .. } => finished = false,
                 _ => {}

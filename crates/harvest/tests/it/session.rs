@@ -112,7 +112,8 @@ fn a_stopped_session_goes_on_with_another_prompt() {
     run.signal(rustix::process::Signal::INT);
     let stopped = run.finish().assert_ended(3, "cancelled", Some("cancelled"));
     let task = stopped["task_id"].as_str().unwrap();
-    let follow = world.harvest(&["session", "prompt", task, "Do the other half", "--follow", "--json"]).start();
+    let mut follow = world.harvest(&["session", "prompt", task, "Do the other half", "--follow", "--json"]).start();
+    follow.wait_for_type("turn.queued");
     world.work_off(&[("other half", json!([{ "shell": "cp src/two.sh src/half.sh" }, {}]))]);
     let followed = follow.finish();
     assert_eq!(followed.exit, Some(0), "{followed:?}");
