@@ -84,6 +84,27 @@ pub struct Settings {
     pub plan: bool,
 }
 
+/// What holds where nobody says otherwise.
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            test: None,
+            require_tests: false,
+            timeout_ms: 30 * 60 * 1000,
+            max_turns: 50,
+            provider: None,
+            author_name: "Harvest".to_owned(),
+            author_email: "harvest@localhost".to_owned(),
+            egress: None,
+            supervision: Supervision::default(),
+            hooks: Vec::new(),
+            origin: None,
+            on_quota: Vec::new(),
+            plan: false,
+        }
+    }
+}
+
 /// The event of another session that a session goes on from, and what its workspace was like then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
