@@ -131,6 +131,8 @@ async fn claimed_by(store: &Sqlite, owner: OwnerId) -> anyhow::Result<Lease> {
             author_name: "Bench".to_owned(),
             author_email: "bench@localhost".to_owned(),
             egress: None,
+            supervision: harvest_core::Supervision::default(),
+            hooks: Vec::new(),
             origin: None,
             on_quota: Vec::new(),
             plan: false,
