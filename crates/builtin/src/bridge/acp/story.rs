@@ -211,6 +211,6 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_kept() {
         let plan = json!({"sessionUpdate": "plan", "entries": []});
-        assert_eq!(told(&[plan.clone()]), [json!({ "line": plan })]);
+        assert_eq!(told(std::slice::from_ref(&plan)), [json!({ "line": plan })]);
     }
 }
