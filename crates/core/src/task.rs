@@ -9,6 +9,7 @@ use crate::{
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Task {
     pub id: TaskId,
     pub kind: TaskKind,
@@ -52,6 +53,7 @@ pub struct Task {
 
 /// How a task is to be worked on; fixed when it is created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Settings {
     /// The test command; `None` when none was given and none was found.
     pub test: Option<String>,
@@ -72,6 +74,7 @@ pub struct Settings {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
     Prompt,
@@ -82,6 +85,7 @@ pub enum TaskKind {
 
 /// Where a task came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     Cli,
@@ -97,6 +101,7 @@ pub enum Source {
 
 /// One conversation working on a task, on one branch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Session {
     pub id: SessionId,
     pub task_id: TaskId,
@@ -107,6 +112,7 @@ pub struct Session {
 
 /// One prompt to a session; the unit the queue hands out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Turn {
     pub id: TurnId,
     pub session_id: SessionId,
@@ -119,6 +125,7 @@ pub struct Turn {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {
     /// Anyone may take it.
@@ -135,6 +142,7 @@ pub enum TurnStatus {
 
 /// One run of an agent for a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Attempt {
     pub id: AttemptId,
     pub turn_id: TurnId,
@@ -153,6 +161,7 @@ impl Attempt {
 
 /// How a task ended; the `data` of `task.finished`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Outcome {
     pub task_id: TaskId,
     pub session_id: SessionId,

@@ -6,6 +6,8 @@ pub enum Error {
     UnknownTask(String),
     #[error("`{prefix}` fits {count} tasks: {examples}")]
     AmbiguousId { prefix: String, count: usize, examples: String },
+    #[error("there is no session `{0}`")]
+    UnknownSession(String),
     #[error("there is no task {0} to wait for")]
     UnknownDependency(String),
     #[error("tasks cannot wait for each other in a circle: {0}")]
@@ -44,6 +46,7 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::UnknownTask(_) => Code::UnknownTask,
+            Self::UnknownSession(_) => Code::UnknownSession,
             Self::AmbiguousId { .. } => Code::AmbiguousId,
             Self::UnknownDependency(_) => Code::UnknownDependency,
             Self::Cycle(_) => Code::DependencyCycle,
