@@ -3,6 +3,7 @@
 mod credential;
 mod recurring;
 mod repo;
+mod server;
 mod upkeep;
 mod values;
 
@@ -15,6 +16,7 @@ use harvest_core::Cost;
 pub use credential::{Credential, CredentialAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
+pub use server::{Audit, Serve, Token, TokenCreate};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, hours, pool_size, priority, status};
@@ -67,6 +69,14 @@ pub enum Command {
     Task(Task),
     /// Work off the queue with several agents side by side
     Up(Up),
+    /// Serve the API, and work off the queue beside it
+    Serve(Serve),
+    /// Who may use the API
+    #[command(subcommand)]
+    Token(Token),
+    /// Who did what over the API
+    #[command(subcommand)]
+    Audit(Audit),
     /// Repositories with their dependencies installed before anyone asks
     #[command(subcommand)]
     Repo(Repo),
