@@ -8,6 +8,8 @@ use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use harvest_core::Code;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::problem::Problem;
 
@@ -34,15 +36,39 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
+/// An object as the document describes it: an array of its fields' values is none, and `37.0` is a whole number.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+    let mut value: Value = serde_json::from_slice(bytes).map_err(|error| Problem::bad("body", error.to_string()))?;
+    if !value.is_object() {
+        return Err(Problem::bad("body", "the body is not an object"));
+    }
+    settle(&mut value);
+    serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let field = if path == "." { "body".to_owned() } else { path };
         Problem::bad(field, error.inner().to_string())
-    })?;
-    reader.end().map_err(|error| Problem::bad("body", error.to_string()))?;
-    Ok(value)
+    })
+}
+
+/// Part of a body that has to be an object, like the body itself.
+pub fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+    let fields = serde_json::Map::deserialize(deserializer)?;
+    serde_json::from_value(Value::Object(fields)).map_err(serde::de::Error::custom)
+}
+
+/// Whole numbers that were written with a point become what they are.
+fn settle(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15);
+            if let Some(whole) = whole {
+                *number = (whole as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle),
+        Value::Object(fields) => fields.values_mut().for_each(settle),
+        _ => {}
+    }
 }
 
 /// All of a body, if it is not too large and does not take for ever.

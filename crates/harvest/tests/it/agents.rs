@@ -137,7 +137,7 @@ fn package(name: &str, package: &str) -> PathBuf {
 }
 
 /// A package of PyPI, in a virtual environment.
-fn python_package(name: &str, package: &str) -> PathBuf {
+pub fn python_package(name: &str, package: &str) -> PathBuf {
     let folder = installed(name, |folder| {
         succeeds(Command::new("python3").args(["-m", "venv"]).arg(folder.join("venv")));
         succeeds(Command::new(folder.join("venv/bin/pip")).args(["install", "--quiet", package]));

@@ -28,6 +28,7 @@ mod script;
 mod security;
 mod serve;
 mod serve_access;
+mod serve_schema;
 mod serve_streams;
 mod served;
 mod stop;

@@ -416,7 +416,7 @@ fn a_secret_goes_in_and_never_comes_out() {
 fn a_scrape_has_every_series() {
     let world = World::new();
     let replies =
-        json!([{ "shell": FIX, "input_tokens": 10, "output_tokens": 5 }, { "input_tokens": 10, "output_tokens": 5 }]);
+        json!([{ "shell": FIX, "tokens": { "input": 10, "output": 5 } }, { "tokens": { "input": 10, "output": 5 } }]);
     let server = world.serve_with(&replies, &["--agents", "2"]);
     let token = world.token(&["--role", "viewer"]);
     let member = world.token(&[]);
@@ -435,7 +435,7 @@ fn a_scrape_has_every_series() {
     assert_eq!((value("harvest_queue_depth{state=\"ready\"}"), value("harvest_sessions_active")), (0.0, 0.0));
     assert!(value("harvest_cost_usd_total") > 0.0);
     assert_eq!(value("harvest_cost_usd_total"), value("harvest_worker_cost_usd_total"));
-    assert_eq!(value("harvest_model_call_seconds_count{provider=\"anthropic\"}"), 2.0);
+    assert_eq!(value("harvest_model_call_seconds_count{provider=\"scripted\"}"), 2.0);
     let created = "method=\"POST\",route=\"/api/tasks\",status=\"201\"";
     assert_eq!(value(&format!("harvest_api_request_duration_seconds_count{{{created}}}")), 1.0);
     assert_eq!(value("harvest_api_errors_total"), 0.0);

@@ -60,6 +60,7 @@ pub struct NewSchedule {
     pub time_zone: Option<String>,
     #[serde(default)]
     pub missed: Missed,
+    #[serde(deserialize_with = "crate::extract::object")]
     pub task: Ask,
 }
 

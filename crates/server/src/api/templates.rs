@@ -36,6 +36,7 @@ pub struct NewTemplate {
     #[schema(min_length = 1, max_length = 64, example = "upgrade")]
     pub name: String,
     /// The prompt may have parameters, `Upgrade {{ package }}`; the rest is for all tasks made from it.
+    #[serde(deserialize_with = "crate::extract::object")]
     pub task: Ask,
 }
 

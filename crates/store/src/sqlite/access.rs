@@ -262,7 +262,7 @@ fn sessions(db: &Connection, query: &SessionQuery) -> Result<SessionPage, Error>
     let mut filter = format!("s.number {} ?1", order.comparison());
     let mut values: Vec<Box<dyn rusqlite::ToSql>> = vec![Box::new(from), Box::new(limit as u64 + 1)];
     let given = [
-        ("s.task_id", query.task.as_ref().map(|task| task.to_string())),
+        ("s.task_id", query.task.as_ref().map(ToString::to_string)),
         ("t.status", query.status.map(|status| status.as_str().to_owned())),
         ("t.repository", query.repository.clone()),
     ];
