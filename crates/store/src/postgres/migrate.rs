@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_stops.sql"),
     include_str!("migrations/0007_places.sql"),
     include_str!("migrations/0008_ledger.sql"),
+    include_str!("migrations/0009_upkeep.sql"),
     include_str!("migrations/0011_access.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$

@@ -11,9 +11,8 @@ use crate::Error;
 use crate::contract::{AttemptUpdate, End, Lease, Settlement, Step};
 use crate::decode::{from_word, to_json};
 
-const APPEND: &str = "SELECT step, last, refused FROM harvest_append(
-         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, ARRAY(SELECT unnest($17::text[])::jsonb),
-         $18, $19, $20, $21, $22)";
+const APPEND: &str = "SELECT steps, lasts, refusals FROM harvest_append(
+         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)";
 
 /// A step with everything in the words of the database.
 #[derive(Debug)]
@@ -200,8 +199,8 @@ pub(super) async fn append(db: &Connection, steps: &[&Prepared], alone: bool) ->
             bodies.push(body.as_str());
         }
     }
-    let rows = db
-        .query(
+    let row = db
+        .row(
             APPEND,
             &[
                 &alone,
@@ -229,11 +228,13 @@ pub(super) async fn append(db: &Connection, steps: &[&Prepared], alone: bool) ->
             ],
         )
         .await?;
-    let mut answers: HashMap<i32, (Option<i64>, Option<String>)> =
-        rows.iter().map(|row| (row.get("step"), (row.get("last"), row.get("refused")))).collect();
-    if answers.contains_key(&0) {
+    let (held, lasts, refusals): (Option<Vec<i32>>, Option<Vec<Option<i64>>>, Option<Vec<Option<String>>>) =
+        (row.get(0), row.get(1), row.get(2));
+    let (Some(held), Some(lasts), Some(refusals)) = (held, lasts, refusals) else {
         return Ok(Appended::Alone);
-    }
+    };
+    let mut answers: HashMap<i32, (Option<i64>, Option<String>)> =
+        held.into_iter().zip(lasts.into_iter().zip(refusals)).collect();
     let results = steps.iter().zip(1i32..).map(|(prepared, step)| match answers.remove(&step) {
         Some((Some(last), _)) => Ok(last as u64),
         Some((None, Some(status))) => Err(prepared.impossible(from_word(&status, "tasks.status")?)),

@@ -12,8 +12,11 @@ use tokio::sync::mpsc;
 use super::connection::{Address, Connection};
 use crate::Error;
 
-/// Every notice wakes every process. Whoever follows a journal does not see the difference, the database does.
+/// Every notice wakes every process. Whoever follows a journal does not see the difference, the database does; the more when
+/// many journals grow at a time.
 const PAUSE: Duration = Duration::from_millis(5);
+const LONG_PAUSE: Duration = Duration::from_millis(25);
+const MANY: usize = 16;
 
 /// A journal has grown.
 #[derive(Debug)]
@@ -62,7 +65,7 @@ async fn run(address: Address, untold: Arc<Mutex<Untold>>, mut arriving: mpsc::R
         let news = std::mem::take(&mut *untold.lock().unwrap_or_else(PoisonError::into_inner));
         let open = match connection.take().filter(Connection::is_clean) {
             Some(open) => Ok(open),
-            None => address.connect().await,
+            None => connect(&address).await,
         };
         // While the database is away no one hears anything; all are woken once they listen again.
         if let Ok(open) = open
@@ -70,8 +73,15 @@ async fn run(address: Address, untold: Arc<Mutex<Untold>>, mut arriving: mpsc::R
         {
             connection = Some(open);
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(if news.grown.len() > MANY { LONG_PAUSE } else { PAUSE }).await;
     }
+}
+
+/// A notice lives no longer than the server, so none needs to be on disk before it is sent.
+async fn connect(address: &Address) -> Result<Connection, Error> {
+    let connection = address.connect().await?;
+    connection.batch("SET synchronous_commit = off").await?;
+    Ok(connection)
 }
 
 async fn tell(db: &Connection, news: &Untold) -> Result<(), Error> {

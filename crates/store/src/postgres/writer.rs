@@ -17,7 +17,7 @@ use crate::contract::{Lease, Step};
 const QUEUE: usize = 1024;
 /// Small enough that the notice of what has grown fits in one message.
 const BATCH: usize = 200;
-const GATHER: Duration = Duration::from_millis(1);
+const GATHER: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Clone)]
 pub(super) struct Writer {

@@ -3,22 +3,22 @@
 -- Takes ready turns, the best first. Rows that someone else is taking are passed over, so that claimers never wait for each
 -- other. Turns of warm repositories have a head start of five minutes.
 CREATE FUNCTION harvest_claim(by_owner text, only_turn text, most int, warm text[], at_time text, until_ms bigint)
-RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[], last bigint) LANGUAGE plpgsql
-SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[], last bigint) LANGUAGE plpgsql AS $$
 DECLARE
   chosen bigint[] := '{}';
+  places tid[] := '{}';
   best bigint;
 BEGIN
-  PERFORM harvest_lock(false);
+  PERFORM pg_advisory_xact_lock_shared(7233182601);
   IF only_turn IS NOT NULL THEN
-    chosen := ARRAY(
-      SELECT ready.turn FROM turns JOIN ready ON ready.rank = turns.rank AND ready.turn = turns.number
-      WHERE turns.id = only_turn FOR UPDATE OF ready SKIP LOCKED);
+    SELECT array_agg(r.turn), array_agg(r.place) INTO chosen, places FROM (
+      SELECT ready.turn, ready.ctid AS place FROM turns JOIN ready ON ready.rank = turns.rank AND ready.turn = turns.number
+      WHERE turns.id = only_turn FOR UPDATE OF ready SKIP LOCKED) AS r;
   ELSIF NOT (SELECT paused FROM queue) THEN
     IF cardinality(warm) > 0 THEN
       SELECT ready.rank INTO best FROM ready ORDER BY ready.rank, ready.turn LIMIT 1;
-      chosen := ARRAY(
-        SELECT ready.turn FROM ready JOIN (
+      SELECT coalesce(array_agg(r.turn), '{}'), coalesce(array_agg(r.place), '{}') INTO chosen, places FROM (
+        SELECT ready.turn, ready.ctid AS place FROM ready JOIN (
           SELECT near.rank, near.turn
           FROM unnest(warm) AS w (place)
           CROSS JOIN LATERAL (
@@ -26,24 +26,24 @@ BEGIN
             ORDER BY r.rank, r.turn LIMIT most) AS near
           ORDER BY near.rank, near.turn LIMIT most) AS warm_ones
           ON ready.rank = warm_ones.rank AND ready.turn = warm_ones.turn
-        ORDER BY ready.rank, ready.turn FOR UPDATE OF ready SKIP LOCKED);
+        ORDER BY ready.rank, ready.turn FOR UPDATE OF ready SKIP LOCKED) AS r;
     END IF;
     IF cardinality(chosen) < most THEN
-      chosen := chosen || ARRAY(
-        SELECT ready.turn FROM ready WHERE ready.turn <> ALL(chosen)
-        ORDER BY ready.rank, ready.turn LIMIT most - cardinality(chosen) FOR UPDATE SKIP LOCKED);
+      SELECT chosen || array_agg(r.turn), places || array_agg(r.place) INTO chosen, places FROM (
+        SELECT ready.turn, ready.ctid AS place FROM ready WHERE ready.turn <> ALL(chosen)
+        ORDER BY ready.rank, ready.turn LIMIT most - cardinality(chosen) FOR UPDATE SKIP LOCKED) AS r;
     END IF;
   END IF;
-  IF cardinality(chosen) = 0 THEN
+  IF coalesce(cardinality(chosen), 0) = 0 THEN
     RETURN;
   END IF;
   RETURN QUERY
     WITH taken AS (
       UPDATE turns SET status = 'claimed', owner = by_owner, fence = turns.fence + 1
         WHERE number = ANY(chosen)
-        RETURNING number, rank, id, session_id, task_id, turns.fence, turns.task, turns.session, ordinal, author
+        RETURNING number, id, session_id, task_id, turns.fence, turns.task, turns.session, ordinal, author
     ), gone AS (
-      DELETE FROM ready USING taken WHERE ready.rank = taken.rank AND ready.turn = taken.number
+      DELETE FROM ready WHERE ctid = ANY(places)
     ), leased AS (
       INSERT INTO leases (owner, turn, until_ms) SELECT by_owner, taken.number, harvest_claim.until_ms FROM taken
     ), moved AS (
@@ -65,7 +65,7 @@ END $$;
 
 -- Extends every lease that the owner still has. One that is about to end is left alone, for no one waits for anyone here.
 CREATE FUNCTION harvest_heartbeat(of_owner text, until_ms bigint)
-RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM harvest_lock(false);
   RETURN QUERY
@@ -82,7 +82,7 @@ END $$;
 
 -- Takes over the turns of a dead owner; the old leases are void from here on.
 CREATE FUNCTION harvest_take_over(dead text, heir text)
-RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM harvest_lock(true);
   RETURN QUERY
@@ -95,7 +95,7 @@ END $$;
 
 -- The turns, whose leases are gone, are in the queue again; their tasks and journals say so.
 CREATE FUNCTION harvest_requeue(lost bigint[], at_time text)
-RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql AS $$
 DECLARE
   place bigint;
 BEGIN
@@ -118,7 +118,7 @@ END $$;
 
 -- Gives back every turn of an owner that is known to be dead.
 CREATE FUNCTION harvest_release(dead text, at_time text)
-RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql AS $$
 DECLARE
   lost bigint[];
 BEGIN
@@ -131,7 +131,7 @@ END $$;
 -- Gives back turns whose lease has run out, and hands out those whose next try is due. Called often and mostly for nothing:
 -- the lock is taken only when there is something to do.
 CREATE FUNCTION harvest_reclaim(now_ms bigint, at_time text, OUT expired bigint, OUT due bigint, OUT next_due_ms bigint)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
   lost bigint[];
   t record;
