@@ -17,7 +17,7 @@ use crate::state::App;
 
 pub const HEADER: &str = "idempotency-key";
 /// Said of an answer that was given before.
-const REPLAYED: &str = "idempotency-replayed";
+pub const REPLAYED: &str = "idempotency-replayed";
 const LONGEST: usize = 200;
 /// A request that has not been answered for so long died with its server.
 const STALE: Duration = Duration::from_secs(120);

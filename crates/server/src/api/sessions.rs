@@ -14,7 +14,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::ask::{self, Ask};
 use super::page::{self, Page, Sort};
-use super::tasks::{self, TaskDetail};
+use super::record::Concerns;
+use super::tasks::{self, Stopped, TaskDetail};
 use crate::auth::Principal;
 use crate::extract::{Body, Id, Params};
 use crate::idempotency::Key;
@@ -83,13 +84,14 @@ pub async fn create(
     Extension(principal): Extension<Principal>,
     key: Option<Extension<Key>>,
     Body(ask): Body<Ask>,
-) -> Result<(StatusCode, HeaderMap, Json<SessionDetail>), Problem> {
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<SessionDetail>), Problem> {
     let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
     // Asked for again, the session is the one of the first time.
     let task = tasks::visible(&app, &principal, &submitted.task.id).await?;
     let id = task.sessions.first().map_or(submitted.session, |session| session.id.clone());
     let detail = visible(&app, &principal, &id).await?;
-    Ok((StatusCode::CREATED, ask::location(format!("/api/sessions/{id}")), Json(detail)))
+    let concerns = Concerns::task(&app, &detail.task);
+    Ok((StatusCode::CREATED, ask::location(format!("/api/sessions/{id}")), concerns, Json(detail)))
 }
 
 /// List sessions
@@ -155,7 +157,7 @@ pub async fn stop(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
-) -> Result<(StatusCode, Json<TaskDetail>), Problem> {
+) -> Result<Stopped, Problem> {
     let session = visible(&app, &principal, &id).await?;
     tasks::stop(&app, &principal, &session.task_id).await
 }

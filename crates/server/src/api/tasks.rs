@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::ask::{self, Ask};
 use super::page::{self, Page, Sort};
+use super::record::Concerns;
 use crate::auth::Principal;
 use crate::extract::{Body, Id, Params};
 use crate::idempotency::Key;
@@ -57,11 +58,11 @@ pub async fn create(
     Extension(principal): Extension<Principal>,
     key: Option<Extension<Key>>,
     Body(ask): Body<Ask>,
-) -> Result<(StatusCode, HeaderMap, Json<TaskDetail>), Problem> {
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<TaskDetail>), Problem> {
     let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
     let detail = detail(&app, &submitted.task.id).await?;
     let location = ask::location(format!("/api/tasks/{}", detail.task.id));
-    Ok((StatusCode::CREATED, location, Json(detail)))
+    Ok((StatusCode::CREATED, location, Concerns::task(&app, &detail.task), Json(detail)))
 }
 
 /// List tasks
@@ -126,7 +127,7 @@ pub async fn cancel(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
-) -> Result<(StatusCode, Json<TaskDetail>), Problem> {
+) -> Result<Stopped, Problem> {
     stop(&app, &principal, &id).await
 }
 
@@ -144,11 +145,14 @@ pub async fn terminate(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
-) -> Result<(StatusCode, Json<TaskDetail>), Problem> {
+) -> Result<Stopped, Problem> {
     stop(&app, &principal, &id).await
 }
 
-pub async fn stop(app: &App, principal: &Principal, id: &TaskId) -> Result<(StatusCode, Json<TaskDetail>), Problem> {
+/// What asking a task to stop is answered.
+pub type Stopped = (StatusCode, Extension<Concerns>, Json<TaskDetail>);
+
+pub async fn stop(app: &App, principal: &Principal, id: &TaskId) -> Result<Stopped, Problem> {
     let before = visible(app, principal, id).await?.task;
     if before.status.is_finished() {
         let detail = format!("task {} has ended already: {}", id.short(), before.status);
@@ -161,7 +165,8 @@ pub async fn stop(app: &App, principal: &Principal, id: &TaskId) -> Result<(Stat
             StatusCode::ACCEPTED
         }
     };
-    Ok((status, Json(detail(app, id).await?)))
+    let concerns = Concerns::task(app, &before);
+    Ok((status, concerns, Json(detail(app, id).await?)))
 }
 
 /// Queue a failed or cancelled task once more
@@ -174,7 +179,7 @@ pub async fn retry(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
-) -> Result<Json<TaskDetail>, Problem> {
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
     let before = visible(&app, &principal, &id).await?.task;
     if !matches!(before.status, TaskStatus::Failed | TaskStatus::Cancelled) {
         let detail =
@@ -182,7 +187,7 @@ pub async fn retry(
         return Err(Problem::new(Code::NotRetryable, detail));
     }
     app.store.retry(&id, app.clock.now()).await?;
-    Ok(Json(detail(&app, &id).await?))
+    Ok((Concerns::task(&app, &before), Json(detail(&app, &id).await?)))
 }
 
 /// The runs of agents for a task, oldest first
