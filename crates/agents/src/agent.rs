@@ -58,6 +58,11 @@ pub struct Agent {
     pub(crate) dialect: Dialect,
     pub(crate) prompt: PromptPassing,
     pub(crate) argv: Vec<Template>,
+    /// The same where it goes on with a conversation of its own.
+    pub(crate) resume_argv: Option<Vec<Template>>,
+    /// The same where it only plans.
+    pub(crate) plan_argv: Option<Vec<Template>>,
+    pub(crate) state: Vec<String>,
     pub(crate) environment: Vec<(String, Template)>,
     pub(crate) files: Vec<FileTemplate>,
 }
@@ -108,15 +113,29 @@ impl Agent {
         self.default_models.get(&provider).map(String::as_str)
     }
 
+    /// Where it keeps its conversations: files and folders, below the home.
+    pub fn state(&self) -> &[String] {
+        &self.state
+    }
+
+    /// What to name when it is to go on with the conversation that it called `known`. `None` when it cannot: it has no way
+    /// to, or would have to be told a name that nobody knows.
+    pub fn resumable<'c>(&self, known: Option<&'c str>) -> Option<&'c str> {
+        let argv = self.resume_argv.as_ref().filter(|_| !self.state.is_empty())?;
+        if argv.iter().any(|argument| argument.uses(Placeholder::Conversation)) { known } else { Some("") }
+    }
+
     pub fn command(&self, turn: &Turn<'_>) -> Invocation {
         let value = |placeholder| value_of(placeholder, turn);
+        let other = if turn.plan { self.plan_argv.as_ref() } else { turn.resume.and(self.resume_argv.as_ref()) };
+        let argv = other.unwrap_or(&self.argv);
         let mut env = base_environment(turn);
         for (name, template) in &self.environment {
             env.retain(|(known, _)| known != name);
             env.push((name.clone(), template.fill(value)));
         }
         Invocation {
-            argv: self.argv.iter().map(|template| template.fill(value)).collect(),
+            argv: argv.iter().map(|template| template.fill(value)).collect(),
             env,
             stdin: match self.prompt {
                 PromptPassing::Stdin => turn.prompt.to_owned(),
@@ -175,5 +194,6 @@ fn value_of(placeholder: Placeholder, turn: &Turn<'_>) -> String {
         Placeholder::Home => turn.home.to_string_lossy().into_owned(),
         Placeholder::Workspace => turn.workspace.to_string_lossy().into_owned(),
         Placeholder::MaxTurns => turn.max_turns.to_string(),
+        Placeholder::Conversation => turn.resume.unwrap_or_default().to_owned(),
     }
 }

@@ -14,6 +14,6 @@ mod registry;
 mod template;
 
 pub use agent::{Agent, Features, Provider};
-pub use dialect::{Parser, Verdict};
+pub use dialect::{Parser, Verdict, plan_in};
 pub use invocation::{File, Invocation, Turn};
 pub use registry::{Error, Registry};

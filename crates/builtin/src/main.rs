@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 fn work(options: &Options, prompt: &str) -> ExitCode {
     let mut output = Output::new(std::io::stdout().lock());
     let result = agent::system_prompt(options).and_then(|system| {
-        let tools = Tools::new(options.workspace.clone());
+        let tools = Tools::new(options.workspace.clone(), options.mode);
         let model = Model::new(options, system, tools.definitions());
         Agent { model, tools, max_turns: options.max_turns }.run(prompt, &mut output)
     });

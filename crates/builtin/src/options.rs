@@ -11,8 +11,18 @@ pub(crate) enum WireName {
     Openai,
 }
 
+/// What it is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Mode {
+    #[default]
+    Work,
+    /// It looks and says what it would do, and has no tool that changes anything.
+    Plan,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
+    pub(crate) mode: Mode,
     pub(crate) wire: WireName,
     pub(crate) base_url: String,
     pub(crate) model: String,
@@ -40,6 +50,7 @@ pub(crate) enum UsageError {
 
 impl Options {
     pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
+        let mut mode = Mode::default();
         let mut wire = None;
         let mut base_url = None;
         let mut model = None;
@@ -53,6 +64,7 @@ impl Options {
             let name = name.to_string_lossy().into_owned();
             let mut value = || arguments.next().ok_or_else(|| UsageError::NoValue(name.clone()));
             match name.as_str() {
+                "--mode" => mode = mode_name(&name, &value()?)?,
                 "--wire" => wire = Some(wire_name(&name, &value()?)?),
                 "--base-url" => base_url = Some(text(value()?).trim_end_matches('/').to_owned()),
                 "--model" => model = Some(text(value()?)),
@@ -68,6 +80,7 @@ impl Options {
             }
         }
         Ok(Self {
+            mode,
             wire: wire.ok_or(UsageError::Missing("--wire"))?,
             base_url: base_url.ok_or(UsageError::Missing("--base-url"))?,
             model: model.ok_or(UsageError::Missing("--model"))?,
@@ -82,6 +95,14 @@ impl Options {
 
 fn text(value: OsString) -> String {
     value.into_string().unwrap_or_else(|value| value.to_string_lossy().into_owned())
+}
+
+fn mode_name(name: &str, value: &OsString) -> Result<Mode, UsageError> {
+    match value.to_str() {
+        Some("work") => Ok(Mode::Work),
+        Some("plan") => Ok(Mode::Plan),
+        _ => Err(wrong(name, value, "it is `work` or `plan`")),
+    }
 }
 
 fn wire_name(name: &str, value: &OsString) -> Result<WireName, UsageError> {
@@ -117,8 +138,9 @@ mod tests {
     #[test]
     fn a_full_command_line() {
         assert_eq!(
-            parse(&format!("{GOOD} --max-turns 7 --system-file f --retry-base-ms 1")).unwrap(),
+            parse(&format!("{GOOD} --mode plan --max-turns 7 --system-file f --retry-base-ms 1")).unwrap(),
             Options {
+                mode: Mode::Plan,
                 wire: WireName::Openai,
                 base_url: "http://127.0.0.1:1/openai".to_owned(),
                 model: "m".to_owned(),

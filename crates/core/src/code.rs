@@ -44,6 +44,8 @@ codes! {
     AmbiguousId = "0152", "the id fits more than one";
     TaskFinished = "0153", "the task has already ended";
     UnknownSession = "0154", "there is no such session";
+    CannotFork = "0155", "the session cannot be forked there";
+    NotAwaiting = "0156", "the task does not wait for approval";
     NothingToApply = "0161", "the task has no branch";
     CannotApply = "0162", "the branch cannot be applied here";
     UnknownDependency = "0171", "there is no such task to wait for";

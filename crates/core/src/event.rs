@@ -37,6 +37,19 @@ pub enum EventBody {
         agent: String,
         model: Option<String>,
     },
+    /// Another prompt for the session. It is worked on when all before it are done; `turn.started` tells.
+    #[serde(rename = "turn.queued")]
+    TurnQueued {
+        turn_id: TurnId,
+        number: u32,
+        author: String,
+        prompt: Prompt,
+        /// When it is to be another than before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
     #[serde(rename = "turn.started")]
     TurnStarted { turn_id: TurnId, number: u32, author: String },
     /// Something a person should know that stops nothing.
@@ -108,6 +121,29 @@ pub enum EventBody {
     CommitCreated { commit: String, subject: String },
     #[serde(rename = "agent.finished")]
     AgentFinished { attempt_id: AttemptId, exit_code: Option<i32>, reason: Option<FailureReason> },
+    /// The agent's own memory of the conversation is kept with the session, for its next turn.
+    #[serde(rename = "conversation.kept")]
+    ConversationKept {
+        agent: String,
+        /// What the agent calls it, if it gave it a name.
+        name: Option<String>,
+        commit: String,
+    },
+    /// The agent has made a plan, and a person has to decide on it.
+    #[serde(rename = "plan.proposed")]
+    PlanProposed { text: String },
+    /// A person has decided.
+    #[serde(rename = "plan.decided")]
+    PlanDecided {
+        approved: bool,
+        author: String,
+        /// The plan as the person changed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<String>,
+        /// Why it was turned down; another one is made then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        comment: Option<String>,
+    },
     #[serde(rename = "tests.finished")]
     TestsFinished(TestRun),
     /// A stage recorded its outcome; whoever holds the lease after a crash goes on behind it.
@@ -246,6 +282,7 @@ impl EventBody {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::TaskCreated { .. } => "task.created",
+            Self::TurnQueued { .. } => "turn.queued",
             Self::TurnStarted { .. } => "turn.started",
             Self::Warning { .. } => "warning",
             Self::SandboxReady { .. } => "sandbox.ready",
@@ -261,6 +298,9 @@ impl EventBody {
             Self::CheckpointCreated { .. } => "checkpoint.created",
             Self::CommitCreated { .. } => "commit.created",
             Self::AgentFinished { .. } => "agent.finished",
+            Self::ConversationKept { .. } => "conversation.kept",
+            Self::PlanProposed { .. } => "plan.proposed",
+            Self::PlanDecided { .. } => "plan.decided",
             Self::TestsFinished(_) => "tests.finished",
             Self::StageFinished { .. } => "stage.finished",
             Self::BranchDelivered { .. } => "branch.delivered",

@@ -38,5 +38,5 @@ pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use reason::FailureReason;
 pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};
-pub use task::{Attempt, Outcome, Session, Settings, Source, Task, TaskKind, Turn, TurnStatus};
+pub use task::{Attempt, Origin, Outcome, Session, Settings, Source, Task, TaskKind, Turn, TurnStatus};
 pub use time::{Clock, Timestamp};

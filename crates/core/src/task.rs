@@ -71,6 +71,24 @@ pub struct Settings {
     /// The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<Vec<String>>,
+    /// Where the session begins, when it is not the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Who goes on, one after the other, when an agent's model has no more quota.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_quota: Vec<String>,
+    /// First a plan is made, and a person decides on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan: bool,
+}
+
+/// The event of another session that a session goes on from, and what its workspace was like then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Origin {
+    pub session: SessionId,
+    pub seq: u64,
+    pub commit: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +137,11 @@ pub struct Turn {
     pub number: u32,
     pub author: String,
     pub prompt: Prompt,
+    /// Who works on it, from this turn on; `None`: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     pub status: TurnStatus,
     pub created_at: Timestamp,
     pub attempts: Vec<Attempt>,
@@ -136,6 +159,10 @@ pub enum TurnStatus {
     Waiting,
     /// It waits for a place under a cap.
     Parked,
+    /// It waits for the turns before it in its session.
+    Queued,
+    /// It waits for a person to decide on its plan.
+    Held,
     Claimed,
     Done,
 }

@@ -5,19 +5,22 @@
 //! dialect; it speaks to the store, the sandbox provider, the gateway and the forge through their contracts.
 
 mod checkpoint;
+mod conversation;
 mod deliver;
 mod egress;
 mod error;
 mod execute;
 pub mod failpoint;
+mod fork;
 mod guard;
 mod interrupts;
 mod journal;
 mod keyring;
 mod limit;
-mod meter;
+pub mod meter;
 mod owner;
 mod place;
+mod plan;
 mod pool;
 pub mod prepare;
 mod record;
@@ -48,6 +51,7 @@ use harvest_workspace::{Git, Mirrors, Prepared, Snapshots};
 
 pub use egress::Hosts;
 pub use error::{Error, Failure};
+pub use fork::Fork;
 pub use interrupts::Interrupts;
 pub use keyring::Keyring;
 pub use meter::day_of;
@@ -57,7 +61,7 @@ pub use recover::{Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
 pub use stop::Stop;
-pub use submit::{Queueing, Request};
+pub use submit::{FollowUp, Queueing, Request};
 pub use tenancy::{Project, Team, Tenancy};
 pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;

@@ -102,6 +102,8 @@ pub async fn request(
         max_turns: MAX_TURNS,
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: None,
+        on_quota: settings.names(Key::OnQuota),
+        plan: settings.flag(Key::Plan),
         source: Source::Cli,
         requested_by: user,
         queue: Queueing::default(),
@@ -130,6 +132,8 @@ pub async fn as_the_repository_says(
         timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: settings.narrowed_egress(),
+        on_quota: settings.names(Key::OnQuota),
+        plan: settings.flag(Key::Plan),
         ..request
     })
 }

@@ -104,6 +104,7 @@ impl From<harvest_store::Error> for Failure {
     fn from(error: harvest_store::Error) -> Self {
         let exit = match error.code() {
             Code::UnknownTask
+            | Code::UnknownSession
             | Code::AmbiguousId
             | Code::BadOption
             | Code::UnknownDependency
@@ -136,6 +137,8 @@ impl From<harvest_workspace::Error> for Failure {
 fn help_for(code: Code) -> Option<String> {
     let help = match code {
         Code::UnknownTask => "see `harvest task list`",
+        Code::UnknownSession => "see `harvest task list`; a task's id will do",
+        Code::CannotFork => "see which events there are: harvest task logs ID --json",
         Code::AmbiguousId => "type more of the id",
         Code::DiskFull => "make room, or choose another place with --data-dir",
         Code::DataDirectory => "check its owner and permissions, or choose another with --data-dir",

@@ -104,6 +104,8 @@ fn status(code: Code) -> StatusCode {
         | Code::UnknownAddress => StatusCode::NOT_FOUND,
         Code::TaskFinished
         | Code::NotRetryable
+        | Code::NotAwaiting
+        | Code::CannotFork
         | Code::NothingToApply
         | Code::KeyReused
         | Code::CredentialExists

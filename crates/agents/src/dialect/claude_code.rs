@@ -147,6 +147,8 @@ impl Parser {
             Ended::Badly { message } => {
                 let quota = ["rate_limit", "billing_error", "overloaded"];
                 let refused = self.refusal.as_deref().is_some_and(|refusal| quota.contains(&refusal));
+                // Some refusals have no name of their own there.
+                let refused = refused || ["API Error: 402", "API Error: 429"].iter().any(|sign| message.contains(sign));
                 let reason = if refused { FailureReason::ModelQuota } else { FailureReason::Agent };
                 Verdict::Failed { reason, message: message.clone() }
             }

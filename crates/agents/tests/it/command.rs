@@ -17,6 +17,8 @@ fn turn(provider: Provider) -> Turn<'static> {
         bin: Path::new("/harvest/bin"),
         path: "/usr/bin:/bin",
         max_turns: 50,
+        resume: None,
+        plan: false,
     }
 }
 
@@ -55,5 +57,41 @@ fn the_others() {
         [("gemini-cli", Provider::Gemini), ("opencode", Provider::Openai), ("aider", Provider::Openai)]
     {
         insta::assert_debug_snapshot!(id, agent(&registry, id).command(&turn(provider)));
+    }
+}
+
+#[test]
+fn going_on_and_planning_take_other_arguments() {
+    let registry = Registry::bundled().unwrap();
+    let claude = agent(&registry, "claude-code");
+    let resumed = claude.command(&Turn { resume: Some("c-1"), ..turn(Provider::Anthropic) }).argv;
+    assert_eq!(resumed[1..4], ["-p", "--resume", "c-1"]);
+    let planning = claude.command(&Turn { plan: true, ..turn(Provider::Anthropic) }).argv;
+    assert!(planning.windows(2).any(|pair| pair == ["--permission-mode", "plan"]), "{planning:?}");
+    assert!(!planning.iter().any(|argument| argument == "--dangerously-skip-permissions"));
+    let codex = agent(&registry, "codex").command(&Turn { resume: Some("t-1"), ..turn(Provider::Openai) }).argv;
+    assert_eq!((codex[1..3].join(" "), codex[codex.len() - 2..].join(" ")), ("exec resume".into(), "t-1 -".into()));
+    // One that has no other way does what it always does.
+    assert_eq!(echo().command(&Turn { plan: true, ..turn(Provider::Openai) }), echo().command(&turn(Provider::Openai)));
+}
+
+#[test]
+fn only_what_can_be_named_is_resumed() {
+    let registry = Registry::bundled().unwrap();
+    assert_eq!(agent(&registry, "claude-code").resumable(Some("c-1")), Some("c-1"));
+    assert_eq!(agent(&registry, "claude-code").resumable(None), None);
+    assert_eq!(agent(&registry, "aider").resumable(None), Some(""));
+    assert_eq!(builtin().resumable(Some("c-1")), None);
+}
+
+#[test]
+fn state_is_a_plain_path_below_the_home() {
+    for path in ["/etc", "..", "a/../b", "a b", "$HOME", "-x", ""] {
+        let text = format!(
+            "[[agent]]\nid = \"x\"\nname = \"X\"\nproviders = [\"openai\"]\ndialect = \"text\"\nprompt = \"stdin\"\n\
+             command = \"x\"\ninstall_hint = \"\"\nstate = [\"{path}\"]\n"
+        );
+        let refused = Registry::from_toml(&text).unwrap_err();
+        assert!(matches!(refused, harvest_agents::Error::BadState { .. }), "{path}: {refused}");
     }
 }

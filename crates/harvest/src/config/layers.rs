@@ -304,6 +304,13 @@ impl Layers {
         matches!(self.get(key).value, Some(Value::Flag(true)))
     }
 
+    pub fn names(&self, key: Key) -> Vec<String> {
+        match self.get(key).value {
+            Some(Value::Names(names)) => names,
+            _ => Vec::new(),
+        }
+    }
+
     pub fn time(&self, key: Key) -> Option<Duration> {
         match self.get(key).value {
             Some(Value::Time(time)) => Some(time),
@@ -459,6 +466,7 @@ mod tests {
             (Key::Agents, "", "", None, None, "default"),
             (Key::Agents, "agents = 7", "", Some(Value::Count(3)), Some(Value::Count(3)), "command_line"),
             (Key::Retries, "retries = 2", "", None, Some(Value::Count(2)), "file"),
+            (Key::OnQuota, "on_quota = ['codex']", "", None, Some(Value::Names(vec!["codex".to_owned()])), "file"),
             (Key::Lease, "lease = '90s'", "", None, Some(Value::Time(Duration::from_secs(90))), "file"),
             (Key::KeepSize, "keep_size = '2GiB'", "", None, Some(Value::Size(2 << 30)), "file"),
             (Key::ModelCalls, "model_calls = 4", "", None, Some(Value::Count(4)), "file"),

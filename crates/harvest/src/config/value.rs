@@ -15,6 +15,8 @@ pub enum Key {
     Model,
     Test,
     RequireTests,
+    /// Plans are made first, for a person to decide on.
+    Plan,
     Timeout,
     BudgetUsd,
     /// For each person, for a day.
@@ -22,6 +24,8 @@ pub enum Key {
     /// For a project, for a day.
     ProjectDailyUsd,
     Retries,
+    /// Agents that go on, one after the other, when a model has no more quota.
+    OnQuota,
     Agents,
     Warm,
     Lease,
@@ -50,6 +54,7 @@ pub enum Value {
     Money(Cost),
     Count(u32),
     Hosts(Policy),
+    Names(Vec<String>),
     /// Models, each followed by those to ask when it cannot be had.
     Chains(Vec<Vec<String>>),
     /// Thousandths of a core.
@@ -59,16 +64,18 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 34] = [
         Self::Agent,
         Self::Model,
         Self::Test,
         Self::RequireTests,
+        Self::Plan,
         Self::Timeout,
         Self::BudgetUsd,
         Self::UserDailyUsd,
         Self::ProjectDailyUsd,
         Self::Retries,
+        Self::OnQuota,
         Self::Agents,
         Self::Warm,
         Self::Lease,
@@ -102,11 +109,13 @@ impl Key {
             Self::Model => "model",
             Self::Test => "test",
             Self::RequireTests => "require_tests",
+            Self::Plan => "plan",
             Self::Timeout => "timeout",
             Self::BudgetUsd => "budget_usd",
             Self::UserDailyUsd => "user_daily_usd",
             Self::ProjectDailyUsd => "project_daily_usd",
             Self::Retries => "retries",
+            Self::OnQuota => "on_quota",
             Self::Agents => "agents",
             Self::Warm => "warm",
             Self::Lease => "lease",
@@ -143,11 +152,13 @@ impl Key {
             Self::Model => "model = \"claude-sonnet-4-5\"",
             Self::Test => "test = \"make check\"",
             Self::RequireTests => "require_tests = true",
+            Self::Plan => "plan = true",
             Self::Timeout => "timeout = \"30m\"",
             Self::BudgetUsd => "budget_usd = 2.50",
             Self::UserDailyUsd => "user_daily_usd = 20",
             Self::ProjectDailyUsd => "project_daily_usd = 100",
             Self::Retries => "retries = 2",
+            Self::OnQuota => "on_quota = [\"codex\", \"builtin\"]",
             Self::Agents => "agents = 3",
             Self::Warm => "warm = 2",
             Self::Lease => "lease = \"60s\"",
@@ -183,7 +194,8 @@ impl Key {
 
     /// The same, and what its owner answers for.
     pub fn may_be_set_by_a_project(self) -> bool {
-        matches!(self, Self::Retries | Self::ProjectDailyUsd) || self.may_be_set_by_a_repository()
+        matches!(self, Self::Retries | Self::OnQuota | Self::Plan | Self::ProjectDailyUsd)
+            || self.may_be_set_by_a_repository()
     }
 
     pub fn default(self) -> Option<Value> {
@@ -192,10 +204,11 @@ impl Key {
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
             Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm => None,
-            Self::RequireTests => Some(Value::Flag(false)),
+            Self::RequireTests | Self::Plan => Some(Value::Flag(false)),
             Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
             Self::Retries => Some(Value::Count(0)),
+            Self::OnQuota => Some(Value::Names(Vec::new())),
             Self::Lease => Some(Value::Time(Duration::from_secs(60))),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
             Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => None,
@@ -240,7 +253,9 @@ impl Key {
         };
         match self {
             Self::Agent | Self::Model | Self::Test => text().map(Value::Text),
-            Self::RequireTests => value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned()),
+            Self::RequireTests | Self::Plan => {
+                value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned())
+            }
             Self::Timeout | Self::Lease => duration(&text()?).map(Value::Time),
             Self::Keep => age(&text()?).map(Value::Time),
             Self::KeepSize => size(&text()?, 1 << 20).map(Value::Size),
@@ -271,6 +286,12 @@ impl Key {
                 Ok(Value::Text(url))
             }
             Self::Retries => count(0, 20),
+            Self::OnQuota => {
+                let names =
+                    value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
+                let names = names.ok_or_else(|| "it must be a list of agents".to_owned())?;
+                Ok(Value::Names(names.into_iter().map(|name| name.trim().to_owned()).collect()))
+            }
             Self::Agents => count(1, 1000),
             Self::Warm => count(0, 1000),
             Self::LimitCpu => cores(value).map(Value::Cores),
@@ -295,6 +316,8 @@ impl Value {
             Self::Count(count) => count.to_string(),
             Self::Hosts(policy) if policy.allows_nothing() => "(no host)".to_owned(),
             Self::Hosts(policy) => policy.lines().collect::<Vec<_>>().join(", "),
+            Self::Names(names) if names.is_empty() => "(none)".to_owned(),
+            Self::Names(names) => names.join(", "),
             Self::Chains(chains) if chains.is_empty() => "(none)".to_owned(),
             Self::Chains(chains) => texts(chains).join(", "),
             Self::Cores(millis) => format!("{}", *millis as f64 / 1000.0),
@@ -310,6 +333,7 @@ impl Value {
             Self::Money(cost) => json!(cost),
             Self::Count(count) => json!(count),
             Self::Hosts(policy) => json!(policy.lines().collect::<Vec<_>>()),
+            Self::Names(names) => json!(names),
             Self::Chains(chains) => json!(texts(chains)),
             Self::Cores(millis) => json!(*millis as f64 / 1000.0),
             Self::Size(bytes) => json!(size_in_words(*bytes)),

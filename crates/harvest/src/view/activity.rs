@@ -38,6 +38,21 @@ impl Activity {
                 said(text)
             }
             EventBody::Message { .. } => Vec::new(),
+            EventBody::PlanProposed { text } => {
+                let mut lines = vec![format!("  {}", style.bold("the plan:"))];
+                lines.extend(said(text).into_iter().map(|line| format!("  {line}")));
+                lines
+            }
+            EventBody::PlanDecided { approved, author, comment, .. } => {
+                let (sign, what) = if *approved { (style.ok(), "approved") } else { (style.stopped(), "turned down") };
+                let why = comment.as_deref().map(|comment| format!(": {comment}")).unwrap_or_default();
+                vec![format!("  {sign} {}", clean(&format!("the plan was {what} by {author}{why}")))]
+            }
+            EventBody::TurnQueued { number, author, prompt, .. } => {
+                let asked =
+                    shorten(style, &clean(&format!("{author} asks for more (turn {number}): {}", prompt.title())));
+                vec![format!("  {}", style.bold(&asked))]
+            }
             EventBody::ToolCall { name, input, .. } => {
                 vec![format!("  {}", style.accent(&call(self.style, name, input)))]
             }

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use harvest_core::{Attempt, Code, Session, Task, TaskId, TaskStatus};
-use harvest_store::TaskQuery;
+use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Session, Task, TaskId, TaskStatus};
+use harvest_store::{PlanDecision, PlanVerdict, TaskQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -188,6 +188,82 @@ pub async fn retry(
     }
     app.store.retry(&id, app.clock.now()).await?;
     Ok((Concerns::task(&app, &before), Json(detail(&app, &id).await?)))
+}
+
+/// What to say to a plan.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Approval {
+    /// The plan as it is to be carried out instead.
+    #[schema(min_length = 1)]
+    plan: Option<String>,
+}
+
+/// What is wrong with a plan.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rejection {
+    /// Another plan is made that takes it into account; without one the task is cancelled.
+    #[schema(min_length = 1)]
+    comment: Option<String>,
+}
+
+/// Approve the plan of a task, as it is or changed
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/approve", tag = "tasks", operation_id = "task.approve", params(("id" = TaskId, Path)),
+    request_body = Approval, security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn approve(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+    Body(approval): Body<Approval>,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let changed = approval.plan.map(|plan| said("plan", plan)).transpose()?;
+    decide(&app, &principal, &id, PlanVerdict::Approved { changed }).await
+}
+
+/// Reject the plan of a task: with a comment another one is made, without one the task is cancelled
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/reject", tag = "tasks", operation_id = "task.reject", params(("id" = TaskId, Path)),
+    request_body = Rejection, security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn reject(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+    Body(rejection): Body<Rejection>,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let comment = rejection.comment.map(|comment| said("comment", comment)).transpose()?;
+    let verdict = comment.map_or(PlanVerdict::Rejected, |comment| PlanVerdict::Again { comment });
+    decide(&app, &principal, &id, verdict).await
+}
+
+fn said(field: &str, text: String) -> Result<String, Problem> {
+    if text.trim().is_empty() || text.len() > MAX_PROMPT_BYTES {
+        return Err(Problem::bad(field, format!("it is empty, or has more than {MAX_PROMPT_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+async fn decide(
+    app: &App,
+    principal: &Principal,
+    id: &TaskId,
+    verdict: PlanVerdict,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let before = visible(app, principal, id).await?.task;
+    let decision = PlanDecision { author: principal.user.clone(), verdict };
+    app.store.decide(id, decision, app.clock.now()).await.map_err(|error| match error {
+        harvest_store::Error::IllegalMove(refused) => {
+            let detail = format!("task {} is {}: there is no plan to decide on", id.short(), refused.from);
+            Problem::new(Code::NotAwaiting, detail).help("see GET /api/tasks?status=awaiting_approval")
+        }
+        error => error.into(),
+    })?;
+    Ok((Concerns::task(app, &before), Json(detail(app, id).await?)))
 }
 
 /// The runs of agents for a task, oldest first

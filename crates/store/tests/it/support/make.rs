@@ -7,7 +7,7 @@ use harvest_core::{
     BranchName, Cost, Entropy, EventBody, FailureReason, Move, OnFailedDependency, Outcome, OwnerId, Priority, Prompt,
     SessionId, Settings, Source, TaskId, TaskKind, TaskStatus, Timestamp, TurnId,
 };
-use harvest_store::{Claim, Lease, NewTask, Step, Store, Submitted};
+use harvest_store::{Claim, Lease, NewTask, NewTurn, Step, Store, Submitted};
 
 /// Different every time and in every process, without any randomness.
 #[derive(Debug)]
@@ -60,6 +60,9 @@ pub fn new_task(prompt: &str) -> NewTask {
             author_name: "Ada (Harvest)".into(),
             author_email: "ada@example.com".into(),
             egress: None,
+            origin: None,
+            on_quota: Vec::new(),
+            plan: false,
         },
         budget: Cost::from_nanos(10_000_000_000),
         priority: Priority::Normal,
@@ -73,6 +76,20 @@ pub fn new_task(prompt: &str) -> NewTask {
         key: None,
         warnings: Vec::new(),
         requested_by: "ada".into(),
+        at: now(),
+    }
+}
+
+pub fn new_turn(session: &SessionId, prompt: &str) -> NewTurn {
+    NewTurn {
+        id: TurnId::generate(&Counter),
+        session: session.clone(),
+        prompt: Prompt::new(prompt).unwrap(),
+        author: "grace".into(),
+        agent: None,
+        model: None,
+        caps: Vec::new(),
+        key: None,
         at: now(),
     }
 }
