@@ -492,8 +492,12 @@ fn a_session_is_asked_for_more_and_forked() {
 #[test]
 fn a_plan_is_approved_or_turned_down() {
     let world = World::new();
-    let replies = json!([{ "say": "1. Mend it." }, { "say": "1. Mend it well." }, { "shell": FIX }, {}]);
-    let server = world.serve_with(&replies, &["--agents", "1"]);
+    let script = world.conversations(&[
+        ("The plan for it is approved", json!([{ "shell": FIX }, {}])),
+        ("Leave the database alone", json!([{ "say": "Only two.sh, then." }])),
+        ("Make a plan", json!([{ "say": "I would drop tables." }])),
+    ]);
+    let server = world.serve(&["--agents", "1", "--model-script", script.to_str().unwrap()]);
     let token = world.token(&["--user", "ada"]);
     let client = server.with(&token);
     let mut ask = world.ask("Make the failing test pass");
@@ -506,7 +510,7 @@ fn a_plan_is_approved_or_turned_down() {
     assert_eq!(waits["items"][0]["id"], id);
     let reject = format!("/api/tasks/{id}/reject");
     client.post(&reject, &json!({ "comment": " " })).problem(400, "HV-0604");
-    assert_eq!(client.post(&reject, &json!({ "comment": "Better" })).status, 200);
+    assert_eq!(client.post(&reject, &json!({ "comment": "Leave the database alone" })).status, 200);
     stream.until("plan.proposed");
     assert_eq!(client.post(&format!("/api/tasks/{id}/approve"), &json!({})).status, 200);
     assert_eq!(stream.until("task.finished").last().unwrap()["data"]["status"], "completed");

@@ -54,7 +54,7 @@ on_both! {
         }
         assert_eq!(place.open().await.token("d1").await.unwrap(), Some(api.clone()));
         assert_eq!(store.token("d3").await.unwrap(), None);
-        assert_eq!(store.tokens(TokenKind::Api).await.unwrap(), [api.clone()]);
+        assert_eq!(store.tokens(TokenKind::Api).await.unwrap(), std::slice::from_ref(&api));
         assert_eq!(store.tokens(TokenKind::Login).await.unwrap(), [login]);
         store.token_used(&api.id, later(1)).await.unwrap();
         let mut woken = store.watch_queue();
