@@ -138,10 +138,12 @@ const LAYERS: &[Layer] = &[
         name: "xtask",
         uses: &[
             "harvest-core",
+            "harvest-engine",
             "harvest-gateway",
             "harvest-sandbox",
             "harvest-sandboxed",
             "harvest-store",
+            "harvest-vault",
             "harvest-workspace",
         ],
         never: &[],
