@@ -144,7 +144,7 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
 }
 
 /// Where the new thing is.
-pub fn location(path: String) -> HeaderMap {
+pub fn location(path: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(value) = path.parse() {
         headers.insert(axum::http::header::LOCATION, value);

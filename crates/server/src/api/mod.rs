@@ -84,7 +84,7 @@ pub fn router() -> (Router<App>, OpenApi) {
 }
 
 /// The router with its guards, and with what needs none.
-pub fn finish(described: Router<App>, app: &App, document: OpenApi) -> Router {
+pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
     let guarded = described
         .route_layer(from_fn_with_state(app.clone(), idempotency::once))
         .route_layer(from_fn_with_state(app.clone(), record::record))

@@ -93,7 +93,7 @@ pub async fn create(
     let id = task.sessions.first().map_or(submitted.session, |session| session.id.clone());
     let detail = visible(&app, &principal, &id).await?;
     let concerns = Concerns::task(&app, &detail.task);
-    Ok((StatusCode::CREATED, ask::location(format!("/api/sessions/{id}")), concerns, Json(detail)))
+    Ok((StatusCode::CREATED, ask::location(&format!("/api/sessions/{id}")), concerns, Json(detail)))
 }
 
 /// List sessions
@@ -244,7 +244,7 @@ pub async fn fork(
     };
     let made = app.engine.fork(asked).await?;
     let detail = tasks::visible(&app, &principal, &made.task.id).await?;
-    let location = ask::location(format!("/api/tasks/{}", detail.task.id));
+    let location = ask::location(&format!("/api/tasks/{}", detail.task.id));
     Ok((StatusCode::CREATED, location, Concerns::task(&app, &session.task), Json(detail)))
 }
 

@@ -61,7 +61,7 @@ pub async fn create(
 ) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<TaskDetail>), Problem> {
     let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
     let detail = detail(&app, &submitted.task.id).await?;
-    let location = ask::location(format!("/api/tasks/{}", detail.task.id));
+    let location = ask::location(&format!("/api/tasks/{}", detail.task.id));
     Ok((StatusCode::CREATED, location, Concerns::task(&app, &detail.task), Json(detail)))
 }
 
