@@ -111,6 +111,12 @@ const LAYERS: &[Layer] = &[
         because: "the stages of a turn speak to everything through contracts: no SQL, no HTTP, no link",
     },
     Layer {
+        name: "harvest-server",
+        uses: &["harvest-core", "harvest-engine", "harvest-store", "harvest-workspace"],
+        never: &[SQL],
+        because: "it speaks HTTP and asks the engine, the store and the installation by their handles",
+    },
+    Layer {
         name: "harvest",
         uses: &[
             "harvest-agents",
@@ -120,6 +126,7 @@ const LAYERS: &[Layer] = &[
             "harvest-gateway",
             "harvest-sandbox",
             "harvest-sandboxed",
+            "harvest-server",
             "harvest-store",
             "harvest-vault",
             "harvest-workspace",

@@ -10,6 +10,7 @@ const MAX_SLUG: usize = 40;
 
 /// The session's own branch, without `refs/heads/`. Always a valid ref name: it is made here and nowhere else.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct BranchName(String);
 

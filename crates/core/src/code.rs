@@ -86,6 +86,19 @@ codes! {
     Turns = "0410", "the agent used up its turns";
     Hook = "0411", "a hook that must succeed did not";
     OwnerDied = "0501", "the process working on the task was killed";
+    NotSignedIn = "0601", "the request says not who asks";
+    NotAllowed = "0602", "the role or the project does not allow it";
+    Forged = "0603", "the request may come from another page";
+    BadRequest = "0604", "the request cannot be read";
+    UnknownAddress = "0605", "there is nothing at this address";
+    TooLarge = "0606", "the request is too large";
+    TooMany = "0607", "there were too many requests";
+    Outdated = "0608", "someone else changed it meanwhile";
+    UnsafeAddress = "0609", "the address is reachable from outside";
+    CannotListen = "0610", "the address cannot be listened on";
+    UnknownToken = "0611", "there is no such token";
+    UnknownProject = "0612", "there is no such project";
+    BrokenAudit = "0613", "the audit log was changed";
     Internal = "0901", "an error inside Harvest";
 }
 

@@ -84,6 +84,7 @@ impl<'de> Deserialize<'de> for Cost {
 
 /// Dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     pub input_per_mtok: f64,
@@ -109,6 +110,7 @@ impl Price {
 /// What a model was given and what it gave. `input_tokens` excludes what was read from or written to a cache;
 /// `output_tokens` includes reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Usage {
     pub input_tokens: TokenCount,
     pub output_tokens: TokenCount,

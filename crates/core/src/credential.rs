@@ -14,6 +14,7 @@ const MAX_NAME: usize = 64;
 
 /// A key or token for a provider, kept in the vault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Credential {
     pub id: CredentialId,
     /// `anthropic`, `openai`, …

@@ -10,6 +10,7 @@ use crate::{
 
 /// One entry of a session's journal, numbered 1, 2, 3 … without gaps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Event {
     pub seq: u64,
     pub at: Timestamp,
@@ -20,6 +21,7 @@ pub struct Event {
 
 /// What happened: `type` and `data` of an [`Event`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "type", content = "data")]
 #[expect(
     clippy::large_enum_variant,
@@ -188,6 +190,7 @@ pub enum EventBody {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxPurpose {
     Execute,
@@ -201,6 +204,7 @@ pub enum SandboxPurpose {
 
 /// How the private copy of the repository was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WorkspaceKind {
     Overlay,
@@ -209,6 +213,7 @@ pub enum WorkspaceKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MessageRole {
     Assistant,
@@ -216,6 +221,7 @@ pub enum MessageRole {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FileChange {
     Added,
@@ -224,6 +230,7 @@ pub enum FileChange {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OutputStream {
     Stdout,
@@ -232,6 +239,7 @@ pub enum OutputStream {
 
 /// Whether a host could be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EgressVerdict {
     Allowed,
@@ -240,6 +248,7 @@ pub enum EgressVerdict {
 
 /// What was done about a model's host that gave trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Remedy {
     /// Asked again after a while.
@@ -256,6 +265,7 @@ pub enum Remedy {
 
 /// What an agent is held to while it works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SupervisedLimit {
     /// How long it may be silent.
@@ -270,6 +280,7 @@ pub enum SupervisedLimit {
 
 /// The stages of a turn that leave an outcome behind, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StageName {
     Execute,
@@ -279,6 +290,7 @@ pub enum StageName {
 
 /// One run of the test command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TestRun {
     pub purpose: SandboxPurpose,
     pub commit: String,

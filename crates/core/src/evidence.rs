@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The outcome of verification. The command comes from the base commit or the project, never from what the agent produced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Evidence {
     /// The verified commit.
     pub commit: String,
@@ -25,6 +26,7 @@ pub struct Evidence {
 
 /// The same command at the base commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Baseline {
     pub exit_code: i32,
     pub passed: Option<u64>,
@@ -35,6 +37,7 @@ pub struct Baseline {
 
 /// Changed files that decide how much a green run is worth.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ChangedFiles {
     pub tests: Vec<String>,
     pub ci: Vec<String>,
@@ -43,6 +46,7 @@ pub struct ChangedFiles {
 
 /// What a reader of the evidence should know before believing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Flag {
     /// Files that the test command itself is made of were changed; the base's versions were used.

@@ -36,6 +36,8 @@ macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+        #[cfg_attr(feature = "schema", schema(pattern = "^[0-9a-hjkmnp-tv-z]{16}$", example = "7k3m9x2c4v6b8n0q"))]
         #[serde(transparent)]
         pub struct $name(String);
 
@@ -93,6 +95,8 @@ ids! {
     CredentialId,
     /// One request to a model.
     CallId,
+    /// A token for the API, or someone who is signed in.
+    TokenId,
 }
 
 #[cfg(test)]

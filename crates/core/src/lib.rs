@@ -14,6 +14,9 @@ mod id;
 mod prompt;
 mod queue;
 mod reason;
+mod role;
+#[cfg(feature = "schema")]
+mod schema;
 mod status;
 mod task;
 mod time;
@@ -27,10 +30,13 @@ pub use event::{
     SupervisedLimit, TestRun, WorkspaceKind,
 };
 pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
-pub use id::{AttemptId, CallId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TurnId};
+pub use id::{
+    AttemptId, CallId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TokenId, TurnId,
+};
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use reason::FailureReason;
+pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};
 pub use task::{
     Attempt, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Supervision, Task, TaskKind, Turn, TurnStatus,

@@ -8,6 +8,7 @@ pub const MAX_PROMPT_BYTES: usize = 1_000_000;
 
 /// A prompt that is neither blank nor larger than [`MAX_PROMPT_BYTES`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct Prompt(String);
 

@@ -13,6 +13,7 @@ const FIRST_DELAY: Duration = Duration::from_secs(15);
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
     Low,
@@ -53,6 +54,7 @@ impl Priority {
 
 /// What becomes of a task when one that it waits for does not complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailedDependency {
     /// It waits until someone retries the other, or cancels it.

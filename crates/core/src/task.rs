@@ -9,6 +9,7 @@ use crate::{
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Task {
     pub id: TaskId,
     pub kind: TaskKind,
@@ -52,6 +53,7 @@ pub struct Task {
 
 /// How a task is to be worked on; fixed when it is created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Settings {
     /// The test command; `None` when none was given and none was found.
     pub test: Option<String>,
@@ -84,8 +86,30 @@ pub struct Settings {
     pub plan: bool,
 }
 
+/// What holds where nobody says otherwise.
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            test: None,
+            require_tests: false,
+            timeout_ms: 30 * 60 * 1000,
+            max_turns: 50,
+            provider: None,
+            author_name: "Harvest".to_owned(),
+            author_email: "harvest@localhost".to_owned(),
+            egress: None,
+            supervision: Supervision::default(),
+            hooks: Vec::new(),
+            origin: None,
+            on_quota: Vec::new(),
+            plan: false,
+        }
+    }
+}
+
 /// The event of another session that a session goes on from, and what its workspace was like then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Origin {
     pub session: SessionId,
     pub seq: u64,
@@ -94,6 +118,7 @@ pub struct Origin {
 
 /// Something to run at a stage of a turn, in a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Hook {
     pub stage: HookStage,
     /// A shell command, or the name of one that Harvest has ready.
@@ -103,6 +128,7 @@ pub struct Hook {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HookStage {
     /// In the agent's workspace, before the agent.
@@ -132,6 +158,7 @@ impl Hook {
 
 /// When an agent at work is no longer believed to get anywhere, and how it is ended then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Supervision {
     /// How long it may be silent.
@@ -149,6 +176,7 @@ impl Default for Supervision {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
     Prompt,
@@ -159,6 +187,7 @@ pub enum TaskKind {
 
 /// Where a task came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     Cli,
@@ -174,6 +203,7 @@ pub enum Source {
 
 /// One conversation working on a task, on one branch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Session {
     pub id: SessionId,
     pub task_id: TaskId,
@@ -184,6 +214,7 @@ pub struct Session {
 
 /// One prompt to a session; the unit the queue hands out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Turn {
     pub id: TurnId,
     pub session_id: SessionId,
@@ -201,6 +232,7 @@ pub struct Turn {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {
     /// Anyone may take it.
@@ -221,6 +253,7 @@ pub enum TurnStatus {
 
 /// One run of an agent for a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Attempt {
     pub id: AttemptId,
     pub turn_id: TurnId,
@@ -239,6 +272,7 @@ impl Attempt {
 
 /// How a task ended; the `data` of `task.finished`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Outcome {
     pub task_id: TaskId,
     pub session_id: SessionId,

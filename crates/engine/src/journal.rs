@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::plan::{Plan, TurnedDown};
+use crate::vitals::{Told, Vitals};
 
 const PAGE: usize = 1000;
 
@@ -18,11 +19,17 @@ pub(crate) struct Journal {
     lease: Lease,
     redactor: Arc<Redactor>,
     clock: Arc<dyn Clock>,
+    vitals: Arc<Vitals>,
 }
 
 impl Journal {
     pub(crate) fn new(store: Arc<dyn Store>, lease: Lease, redactor: Arc<Redactor>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, lease, redactor, clock }
+        Self { store, lease, redactor, clock, vitals: Arc::default() }
+    }
+
+    /// Counts what it writes.
+    pub(crate) fn counted_by(self, vitals: &Arc<Vitals>) -> Self {
+        Self { vitals: vitals.clone(), ..self }
     }
 
     pub(crate) fn lease(&self) -> &Lease {
@@ -51,7 +58,10 @@ impl Journal {
         if let Some(AttemptUpdate::Finished { stderr_tail, .. }) = &mut step.attempt {
             *stderr_tail = self.redactor.redact(stderr_tail).into_owned();
         }
-        self.store.append(&self.lease, step).await.map(drop)
+        let told = Told::by(&step);
+        self.store.append(&self.lease, step).await?;
+        self.vitals.wrote(&told);
+        Ok(())
     }
 
     /// Gives the turn back until a person has decided on its plan.
@@ -80,6 +90,7 @@ impl Journal {
     }
 
     pub(crate) async fn reserve(&self, reservation: Reservation) -> Result<Vec<Balance>, harvest_store::Error> {
+        self.vitals.reserved(&reservation);
         self.store.reserve(&self.lease, reservation).await
     }
 

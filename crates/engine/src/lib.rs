@@ -37,6 +37,7 @@ mod till;
 mod timetable;
 mod turn;
 mod verify;
+mod vitals;
 pub mod warm;
 
 use std::collections::BTreeMap;
@@ -69,6 +70,7 @@ pub use tenancy::{Project, Team, Tenancy};
 pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;
 pub use verify::{find_test_command, read_counts};
+pub use vitals::{Histogram, Reading, Vitals};
 pub use warm::Warm;
 
 /// What an engine is made of.
@@ -188,6 +190,7 @@ pub struct Engine {
     stops: stop::Stops,
     warm: Arc<warm::Shelf>,
     till: Arc<till::Till>,
+    vitals: Arc<Vitals>,
 }
 
 impl Engine {
@@ -195,7 +198,8 @@ impl Engine {
         let (mirrors, snapshots) = (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
         let prepared = Prepared::new(options.data.prepared());
         let (stops, warm, till) = (stop::Stops::default(), Arc::default(), Arc::default());
-        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm, till }
+        let vitals = Arc::default();
+        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm, till, vitals }
     }
 
     /// The flag that stops a task while this engine works on it.
@@ -205,6 +209,11 @@ impl Engine {
 
     pub(crate) fn forget_stop(&self, task: &TaskId) {
         self.stops.forget(task);
+    }
+
+    /// How the work of this process goes.
+    pub fn vitals(&self) -> &Arc<Vitals> {
+        &self.vitals
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {

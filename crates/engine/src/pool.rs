@@ -201,6 +201,7 @@ impl Pool {
         let configured = settings.agents.map(|agents| agents as usize).or(*self.sizes.borrow_and_update());
         let fitting = || guard::fitting_agents().min(self.limits.model_calls.unwrap_or(usize::MAX));
         let agents = configured.unwrap_or_else(fitting);
+        self.engine.vitals().sized(agents);
         if agents != self.agents {
             self.agents = agents;
             self.notify(Notice::Resized { agents }).await;

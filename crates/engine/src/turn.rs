@@ -66,6 +66,8 @@ impl Engine {
         let options = &self.options;
         let mut task = options.store.task(&lease.task).await?;
         let journal = Journal::new(options.store.clone(), lease, options.redactor.clone(), options.clock.clone());
+        let journal = journal.counted_by(&self.vitals);
+        let _at_work = self.vitals.at_work();
         charge_unsettled(&journal, &mut task.task).await?;
         match self.prepare(owner, task.clone(), journal.clone(), stop).await {
             Ok(prepared) => prepared.drive().await,

@@ -73,6 +73,7 @@ pub async fn request(
     environment: &Environment,
     keys: &ModelKeys,
     config: &config::Source,
+    user: String,
     prompt: Prompt,
     options: &AskOptions,
     decide: Decide<'_>,
@@ -82,7 +83,6 @@ pub async fn request(
         return Err(Failure::refused(Code::BadOption, "--test is empty: nothing would be proved", help));
     }
     let settings = config::load(config)?.with(config::command_line(options));
-    let user = environment.user();
     let registry = registry(environment)?;
     let has_key = |provider: Provider| keys.has_for(&user, provider.as_str());
     let known = Known { registry: &registry, programs: environment.search_path(), has_key: &has_key };
@@ -158,8 +158,18 @@ pub async fn request_for_later(
     prompt: Prompt,
     options: &AskOptions,
 ) -> Result<Request, Failure> {
+    request_of(installation, installation.environment.user(), prompt, options).await
+}
+
+/// The same for someone else than whoever runs this process.
+pub async fn request_of(
+    installation: &Installation,
+    user: String,
+    prompt: Prompt,
+    options: &AskOptions,
+) -> Result<Request, Failure> {
     let Installation { environment, keys, config, .. } = installation;
-    let request = request(environment, keys, config, prompt, options, Decide::Later).await?;
+    let request = request(environment, keys, config, user, prompt, options, Decide::Later).await?;
     as_the_repository_says(installation, request, options, Decide::Later).await
 }
 

@@ -3,6 +3,7 @@
 mod credential;
 mod recurring;
 mod repo;
+mod server;
 mod session;
 mod upkeep;
 mod values;
@@ -16,6 +17,7 @@ use harvest_core::Cost;
 pub use credential::{Credential, CredentialAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
+pub use server::{Audit, Serve, Token, TokenCreate};
 pub use session::{PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
@@ -72,6 +74,14 @@ pub enum Command {
     Session(Session),
     /// Work off the queue with several agents side by side
     Up(Up),
+    /// Serve the API, and work off the queue beside it
+    Serve(Serve),
+    /// Who may use the API
+    #[command(subcommand)]
+    Token(Token),
+    /// Who did what over the API
+    #[command(subcommand)]
+    Audit(Audit),
     /// Repositories with their dependencies installed before anyone asks
     #[command(subcommand)]
     Repo(Repo),

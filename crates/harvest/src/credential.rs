@@ -42,18 +42,47 @@ async fn add(
     // What is no scope by itself, `user`, means the person who asks.
     let named = options.scope.and_then(|scope| scope.parse().ok());
     let scope = named.unwrap_or_else(|| Scope::User(installation.environment.user()));
-    let credential = Credential {
-        id: CredentialId::generate(installation.entropy.as_ref()),
+    let new = NewCredential {
         provider: options.provider,
         scope,
         name: options.name.unwrap_or_else(|| DEFAULT_CREDENTIAL.to_owned()),
-        last4: Credential::last4_of(secret.expose_secret()),
         base_url: options.base_url,
+    };
+    let credential = keep(installation, new, &secret).await?;
+    tell(global, &credential, || {
+        let Credential { id, provider, scope, .. } = &credential;
+        format!("{} {provider} key of {scope} is kept as {} ({})", style.ok(), id.short(), ending(&credential))
+    });
+    Ok(Exit::Done)
+}
+
+/// A credential before it has an id.
+#[derive(Debug)]
+pub struct NewCredential {
+    pub provider: String,
+    pub scope: Scope,
+    pub name: String,
+    pub base_url: Option<String>,
+}
+
+/// Seals a secret and keeps it.
+pub async fn keep(
+    installation: &Installation,
+    new: NewCredential,
+    secret: &SecretString,
+) -> Result<Credential, Failure> {
+    let credential = Credential {
+        id: CredentialId::generate(installation.entropy.as_ref()),
+        provider: new.provider,
+        scope: new.scope,
+        name: new.name,
+        last4: Credential::last4_of(secret.expose_secret()),
+        base_url: new.base_url,
         created_at: installation.clock.now(),
         rotated_at: None,
         last_used_at: None,
     };
-    let (sealed, sealing) = keychain(installation).seal(&credential, &secret)?;
+    let (sealed, sealing) = keychain(installation).seal(&credential, secret)?;
     let record = CredentialRecord { credential: credential.clone(), sealed: sealed.to_string() };
     let added = installation.store.add_credential(record).await;
     drop(sealing);
@@ -67,11 +96,25 @@ async fn add(
             _ => failure,
         }
     })?;
-    tell(global, &credential, || {
-        let Credential { id, provider, scope, .. } = &credential;
-        format!("{} {provider} key of {scope} is kept as {} ({})", style.ok(), id.short(), ending(&credential))
-    });
-    Ok(Exit::Done)
+    Ok(credential)
+}
+
+/// Seals a new secret in place of the old one.
+pub async fn replace(
+    installation: &Installation,
+    credential: &mut Credential,
+    secret: &SecretString,
+) -> Result<(), Failure> {
+    let (sealed, sealing) = keychain(installation).seal(credential, secret)?;
+    let (last4, at) = (Credential::last4_of(secret.expose_secret()), installation.clock.now());
+    let new = NewSecret { sealed: sealed.to_string(), last4: last4.clone(), at };
+    let replaced = installation.store.replace_credential(&credential.id, new).await;
+    drop(sealing);
+    if !replaced? {
+        return Err(unknown(credential.id.as_str()));
+    }
+    (credential.last4, credential.rotated_at) = (last4, Some(at));
+    Ok(())
 }
 
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
@@ -114,15 +157,7 @@ async fn rotate(
 ) -> Result<Exit, Failure> {
     let mut credential = find(installation, id).await?;
     let secret = read_secret(&credential.provider, from_stdin)?;
-    let (sealed, sealing) = keychain(installation).seal(&credential, &secret)?;
-    let (last4, at) = (Credential::last4_of(secret.expose_secret()), installation.clock.now());
-    let new = NewSecret { sealed: sealed.to_string(), last4: last4.clone(), at };
-    let replaced = installation.store.replace_credential(&credential.id, new).await;
-    drop(sealing);
-    if !replaced? {
-        return Err(unknown(id));
-    }
-    (credential.last4, credential.rotated_at) = (last4, Some(at));
+    replace(installation, &mut credential, &secret).await?;
     tell(global, &credential, || {
         format!("{} {} has a new secret ({})", style.ok(), credential.id.short(), ending(&credential))
     });
@@ -219,15 +254,20 @@ fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Failure
     };
     let secret = SecretString::from(text);
     read.map_err(|error| refuse(&format!("cannot be read: {error}")))?;
-    let text = secret.expose_secret().trim();
+    checked(secret.expose_secret()).map_err(|reason| refuse(reason))
+}
+
+/// A secret as it can be sent in a header, or what is wrong with it.
+pub fn checked(text: &str) -> Result<SecretString, &'static str> {
+    let text = text.trim();
     if text.is_empty() {
-        return Err(refuse("is empty"));
+        return Err("is empty");
     }
     if text.len() as u64 > MAX_SECRET {
-        return Err(refuse("is longer than 16 KiB"));
+        return Err("is longer than 16 KiB");
     }
     if text.contains(char::is_control) {
-        return Err(refuse("has a line break or another control character in it"));
+        return Err("has a line break or another control character in it");
     }
     Ok(SecretString::from(text.to_owned()))
 }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod ask;
+mod audit;
 mod backup;
 mod beads;
 mod cli;
@@ -11,6 +12,7 @@ mod container;
 mod convoy;
 mod credential;
 mod demo;
+mod desk;
 mod doctor;
 mod environment;
 mod explain;
@@ -30,15 +32,18 @@ mod repo;
 mod run;
 mod saved;
 mod schedule;
+mod serve;
 mod session;
 mod status;
 mod tape;
 mod task;
 mod template;
+mod token;
 mod toolchain;
 mod up;
 mod upkeep;
 mod view;
+mod works;
 
 use std::process::ExitCode;
 
@@ -85,6 +90,9 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Task(command) => task::task(global, environment, command).await,
         Command::Session(command) => session::session(global, environment, command).await,
         Command::Up(options) => up::up(global, environment, options).await,
+        Command::Serve(options) => serve::serve(global, environment, options).await,
+        Command::Token(command) => token::token(global, environment, command).await,
+        Command::Audit(command) => audit::audit(global, environment, command).await,
         Command::Repo(command) => repo::repo(global, environment, command).await,
         Command::Status { watch } => status::status(global, environment, watch).await,
         Command::Queue(command) => queue::queue(global, environment, command).await,

@@ -38,6 +38,18 @@ pub async fn repo(global: &Global, environment: Environment, command: Repo) -> R
 }
 
 async fn add(global: &Global, installation: &Installation, style: Style, options: RepoAdd) -> Result<Exit, Failure> {
+    let repository = keep(installation, options).await?;
+    let _ = if global.json {
+        output::json(&repository)
+    } else {
+        let next = style.dim(&format!("make its first snapshot: harvest repo build {}", repository.name));
+        output::line(&format!("{} repository {} is kept\n  {next}", style.ok(), style.bold(&repository.name)))
+    };
+    Ok(Exit::Done)
+}
+
+/// Checks a repository and keeps it.
+pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repository, Failure> {
     let forge = harvest_forge::open(&options.source, installation.environment.git()).await?;
     // What is stored has no password in it, so the builder would not have it either.
     if options.source.contains("://") && forge.name() != options.source {
@@ -77,13 +89,7 @@ async fn add(global: &Global, installation: &Installation, style: Style, options
         created_at: installation.clock.now(),
     };
     installation.store.save_repository(repository.clone()).await?;
-    let _ = if global.json {
-        output::json(&repository)
-    } else {
-        let next = style.dim(&format!("make its first snapshot: harvest repo build {}", repository.name));
-        output::line(&format!("{} repository {} is kept\n  {next}", style.ok(), style.bold(&repository.name)))
-    };
-    Ok(Exit::Done)
+    Ok(repository)
 }
 
 /// `https://example.com/shop.git` → `shop`.

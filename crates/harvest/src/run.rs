@@ -37,7 +37,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     };
     let settings = config::source(global, &environment);
     let mut request = tokio::select! {
-        request = ask::request(&environment, &keys, &settings, prompt, &options.ask.options, decide) => request?,
+        request = ask::request(&environment, &keys, &settings, environment.user(), prompt, &options.ask.options, decide) => request?,
         () = stop.requested() => return Err(Failure::stopped()),
     };
     // Until there is a session, whatever goes wrong is a refusal.

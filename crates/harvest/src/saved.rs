@@ -112,7 +112,17 @@ impl SavedRequest {
 
     /// The request as it is to be made now.
     pub async fn request(&self, installation: &Installation, prompt: Prompt) -> Result<Request, Failure> {
-        let mut request = ask::request_for_later(installation, prompt, &self.options()).await?;
+        self.request_of(installation, installation.environment.user(), prompt).await
+    }
+
+    /// The same for someone else than whoever runs this process.
+    pub async fn request_of(
+        &self,
+        installation: &Installation,
+        user: String,
+        prompt: Prompt,
+    ) -> Result<Request, Failure> {
+        let mut request = ask::request_of(installation, user, prompt, &self.options()).await?;
         request.queue = Queueing {
             priority: self.priority.unwrap_or_default(),
             convoy: self.convoy.clone(),

@@ -40,28 +40,14 @@ async fn add(
     options: ScheduleAdd,
 ) -> Result<Exit, Failure> {
     let time_zone = options.time_zone.unwrap_or_else(|| installation.environment.time_zone());
-    let timetable = Timetable::parse(&options.cron, &time_zone).map_err(|error| refuse(&error))?;
     let prompt = ask::read_prompt(&options.ask.prompt)?;
-    let mut saved = SavedRequest::new(&options.ask.options, &options.standing);
-    // Everything is checked as if it ran now; only the base stays as it was named.
-    let request = saved.request(installation, prompt.clone()).await?;
-    saved.repo = Some(request.forge.name().to_owned());
-    saved.prompt = Some(prompt.into());
-    let now = installation.clock.now();
-    let stored = Stored {
-        id: TaskId::generate(installation.entropy.as_ref()).to_string(),
-        cron: options.cron,
-        time_zone,
-        missed: match options.missed {
-            Missed::Skip => MissedRuns::Skip,
-            Missed::RunOnce => MissedRuns::RunOnce,
-        },
-        request: saved.to_json()?,
-        next: timetable.next_after(now),
-        last: None,
-        created_at: now,
+    let saved = SavedRequest::new(&options.ask.options, &options.standing);
+    let missed = match options.missed {
+        Missed::Skip => MissedRuns::Skip,
+        Missed::RunOnce => MissedRuns::RunOnce,
     };
-    installation.store.save_schedule(stored.clone()).await?;
+    let times = When { cron: options.cron, time_zone, missed };
+    let stored = keep(installation, installation.environment.user(), times, saved, prompt).await?;
     let _ = if global.json {
         output::json(&stored)
     } else {
@@ -69,6 +55,42 @@ async fn add(
         output::line(&format!("{} schedule {} is made; it runs next {next}", style.ok(), style.bold(short(&stored.id))))
     };
     Ok(Exit::Done)
+}
+
+/// When a schedule runs.
+#[derive(Debug)]
+pub struct When {
+    pub cron: String,
+    pub time_zone: String,
+    pub missed: MissedRuns,
+}
+
+/// Checks a schedule as if it ran now, and keeps it.
+pub async fn keep(
+    installation: &Installation,
+    person: String,
+    when: When,
+    mut saved: SavedRequest,
+    prompt: Prompt,
+) -> Result<Stored, Failure> {
+    let timetable = Timetable::parse(&when.cron, &when.time_zone).map_err(|error| refuse(&error))?;
+    // Only the base stays as it was named.
+    let request = saved.request_of(installation, person, prompt.clone()).await?;
+    saved.repo = Some(request.forge.name().to_owned());
+    saved.prompt = Some(prompt.into());
+    let now = installation.clock.now();
+    let stored = Stored {
+        id: TaskId::generate(installation.entropy.as_ref()).to_string(),
+        cron: when.cron,
+        time_zone: when.time_zone,
+        missed: when.missed,
+        request: saved.to_json()?,
+        next: timetable.next_after(now),
+        last: None,
+        created_at: now,
+    };
+    installation.store.save_schedule(stored.clone()).await?;
+    Ok(stored)
 }
 
 fn refuse(error: &BadTimetable) -> Failure {

@@ -35,22 +35,9 @@ async fn add(
     options: TemplateAdd,
 ) -> Result<Exit, Failure> {
     let prompt = ask::read_prompt(&options.ask.prompt)?;
-    let parameters = parameters(prompt.as_str())?;
-    let mut saved = SavedRequest::new(&options.ask.options, &options.standing);
-    if saved.repo.is_some() {
-        // Checked as if it were used now; what it stands for may be named from another folder later.
-        let request = saved.request(installation, prompt.clone()).await?;
-        saved.repo = Some(request.forge.name().to_owned());
-    } else {
-        ask::check_agent(installation, &options.ask.options)?;
-    }
-    let stored = Stored {
-        name: options.name,
-        prompt: prompt.into(),
-        options: saved.to_json()?,
-        created_at: installation.clock.now(),
-    };
-    installation.store.save_template(stored.clone()).await?;
+    let saved = SavedRequest::new(&options.ask.options, &options.standing);
+    let stored = keep(installation, installation.environment.user(), options.name, saved, prompt).await?;
+    let parameters = parameters(&stored.prompt)?;
     let _ = if global.json {
         output::json(&describe(&stored, &parameters))
     } else {
@@ -59,6 +46,28 @@ async fn add(
         output::line(&format!("{} template {} is kept; parameters: {list}", style.ok(), style.bold(&stored.name)))
     };
     Ok(Exit::Done)
+}
+
+/// Checks a template as far as it can be before it is used, and keeps it.
+pub async fn keep(
+    installation: &Installation,
+    person: String,
+    name: String,
+    mut saved: SavedRequest,
+    prompt: Prompt,
+) -> Result<Stored, Failure> {
+    parameters(prompt.as_str())?;
+    if saved.repo.is_some() {
+        // Checked as if it were used now; what it stands for may be named from another folder later.
+        let request = saved.request_of(installation, person, prompt.clone()).await?;
+        saved.repo = Some(request.forge.name().to_owned());
+    } else {
+        ask::check_agent(installation, &saved.options())?;
+    }
+    let options = saved.to_json()?;
+    let stored = Stored { name, prompt: prompt.into(), options, created_at: installation.clock.now() };
+    installation.store.save_template(stored.clone()).await?;
+    Ok(stored)
 }
 
 fn describe(stored: &Stored, parameters: &BTreeSet<String>) -> serde_json::Value {
@@ -113,7 +122,7 @@ async fn make(
     task::submit(global, installation, style, prompt, &merged.options(), queue).await
 }
 
-async fn find(installation: &Installation, name: &str) -> Result<Stored, Failure> {
+pub async fn find(installation: &Installation, name: &str) -> Result<Stored, Failure> {
     let templates = installation.store.templates().await?;
     let names: Vec<String> = templates.iter().map(|stored| stored.name.clone()).collect();
     templates.into_iter().find(|stored| stored.name == name).ok_or_else(|| {
@@ -143,7 +152,7 @@ fn jinja() -> Jinja<'static> {
     jinja
 }
 
-fn parameters(prompt: &str) -> Result<BTreeSet<String>, Failure> {
+pub fn parameters(prompt: &str) -> Result<BTreeSet<String>, Failure> {
     let jinja = jinja();
     let template = jinja.template_from_str(prompt).map_err(|error| {
         let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
@@ -153,7 +162,7 @@ fn parameters(prompt: &str) -> Result<BTreeSet<String>, Failure> {
     Ok(template.undeclared_variables(false).into_iter().collect())
 }
 
-fn render(name: &str, prompt: &str, values: &[(String, String)]) -> Result<String, Failure> {
+pub fn render(name: &str, prompt: &str, values: &[(String, String)]) -> Result<String, Failure> {
     let parameters = parameters(prompt)?;
     let mut given = BTreeMap::new();
     for (parameter, value) in values {

@@ -1,33 +1,26 @@
 //! `harvest up`: works off the queue, several agents side by side.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use harvest_core::{Outcome, TaskStatus};
-use harvest_engine::{Interrupts, Limits, Notice, Pool, Stop, Summary, Warm, warm};
-use harvest_store::OwnerKind;
+use harvest_engine::{Limits, Notice, Stop, Summary, warm};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
-use tokio::sync::mpsc;
 
 use crate::cli::{Global, SandboxKind, Up};
-use crate::config::Key;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::run::on_signals;
 use crate::view::{Style, clean};
-use crate::{ask, reload, repo, schedule, upkeep};
-
-const NOTICES: usize = 256;
-const LEASE: Duration = Duration::from_secs(60);
+use crate::works::Wanted;
+use crate::{ask, works};
 
 pub async fn up(global: &Global, environment: Environment, options: Up) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
     let installation = Arc::new(Installation::open(global, environment).await?);
-    let settings = installation.settings()?;
     let model = ask::offered_model(&installation, script.as_deref())?;
     if options.sandbox == SandboxKind::None {
         output::complain(
@@ -35,8 +28,6 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         );
     }
     let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
-    let owner = installation.own(OwnerKind::Server).await?;
-    let _interrupts = Interrupts::watch(&engine, owner.id())?;
     let drain = Stop::default();
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
@@ -44,48 +35,15 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         "taking no more work; waiting for what is under way (once more to leave at once)",
     );
     let limits = Limits {
-        agents: None,
         until_empty: options.until_empty,
         tasks: options.max_tasks,
         time: options.max_hours,
         cost: options.max_usd,
-        model_calls: settings.count(Key::ModelCalls).map(|calls| calls as usize),
-        lease: options.lease.or(settings.time(Key::Lease)).unwrap_or(LEASE),
+        ..Limits::default()
     };
-    let agents = reload::agents(installation.config.clone(), options.agents, settings.count(Key::Agents));
-    let mut schedules = schedule::Beside::new(installation.clone(), engine.clone());
-    schedules.catch_up(global, style).await?;
-    let (notices, mut inbox) = mpsc::channel(NOTICES);
-    let (snapshots, no_more) = (repo::Beside::new(engine.clone(), &owner), Stop::default());
-    let spares = warm::Options {
-        most: settings.count(Key::Warm).map(|most| most as usize),
-        agents: *agents.borrow(),
-        expect_more: !options.until_empty,
-    };
-    let spares = Warm::new(engine.clone(), owner.id().clone(), spares);
-    let pool = Pool::new(engine.clone(), owner.id().clone(), limits, notices).sized_by(agents);
-    let working = async {
-        let summary = tokio::select! {
-            summary = pool.run(drain) => summary,
-            never = schedules.run(global, style) => match never {},
-        };
-        no_more.request();
-        summary
-    };
-    let showing = async {
-        while let Some(notice) = inbox.recv().await {
-            // Nobody reading is no reason to stop working.
-            let _ = if global.json { show_json(&notice) } else { show(style, &notice) };
-        }
-    };
-    let (summary, (), (), (), ()) = tokio::join!(
-        working,
-        showing,
-        snapshots.run(global, style, no_more.clone()),
-        spares.run(no_more.clone()),
-        upkeep::run(&installation, no_more.clone()),
-    );
-    let summary = installation.let_go(owner, summary.map_err(Failure::from)).await?;
+    let wanted = Wanted { agents: options.agents, lease: options.lease, limits, patience: None };
+    let tell = |notice: &Notice| drop(if global.json { show_json(notice) } else { show(style, notice) });
+    let summary = works::work(global, style, &installation, &engine, wanted, drain, tell).await?;
     if !global.json {
         let _ = output::line(&closing(style, &summary, engine.warm_stats()));
     } else {
@@ -94,7 +52,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     Ok(Exit::Done)
 }
 
-fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
+pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
     let line = match notice {
         Notice::Started { task } => format!("{} {} started", style.dim(style.symbol("▸", ">")), task.short()),
         Notice::Finished(outcome) => finished(style, outcome),
@@ -130,7 +88,7 @@ fn finished(style: Style, outcome: &Outcome) -> String {
     }
 }
 
-fn show_json(notice: &Notice) -> Result<(), output::Closed> {
+pub fn show_json(notice: &Notice) -> Result<(), output::Closed> {
     output::json(&match notice {
         Notice::Started { task } => json!({ "type": "started", "task_id": task }),
         Notice::Finished(outcome) => json!({ "type": "finished", "task_id": outcome.task_id, "outcome": outcome }),

@@ -1,10 +1,14 @@
 //! What a store must do, whatever database is behind it.
 
+mod access;
+mod audit;
 mod credential;
 mod ledger;
 mod queue;
 mod repository;
 mod schedule;
+mod session;
+mod stats;
 mod step;
 mod task;
 
@@ -16,6 +20,8 @@ use tokio::sync::watch;
 
 use crate::Error;
 
+pub use access::{Access, AccessToken, Answer, AnswerKey, Begun, Grown, TokenKind};
+pub use audit::{AuditEntry, AuditQuery, BrokenChain, NewAudit};
 pub use credential::{CredentialRecord, NewSecret};
 pub use ledger::{Balance, Bill, Charge, Reservation, Settlement, Spending};
 pub use queue::{
@@ -23,11 +29,13 @@ pub use queue::{
 };
 pub use repository::Repository;
 pub use schedule::{MissedRuns, Schedule, Template};
+pub use session::{SessionPage, SessionQuery, SessionSummary};
+pub use stats::{Stat, StatKey, StatQuery};
 pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Step};
-pub use task::{IdempotencyKey, NewTask, NewTurn, Submitted, TaskDetail, TaskPage, TaskQuery};
+pub use task::{IdempotencyKey, NewTask, NewTurn, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
 
 #[async_trait]
-pub trait Store: Send + Sync + std::fmt::Debug {
+pub trait Store: Access + Send + Sync + std::fmt::Debug {
     /// Records tasks, each with its session, first turn and `task.created` event: all of them or none. They may wait for
     /// each other in any order. With an idempotency key that is known already the task of that key is returned, or the
     /// whole request refused when it asks for something else.

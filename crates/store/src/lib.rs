@@ -11,10 +11,12 @@ pub mod postgres;
 pub mod sqlite;
 
 pub use contract::{
-    AttemptUpdate, Balance, Bill, Cap, Charge, Claim, Convoy, CredentialRecord, End, IdempotencyKey, Lease, MissedRuns,
-    NewSecret, NewTask, NewTurn, Owner, OwnerKind, PlanDecision, PlanVerdict, QueueSettings, QueueState, Reclaimed,
-    Repository, Reservation, Rows, SandboxRecord, Schedule, Settlement, Spending, Step, Store, Submitted, TaskDetail,
-    TaskPage, TaskQuery, Template, TurnCounts,
+    Access, AccessToken, Answer, AnswerKey, AttemptUpdate, AuditEntry, AuditQuery, Balance, Begun, Bill, BrokenChain,
+    Cap, Charge, Claim, Convoy, CredentialRecord, End, Grown, IdempotencyKey, Lease, MissedRuns, NewAudit, NewSecret,
+    NewTask, NewTurn, Order, Owner, OwnerKind, PlanDecision, PlanVerdict, QueueSettings, QueueState, Reclaimed,
+    Repository, Reservation, Rows, SandboxRecord, Schedule, SessionPage, SessionQuery, SessionSummary, Settlement,
+    Spending, Stat, StatKey, StatQuery, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template, TokenKind,
+    TurnCounts,
 };
 pub use error::Error;
 pub use postgres::Postgres;

@@ -23,33 +23,27 @@ use crate::{output, programs};
 const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST_VERSION: usize = 40;
 
+/// An agent and what there is of it.
 #[derive(Debug, Serialize)]
-struct Item<'a> {
-    id: &'a str,
-    name: &'a str,
-    providers: &'a [Provider],
-    features: harvest_agents::Features,
+pub struct Item {
+    pub id: String,
+    pub name: String,
+    pub providers: Vec<Provider>,
+    pub features: harvest_agents::Features,
     /// Taken where no other is named.
-    default: bool,
+    pub default: bool,
     /// From a file of this installation otherwise.
-    bundled: bool,
-    installed: bool,
-    path: Option<PathBuf>,
-    version: Option<String>,
-    usable_providers: Vec<Provider>,
-    install_hint: &'a str,
-    key_hint: Option<String>,
+    pub bundled: bool,
+    pub installed: bool,
+    pub path: Option<PathBuf>,
+    pub version: Option<String>,
+    pub usable_providers: Vec<Provider>,
+    pub install_hint: String,
+    pub key_hint: Option<String>,
 }
 
 pub async fn list(global: &Global, environment: Environment) -> Result<Exit, Failure> {
-    let registry = registry(&environment)?;
-    let keys = keys(global, &environment).await?;
-    let has_key = |provider: Provider| keys.has_any(provider.as_str());
-    let search = environment.search_path();
-    let default = ask::favourite(&registry, search, &has_key);
-    let found = programs::find(&registry, search).found;
-    let describe = async |agent| describe(agent, agent_path(agent, &found), search, &has_key, default).await;
-    let items = join_all(registry.iter().map(describe)).await;
+    let items = items(&environment, &keys(global, &environment).await?).await?;
     if global.json {
         let _ = output::json(&json!({ "items": items, "next_cursor": null }));
         return Ok(Exit::Done);
@@ -61,6 +55,20 @@ pub async fn list(global: &Global, environment: Environment) -> Result<Exit, Fai
         }
     }
     Ok(Exit::Done)
+}
+
+/// Every agent that this installation knows.
+pub async fn items(environment: &Environment, keys: &ModelKeys) -> Result<Vec<Item>, Failure> {
+    let registry = registry(environment)?;
+    let search = environment.search_path();
+    let has_key = |provider: Provider| keys.has_any(provider.as_str());
+    let default = ask::favourite(&registry, search, &has_key);
+    let found = programs::find(&registry, search).found;
+    let describing = registry.iter().map(|agent| {
+        let usable = agent.providers.iter().copied().filter(|one| has_key(*one)).collect();
+        describe(agent, agent_path(agent, &found), search, usable, default)
+    });
+    Ok(join_all(describing).await)
 }
 
 /// Those of the vault too, where there is one; looking makes none.
@@ -75,27 +83,26 @@ fn agent_path<'a>(agent: &Agent, found: &'a std::collections::BTreeMap<String, P
     found.get(agent.program.as_ref()?).map(PathBuf::as_path)
 }
 
-async fn describe<'a>(
-    agent: &'a Agent,
+async fn describe(
+    agent: &Agent,
     path: Option<&Path>,
     search: &str,
-    has_key: &dyn Fn(Provider) -> bool,
+    usable_providers: Vec<Provider>,
     default: &str,
-) -> Item<'a> {
+) -> Item {
     let version = match (&agent.program, path, &agent.version_argument) {
         (None, ..) => Some(env!("CARGO_PKG_VERSION").to_owned()),
         (Some(_), Some(path), Some(argument)) => version(path, argument, search).await,
         (Some(_), ..) => None,
     };
-    let usable_providers: Vec<Provider> = agent.providers.iter().copied().filter(|one| has_key(*one)).collect();
     let to_type = |provider: &Provider| {
         let variable = key_variable(provider.as_str()).map(|name| format!(", or set {name}")).unwrap_or_default();
         format!("harvest credential add {provider}{variable}")
     };
     Item {
-        id: &agent.id,
-        name: &agent.name,
-        providers: &agent.providers,
+        id: agent.id.clone(),
+        name: agent.name.clone(),
+        providers: agent.providers.clone(),
         features: agent.features,
         default: agent.id == default,
         bundled: agent.bundled,
@@ -104,7 +111,7 @@ async fn describe<'a>(
         version,
         key_hint: agent.providers.first().filter(|_| usable_providers.is_empty()).map(to_type),
         usable_providers,
-        install_hint: &agent.install_hint,
+        install_hint: agent.install_hint.clone(),
     }
 }
 
@@ -130,7 +137,7 @@ fn version_in(text: &str) -> Option<String> {
     text.split_whitespace().find_map(word)
 }
 
-fn lines(style: Style, item: &Item<'_>) -> Vec<String> {
+fn lines(style: Style, item: &Item) -> Vec<String> {
     let usable = item.installed && !item.usable_providers.is_empty();
     let sign = if usable { style.ok() } else { style.stopped() };
     let version = item.version.as_deref().map(|version| format!(" {}", clean(version))).unwrap_or_default();
@@ -147,7 +154,7 @@ fn lines(style: Style, item: &Item<'_>) -> Vec<String> {
     let mut lines = vec![format!("{sign} {id} {}{version}{default}", item.name)];
     lines.push(style.dim(&format!("               {} {dot} {keys}", clean(&place))));
     if !item.installed {
-        lines.push(format!("               install  {}", style.accent(&clean(item.install_hint))));
+        lines.push(format!("               install  {}", style.accent(&clean(&item.install_hint))));
     }
     if let Some(hint) = &item.key_hint {
         lines.push(format!("               key      {}", style.accent(hint)));

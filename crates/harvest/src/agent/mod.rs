@@ -5,5 +5,5 @@ mod list;
 mod registry;
 
 pub use check::check;
-pub use list::list;
+pub use list::{items, list};
 pub use registry::registry;

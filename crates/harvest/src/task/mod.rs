@@ -29,7 +29,8 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
                 Some(repo) => Some(harvest_forge::open(&repo, installation.environment.git()).await?.name().to_owned()),
                 None => None,
             };
-            let query = TaskQuery { status, repository, convoy, cursor, limit: usize::from(limit) };
+            let query =
+                TaskQuery { status, repository, convoy, cursor, limit: usize::from(limit), ..TaskQuery::default() };
             look::list(global, &installation, style, query).await
         }
         Task::Show { id } => look::show(global, &installation, style, &find(&id).await?).await,

@@ -80,8 +80,37 @@ pub struct TaskQuery {
     pub status: Option<TaskStatus>,
     pub repository: Option<String>,
     pub convoy: Option<String>,
+    pub requested_by: Option<String>,
+    pub agent: Option<String>,
+    /// Words of the prompt, in any case of their letters.
+    pub search: Option<String>,
+    /// Only of these repositories.
+    pub among: Option<Vec<String>>,
+    pub order: Order,
     pub cursor: Option<String>,
     pub limit: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    #[default]
+    NewestFirst,
+    OldestFirst,
+}
+
+impl Order {
+    /// How far a page that nobody has begun is from its first row.
+    pub(crate) fn start(self) -> i64 {
+        if self == Self::NewestFirst { i64::MAX } else { i64::MIN }
+    }
+
+    pub(crate) fn comparison(self) -> &'static str {
+        if self == Self::NewestFirst { "<" } else { ">" }
+    }
+
+    pub(crate) fn direction(self) -> &'static str {
+        if self == Self::NewestFirst { "DESC" } else { "ASC" }
+    }
 }
 
 #[derive(Debug, Clone, Serialize)]

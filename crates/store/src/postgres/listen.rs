@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use harvest_core::SessionId;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 use tokio_postgres::AsyncMessage;
 
 use super::connection::Address;
+use crate::contract::Grown;
 
+/// Who hears of journals less often than this many grow looks for itself.
+const GROWN: usize = 1024;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -25,11 +28,13 @@ pub(super) struct Listener {
 struct Heard {
     queue: watch::Sender<u64>,
     tails: Mutex<HashMap<SessionId, watch::Sender<u64>>>,
+    grown: broadcast::Sender<Grown>,
 }
 
 impl Listener {
     pub(super) fn start(address: Address) -> Self {
-        let heard = Arc::new(Heard { queue: watch::channel(0).0, tails: Mutex::default() });
+        let heard =
+            Arc::new(Heard { queue: watch::channel(0).0, tails: Mutex::default(), grown: broadcast::channel(GROWN).0 });
         let listening = tokio::spawn(run(address, heard.clone()));
         Self { heard, listening }
     }
@@ -37,6 +42,10 @@ impl Listener {
     pub(super) fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
         let mut tails = self.heard.tails.lock().unwrap_or_else(PoisonError::into_inner);
         tails.entry(session.clone()).or_insert_with(|| watch::channel(0).0).subscribe()
+    }
+
+    pub(super) fn watch_journals(&self) -> broadcast::Receiver<Grown> {
+        self.heard.grown.subscribe()
     }
 
     pub(super) fn watch_queue(&self) -> watch::Receiver<u64> {
@@ -65,6 +74,7 @@ impl Heard {
     }
 
     fn grown(&self, session: &SessionId, last: u64) {
+        let _ = self.grown.send(Grown::Session { id: session.clone(), last });
         let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tail) = tails.get(session) {
             if tail.is_closed() {
@@ -76,6 +86,7 @@ impl Heard {
     }
 
     fn wake_everyone(&self) {
+        let _ = self.grown.send(Grown::Any);
         self.queue.send_modify(|count| *count += 1);
         let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
         tails.retain(|_, tail| !tail.is_closed());

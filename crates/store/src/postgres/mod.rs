@@ -4,6 +4,7 @@
 //! steps of many workers, is one round trip and one sync of its disk. Written on `tokio-postgres` and not on sqlx because
 //! that is all it takes: calls of functions, pipelining and notifications, at a tenth of the build time.
 
+mod access;
 mod connection;
 mod create;
 mod credential;
@@ -18,6 +19,7 @@ mod queue;
 mod read;
 mod repository;
 mod settings;
+mod stats;
 mod step;
 mod tell;
 mod tls;
@@ -40,7 +42,7 @@ use crate::contract::{
 use connection::Address;
 use listen::Listener;
 use pool::{Lent, Pool};
-use tell::Teller;
+use tell::{News, Teller};
 use writer::Writer;
 
 #[derive(Debug, Clone)]
@@ -80,7 +82,12 @@ impl Store for Postgres {
         let lent = self.lend().await?;
         let db = lent.get()?;
         db.begin().await?;
-        db.end(create::create_tasks(db, &self.shared.teller, &new).await).await
+        let submitted = db.end(create::create_tasks(db, &self.shared.teller, &new).await).await?;
+        for task in &new {
+            let last = 1 + task.warnings.len() as u64;
+            self.shared.teller.tell(News { session: task.session.clone(), last, wake: false });
+        }
+        Ok(submitted)
     }
 
     async fn prompt(&self, new: NewTurn) -> Result<Turn, Error> {

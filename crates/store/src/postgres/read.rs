@@ -11,8 +11,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::connection::{Connection, Params};
+use super::step::text;
 use crate::Error;
-use crate::contract::{TaskDetail, TaskPage, TaskQuery};
+use crate::contract::{Order, TaskDetail, TaskPage, TaskQuery};
 use crate::decode::{self, branch, from_json, from_word, id, prompt};
 
 const TASK: &str =
@@ -47,16 +48,19 @@ pub(super) async fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage
     let limit = query.limit.clamp(1, MAX_PAGE);
     let before =
         query.cursor.as_deref().map(|cursor| cursor.parse::<i64>().map_err(|_| Error::BadCursor(cursor.to_owned())));
-    let before = before.transpose()?.unwrap_or(i64::MAX);
+    let order = query.order;
+    let before = before.transpose()?.unwrap_or(order.start());
     let more = limit as i64 + 1;
     // Only the filters that are given, so that each list walks the index made for it.
-    let mut filter = String::from("number < $1");
+    let mut filter = format!("number {} $1", order.comparison());
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&before, &more];
     let status = query.status.map(TaskStatus::as_str);
     let given = [
         ("status", status.as_ref().map(|value| value as &(dyn ToSql + Sync))),
         ("repository", query.repository.as_ref().map(|value| value as &(dyn ToSql + Sync))),
         ("convoy", query.convoy.as_ref().map(|value| value as &(dyn ToSql + Sync))),
+        ("requested_by", query.requested_by.as_ref().map(|value| value as &(dyn ToSql + Sync))),
+        ("agent", query.agent.as_ref().map(|value| value as &(dyn ToSql + Sync))),
     ];
     for (column, value) in given {
         if let Some(value) = value {
@@ -64,8 +68,22 @@ pub(super) async fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage
             filter.push_str(&format!(" AND {column} = ${}", values.len()));
         }
     }
-    let among = query.status.map(among).unwrap_or_default();
-    let rows = db.query(&format!("{TASK} {among} WHERE {filter} ORDER BY number DESC LIMIT $2"), &values).await?;
+    let words = query.search.as_ref().map(|words| text(&words.to_lowercase()).into_owned());
+    if let Some(words) = &words {
+        values.push(words);
+        filter.push_str(&format!(" AND position(${} IN lower(prompt)) > 0", values.len()));
+    }
+    if let Some(repositories) = &query.among {
+        values.push(repositories);
+        filter.push_str(&format!(" AND repository = ANY(${})", values.len()));
+    }
+    let among = match order {
+        Order::NewestFirst => query.status.map(among).unwrap_or_default(),
+        Order::OldestFirst => String::new(),
+    };
+    let direction = order.direction();
+    let rows =
+        db.query(&format!("{TASK} {among} WHERE {filter} ORDER BY number {direction} LIMIT $2"), &values).await?;
     let items = rows.iter().take(limit).map(task_from).collect::<Result<_, _>>()?;
     let last = rows.get(limit - 1).map(|row| row.get::<_, i64>("number").to_string());
     Ok(TaskPage { items, next_cursor: last.filter(|_| rows.len() > limit) })

@@ -1,10 +1,12 @@
 //! SQLite on one machine: write-ahead log, `synchronous=FULL`, one writer thread, a few readers.
 
+mod access;
 mod credential;
 pub mod file;
 mod ledger;
 mod migrate;
 mod read;
+mod stats;
 mod wake;
 mod write;
 mod writer;
@@ -20,11 +22,11 @@ use harvest_core::{
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
     QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
     Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
@@ -36,6 +38,8 @@ use writer::Writer;
 const BUSY: Duration = Duration::from_secs(30);
 /// How often it looks meanwhile. SQLite's own waiting grows to a tenth of a second, far longer than anyone writes.
 const LOOK: Duration = Duration::from_micros(500);
+/// Who hears of journals less often than this many grow looks for itself.
+const GROWN: usize = 1024;
 const IDLE_READERS: usize = 4;
 /// Ids are random, so that every write touches pages all over its indexes: room for those of a large queue.
 const CACHE_KIB: i64 = -32 * 1024;
@@ -53,6 +57,7 @@ struct Shared {
     writer: Writer,
     readers: Mutex<Vec<Connection>>,
     tails: Mutex<HashMap<SessionId, watch::Sender<u64>>>,
+    grown: broadcast::Sender<Grown>,
     waker: Waker,
 }
 
@@ -77,6 +82,7 @@ impl Sqlite {
             writer,
             readers: Mutex::default(),
             tails: Mutex::default(),
+            grown: broadcast::channel(GROWN).0,
             waker: Waker::new(path),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -118,6 +124,7 @@ impl Sqlite {
     }
 
     fn announce(&self, session: &SessionId, last: u64) {
+        let _ = self.shared.grown.send(Grown::Session { id: session.clone(), last });
         let mut tails = self.shared.tails.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tail) = tails.get(session) {
             if tail.is_closed() {

@@ -16,7 +16,7 @@ use crate::contract::{
     Cap, Convoy, Owner, OwnerKind, QueueSettings, QueueState, SandboxRecord, Schedule, TaskDetail, TaskPage, TaskQuery,
     Template, TurnCounts,
 };
-use crate::decode::{self, branch, from_json, from_word, id, milliseconds, prompt};
+use crate::decode::{self, branch, from_json, from_word, id, milliseconds, prompt, to_json};
 
 const TASK: &str = "SELECT id, kind, source, status, reason, error, prompt, agent, model, repository, base, settings,
      budget_nanos, branch, commit_id, evidence, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
@@ -29,6 +29,7 @@ pub(super) fn events(db: &Connection, session: &SessionId, after: u64, limit: us
         "SELECT seq, at, body FROM events WHERE session = (SELECT number FROM sessions WHERE id = ?1) AND seq > ?2
          ORDER BY seq LIMIT ?3",
     )?;
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
     let mut rows = statement.query(params![session.as_str(), after, limit as u64])?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
@@ -44,14 +45,17 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Erro
     let limit = query.limit.clamp(1, MAX_PAGE);
     let before =
         query.cursor.as_deref().map(|cursor| cursor.parse::<i64>().map_err(|_| Error::BadCursor(cursor.to_owned())));
-    let before = before.transpose()?.unwrap_or(i64::MAX);
+    let order = query.order;
+    let before = before.transpose()?.unwrap_or(order.start());
     // Only the filters that are given, so that each list walks the index made for it.
-    let mut filter = String::from("number < ?1");
+    let mut filter = format!("number {} ?1", order.comparison());
     let mut values: Vec<Box<dyn rusqlite::ToSql>> = vec![Box::new(before), Box::new(limit as u64 + 1)];
     let given = [
         ("status", query.status.map(|status| status.as_str().to_owned())),
         ("repository", query.repository.clone()),
         ("convoy", query.convoy.clone()),
+        ("requested_by", query.requested_by.clone()),
+        ("agent", query.agent.clone()),
     ];
     for (column, value) in given {
         if let Some(value) = value {
@@ -59,7 +63,16 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Erro
             filter.push_str(&format!(" AND {column} = ?{}", values.len()));
         }
     }
-    let mut statement = db.prepare_cached(&format!("{TASK} WHERE {filter} ORDER BY number DESC LIMIT ?2"))?;
+    if let Some(words) = &query.search {
+        values.push(Box::new(words.to_lowercase()));
+        filter.push_str(&format!(" AND instr(lower(prompt), ?{}) > 0", values.len()));
+    }
+    if let Some(among) = &query.among {
+        values.push(Box::new(to_json(among, "repositories")?));
+        filter.push_str(&format!(" AND repository IN (SELECT value FROM json_each(?{}))", values.len()));
+    }
+    let direction = order.direction();
+    let mut statement = db.prepare_cached(&format!("{TASK} WHERE {filter} ORDER BY number {direction} LIMIT ?2"))?;
     let mut rows = statement.query(rusqlite::params_from_iter(values))?;
     let mut items = Vec::new();
     let mut last = None;

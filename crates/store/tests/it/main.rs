@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, its helpers too"
 )]
 
+mod access;
 mod caps;
 mod claims;
 mod contended;

@@ -64,6 +64,23 @@ impl Place {
         }
     }
 
+    /// The same, for what the database should refuse.
+    pub async fn try_sql(&self, statements: &str) -> Result<(), String> {
+        match self {
+            Self::Sqlite { .. } => {
+                let database = rusqlite::Connection::open(self.file()).unwrap();
+                database.execute_batch(statements).map_err(|error| error.to_string())
+            }
+            Self::Postgres { url } => {
+                let (client, driver) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+                let driving = tokio::spawn(driver);
+                let done = client.batch_execute(statements).await.map_err(|error| error.to_string());
+                driving.abort();
+                done
+            }
+        }
+    }
+
     /// Opened after everything in it was thrown away: cheaper than another database.
     pub async fn emptied(&self) -> Arc<dyn Store> {
         self.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await;

@@ -1,0 +1,104 @@
+//! The server, and who may use it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use harvest_core::Role;
+
+use super::{SandboxKind, duration};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  harvest serve
+  harvest serve --listen 127.0.0.1:8080 --agents 3
+  harvest serve --agents 0 --database-url postgres://…      the API alone; `harvest up` works elsewhere
+  harvest serve --listen 0.0.0.0:7070 --public-url https://harvest.example.com      behind a proxy with TLS
+
+It prints a link that signs a browser in, once. Programs use a token: harvest token create.
+
+The first Ctrl-C or SIGTERM stops taking work and waits for what is under way; the second leaves at once, and the next
+server takes over.")]
+pub struct Serve {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
+    pub listen: SocketAddr,
+    /// What browsers call this server when a proxy stands in front of it
+    #[arg(long, value_name = "URL")]
+    pub public_url: Option<String>,
+    /// How many agents work side by side; 0 for none [default: as many as fit this machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub agents: Option<u32>,
+    /// Let a file play the model: no key, no network
+    #[arg(long, value_name = "FILE")]
+    pub model_script: Option<PathBuf>,
+    /// Where the agents run
+    #[arg(long, value_enum, default_value_t = SandboxKind::Local)]
+    pub sandbox: SandboxKind,
+    /// How long a turn may go without a sign of life from its worker before another takes it [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub lease: Option<Duration>,
+    /// At the end, how long to wait for what is under way before it goes back into the queue [default: until it ends]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub drain: Option<Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Token {
+    /// Make a token for a program; it is shown once
+    #[command(after_help = "Examples:
+  harvest token create --role member --name ci
+  harvest token create --role viewer --project shop --expires-in-days 30
+  curl -H \"Authorization: Bearer $(harvest token create --role admin --json | jq -r .token)\" http://127.0.0.1:7070/api/me")]
+    Create(TokenCreate),
+    /// List tokens, newest first
+    #[command(after_help = "Examples:\n  harvest token list\n  harvest token list --json")]
+    List,
+    /// A token opens nothing from now on
+    #[command(after_help = "Examples:\n  harvest token revoke 3k9d")]
+    Revoke {
+        /// The beginning of the token's id
+        id: String,
+    },
+    /// Print a new link that signs a browser in, once
+    #[command(after_help = "Examples:\n  harvest token link\n  harvest token link --url https://harvest.example.com")]
+    Link {
+        /// Where the server is
+        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7070")]
+        url: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct TokenCreate {
+    /// viewer looks, member gives tasks, admin decides who may do what
+    #[arg(long, value_name = "ROLE", value_parser = role, default_value = "member")]
+    pub role: Role,
+    /// What it is for
+    #[arg(long, value_name = "NAME", default_value = "token")]
+    pub name: String,
+    /// Whom it stands for [default: you]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Nothing outside of this project; may be given several times
+    #[arg(long, value_name = "PROJECT")]
+    pub project: Vec<String>,
+    /// After so many days it opens nothing any more
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=3650))]
+    pub expires_in_days: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Audit {
+    /// Check that no entry was changed, removed or put in
+    #[command(after_help = "Examples:\n  harvest audit verify")]
+    Verify,
+    /// Print every entry, one JSON document on each line
+    #[command(after_help = "Examples:\n  harvest audit export > audit.jsonl")]
+    Export,
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    Role::parse(text).ok_or_else(|| "it is one of viewer, member, admin".to_owned())
+}

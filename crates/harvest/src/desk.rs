@@ -1,0 +1,193 @@
+//! What the server asks of this installation, answered the way the command line would.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use harvest_core::{Code, Credential, DEFAULT_CREDENTIAL, Prompt, Scope};
+use harvest_engine::{Request, Tenancy};
+use harvest_server::{AgentInfo, Ask, Desk, NewCredential, NewRepository, NewSchedule, NewTemplate, Refusal};
+use harvest_store::{Repository, Schedule, Template};
+use harvest_vault::SecretString;
+
+use crate::agent;
+use crate::cli::{self, RepoAdd};
+use crate::failure::Failure;
+use crate::installation::Installation;
+use crate::saved::SavedRequest;
+use crate::schedule::When;
+use crate::{credential, repo, schedule, template};
+
+#[derive(Debug)]
+pub struct FrontDesk {
+    pub installation: Arc<Installation>,
+}
+
+#[async_trait]
+impl Desk for FrontDesk {
+    async fn request(&self, ask: &Ask, person: &str) -> Result<Request, Refusal> {
+        let (saved, prompt) = saved(ask)?;
+        Ok(saved.request_of(&self.installation, person.to_owned(), prompt).await?)
+    }
+
+    fn tenancy(&self) -> Tenancy {
+        self.installation.settings().map(|settings| settings.tenancy()).unwrap_or_default()
+    }
+
+    async fn agents(&self) -> Result<Vec<AgentInfo>, Refusal> {
+        let items = agent::items(&self.installation.environment, &self.installation.keys).await?;
+        let names = |providers: Vec<harvest_agents::Provider>| {
+            providers.into_iter().map(|provider| provider.as_str().to_owned()).collect()
+        };
+        let infos = items.into_iter().map(|item| AgentInfo {
+            id: item.id,
+            name: item.name,
+            providers: names(item.providers),
+            features: serde_json::to_value(item.features).and_then(serde_json::from_value).unwrap_or_default(),
+            default: item.default,
+            installed: item.installed,
+            version: item.version,
+            usable_providers: names(item.usable_providers),
+            install_hint: item.install_hint,
+            key_hint: item.key_hint,
+        });
+        Ok(infos.collect())
+    }
+
+    async fn add_repository(&self, new: &NewRepository) -> Result<Repository, Refusal> {
+        absolute(&new.source)?;
+        let name = new.name.as_deref().map(named).transpose()?;
+        // No alert: that is a command of this machine, and nobody gives one over the network.
+        let options = RepoAdd {
+            source: new.source.clone(),
+            name,
+            branch: new.branch.clone(),
+            setup: new.setup.clone(),
+            build: new.build.clone(),
+            depth: None,
+            partial: false,
+            sparse: Vec::new(),
+            every: None,
+            alert: None,
+        };
+        Ok(repo::keep(&self.installation, options).await?)
+    }
+
+    async fn add_schedule(&self, new: &NewSchedule, person: &str) -> Result<Schedule, Refusal> {
+        let (saved, prompt) = saved(&new.task)?;
+        let time_zone = new.time_zone.clone().unwrap_or_else(|| self.installation.environment.time_zone());
+        let when = When { cron: new.cron.clone(), time_zone, missed: new.missed.into() };
+        Ok(schedule::keep(&self.installation, person.to_owned(), when, saved, prompt).await?)
+    }
+
+    async fn add_template(&self, new: &NewTemplate, person: &str) -> Result<Template, Refusal> {
+        let name = named(&new.name)?;
+        let (saved, prompt) = saved(&new.task)?;
+        Ok(template::keep(&self.installation, person.to_owned(), name, saved, prompt).await?)
+    }
+
+    fn parameters(&self, prompt: &str) -> Vec<String> {
+        template::parameters(prompt).unwrap_or_default().into_iter().collect()
+    }
+
+    fn fill(&self, kept: &Template, values: BTreeMap<String, String>) -> Result<Ask, Refusal> {
+        let values: Vec<(String, String)> = values.into_iter().collect();
+        let prompt = template::render(&kept.name, &kept.prompt, &values)?;
+        let saved = SavedRequest::read(&kept.options)?;
+        Ok(Ask {
+            prompt,
+            repository: saved.repo.unwrap_or_default(),
+            base: saved.base,
+            agent: saved.agent,
+            model: saved.model,
+            test: saved.test,
+            require_tests: saved.require_tests,
+            plan: saved.plan,
+            priority: saved.priority,
+            convoy: saved.convoy,
+            retries: saved.retries,
+            budget_usd: saved.budget_usd,
+            timeout: saved.timeout_ms.map(|time| time.div_ceil(1000)),
+            ..Ask::default()
+        })
+    }
+
+    async fn add_credential(&self, new: NewCredential, scope: Scope) -> Result<Credential, Refusal> {
+        let secret = secret(&new.secret)?;
+        let name = named(new.name.as_deref().unwrap_or(DEFAULT_CREDENTIAL))?;
+        let provider = new.provider.as_str().to_owned();
+        let new = credential::NewCredential { provider, scope, name, base_url: new.base_url };
+        Ok(credential::keep(&self.installation, new, &secret).await?)
+    }
+
+    async fn rotate_credential(&self, mut kept: Credential, new: String) -> Result<Credential, Refusal> {
+        credential::replace(&self.installation, &mut kept, &secret(&new)?).await?;
+        Ok(kept)
+    }
+
+    fn owner(&self) -> String {
+        self.installation.environment.user()
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self { code: failure.code, message: failure.message, help: failure.help }
+    }
+}
+
+/// What is asked for, in the one form that schedules and templates keep as well.
+fn saved(ask: &Ask) -> Result<(SavedRequest, Prompt), Refusal> {
+    absolute(&ask.repository)?;
+    let convoy = ask.convoy.as_deref().map(named).transpose()?;
+    let prompt = Prompt::new(ask.prompt.clone());
+    let prompt = prompt.map_err(|error| refuse(Code::BadPrompt, error.to_string(), "say what to do"))?;
+    let saved = SavedRequest {
+        prompt: None,
+        repo: Some(ask.repository.clone()),
+        base: ask.base.clone(),
+        agent: ask.agent.clone(),
+        model: ask.model.clone(),
+        test: ask.test.clone(),
+        require_tests: ask.require_tests,
+        fallback_agents: Vec::new(),
+        plan: ask.plan,
+        timeout_ms: ask.timeout.map(|seconds| millis(Duration::from_secs(seconds))),
+        budget_usd: ask.budget_usd,
+        priority: ask.priority,
+        convoy,
+        retries: ask.retries,
+    };
+    Ok((saved, prompt))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Where the server happens to run is nobody's business: there is no "here" over the network.
+fn absolute(repository: &str) -> Result<(), Refusal> {
+    if Path::new(repository).is_relative() && !repository.contains(':') {
+        let message = format!("there is no repository called `{}`", crate::view::clean(repository));
+        let help = "name one of GET /api/repositories, a whole path on the server's machine, or a URL";
+        return Err(refuse(Code::NotARepository, message, help));
+    }
+    Ok(())
+}
+
+/// The names of convoys, repositories, templates and credentials follow one rule.
+fn named(name: &str) -> Result<String, Refusal> {
+    let message = |error: String| format!("`{}` is no name: {error}", crate::view::clean(name));
+    cli::convoy_name(name).map_err(|error| refuse(Code::BadOption, message(error), "choose another name"))
+}
+
+fn secret(text: &str) -> Result<SecretString, Refusal> {
+    let message = |reason: &str| format!("the secret {reason}");
+    credential::checked(text).map_err(|reason| refuse(Code::BadSecret, message(reason), "send the key on one line"))
+}
+
+fn refuse(code: Code, message: String, help: &str) -> Refusal {
+    Refusal { code, message, help: Some(help.to_owned()) }
+}

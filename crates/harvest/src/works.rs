@@ -1,0 +1,102 @@
+//! What works off the queue in this process: the pool, and beside it schedules, snapshots, spare sandboxes and upkeep. The same
+//! for `harvest up` and `harvest serve`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use harvest_engine::{Engine, Interrupts, Limits, Notice, Pool, Stop, Summary, Warm, warm};
+use harvest_store::OwnerKind;
+use tokio::sync::mpsc;
+
+use crate::cli::Global;
+use crate::config::Key;
+use crate::failure::Failure;
+use crate::installation::Installation;
+use crate::view::Style;
+use crate::{reload, repo, schedule, upkeep};
+
+const NOTICES: usize = 256;
+const LEASE: Duration = Duration::from_secs(60);
+
+/// What may differ from one command to the other.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// As typed; else as configured, else as many as fit.
+    pub agents: Option<u32>,
+    pub lease: Option<Duration>,
+    pub limits: Limits,
+    /// How long turns under way may take once it is to end; `None`: as long as they take. Then they go back into the queue.
+    pub patience: Option<Duration>,
+}
+
+/// Works until `drain` or a limit, then waits for what is under way.
+pub async fn work(
+    global: &Global,
+    style: Style,
+    installation: &Arc<Installation>,
+    engine: &Engine,
+    wanted: Wanted,
+    drain: Stop,
+    show: impl Fn(&Notice),
+) -> Result<Summary, Failure> {
+    let settings = installation.settings()?;
+    let owner = installation.own(OwnerKind::Server).await?;
+    let _interrupts = Interrupts::watch(engine, owner.id())?;
+    let limits = Limits {
+        agents: None,
+        model_calls: settings.count(Key::ModelCalls).map(|calls| calls as usize),
+        lease: wanted.lease.or(settings.time(Key::Lease)).unwrap_or(LEASE),
+        ..wanted.limits
+    };
+    let until_empty = limits.until_empty;
+    let agents = reload::agents(installation.config.clone(), wanted.agents, settings.count(Key::Agents));
+    let mut schedules = schedule::Beside::new(installation.clone(), engine.clone());
+    schedules.catch_up(global, style).await?;
+    let (notices, mut inbox) = mpsc::channel(NOTICES);
+    let (snapshots, no_more) = (repo::Beside::new(engine.clone(), &owner), Stop::default());
+    let spares = warm::Options {
+        most: settings.count(Key::Warm).map(|most| most as usize),
+        agents: *agents.borrow(),
+        expect_more: !until_empty,
+    };
+    let spares = Warm::new(engine.clone(), owner.id().clone(), spares);
+    let pool = Pool::new(engine.clone(), owner.id().clone(), limits, notices).sized_by(agents);
+    let too_long = async {
+        drain.requested().await;
+        match wanted.patience {
+            Some(patience) => tokio::time::sleep(patience).await,
+            None => std::future::pending().await,
+        }
+    };
+    let working = async {
+        let summary = tokio::select! {
+            summary = pool.run(drain.clone()) => Some(summary),
+            never = schedules.run(global, style) => match never {},
+            () = too_long => None,
+        };
+        no_more.request();
+        summary
+    };
+    let showing = async {
+        while let Some(notice) = inbox.recv().await {
+            // Nobody reading is no reason to stop working.
+            show(&notice);
+        }
+    };
+    let (summary, (), (), (), ()) = tokio::join!(
+        working,
+        showing,
+        snapshots.run(global, style, no_more.clone()),
+        spares.run(no_more.clone()),
+        upkeep::run(installation, no_more.clone()),
+    );
+    match summary {
+        Some(summary) => installation.let_go(owner, summary.map_err(Failure::from)).await,
+        None => {
+            // As after a breakdown: sandboxes go, and what they worked on is anyone's.
+            drop(owner);
+            installation.put_right().await?;
+            Ok(Summary { ended: "what was under way is in the queue again".to_owned(), ..Summary::default() })
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Schemathesis makes requests of all kinds from the document, valid and not, and holds every answer against it.
+//!
+//! It is installed from PyPI and kept, so it needs the network once; `make test` asks for it when it is there.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::agents::python_package;
+use crate::support::{PATH, World};
+
+/// What is valid by its form may still name something that is not there, or a key that was used before.
+const SETTINGS: &str = "[checks.positive_data_acceptance]\n\
+    expected-statuses = [\"2xx\", \"3xx\", 400, 401, 403, 404, 409, 422, 429]\n";
+
+#[test]
+#[ignore = "needs the network"]
+fn schemathesis_finds_nothing() {
+    let program = python_package("schemathesis-4.32.5", "schemathesis==4.32.5").join("bin/schemathesis");
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let token = world.token(&["--role", "admin"]);
+    // The examples of the document name it.
+    server.with(&token).post("/api/repositories", &json!({ "source": world.repo(), "name": "shop" })).ok();
+    std::fs::write(world.path().join("schemathesis.toml"), SETTINGS).unwrap();
+    let ran = Command::new(program)
+        .env_clear()
+        .envs([("PATH", PATH), ("LANG", "C.UTF-8")])
+        .env("HOME", world.home())
+        .current_dir(world.path())
+        .args(["--config-file", "schemathesis.toml", "run", "--checks", "all", "--max-examples", "10"])
+        .args(["--workers", "2", "--request-timeout", "20", "--seed", "7", "--header"])
+        .arg(format!("Authorization: Bearer {token}"))
+        // Streams do not end.
+        .args(["--exclude-path", "/api/events"])
+        .arg(format!("{}/api/openapi.json", server.url))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}\n{}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(server.anyone().get("/readyz").status, 200);
+}

@@ -1,0 +1,153 @@
+//! What can be asked for, the same whether it is called a task or a session.
+
+use axum::http::HeaderMap;
+use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Source};
+use harvest_engine::Request;
+use harvest_store::Submitted;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::auth::{Principal, Way};
+use crate::idempotency::Key;
+use crate::problem::Problem;
+use crate::state::App;
+
+/// A task as it is asked for. Whatever is left out is decided by the settings of the repository, its project and the server.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ask {
+    /// What to do, in plain words.
+    #[schema(min_length = 1, example = "Make the failing test pass")]
+    pub prompt: String,
+    /// A name from `/api/repositories`, a path on the server's machine, or a URL.
+    #[schema(min_length = 1, example = "shop")]
+    pub repository: String,
+    /// The branch, tag or commit to start from; else the repository's own branch.
+    pub base: Option<String>,
+    /// An id from `/api/agents`.
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    /// The command that proves the result; else it is found in the repository.
+    pub test: Option<String>,
+    /// Fail rather than deliver without a test command.
+    #[serde(default)]
+    pub require_tests: bool,
+    pub priority: Option<Priority>,
+    /// Ids of tasks that have to complete before; a unique beginning is enough.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub after: Vec<String>,
+    #[serde(default)]
+    pub on_failed_dependency: OnFailedDependency,
+    /// The batch it belongs to.
+    pub convoy: Option<String>,
+    /// How often to try again by itself when a failure may pass.
+    #[schema(maximum = 20)]
+    pub retries: Option<u32>,
+    pub budget_usd: Option<Cost>,
+    /// Seconds that the agent may work on a turn.
+    #[schema(minimum = 1, maximum = 604800)]
+    pub timeout: Option<u64>,
+    /// First a plan, on which a person decides.
+    #[serde(default)]
+    pub plan: bool,
+    /// The issue, thread or message it came from.
+    pub source_url: Option<String>,
+}
+
+const LONGEST_TIMEOUT: u64 = 7 * 24 * 60 * 60;
+const MOST_RETRIES: u32 = 20;
+const MOST_DEPENDENCIES: usize = 100;
+const LONGEST_NAME: usize = 1000;
+
+impl Ask {
+    /// What can be told from the fields alone.
+    pub fn check(&self) -> Result<(), Problem> {
+        if self.prompt.trim().is_empty() {
+            return Err(Problem::new(Code::BadPrompt, "the prompt is empty").about("prompt").help("say what to do"));
+        }
+        if self.prompt.len() > MAX_PROMPT_BYTES {
+            let detail = format!("the prompt has more than {MAX_PROMPT_BYTES} bytes");
+            let help = "put long texts into a file of the repository, and name the file";
+            return Err(Problem::new(Code::BadPrompt, detail).about("prompt").help(help));
+        }
+        if self.timeout.is_some_and(|seconds| !(1..=LONGEST_TIMEOUT).contains(&seconds)) {
+            return Err(Problem::bad("timeout", format!("the timeout is between 1 and {LONGEST_TIMEOUT} seconds")));
+        }
+        if self.retries.is_some_and(|retries| retries > MOST_RETRIES) {
+            return Err(Problem::bad("retries", format!("there are at most {MOST_RETRIES} retries")));
+        }
+        if self.after.len() > MOST_DEPENDENCIES {
+            return Err(Problem::bad("after", format!("a task waits for at most {MOST_DEPENDENCIES} others")));
+        }
+        if self.test.as_deref().is_some_and(|test| test.trim().is_empty()) {
+            return Err(Problem::bad("test", "an empty command proves nothing; leave it out to have one found"));
+        }
+        let names = [
+            ("repository", Some(&self.repository)),
+            ("base", self.base.as_ref()),
+            ("agent", self.agent.as_ref()),
+            ("model", self.model.as_ref()),
+            ("convoy", self.convoy.as_ref()),
+            ("source_url", self.source_url.as_ref()),
+        ];
+        for (field, name) in names {
+            let Some(name) = name else { continue };
+            if name.trim().is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control) {
+                let detail = format!("it is empty, longer than {LONGEST_NAME} bytes, or has control characters");
+                return Err(Problem::bad(field, detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// A known repository's name becomes what it stands for; one of another project is refused before anything looks at it,
+    /// so that nobody learns what is on this machine.
+    pub async fn locate(&mut self, app: &App, principal: &Principal) -> Result<(), Problem> {
+        let known = app.store.repositories().await?;
+        if let Some(known) = known.iter().find(|known| known.name == self.repository) {
+            self.repository.clone_from(&known.source);
+        }
+        principal.must_see_repository(&self.repository)
+    }
+}
+
+/// Queues what is asked for.
+pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask: Ask) -> Result<Submitted, Problem> {
+    ask.check()?;
+    ask.locate(app, principal).await?;
+    let mut after = Vec::new();
+    for prefix in &ask.after {
+        let unknown = || {
+            let detail = format!("there is no task `{}` to wait for", prefix.escape_debug());
+            Problem::new(Code::UnknownDependency, detail).about("after").help("see GET /api/tasks")
+        };
+        let id = app.store.find_task(prefix).await.map_err(|_| unknown())?;
+        let task = app.store.task(&id).await?.task;
+        if !principal.sees_repository(&task.repository) {
+            return Err(unknown());
+        }
+        after.push(id);
+    }
+    let request: Request = app.desk.request(&ask, &principal.user).await?;
+    principal.must_see_repository(request.forge.name())?;
+    let mut request = Request {
+        source: if principal.way == Way::Cookie { Source::Web } else { Source::Api },
+        requested_by: principal.user.clone(),
+        ..request
+    };
+    request.queue.after = after;
+    request.queue.on_failed_dependency = ask.on_failed_dependency;
+    request.queue.source_url = ask.source_url;
+    request.queue.key = key.map(Key::for_the_store);
+    Ok(app.engine.submit(request).await?)
+}
+
+/// Where the new thing is.
+pub fn location(path: String) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = path.parse() {
+        headers.insert(axum::http::header::LOCATION, value);
+    }
+    headers
+}

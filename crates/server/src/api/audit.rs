@@ -1,0 +1,81 @@
+//! The audit log.
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use harvest_core::Timestamp;
+use harvest_store::AuditQuery;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::page::{self, Page};
+use crate::auth::Principal;
+use crate::extract::Params;
+use crate::problem::Problem;
+use crate::state::App;
+
+/// What someone did. Each entry carries the digest of the one before it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AuditEntry {
+    number: u64,
+    at: Timestamp,
+    /// `user:NAME`, with the token in the detail.
+    actor: String,
+    /// The operation, as this document names it.
+    action: String,
+    target: String,
+    project: Option<String>,
+    detail: serde_json::Value,
+    previous: String,
+    digest: String,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct AuditFilter {
+    actor: Option<String>,
+    action: Option<String>,
+    /// `next_cursor` of the page before.
+    #[param(pattern = "^[0-9]{1,18}$")]
+    cursor: Option<String>,
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<u32>,
+}
+
+/// Who did what, oldest first
+#[utoipa::path(
+    get, path = "/api/audit", tag = "audit", operation_id = "audit.list", params(AuditFilter),
+    security(("token" = ["admin"]), ("cookie" = ["admin"])),
+    responses((status = 200, body = Page<AuditEntry>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Params(filter): Params<AuditFilter>,
+) -> Result<Json<Page<AuditEntry>>, Problem> {
+    let bad = |_| Problem::bad("cursor", "the cursor is not one of ours");
+    let limit = page::limit(filter.limit)?;
+    let query = AuditQuery {
+        after: filter.cursor.map(|text| text.parse()).transpose().map_err(bad)?.unwrap_or(0),
+        limit: limit + 1,
+        actor: filter.actor,
+        action: filter.action,
+        projects: principal.projects,
+    };
+    let mut entries = app.store.audit_log(query).await?;
+    let more = entries.len() > limit;
+    entries.truncate(limit);
+    let next_cursor = entries.last().map(|entry| entry.number.to_string()).filter(|_| more);
+    let items = entries.into_iter().map(|entry| AuditEntry {
+        number: entry.number,
+        at: entry.at,
+        actor: entry.actor,
+        action: entry.action,
+        target: entry.target,
+        project: entry.project,
+        detail: entry.detail,
+        previous: entry.previous,
+        digest: entry.digest,
+    });
+    Ok(Json(Page { items: items.collect(), next_cursor }))
+}

@@ -1,0 +1,51 @@
+//! Batches of tasks that are followed as one.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use harvest_core::{Code, Cost};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::page::Page;
+use crate::extract::Id;
+use crate::problem::Problem;
+use crate::state::App;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Convoy {
+    name: String,
+    /// Tasks by status.
+    tasks: BTreeMap<String, u64>,
+    cost_usd: Cost,
+}
+
+impl From<harvest_store::Convoy> for Convoy {
+    fn from(convoy: harvest_store::Convoy) -> Self {
+        Self { name: convoy.name, tasks: convoy.tasks, cost_usd: Cost::from_nanos(convoy.cost_nanos) }
+    }
+}
+
+/// List convoys; a task joins one by naming it
+#[utoipa::path(
+    get, path = "/api/convoys", tag = "convoys", operation_id = "convoy.list",
+    security(("token" = ["viewer", "everywhere"]), ("cookie" = ["viewer", "everywhere"])),
+    responses((status = 200, body = Page<Convoy>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(State(app): State<App>) -> Result<Json<Page<Convoy>>, Problem> {
+    let convoys = app.store.convoys().await?;
+    Ok(Json(Page::whole(convoys.into_iter().map(Convoy::from).collect())))
+}
+
+/// One convoy; its tasks are `GET /api/tasks?convoy=…`
+#[utoipa::path(
+    get, path = "/api/convoys/{name}", tag = "convoys", operation_id = "convoy.get", params(("name" = String, Path)),
+    security(("token" = ["viewer", "everywhere"]), ("cookie" = ["viewer", "everywhere"])),
+    responses((status = 200, body = Convoy), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn get(State(app): State<App>, Id(name): Id<String>) -> Result<Json<Convoy>, Problem> {
+    let found = app.store.convoys().await?.into_iter().find(|convoy| convoy.name == name);
+    let unknown = || Problem::new(Code::UnknownAddress, "there is no such convoy").help("see GET /api/convoys");
+    found.map(|convoy| Json(convoy.into())).ok_or_else(unknown)
+}

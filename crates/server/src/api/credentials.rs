@@ -1,0 +1,159 @@
+//! Keys and tokens for the models. A secret goes in and never comes out.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use harvest_core::{Code, Credential, CredentialId, Role, Scope};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::page::Page;
+use crate::auth::Principal;
+use crate::extract::{Body, Id};
+use crate::problem::Problem;
+use crate::state::App;
+
+/// A key to keep. Members keep their own; those of teams and projects are for admins.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewCredential {
+    pub provider: ModelProvider,
+    /// Whose it is; left out: yours.
+    pub scope: Option<Scope>,
+    /// Extras beside `default` are used when it is refused.
+    #[schema(min_length = 1, max_length = 64)]
+    pub name: Option<String>,
+    /// A host that speaks the same format; for admins.
+    pub base_url: Option<String>,
+    /// The secret itself. Nobody can read it again.
+    #[schema(min_length = 1, max_length = 16384, write_only)]
+    pub secret: String,
+}
+
+impl std::fmt::Debug for NewCredential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewCredential").field("provider", &self.provider).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelProvider {
+    Anthropic,
+    Openai,
+    Gemini,
+    Ollama,
+}
+
+impl ModelProvider {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Openai => "openai",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
+        }
+    }
+}
+
+/// A secret in place of an old one.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSecret {
+    #[schema(min_length = 1, max_length = 16384, write_only)]
+    secret: String,
+}
+
+impl std::fmt::Debug for NewSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NewSecret(…)")
+    }
+}
+
+/// Whether someone may know of a credential and change it.
+fn has(principal: &Principal, scope: &Scope) -> bool {
+    match scope {
+        Scope::User(name) if *name == principal.user => true,
+        Scope::Project(name) if principal.role == Role::Admin => principal.sees_project(name),
+        _ => principal.role == Role::Admin && principal.sees_everything(),
+    }
+}
+
+/// List credentials: their last characters and when they were used
+#[utoipa::path(
+    get, path = "/api/credentials", tag = "credentials", operation_id = "credential.list",
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = Page<Credential>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Json<Page<Credential>>, Problem> {
+    let all = app.store.credentials().await?.into_iter().map(|record| record.credential);
+    Ok(Json(Page::whole(all.filter(|one| has(&principal, &one.scope)).collect())))
+}
+
+/// Keep a key, sealed
+#[utoipa::path(
+    post, path = "/api/credentials", tag = "credentials", operation_id = "credential.create", request_body = NewCredential,
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 201, body = Credential), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn create(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Body(new): Body<NewCredential>,
+) -> Result<(StatusCode, Json<Credential>), Problem> {
+    let scope = new.scope.clone().unwrap_or_else(|| Scope::User(principal.user.clone()));
+    if !has(&principal, &scope) {
+        let detail = format!("credentials of {scope} are for admins");
+        return Err(Problem::new(Code::NotAllowed, detail).about("scope").help("leave it out to keep your own"));
+    }
+    // Whoever names a host has the server speak to it.
+    if new.base_url.is_some() && principal.role < Role::Admin {
+        let detail = "only an admin decides which hosts the server speaks to";
+        return Err(Problem::new(Code::NotAllowed, detail).about("base_url").help("ask an admin"));
+    }
+    let kept = app.desk.add_credential(new, scope).await?;
+    Ok((StatusCode::CREATED, Json(kept)))
+}
+
+/// Replace the secret of a credential
+#[utoipa::path(
+    put, path = "/api/credentials/{id}/secret", tag = "credentials", operation_id = "credential.rotate", request_body = NewSecret, params(("id" = CredentialId, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = Credential), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn rotate(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<CredentialId>,
+    Body(new): Body<NewSecret>,
+) -> Result<Json<Credential>, Problem> {
+    let credential = find(&app, &principal, &id).await?;
+    Ok(Json(app.desk.rotate_credential(credential, new.secret).await?))
+}
+
+/// Remove a credential from here; revoke it with its vendor as well
+#[utoipa::path(
+    delete, path = "/api/credentials/{id}", tag = "credentials", operation_id = "credential.remove", params(("id" = CredentialId, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn remove(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<CredentialId>,
+) -> Result<StatusCode, Problem> {
+    find(&app, &principal, &id).await?;
+    if app.store.remove_credential(&id).await? { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
+}
+
+async fn find(app: &App, principal: &Principal, id: &CredentialId) -> Result<Credential, Problem> {
+    let mut all = app.store.credentials().await?.into_iter().map(|record| record.credential);
+    all.find(|one| one.id == *id && has(principal, &one.scope)).ok_or_else(unknown)
+}
+
+fn unknown() -> Problem {
+    Problem::new(Code::UnknownCredential, "there is no such credential").help("see GET /api/credentials")
+}

@@ -1,0 +1,27 @@
+//! For those who watch over the process.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::state::App;
+
+/// The process lives.
+pub async fn alive() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// It can do something: its database answers, and it is not about to end.
+pub async fn ready(State(app): State<App>) -> (StatusCode, Json<Value>) {
+    if app.closing.is_requested() {
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "closing" })));
+    }
+    match app.store.queue_settings().await {
+        Ok(_) => (StatusCode::OK, Json(json!({ "status": "ok" }))),
+        Err(error) => {
+            tracing::warn!(%error, "the database does not answer");
+            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "no database", "code": error.code().as_str() })))
+        }
+    }
+}

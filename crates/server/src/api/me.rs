@@ -1,0 +1,31 @@
+//! Who one is.
+
+use axum::{Extension, Json};
+use harvest_core::Role;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::auth::Principal;
+use crate::problem::Problem;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Me {
+    user: String,
+    role: Role,
+    /// The projects that the token is for; absent: all of them.
+    projects: Option<Vec<String>>,
+    /// For pages: send it as `X-Harvest-CSRF` with everything that changes something.
+    csrf: Option<String>,
+    version: &'static str,
+}
+
+/// Who one is, and what one may do
+#[utoipa::path(
+    get, path = "/api/me", tag = "me", operation_id = "me.get",
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Me), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn me(Extension(principal): Extension<Principal>) -> Json<Me> {
+    let Principal { user, role, projects, csrf, .. } = principal;
+    Json(Me { user, role, projects, csrf, version: env!("CARGO_PKG_VERSION") })
+}

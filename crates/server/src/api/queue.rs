@@ -1,0 +1,110 @@
+//! The queue at a glance, and how it is worked off.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use harvest_core::Cost;
+use harvest_store::{OwnerKind, QueueSettings};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::extract::Body;
+use crate::problem::Problem;
+use crate::state::App;
+
+const MOST_AGENTS: u32 = 1000;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Queue {
+    /// Nobody takes work.
+    paused: bool,
+    /// How many agents each worker runs; absent: what it was started with.
+    agents: Option<u32>,
+    /// Processes that work on the queue.
+    workers: usize,
+    turns: Turns,
+    /// Tasks by status.
+    tasks: BTreeMap<String, u64>,
+    /// Failed tasks by reason.
+    failures: BTreeMap<String, u64>,
+    cost_usd: Cost,
+    caps: Vec<Cap>,
+}
+
+/// Turns by what they wait for.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Turns {
+    ready: u64,
+    blocked: u64,
+    waiting: u64,
+    parked: u64,
+    claimed: u64,
+}
+
+/// At most so many turns with this name are worked on at a time.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Cap {
+    /// `repository:…`, `user:…` or `credential:…`.
+    name: String,
+    size: u32,
+    used: u32,
+}
+
+/// What is left out stays as it is.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueueChange {
+    paused: Option<bool>,
+    /// `0`: what each worker was started with.
+    #[schema(maximum = 1000)]
+    agents: Option<u32>,
+}
+
+/// The queue at a glance
+#[utoipa::path(
+    get, path = "/api/queue", tag = "queue", operation_id = "queue.get",
+    security(("token" = ["viewer", "everywhere"]), ("cookie" = ["viewer", "everywhere"])),
+    responses((status = 200, body = Queue), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn get(State(app): State<App>) -> Result<Json<Queue>, Problem> {
+    let state = app.store.queue().await?;
+    let workers = app.store.owners().await?.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
+    let turns = state.turns;
+    Ok(Json(Queue {
+        paused: state.settings.paused,
+        agents: state.settings.agents,
+        workers,
+        turns: Turns {
+            ready: turns.ready,
+            blocked: turns.blocked,
+            waiting: turns.waiting,
+            parked: turns.parked,
+            claimed: turns.claimed,
+        },
+        tasks: state.tasks,
+        failures: state.failures,
+        cost_usd: Cost::from_nanos(state.cost_nanos),
+        caps: state.caps.into_iter().map(|cap| Cap { name: cap.name, size: cap.size, used: cap.used }).collect(),
+    }))
+}
+
+/// Pause the queue, let it go on, or change how many agents each worker runs
+#[utoipa::path(
+    patch, path = "/api/queue", tag = "queue", operation_id = "queue.change", request_body = QueueChange,
+    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    responses((status = 200, body = Queue), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn change(State(app): State<App>, Body(change): Body<QueueChange>) -> Result<Json<Queue>, Problem> {
+    if change.agents.is_some_and(|agents| agents > MOST_AGENTS) {
+        return Err(Problem::bad("agents", format!("there are at most {MOST_AGENTS} agents")));
+    }
+    let before = app.store.queue_settings().await?;
+    let agents = match change.agents {
+        Some(0) => None,
+        Some(agents) => Some(agents),
+        None => before.agents,
+    };
+    app.store.set_queue(QueueSettings { paused: change.paused.unwrap_or(before.paused), agents }).await?;
+    get(State(app)).await
+}

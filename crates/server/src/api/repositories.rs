@@ -1,0 +1,163 @@
+//! Repositories that snapshots are prepared of.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use harvest_core::{Code, Timestamp};
+use harvest_engine::prepare;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::page::Page;
+use crate::auth::Principal;
+use crate::extract::{Body, Id};
+use crate::problem::Problem;
+use crate::state::App;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Repository {
+    name: String,
+    /// Its path or URL.
+    source: String,
+    settings: serde_json::Value,
+    created_at: Timestamp,
+    snapshot: Snapshot,
+}
+
+/// What sessions start from.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Snapshot {
+    /// `none`, `building`, `ready`, `outdated` or `failed`.
+    state: &'static str,
+    commit: Option<String>,
+    built_at: Option<Timestamp>,
+    bytes: Option<u64>,
+    /// What came of the last build.
+    last_build: Option<serde_json::Value>,
+    next_at: Option<Timestamp>,
+}
+
+/// A repository to prepare snapshots of.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewRepository {
+    /// Its path on the server's machine, or its URL.
+    #[schema(min_length = 1)]
+    pub source: String,
+    /// Else the last part of its path.
+    #[schema(min_length = 1, max_length = 64)]
+    pub name: Option<String>,
+    /// The branch to follow.
+    pub branch: Option<String>,
+    /// The command that installs what is needed; it runs in a sandbox. Else it is found in the repository.
+    pub setup: Option<String>,
+    /// The command that builds it, in a sandbox; it may fail.
+    pub build: Option<String>,
+}
+
+/// The snapshot of a repository, with its name.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct NamedSnapshot {
+    repository: String,
+    #[serde(flatten)]
+    snapshot: Snapshot,
+}
+
+/// List repositories with their snapshots
+#[utoipa::path(
+    get, path = "/api/repositories", tag = "repositories", operation_id = "repository.list",
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<Repository>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Json<Page<Repository>>, Problem> {
+    Ok(Json(Page::whole(visible(&app, &principal).await?)))
+}
+
+/// Keep a repository, or change the one of that name
+#[utoipa::path(
+    post, path = "/api/repositories", tag = "repositories", operation_id = "repository.create", request_body = NewRepository,
+    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    responses((status = 201, body = Repository), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn create(
+    State(app): State<App>,
+    Body(new): Body<NewRepository>,
+) -> Result<(StatusCode, Json<Repository>), Problem> {
+    let kept = app.desk.add_repository(&new).await?;
+    Ok((StatusCode::CREATED, Json(describe(&app, kept))))
+}
+
+/// One repository
+#[utoipa::path(
+    get, path = "/api/repositories/{name}", tag = "repositories", operation_id = "repository.get", params(("name" = String, Path)),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Repository), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn get(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(name): Id<String>,
+) -> Result<Json<Repository>, Problem> {
+    let found = visible(&app, &principal).await?.into_iter().find(|repository| repository.name == name);
+    found.map(Json).ok_or_else(unknown)
+}
+
+/// Prepare no more snapshots of a repository; its tasks stay
+#[utoipa::path(
+    delete, path = "/api/repositories/{name}", tag = "repositories", operation_id = "repository.remove", params(("name" = String, Path)),
+    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn remove(State(app): State<App>, Id(name): Id<String>) -> Result<StatusCode, Problem> {
+    if app.store.remove_repository(&name).await? { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
+}
+
+/// List the snapshots that sessions start from
+#[utoipa::path(
+    get, path = "/api/snapshots", tag = "repositories", operation_id = "snapshot.list",
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<NamedSnapshot>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn snapshots(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Json<Page<NamedSnapshot>>, Problem> {
+    let repositories = visible(&app, &principal).await?;
+    let named = |one: Repository| NamedSnapshot { repository: one.name, snapshot: one.snapshot };
+    Ok(Json(Page::whole(repositories.into_iter().map(named).collect())))
+}
+
+async fn visible(app: &App, principal: &Principal) -> Result<Vec<Repository>, Problem> {
+    let all = app.store.repositories().await?;
+    let seen = all.into_iter().filter(|repository| principal.sees_repository(&repository.source));
+    Ok(seen.map(|repository| describe(app, repository)).collect())
+}
+
+fn describe(app: &App, repository: harvest_store::Repository) -> Repository {
+    let standing = prepare::standing(&app.data, &repository);
+    let failed = standing.last.as_ref().is_some_and(|last| last.status == prepare::Status::Failed);
+    let state = match (standing.building, &standing.newest, failed) {
+        (true, ..) => "building",
+        (false, Some(_), true) => "outdated",
+        (false, Some(_), false) => "ready",
+        (false, None, true) => "failed",
+        (false, None, false) => "none",
+    };
+    let snapshot = Snapshot {
+        state,
+        commit: standing.newest.as_ref().map(|newest| newest.commit.clone()),
+        built_at: standing.newest.as_ref().map(|newest| newest.built_at),
+        bytes: standing.newest.as_ref().map(|newest| newest.bytes),
+        last_build: standing.last.and_then(|last| serde_json::to_value(last).ok()),
+        next_at: standing.next_at,
+    };
+    let harvest_store::Repository { name, source, settings, created_at } = repository;
+    Repository { name, source, settings, created_at, snapshot }
+}
+
+fn unknown() -> Problem {
+    Problem::new(Code::UnknownRepository, "there is no such repository").help("see GET /api/repositories")
+}

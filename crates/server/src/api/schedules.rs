@@ -1,0 +1,138 @@
+//! Tasks that come again by the clock.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use harvest_core::{Code, Timestamp};
+use harvest_store::MissedRuns;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::ask::Ask;
+use super::page::Page;
+use crate::auth::Principal;
+use crate::extract::{Body, Id};
+use crate::problem::Problem;
+use crate::state::App;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Schedule {
+    id: String,
+    cron: String,
+    time_zone: String,
+    missed: Missed,
+    /// What is asked for each time.
+    request: serde_json::Value,
+    next: Option<Timestamp>,
+    last: Option<Timestamp>,
+    created_at: Timestamp,
+}
+
+/// What happens to runs that fell due while no one was there.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Missed {
+    /// Nothing: it goes on with the next one.
+    Skip,
+    /// One run for all of them.
+    #[default]
+    RunOnce,
+}
+
+impl From<Missed> for MissedRuns {
+    fn from(missed: Missed) -> Self {
+        match missed {
+            Missed::Skip => Self::Skip,
+            Missed::RunOnce => Self::RunOnce,
+        }
+    }
+}
+
+/// A task that is to come again.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSchedule {
+    /// Minute, hour, day of month, month, day of week.
+    #[schema(example = "0 3 * * 1-5")]
+    pub cron: String,
+    /// Else the server's.
+    #[schema(example = "Europe/Paris")]
+    pub time_zone: Option<String>,
+    #[serde(default)]
+    pub missed: Missed,
+    #[serde(deserialize_with = "crate::extract::object")]
+    pub task: Ask,
+}
+
+impl From<harvest_store::Schedule> for Schedule {
+    fn from(schedule: harvest_store::Schedule) -> Self {
+        let missed = match schedule.missed {
+            MissedRuns::Skip => Missed::Skip,
+            MissedRuns::RunOnce => Missed::RunOnce,
+        };
+        let harvest_store::Schedule { id, cron, time_zone, request, next, last, created_at, .. } = schedule;
+        Self { id, cron, time_zone, missed, request, next, last, created_at }
+    }
+}
+
+/// Whether a stored request is for a repository that they may see.
+pub fn sees(principal: &Principal, request: &serde_json::Value) -> bool {
+    match request["repo"].as_str() {
+        Some(repository) => principal.sees_repository(repository),
+        None => principal.sees_everything(),
+    }
+}
+
+/// List schedules
+#[utoipa::path(
+    get, path = "/api/schedules", tag = "schedules", operation_id = "schedule.list",
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<Schedule>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Json<Page<Schedule>>, Problem> {
+    let all = app.store.schedules().await?;
+    let seen = all.into_iter().filter(|schedule| sees(&principal, &schedule.request));
+    Ok(Json(Page::whole(seen.map(Schedule::from).collect())))
+}
+
+/// Have a task come again
+#[utoipa::path(
+    post, path = "/api/schedules", tag = "schedules", operation_id = "schedule.create", request_body = NewSchedule,
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 201, body = Schedule), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn create(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Body(mut new): Body<NewSchedule>,
+) -> Result<(StatusCode, Json<Schedule>), Problem> {
+    new.task.check()?;
+    new.task.locate(&app, &principal).await?;
+    if !new.task.after.is_empty() || new.task.source_url.is_some() {
+        return Err(Problem::bad("task", "what comes again waits for no task and comes from no address"));
+    }
+    let made = app.desk.add_schedule(&new, &principal.user).await?;
+    Ok((StatusCode::CREATED, Json(made.into())))
+}
+
+/// Remove a schedule; tasks it has queued stay
+#[utoipa::path(
+    delete, path = "/api/schedules/{id}", tag = "schedules", operation_id = "schedule.remove", params(("id" = String, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn remove(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<String>,
+) -> Result<StatusCode, Problem> {
+    let all = app.store.schedules().await?;
+    let known = all.iter().any(|schedule| schedule.id == id && sees(&principal, &schedule.request));
+    if known && app.store.remove_schedule(&id).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Problem::new(Code::UnknownSchedule, "there is no such schedule").help("see GET /api/schedules"))
+}

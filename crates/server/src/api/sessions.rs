@@ -1,0 +1,426 @@
+//! Sessions: the conversations about tasks, and what they changed.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use harvest_core::{
+    BranchName, Code, EventBody, FileChange, MessageRole, Prompt, Session, SessionId, Task, TaskId, TaskStatus,
+    Timestamp, Turn,
+};
+use harvest_engine::{FollowUp, Fork};
+use harvest_store::SessionQuery;
+use harvest_workspace::SessionRepository;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::ask::{self, Ask};
+use super::page::{self, Page, Sort};
+use super::record::Concerns;
+use super::tasks::{self, Stopped, TaskDetail};
+use crate::auth::Principal;
+use crate::extract::{Body, Id, Params};
+use crate::idempotency::Key;
+use crate::problem::Problem;
+use crate::state::App;
+
+/// Events looked at for one page of messages.
+const SCAN: usize = 500;
+const MOST_SCANS: usize = 20;
+
+/// A session with its turns and the task it is about.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionDetail {
+    id: SessionId,
+    task_id: TaskId,
+    branch: BranchName,
+    created_at: Timestamp,
+    turns: Vec<Turn>,
+    /// The number of the last event in its journal.
+    last_seq: u64,
+    task: Task,
+}
+
+/// A session as it is listed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SessionSummary {
+    id: SessionId,
+    task_id: TaskId,
+    branch: BranchName,
+    created_at: Timestamp,
+    /// Of its task.
+    status: TaskStatus,
+    repository: String,
+    agent: String,
+    requested_by: String,
+    /// The first line of what was asked.
+    title: String,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct SessionFilter {
+    task: Option<TaskId>,
+    /// Of its task.
+    status: Option<TaskStatus>,
+    repository: Option<String>,
+    #[param(inline)]
+    sort: Option<Sort>,
+    /// `next_cursor` of the page before.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<u32>,
+}
+
+/// Begin a session about a new task
+#[utoipa::path(
+    post, path = "/api/sessions", tag = "sessions", operation_id = "session.create", request_body = Ask,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Asking again with the same key makes no second one")),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 201, body = SessionDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn create(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    key: Option<Extension<Key>>,
+    Body(ask): Body<Ask>,
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<SessionDetail>), Problem> {
+    let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
+    // Asked for again, the session is the one of the first time.
+    let task = tasks::visible(&app, &principal, &submitted.task.id).await?;
+    let id = task.sessions.first().map_or(submitted.session, |session| session.id.clone());
+    let detail = visible(&app, &principal, &id).await?;
+    let concerns = Concerns::task(&app, &detail.task);
+    Ok((StatusCode::CREATED, ask::location(format!("/api/sessions/{id}")), concerns, Json(detail)))
+}
+
+/// List sessions
+#[utoipa::path(
+    get, path = "/api/sessions", tag = "sessions", operation_id = "session.list", params(SessionFilter),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<SessionSummary>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Params(filter): Params<SessionFilter>,
+) -> Result<Json<Page<SessionSummary>>, Problem> {
+    let query = SessionQuery {
+        task: filter.task,
+        status: filter.status,
+        repository: tasks::source(&app, filter.repository).await?,
+        among: principal.repositories(),
+        order: filter.sort.unwrap_or_default().into(),
+        cursor: page::cursor(filter.cursor)?,
+        limit: page::limit(filter.limit)?,
+    };
+    let page = app.store.sessions(query).await?;
+    let items = page.items.into_iter().map(|item| SessionSummary {
+        id: item.id,
+        task_id: item.task_id,
+        branch: item.branch,
+        created_at: item.created_at,
+        status: item.status,
+        repository: item.repository,
+        agent: item.agent,
+        requested_by: item.requested_by,
+        title: item.title,
+    });
+    Ok(Json(Page { items: items.collect(), next_cursor: page.next_cursor }))
+}
+
+/// One session
+#[utoipa::path(
+    get, path = "/api/sessions/{id}", tag = "sessions", operation_id = "session.get", params(("id" = SessionId, Path)),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = SessionDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn get(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<SessionId>,
+) -> Result<Json<SessionDetail>, Problem> {
+    visible(&app, &principal, &id).await.map(Json)
+}
+
+/// Stop the work of a session; what it did is kept
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/stop", tag = "sessions", operation_id = "session.stop", params(("id" = SessionId, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses(
+        (status = 200, body = TaskDetail, description = "Stopped"),
+        (status = 202, body = TaskDetail, description = "Whoever works on it was asked to stop"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn stop(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<SessionId>,
+) -> Result<Stopped, Problem> {
+    let session = visible(&app, &principal, &id).await?;
+    tasks::stop(&app, &principal, &session.task_id).await
+}
+
+/// Another prompt.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskMore {
+    #[schema(min_length = 1, example = "And now the same for the other module")]
+    prompt: String,
+    /// Who works on it from here on; left out: as before.
+    agent: Option<String>,
+    model: Option<String>,
+}
+
+/// A moment to go on from.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskFork {
+    /// The number of an event.
+    #[schema(minimum = 1)]
+    at: u64,
+    #[schema(min_length = 1)]
+    prompt: String,
+    agent: Option<String>,
+    model: Option<String>,
+}
+
+/// Ask a session for more; prompts that come while it works are queued in order
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/prompts", tag = "sessions", operation_id = "session.prompt",
+    params(("id" = SessionId, Path), ("Idempotency-Key" = Option<String>, Header, description = "Asking again with the same key asks once")),
+    request_body = AskMore, security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 201, body = Turn), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn prompt(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    key: Option<Extension<Key>>,
+    Id(id): Id<SessionId>,
+    Body(ask): Body<AskMore>,
+) -> Result<(StatusCode, Extension<Concerns>, Json<Turn>), Problem> {
+    let session = visible(&app, &principal, &id).await?;
+    let key = key.map(|key| key.0.for_the_store());
+    let asked = FollowUp {
+        session: id,
+        prompt: words(ask.prompt)?,
+        author: principal.user.clone(),
+        agent: ask.agent,
+        model: ask.model,
+        key,
+    };
+    let turn = app.engine.prompt(asked).await?;
+    Ok((StatusCode::CREATED, Concerns::task(&app, &session.task), Json(turn)))
+}
+
+/// Go on from a moment of a session, in a new one
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/fork", tag = "sessions", operation_id = "session.fork",
+    params(("id" = SessionId, Path)), request_body = AskFork,
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 201, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn fork(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<SessionId>,
+    Body(ask): Body<AskFork>,
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let session = visible(&app, &principal, &id).await?;
+    // No journal is that long, and no database counts that far.
+    if i64::try_from(ask.at).is_err() {
+        return Err(Problem::bad("at", "it is not the number of an event"));
+    }
+    let asked = Fork {
+        session: id,
+        at: ask.at,
+        prompt: words(ask.prompt)?,
+        author: principal.user.clone(),
+        agent: ask.agent,
+        model: ask.model,
+    };
+    let made = app.engine.fork(asked).await?;
+    let detail = tasks::visible(&app, &principal, &made.task.id).await?;
+    let location = ask::location(format!("/api/tasks/{}", detail.task.id));
+    Ok((StatusCode::CREATED, location, Concerns::task(&app, &session.task), Json(detail)))
+}
+
+fn words(prompt: String) -> Result<Prompt, Problem> {
+    let refuse = |error: harvest_core::PromptError| {
+        Problem::new(Code::BadPrompt, error.to_string()).about("prompt").help("say what to do")
+    };
+    Prompt::new(prompt).map_err(refuse)
+}
+
+/// Something that was said.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Message {
+    /// The number of the event it comes from.
+    seq: u64,
+    at: Timestamp,
+    role: MessageRole,
+    /// Who wrote it; absent for the agent.
+    author: Option<String>,
+    text: String,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct MessageFilter {
+    /// `next_cursor` of the page before.
+    #[param(pattern = "^[0-9]{1,18}$")]
+    cursor: Option<String>,
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<u32>,
+}
+
+/// What was said in a session, oldest first
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/messages", tag = "sessions", operation_id = "session.messages",
+    params(("id" = SessionId, Path), MessageFilter), security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<Message>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn messages(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<SessionId>,
+    Params(filter): Params<MessageFilter>,
+) -> Result<Json<Page<Message>>, Problem> {
+    let session = visible(&app, &principal, &id).await?;
+    let bad = |_| Problem::bad("cursor", "the cursor is not one of ours");
+    let mut after: u64 = filter.cursor.map(|text| text.parse()).transpose().map_err(bad)?.unwrap_or(0);
+    let limit = page::limit(filter.limit)?;
+    let (mut items, mut asked) = (Vec::new(), 0);
+    for _ in 0..MOST_SCANS {
+        let events = app.store.events(&id, after, SCAN).await?;
+        let end = events.len() < SCAN;
+        for event in events {
+            after = event.seq;
+            let (role, author, text) = match event.body {
+                EventBody::Message { role, text } => (role, None, text),
+                // A turn that was taken up again is still the same prompt.
+                EventBody::TurnStarted { number, .. } if asked >= number => continue,
+                EventBody::TurnStarted { number, author, .. } => {
+                    asked = number;
+                    let turn = session.turns.iter().find(|turn| turn.number == number);
+                    (MessageRole::User, Some(author), turn.map(|turn| turn.prompt.to_string()).unwrap_or_default())
+                }
+                _ => continue,
+            };
+            items.push(Message { seq: event.seq, at: event.at, role, author, text });
+            if items.len() == limit {
+                return Ok(Json(Page { items, next_cursor: Some(after.to_string()) }));
+            }
+        }
+        if end {
+            return Ok(Json(Page::whole(items)));
+        }
+    }
+    Ok(Json(Page { items, next_cursor: Some(after.to_string()) }))
+}
+
+/// A file that the session changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ChangedFile {
+    path: String,
+    change: FileChange,
+}
+
+/// The files that a session changed so far
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/files", tag = "sessions", operation_id = "session.files", params(("id" = SessionId, Path)),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<ChangedFile>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn files(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<SessionId>,
+) -> Result<Json<Page<ChangedFile>>, Problem> {
+    let session = visible(&app, &principal, &id).await?;
+    let Some((repository, tip)) = work(&app, &session).await? else { return Ok(Json(Page::whole(Vec::new()))) };
+    let changes = repository.changes(&session.task.base, &tip).await?;
+    let items = changes.into_iter().map(|change| ChangedFile { path: change.path, change: change.change });
+    Ok(Json(Page::whole(items.collect())))
+}
+
+/// What a session changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Diff {
+    base: String,
+    /// The newest state that has left the sandbox; absent when nothing has.
+    commit: Option<String>,
+    /// A unified diff; bytes that are no UTF-8 are replaced.
+    diff: String,
+}
+
+/// What a session changed so far, as a unified diff; with `Accept: text/x-diff` byte for byte
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/diff", tag = "sessions", operation_id = "session.diff", params(("id" = SessionId, Path)),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses(
+        (status = 200, description = "The diff", content((Diff = "application/json"), (String = "text/x-diff"))),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn diff(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<SessionId>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let session = visible(&app, &principal, &id).await?;
+    let base = session.task.base.clone();
+    let (commit, patch) = match work(&app, &session).await? {
+        Some((repository, tip)) => (Some(tip.clone()), repository.diff(&base, &tip).await?),
+        None => (None, Vec::new()),
+    };
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accepts.contains("text/x-diff") {
+        return Ok(([(header::CONTENT_TYPE, "text/x-diff")], patch).into_response());
+    }
+    let diff = String::from_utf8_lossy(&patch).into_owned();
+    Ok(Json(Diff { base, commit, diff }).into_response())
+}
+
+/// The session's repository and the newest commit in it. `None` when no work has left the sandbox yet.
+async fn work(app: &App, session: &SessionDetail) -> Result<Option<(SessionRepository, String)>, Problem> {
+    let Some(repository) = SessionRepository::existing(app.data.session_repository(&session.id)) else {
+        if session.task.commit.as_ref().is_some_and(|commit| *commit != session.task.base) {
+            let detail = "the work is not on this server: another machine did it, or it was collected";
+            let help = format!("look at its branch: git log -p {}", session.branch.as_str());
+            return Err(Problem::new(Code::NothingToApply, detail).help(help));
+        }
+        return Ok(None);
+    };
+    let tip = match &session.task.commit {
+        Some(commit) => Some(commit.clone()),
+        // Of a first turn that has not ended: its last checkpoint, until it pushes.
+        None => match repository.tip(&session.branch.as_ref_name()).await? {
+            Some(tip) if tip != session.task.base => Some(tip),
+            _ => repository.last_checkpoint(&session.id).await?.map(|(_, commit)| commit),
+        },
+    };
+    Ok(tip.map(|tip| (repository, tip)))
+}
+
+/// The session, unless it belongs to a project that they may not see: then there is none.
+pub async fn visible(app: &App, principal: &Principal, id: &SessionId) -> Result<SessionDetail, Problem> {
+    let unknown =
+        || Problem::new(Code::UnknownSession, format!("there is no session {id}")).help("see GET /api/sessions");
+    let (task_id, last_seq) = app.store.last_event(id).await.map_err(|error| match error {
+        harvest_store::Error::UnknownSession(_) => unknown(),
+        error => error.into(),
+    })?;
+    let harvest_store::TaskDetail { task, sessions } = app.store.task(&task_id).await?;
+    if !principal.sees_repository(&task.repository) {
+        return Err(unknown());
+    }
+    let session = sessions.into_iter().find(|session| session.id == *id).ok_or_else(unknown)?;
+    let Session { id, task_id, branch, created_at, turns, .. } = session;
+    Ok(SessionDetail { id, task_id, branch, created_at, turns, last_seq, task })
+}

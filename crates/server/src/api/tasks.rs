@@ -1,0 +1,298 @@
+//! Tasks: asking, looking, and acting on them.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
+use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Session, Task, TaskId, TaskStatus};
+use harvest_store::{PlanDecision, PlanVerdict, TaskQuery};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::ask::{self, Ask};
+use super::page::{self, Page, Sort};
+use super::record::Concerns;
+use crate::auth::Principal;
+use crate::extract::{Body, Id, Params};
+use crate::idempotency::Key;
+use crate::problem::Problem;
+use crate::state::App;
+
+/// A task with its sessions, their turns and attempts.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskDetail {
+    #[serde(flatten)]
+    pub task: Task,
+    pub sessions: Vec<Session>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct TaskFilter {
+    status: Option<TaskStatus>,
+    /// Its path or URL, or the name of a known one.
+    repository: Option<String>,
+    convoy: Option<String>,
+    requested_by: Option<String>,
+    agent: Option<String>,
+    /// Words of the prompt, in any case of their letters.
+    q: Option<String>,
+    #[param(inline)]
+    sort: Option<Sort>,
+    /// `next_cursor` of the page before.
+    #[param(pattern = "^-?[0-9]{1,18}$")]
+    cursor: Option<String>,
+    #[param(minimum = 1, maximum = 500, default = 50)]
+    limit: Option<u32>,
+}
+
+/// Give a task
+#[utoipa::path(
+    post, path = "/api/tasks", tag = "tasks", operation_id = "task.create", request_body = Ask,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Asking again with the same key makes no second task")),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 201, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn create(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    key: Option<Extension<Key>>,
+    Body(ask): Body<Ask>,
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
+    let detail = detail(&app, &submitted.task.id).await?;
+    let location = ask::location(format!("/api/tasks/{}", detail.task.id));
+    Ok((StatusCode::CREATED, location, Concerns::task(&app, &detail.task), Json(detail)))
+}
+
+/// List tasks
+#[utoipa::path(
+    get, path = "/api/tasks", tag = "tasks", operation_id = "task.list", params(TaskFilter),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<Task>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Params(filter): Params<TaskFilter>,
+) -> Result<Json<Page<Task>>, Problem> {
+    let query = TaskQuery {
+        status: filter.status,
+        repository: source(&app, filter.repository).await?,
+        convoy: filter.convoy,
+        requested_by: filter.requested_by,
+        agent: filter.agent,
+        search: filter.q.filter(|words| !words.is_empty()),
+        among: principal.repositories(),
+        order: filter.sort.unwrap_or_default().into(),
+        cursor: page::cursor(filter.cursor)?,
+        limit: page::limit(filter.limit)?,
+    };
+    let page = app.store.tasks(query).await?;
+    Ok(Json(Page { items: page.items, next_cursor: page.next_cursor }))
+}
+
+/// A repository may be named as people named it.
+pub async fn source(app: &App, named: Option<String>) -> Result<Option<String>, Problem> {
+    let Some(named) = named else { return Ok(None) };
+    let known = app.store.repositories().await?;
+    Ok(Some(known.into_iter().find(|known| known.name == named).map_or(named, |known| known.source)))
+}
+
+/// One task
+#[utoipa::path(
+    get, path = "/api/tasks/{id}", tag = "tasks", operation_id = "task.get", params(("id" = TaskId, Path)),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn get(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+) -> Result<Json<TaskDetail>, Problem> {
+    visible(&app, &principal, &id).await.map(Json)
+}
+
+/// Stop a task; its work is kept. One that is being worked on ends a moment later.
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/cancel", tag = "tasks", operation_id = "task.cancel", params(("id" = TaskId, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses(
+        (status = 200, body = TaskDetail, description = "Stopped"),
+        (status = 202, body = TaskDetail, description = "Whoever works on it was asked to stop"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn cancel(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+) -> Result<Stopped, Problem> {
+    stop(&app, &principal, &id).await
+}
+
+/// Stop a task at once, without waiting for its agent. What was committed or checkpointed is kept.
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/terminate", tag = "tasks", operation_id = "task.terminate", params(("id" = TaskId, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses(
+        (status = 200, body = TaskDetail, description = "Stopped"),
+        (status = 202, body = TaskDetail, description = "Whoever works on it was asked to stop"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn terminate(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+) -> Result<Stopped, Problem> {
+    stop(&app, &principal, &id).await
+}
+
+/// What asking a task to stop is answered.
+pub type Stopped = (StatusCode, Extension<Concerns>, Json<TaskDetail>);
+
+pub async fn stop(app: &App, principal: &Principal, id: &TaskId) -> Result<Stopped, Problem> {
+    let before = visible(app, principal, id).await?.task;
+    if before.status.is_finished() {
+        let detail = format!("task {} has ended already: {}", id.short(), before.status);
+        return Err(Problem::new(Code::TaskFinished, detail).help("look at what came of it: GET /api/tasks/{id}"));
+    }
+    let status = match app.store.cancel_waiting(id, app.clock.now()).await? {
+        Some(_) => StatusCode::OK,
+        None => {
+            app.store.request_stop(id).await?;
+            StatusCode::ACCEPTED
+        }
+    };
+    let concerns = Concerns::task(app, &before);
+    Ok((status, concerns, Json(detail(app, id).await?)))
+}
+
+/// Queue a failed or cancelled task once more
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/retry", tag = "tasks", operation_id = "task.retry", params(("id" = TaskId, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn retry(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let before = visible(&app, &principal, &id).await?.task;
+    if !matches!(before.status, TaskStatus::Failed | TaskStatus::Cancelled) {
+        let detail =
+            format!("task {} is {}: only failed and cancelled tasks can be tried again", id.short(), before.status);
+        return Err(Problem::new(Code::NotRetryable, detail));
+    }
+    app.store.retry(&id, app.clock.now()).await?;
+    Ok((Concerns::task(&app, &before), Json(detail(&app, &id).await?)))
+}
+
+/// What to say to a plan.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Approval {
+    /// The plan as it is to be carried out instead.
+    #[schema(min_length = 1)]
+    plan: Option<String>,
+}
+
+/// What is wrong with a plan.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rejection {
+    /// Another plan is made that takes it into account; without one the task is cancelled.
+    #[schema(min_length = 1)]
+    comment: Option<String>,
+}
+
+/// Approve the plan of a task, as it is or changed
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/approve", tag = "tasks", operation_id = "task.approve", params(("id" = TaskId, Path)),
+    request_body = Approval, security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn approve(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+    Body(approval): Body<Approval>,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let changed = approval.plan.map(|plan| said("plan", plan)).transpose()?;
+    decide(&app, &principal, &id, PlanVerdict::Approved { changed }).await
+}
+
+/// Reject the plan of a task: with a comment another one is made, without one the task is cancelled
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/reject", tag = "tasks", operation_id = "task.reject", params(("id" = TaskId, Path)),
+    request_body = Rejection, security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn reject(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+    Body(rejection): Body<Rejection>,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let comment = rejection.comment.map(|comment| said("comment", comment)).transpose()?;
+    let verdict = comment.map_or(PlanVerdict::Rejected, |comment| PlanVerdict::Again { comment });
+    decide(&app, &principal, &id, verdict).await
+}
+
+fn said(field: &str, text: String) -> Result<String, Problem> {
+    if text.trim().is_empty() || text.len() > MAX_PROMPT_BYTES {
+        return Err(Problem::bad(field, format!("it is empty, or has more than {MAX_PROMPT_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+async fn decide(
+    app: &App,
+    principal: &Principal,
+    id: &TaskId,
+    verdict: PlanVerdict,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let before = visible(app, principal, id).await?.task;
+    let decision = PlanDecision { author: principal.user.clone(), verdict };
+    app.store.decide(id, decision, app.clock.now()).await.map_err(|error| match error {
+        harvest_store::Error::IllegalMove(refused) => {
+            let detail = format!("task {} is {}: there is no plan to decide on", id.short(), refused.from);
+            Problem::new(Code::NotAwaiting, detail).help("see GET /api/tasks?status=awaiting_approval")
+        }
+        error => error.into(),
+    })?;
+    Ok((Concerns::task(app, &before), Json(detail(app, id).await?)))
+}
+
+/// The runs of agents for a task, oldest first
+#[utoipa::path(
+    get, path = "/api/tasks/{id}/attempts", tag = "tasks", operation_id = "task.attempts", params(("id" = TaskId, Path)),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<Attempt>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn attempts(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+) -> Result<Json<Page<Attempt>>, Problem> {
+    let detail = visible(&app, &principal, &id).await?;
+    let turns = detail.sessions.into_iter().flat_map(|session| session.turns);
+    let mut attempts: Vec<Attempt> = turns.flat_map(|turn| turn.attempts).collect();
+    attempts.sort_by_key(|attempt| attempt.started_at);
+    Ok(Json(Page::whole(attempts)))
+}
+
+/// The task, unless it belongs to a project that they may not see: then there is none.
+pub async fn visible(app: &App, principal: &Principal, id: &TaskId) -> Result<TaskDetail, Problem> {
+    let unknown = || Problem::new(Code::UnknownTask, format!("there is no task {id}")).help("see GET /api/tasks");
+    let found =
+        detail(app, id).await.map_err(|problem| if problem.is(Code::UnknownTask) { unknown() } else { problem })?;
+    if principal.sees_repository(&found.task.repository) { Ok(found) } else { Err(unknown()) }
+}
+
+async fn detail(app: &App, id: &TaskId) -> Result<TaskDetail, Problem> {
+    let harvest_store::TaskDetail { task, sessions } = app.store.task(id).await?;
+    Ok(TaskDetail { task, sessions })
+}

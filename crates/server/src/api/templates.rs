@@ -1,0 +1,139 @@
+//! Prompts with parameters, kept for later.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::{Extension, Json};
+use harvest_core::{Code, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::ask::{self, Ask};
+use super::page::Page;
+use super::tasks::{self, TaskDetail};
+use crate::auth::Principal;
+use crate::extract::{Body, Id};
+use crate::idempotency::Key;
+use crate::problem::Problem;
+use crate::state::App;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Template {
+    name: String,
+    /// Text with `{{ parameter }}`.
+    prompt: String,
+    parameters: Vec<String>,
+    /// Options of the tasks made from it.
+    options: serde_json::Value,
+    created_at: Timestamp,
+}
+
+/// A prompt to keep.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewTemplate {
+    #[schema(min_length = 1, max_length = 64, example = "upgrade")]
+    pub name: String,
+    /// The prompt may have parameters, `Upgrade {{ package }}`; the rest is for all tasks made from it.
+    #[serde(deserialize_with = "crate::extract::object")]
+    pub task: Ask,
+}
+
+/// What to fill in.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Filling {
+    /// A value for each parameter.
+    #[serde(default)]
+    values: BTreeMap<String, String>,
+}
+
+/// List templates
+#[utoipa::path(
+    get, path = "/api/templates", tag = "templates", operation_id = "template.list",
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<Template>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Json<Page<Template>>, Problem> {
+    let all = app.store.templates().await?;
+    let seen = all.into_iter().filter(|template| super::schedules::sees(&principal, &template.options));
+    Ok(Json(Page::whole(seen.map(|template| describe(&app, template)).collect())))
+}
+
+/// Keep a template, or change the one of that name
+#[utoipa::path(
+    post, path = "/api/templates", tag = "templates", operation_id = "template.create", request_body = NewTemplate,
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 201, body = Template), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn create(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Body(mut new): Body<NewTemplate>,
+) -> Result<(StatusCode, Json<Template>), Problem> {
+    new.task.check()?;
+    new.task.locate(&app, &principal).await?;
+    let known = app.store.templates().await?.into_iter().find(|template| template.name == new.name);
+    if known.is_some_and(|template| !super::schedules::sees(&principal, &template.options)) {
+        let detail = "the name is taken by a template of another project";
+        return Err(Problem::new(Code::NotAllowed, detail).about("name").help("choose another name"));
+    }
+    let kept = app.desk.add_template(&new, &principal.user).await?;
+    Ok((StatusCode::CREATED, Json(describe(&app, kept))))
+}
+
+/// Remove a template; tasks made from it stay
+#[utoipa::path(
+    delete, path = "/api/templates/{name}", tag = "templates", operation_id = "template.remove", params(("name" = String, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn remove(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(name): Id<String>,
+) -> Result<StatusCode, Problem> {
+    find(&app, &principal, &name).await?;
+    if app.store.remove_template(&name).await? { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
+}
+
+/// Give a task made from a template
+#[utoipa::path(
+    post, path = "/api/templates/{name}/tasks", tag = "templates", operation_id = "template.use", request_body = Filling, params(("name" = String, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 201, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn fill(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(name): Id<String>,
+    key: Option<Extension<Key>>,
+    Body(filling): Body<Filling>,
+) -> Result<(StatusCode, HeaderMap, Json<TaskDetail>), Problem> {
+    let template = find(&app, &principal, &name).await?;
+    let ask = app.desk.fill(&template, filling.values)?;
+    let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
+    let detail = tasks::visible(&app, &principal, &submitted.task.id).await?;
+    let location = ask::location(format!("/api/tasks/{}", detail.task.id));
+    Ok((StatusCode::CREATED, location, Json(detail)))
+}
+
+async fn find(app: &App, principal: &Principal, name: &str) -> Result<harvest_store::Template, Problem> {
+    let all = app.store.templates().await?;
+    let mut seen = all.into_iter().filter(|template| super::schedules::sees(principal, &template.options));
+    seen.find(|template| template.name == name).ok_or_else(unknown)
+}
+
+fn describe(app: &App, template: harvest_store::Template) -> Template {
+    let parameters = app.desk.parameters(&template.prompt);
+    let harvest_store::Template { name, prompt, options, created_at } = template;
+    Template { name, prompt, parameters, options, created_at }
+}
+
+fn unknown() -> Problem {
+    Problem::new(Code::UnknownTemplate, "there is no such template").help("see GET /api/templates")
+}

@@ -1,0 +1,77 @@
+//! Signing in by a link that opens once, and signing out.
+
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use harvest_core::Code;
+use harvest_store::{AccessToken, NewAudit, TokenKind};
+use serde::Deserialize;
+
+use super::{Cookie, Mint, Principal, Way, secret};
+use crate::problem::Problem;
+use crate::state::App;
+
+/// How long a browser stays signed in.
+const STAY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+#[derive(Debug, Deserialize)]
+pub struct Link {
+    code: String,
+}
+
+/// `GET /login?code=…`: the code is used up, and the browser gets its cookie.
+pub async fn login(State(app): State<App>, Query(link): Query<Link>) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let used = app.store.redeem_token(&secret::digest(&link.code), now).await?;
+    let used = used.filter(|token| token.kind == TokenKind::Link && token.expires_at.is_none_or(|end| end > now));
+    let Some(link) = used else {
+        let detail = "this link was used before, has expired, or never was one";
+        return Err(Problem::new(Code::NotSignedIn, detail).help("ask for a new one: harvest token link"));
+    };
+    let AccessToken { name, user, role, projects, .. } = link;
+    let login = Mint { kind: TokenKind::Login, name, user, role, projects, life: Some(STAY) };
+    let made = login.make(app.clock.as_ref(), app.entropy.as_ref());
+    let (login, cookie) = made.map_err(|error| Problem::internal(&error))?;
+    let entry = NewAudit {
+        at: now,
+        actor: format!("user:{}", login.user),
+        action: "session.login".to_owned(),
+        target: format!("login:{}", login.id),
+        project: None,
+        detail: serde_json::json!({ "role": login.role }),
+    };
+    app.store.add_token(login).await?;
+    app.store.audit(entry).await?;
+    let seconds = i64::try_from(STAY.as_secs()).unwrap_or(i64::MAX);
+    Ok(signed(&app.cookie, cookie.reveal(), seconds, Redirect::to("/").into_response()))
+}
+
+/// `POST /api/logout`: the cookie opens nothing any more.
+#[utoipa::path(
+    post, path = "/api/logout", tag = "me", operation_id = "session.logout", security(("cookie" = ["viewer"])),
+    responses((status = 204, description = "Signed out"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn logout(State(app): State<App>, Extension(principal): Extension<Principal>) -> Result<Response, Problem> {
+    if principal.way == Way::Token {
+        let detail = "a token is not signed in; it opens as long as nobody revokes it";
+        return Err(Problem::bad("Authorization", detail).help("revoke it: DELETE /api/tokens/{id}"));
+    }
+    app.store.revoke_token(&principal.token, app.clock.now()).await?;
+    app.doorman.forget();
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    if let Some(gone) = app.cookie.remove() {
+        response.headers_mut().insert(header::SET_COOKIE, gone);
+    }
+    Ok(response)
+}
+
+fn signed(cookie: &Cookie, secret: &str, seconds: i64, mut response: Response) -> Response {
+    let headers: &mut HeaderMap = response.headers_mut();
+    if let Some(value) = cookie.set(secret, seconds) {
+        headers.insert(header::SET_COOKIE, value);
+    }
+    response
+}

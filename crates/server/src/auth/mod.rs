@@ -1,0 +1,90 @@
+//! Who asks, and what they may do.
+//!
+//! Every request to `/api` comes through [`guard`]. It finds out who asks, refuses what may come from another page, and holds
+//! the request against the role that the document of the API names for it. So an operation that the document does not have
+//! cannot be reached, and one that it has is open to whom it says.
+
+mod cookie;
+pub mod login;
+mod mint;
+mod origin;
+mod principal;
+pub mod secret;
+
+pub use cookie::Cookie;
+pub use mint::Mint;
+pub use origin::{Origins, strict};
+pub use principal::{Principal, Way};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use harvest_core::Code;
+use harvest_store::{AccessToken, TokenKind};
+
+use crate::problem::Problem;
+use crate::state::App;
+
+/// What API tokens begin with, so that scanners and people recognise them.
+pub const TOKEN_PREFIX: &str = "hv_";
+/// The header in which our own page shows that it is ours.
+pub const CSRF_HEADER: &str = "x-harvest-csrf";
+
+/// In front of every operation of the API.
+pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Problem> {
+    let principal = authenticate(&app, request.method(), request.headers()).await?;
+    let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    app.rules.check(request.method(), path.as_deref().unwrap_or_default(), &principal)?;
+    let standing = app.pace.take(&principal, request.method())?;
+    request.extensions_mut().insert(principal);
+    let mut response = next.run(request).await;
+    standing.describe(response.headers_mut());
+    Ok(response)
+}
+
+/// A token in the header counts before a cookie, so that a program in a browser is not mistaken for the person.
+async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result<Principal, Problem> {
+    let nobody = || {
+        Problem::new(Code::NotSignedIn, "there is no token and no cookie that is valid")
+            .help("send `Authorization: Bearer hv_…`; make one with `harvest token create`")
+    };
+    let (secret, way) = match bearer(headers) {
+        Some(token) => (token.to_owned(), Way::Token),
+        None => (app.cookie.find(headers).ok_or_else(nobody)?, Way::Cookie),
+    };
+    let token = app.doorman.find(&secret).await?.filter(|token| opens(token, way)).ok_or_else(nobody)?;
+    let now = app.clock.now();
+    if token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now) {
+        return Err(nobody());
+    }
+    if way == Way::Cookie && !is_safe(method) {
+        let shown = headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
+        if shown != Some(secret::csrf(&secret).as_str()) {
+            let detail = "the request comes with a cookie and without the proof that our own page made it";
+            let help = "send the value of `csrf` in GET /api/me as X-Harvest-CSRF, or use a token";
+            return Err(Problem::new(Code::Forged, detail).about("X-Harvest-CSRF").help(help));
+        }
+    }
+    app.doorman.note_use(&token, now);
+    let csrf = (way == Way::Cookie).then(|| secret::csrf(&secret));
+    Ok(Principal::new(&token, way, csrf, || app.desk.tenancy()))
+}
+
+fn opens(token: &AccessToken, way: Way) -> bool {
+    match way {
+        Way::Token => token.kind == TokenKind::Api,
+        Way::Cookie => token.kind == TokenKind::Login,
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Whether a method changes nothing.
+pub fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}

@@ -1,0 +1,74 @@
+//! What the server asks the installation it is part of.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use harvest_core::{Code, Credential, Scope};
+use harvest_engine::{Request, Tenancy};
+use harvest_store::{Repository, Schedule, Template};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::Ask;
+use crate::api::credentials::NewCredential;
+use crate::api::repositories::NewRepository;
+use crate::api::schedules::NewSchedule;
+use crate::api::templates::NewTemplate;
+
+/// Answers what depends on settings, keys and programs of this machine, the same as on the command line.
+#[async_trait]
+pub trait Desk: Send + Sync + std::fmt::Debug {
+    /// What a person asks for, checked one by one and resolved; nothing is written yet.
+    async fn request(&self, ask: &Ask, person: &str) -> Result<Request, Refusal>;
+
+    /// Who belongs to what, as the settings say now.
+    fn tenancy(&self) -> Tenancy;
+
+    async fn agents(&self) -> Result<Vec<AgentInfo>, Refusal>;
+
+    async fn add_repository(&self, new: &NewRepository) -> Result<Repository, Refusal>;
+
+    async fn add_schedule(&self, new: &NewSchedule, person: &str) -> Result<Schedule, Refusal>;
+
+    async fn add_template(&self, new: &NewTemplate, person: &str) -> Result<Template, Refusal>;
+
+    /// The parameters of a template's prompt.
+    fn parameters(&self, prompt: &str) -> Vec<String>;
+
+    /// What a template asks for with these values.
+    fn fill(&self, template: &Template, values: BTreeMap<String, String>) -> Result<Ask, Refusal>;
+
+    async fn add_credential(&self, new: NewCredential, scope: Scope) -> Result<Credential, Refusal>;
+
+    async fn rotate_credential(&self, credential: Credential, secret: String) -> Result<Credential, Refusal>;
+
+    /// Whom the one-time link signs in: the person who started the server.
+    fn owner(&self) -> String;
+}
+
+/// Why something is not done, and what to do about it.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    pub code: Code,
+    pub message: String,
+    pub help: Option<String>,
+}
+
+/// An agent and what there is of it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct AgentInfo {
+    pub id: String,
+    pub name: String,
+    /// The vendors whose formats it speaks.
+    pub providers: Vec<String>,
+    /// What it can do beyond taking a prompt.
+    pub features: BTreeMap<String, bool>,
+    /// Taken where no other is named.
+    pub default: bool,
+    pub installed: bool,
+    pub version: Option<String>,
+    /// The vendors that there is a key for.
+    pub usable_providers: Vec<String>,
+    pub install_hint: String,
+    pub key_hint: Option<String>,
+}

@@ -1,0 +1,41 @@
+use std::net::SocketAddr;
+
+use harvest_core::Code;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{address} can be reached from outside, and nothing would stand in between")]
+    UnsafeAddress { address: SocketAddr },
+    #[error("the public address `{url}` cannot be used: {why}")]
+    BadPublicUrl { url: String, why: &'static str },
+    #[error("{address} cannot be listened on")]
+    CannotListen { address: SocketAddr, source: std::io::Error },
+    #[error("the system gives no randomness")]
+    NoRandomness,
+    #[error(transparent)]
+    Store(#[from] harvest_store::Error),
+}
+
+impl Error {
+    pub fn code(&self) -> Code {
+        match self {
+            Self::UnsafeAddress { .. } => Code::UnsafeAddress,
+            Self::BadPublicUrl { .. } => Code::BadOption,
+            Self::CannotListen { .. } => Code::CannotListen,
+            Self::NoRandomness => Code::Internal,
+            Self::Store(error) => error.code(),
+        }
+    }
+
+    /// What a person can do about it.
+    pub fn help(&self) -> Option<&'static str> {
+        match self {
+            Self::UnsafeAddress { .. } => {
+                Some("listen on 127.0.0.1, or name the address that a proxy with TLS gives it: --public-url https://…")
+            }
+            Self::BadPublicUrl { .. } => Some("write it like https://harvest.example.com, without a path"),
+            Self::CannotListen { .. } => Some("choose another address: --listen 127.0.0.1:7071"),
+            Self::NoRandomness | Self::Store(_) => None,
+        }
+    }
+}

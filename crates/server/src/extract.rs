@@ -1,0 +1,144 @@
+//! Reading requests. Whatever cannot be read is answered with the name of what is wrong.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use harvest_core::Code;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::problem::Problem;
+
+/// Of a body.
+pub const MOST_BYTES: usize = 1024 * 1024;
+/// Until a body has arrived.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A body of JSON.
+#[derive(Debug)]
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        if !is_json(request.headers()) {
+            let detail = "the body has to be JSON and say so";
+            let problem = Problem::new(Code::BadRequest, detail).about("Content-Type");
+            let status = axum::http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return Err(problem.with_status(status).help("send `Content-Type: application/json`"));
+        }
+        parse(&read(request.into_body()).await?).map(Self)
+    }
+}
+
+/// An object as the document describes it: an array of its fields' values is none, and `37.0` is a whole number.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let mut value: Value = serde_json::from_slice(bytes).map_err(|error| Problem::bad("body", error.to_string()))?;
+    if !value.is_object() {
+        return Err(Problem::bad("body", "the body is not an object"));
+    }
+    settle(&mut value);
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { "body".to_owned() } else { path };
+        Problem::bad(field, error.inner().to_string())
+    })
+}
+
+/// Part of a body that has to be an object, like the body itself.
+pub fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+    let fields = serde_json::Map::deserialize(deserializer)?;
+    serde_json::from_value(Value::Object(fields)).map_err(serde::de::Error::custom)
+}
+
+/// Whole numbers that were written with a point become what they are.
+fn settle(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15);
+            if let Some(whole) = whole {
+                *number = (whole as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle),
+        Value::Object(fields) => fields.values_mut().for_each(settle),
+        _ => {}
+    }
+}
+
+/// All of a body, if it is not too large and does not take for ever.
+pub async fn read(body: axum::body::Body) -> Result<Bytes, Problem> {
+    let reading = tokio::time::timeout(PATIENCE, axum::body::to_bytes(body, MOST_BYTES)).await;
+    match reading {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_limit(&error) => {
+            let detail = format!("the body has more than {MOST_BYTES} bytes");
+            Err(Problem::new(Code::TooLarge, detail).about("body").help("put long texts into a file of the repository"))
+        }
+        Ok(Err(error)) => Err(Problem::bad("body", format!("the body ended early: {error}"))),
+        Err(_) => {
+            let detail = format!("the body did not arrive within {} s", PATIENCE.as_secs());
+            Err(Problem::bad("body", detail).with_status(axum::http::StatusCode::REQUEST_TIMEOUT))
+        }
+    }
+}
+
+fn is_limit(error: &axum::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json"
+}
+
+/// What stands behind the question mark.
+#[derive(Debug)]
+pub struct Params<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(rejection) => {
+                let text = rejection.body_text();
+                let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+                let field = text.split_once(": ").map_or("query", |(field, _)| field).to_owned();
+                let field = if field.contains(' ') { "query".to_owned() } else { field };
+                Err(Problem::bad(field, text))
+            }
+        }
+    }
+}
+
+/// An id in the path. What is no id is the id of nothing.
+#[derive(Debug)]
+pub struct Id<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Id<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(id)) => Ok(Self(id)),
+            Err(_) => Err(Problem::new(Code::UnknownAddress, "the path has no id of this kind")
+                .about("path")
+                .help("ids have 16 characters out of 0-9 and a-z without i, l, o, u")),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Harvest over HTTP: everything that a person or a program can ask of it, live, with an answer for every mistake.
+//!
+//! [`Service`] listens and owns its connections; [`Handle`] is how the rest of the process speaks to it. The server knows the
+//! store and the engine by their handles. What only an installation knows (its settings, its keys, its agents) it asks for
+//! through [`Desk`].
+
+#![allow(unused_qualifications, reason = "what utoipa generates qualifies the types of parameters")]
+
+mod api;
+mod auth;
+mod desk;
+mod error;
+mod events;
+mod extract;
+mod idempotency;
+mod limits;
+mod metrics;
+mod openapi;
+mod patient;
+mod problem;
+mod service;
+mod state;
+
+pub use api::ask::Ask;
+pub use api::credentials::NewCredential;
+pub use api::repositories::NewRepository;
+pub use api::schedules::NewSchedule;
+pub use api::templates::NewTemplate;
+pub use auth::Mint;
+pub use auth::secret::Secret;
+pub use desk::{AgentInfo, Desk, Refusal};
+pub use error::Error;
+pub use limits::Pace;
+pub use openapi::document;
+pub use service::{Handle, Options, Service, link};

@@ -1,0 +1,178 @@
+//! What went wrong, as `application/problem+json`: the code to look up, the field it is about and the way out.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use harvest_core::Code;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::desk::Refusal;
+
+pub const CONTENT_TYPE: &str = "application/problem+json";
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Problem {
+    /// `urn:harvest:HV-0604`; the page of the code explains it.
+    #[serde(rename = "type")]
+    #[schema(example = "urn:harvest:HV-0604")]
+    kind: String,
+    title: &'static str,
+    status: u16,
+    /// What happened this time.
+    detail: String,
+    /// `harvest explain HV-0604` tells more.
+    #[schema(pattern = "^HV-[0-9]{4}$", example = "HV-0604")]
+    code: &'static str,
+    /// What the problem is about: a field of the body, a parameter, a header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<String>,
+    #[serde(skip)]
+    retry_after: Option<u64>,
+}
+
+impl Problem {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:harvest:{code}"),
+            title: code.title(),
+            status: status(code).as_u16(),
+            detail: detail.into(),
+            code: code.as_str(),
+            field: None,
+            help: None,
+            retry_after: None,
+        }
+    }
+
+    pub fn bad(field: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::new(Code::BadRequest, detail).about(field).help("compare it with /api/docs")
+    }
+
+    pub fn is(&self, code: Code) -> bool {
+        self.code == code.as_str()
+    }
+
+    pub fn about(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status.as_u16();
+        self
+    }
+
+    pub fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// Nothing that the one who asks could have caused; what it was is for the log alone.
+    pub fn internal(error: &dyn std::error::Error) -> Self {
+        let mut causes = vec![error.to_string()];
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            causes.push(error.to_string());
+            cause = error.source();
+        }
+        tracing::error!(error = causes.join(": "), "a request failed");
+        Self::new(Code::Internal, "the server could not do it; its log says why").help("try again, or look at the log")
+    }
+}
+
+/// What a code means to a program that only looks at the status.
+fn status(code: Code) -> StatusCode {
+    match code {
+        Code::NotSignedIn => StatusCode::UNAUTHORIZED,
+        Code::NotAllowed | Code::Forged => StatusCode::FORBIDDEN,
+        Code::UnknownTask
+        | Code::UnknownSession
+        | Code::UnknownSchedule
+        | Code::UnknownTemplate
+        | Code::UnknownRepository
+        | Code::UnknownCredential
+        | Code::UnknownToken
+        | Code::UnknownProject
+        | Code::UnknownAddress => StatusCode::NOT_FOUND,
+        Code::TaskFinished
+        | Code::NotRetryable
+        | Code::NotAwaiting
+        | Code::CannotFork
+        | Code::NothingToApply
+        | Code::KeyReused
+        | Code::CredentialExists
+        | Code::CannotApply => StatusCode::CONFLICT,
+        Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::TooMany => StatusCode::TOO_MANY_REQUESTS,
+        Code::Outdated => StatusCode::PRECONDITION_FAILED,
+        Code::DatabaseUnreachable | Code::DiskFull | Code::Guard => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Internal | Code::Database | Code::DatabaseTooNew | Code::DataDirectory | Code::MasterKey => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+        _ => StatusCode::BAD_REQUEST,
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let mut response = (status, [(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"harvest\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let problem = Self::new(refusal.code, refusal.message);
+        match refusal.help {
+            Some(help) => problem.help(help),
+            None => problem,
+        }
+    }
+}
+
+impl From<harvest_store::Error> for Problem {
+    fn from(error: harvest_store::Error) -> Self {
+        let code = error.code();
+        match error {
+            harvest_store::Error::BadCursor(_) => Self::bad("cursor", error.to_string()),
+            harvest_store::Error::IllegalMove(_) => {
+                Self::new(code, error.to_string()).with_status(StatusCode::CONFLICT).help("look at its status first")
+            }
+            _ if status(code) == StatusCode::INTERNAL_SERVER_ERROR => Self::internal(&error),
+            _ => Self::new(code, error.to_string()),
+        }
+    }
+}
+
+impl From<harvest_engine::Error> for Problem {
+    fn from(error: harvest_engine::Error) -> Self {
+        match error {
+            harvest_engine::Error::Store(error) => error.into(),
+            error if status(error.code()) == StatusCode::INTERNAL_SERVER_ERROR => Self::internal(&error),
+            error => Self::new(error.code(), error.to_string()),
+        }
+    }
+}
+
+impl From<harvest_workspace::Error> for Problem {
+    fn from(error: harvest_workspace::Error) -> Self {
+        Self::internal(&error)
+    }
+}

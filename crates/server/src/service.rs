@@ -1,0 +1,224 @@
+//! Listens, owns the connections, and ends in good order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use harvest_core::{Clock, Entropy, Role};
+use harvest_engine::{DataFolder, Engine, Stop};
+use harvest_store::{Store, TokenKind};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tower::ServiceExt;
+
+use crate::auth::{Cookie, Mint, Origins};
+use crate::desk::Desk;
+use crate::events::{Feed, Tails};
+use crate::limits::{Limiter, Pace};
+use crate::metrics::Metrics;
+use crate::patient::Patient;
+use crate::state::{App, Doorman, Rules, Shared};
+use crate::{Error, api, idempotency};
+
+const MOST_CONNECTIONS: usize = 8_192;
+const MOST_HEADERS: usize = 64;
+const HEADER_BYTES: usize = 16 * 1024;
+const HEADER_PATIENCE: Duration = Duration::from_secs(10);
+/// A client that reads nothing for so long has gone.
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// How long requests under way may take at the end.
+const DRAIN: Duration = Duration::from_secs(10);
+const LINK_HOLDS: Duration = Duration::from_secs(60 * 60);
+const SWEEP: Duration = Duration::from_secs(60 * 60);
+
+/// What a server is made of.
+#[derive(Debug)]
+pub struct Options {
+    pub listen: SocketAddr,
+    /// What browsers call it when a proxy stands in front.
+    pub public_url: Option<String>,
+    pub store: Arc<dyn Store>,
+    /// Makes tasks of what is asked; whether it also works on them is another's business.
+    pub engine: Engine,
+    pub data: DataFolder,
+    pub desk: Arc<dyn Desk>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub pace: Pace,
+}
+
+#[derive(Debug)]
+pub struct Service {
+    listener: TcpListener,
+    router: Router,
+    app: App,
+}
+
+/// How the rest of the process speaks to the server. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    app: App,
+    address: SocketAddr,
+}
+
+impl Service {
+    /// Listens from here on; what arrives before [`Service::run`] waits.
+    pub async fn bind(options: Options) -> Result<Self, Error> {
+        // Checked before anything listens; the port may still be chosen by the system.
+        Origins::new(options.listen, options.public_url.as_deref())?;
+        let fail = |source| Error::CannotListen { address: options.listen, source };
+        let listener = TcpListener::bind(options.listen).await.map_err(fail)?;
+        let address = listener.local_addr().map_err(fail)?;
+        let origins = Origins::new(address, options.public_url.as_deref())?;
+        let (router, document) = api::router();
+        let app = Arc::new(Shared {
+            cookie: Cookie::new(address.port(), origins.is_tls()),
+            doorman: Doorman::new(options.store.clone()),
+            rules: Rules::of(&document),
+            tails: Tails::new(options.store.clone()),
+            feed: Feed::new(options.store.clone()),
+            pace: Limiter::new(options.pace),
+            metrics: Metrics::default(),
+            closing: Stop::default(),
+            places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
+            store: options.store,
+            engine: options.engine,
+            data: options.data,
+            desk: options.desk,
+            clock: options.clock,
+            entropy: options.entropy,
+            origins,
+        });
+        Ok(Self { listener, router: api::finish(router, &app, document), app })
+    }
+
+    pub fn handle(&self) -> Result<Handle, Error> {
+        let address = self.listener.local_addr();
+        let address = address.map_err(|source| Error::CannotListen { address: ([0, 0, 0, 0], 0).into(), source })?;
+        Ok(Handle { app: self.app.clone(), address })
+    }
+
+    /// Serves until `shutdown`, then lets requests under way end and streams say where they stopped.
+    pub async fn run(self, shutdown: Stop) -> Result<(), Error> {
+        let Self { listener, router, app } = self;
+        let places = app.places.clone();
+        let sweeping = tokio::spawn(sweep(app.clone()));
+        loop {
+            let place = tokio::select! {
+                () = shutdown.requested() => break,
+                Ok(place) = places.clone().acquire_owned() => place,
+            };
+            let accepted = tokio::select! {
+                () = shutdown.requested() => break,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, _) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Of this connection alone, or of too many files: both pass.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    continue;
+                }
+            };
+            let (router, app) = (router.clone(), app.clone());
+            tokio::spawn(async move {
+                app.metrics.connections.enter();
+                serve(stream, router, &app.closing).await;
+                app.metrics.connections.leave();
+                drop(place);
+            });
+        }
+        drop(listener);
+        sweeping.abort();
+        app.closing.request();
+        // Whoever holds a place has not ended.
+        let all = places.acquire_many(MOST_CONNECTIONS as u32);
+        if tokio::time::timeout(DRAIN, all).await.is_err() {
+            tracing::warn!("some requests did not end in time");
+        }
+        Ok(())
+    }
+}
+
+impl Handle {
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where people reach it.
+    pub fn url(&self) -> &str {
+        self.app.origins.address()
+    }
+
+    /// A link that signs in whoever opens it first, as the person who started the server.
+    pub async fn link(&self) -> Result<String, Error> {
+        let (store, clock, entropy) = (&self.app.store, self.app.clock.as_ref(), self.app.entropy.as_ref());
+        link(store.as_ref(), clock, entropy, &self.app.desk.owner(), self.url()).await
+    }
+}
+
+/// Makes a link to a server at `url` that opens once.
+pub async fn link(
+    store: &dyn Store,
+    clock: &dyn Clock,
+    entropy: &dyn Entropy,
+    user: &str,
+    url: &str,
+) -> Result<String, Error> {
+    let link = Mint {
+        kind: TokenKind::Link,
+        name: "link".to_owned(),
+        user: user.to_owned(),
+        role: Role::Admin,
+        projects: None,
+        life: Some(LINK_HOLDS),
+    };
+    let (token, code) = link.make(clock, entropy)?;
+    store.add_token(token).await?;
+    Ok(format!("{url}/login?code={}", code.reveal()))
+}
+
+/// One connection to its end; when the server closes, after the request under way.
+async fn serve(stream: TcpStream, router: Router, closing: &Stop) {
+    // Small answers and events go out at once.
+    let _ = stream.set_nodelay(true);
+    let service = router.map_request(|request: hyper::Request<Incoming>| request.map(Body::new));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_PATIENCE)
+        .max_headers(MOST_HEADERS)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(
+            TokioIo::new(Patient::new(stream, WRITE_PATIENCE)),
+            hyper_util::service::TowerToHyperService::new(service),
+        )
+        .with_upgrades();
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = closing.requested() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Forgets answers that nobody will ask for again.
+async fn sweep(app: App) {
+    loop {
+        let now = app.clock.now();
+        if let Err(error) = app.store.forget_answers(now.checked_sub(idempotency::KEPT).unwrap_or(now)).await {
+            tracing::warn!(%error, "old answers could not be forgotten");
+        }
+        tokio::time::sleep(SWEEP).await;
+    }
+}
