@@ -139,10 +139,12 @@ const LAYERS: &[Layer] = &[
         uses: &[
             "harvest-agents",
             "harvest-core",
+            "harvest-engine",
             "harvest-gateway",
             "harvest-sandbox",
             "harvest-sandboxed",
             "harvest-store",
+            "harvest-vault",
             "harvest-workspace",
         ],
         never: &[],
