@@ -179,9 +179,10 @@ pub(crate) fn unblock(db: &Connection, effects: &mut Effects, completed: &TaskId
 /// The unfinished tasks that are to be cancelled because `failed` did not complete.
 pub(crate) fn doomed(db: &Connection, failed: &TaskId) -> Result<Vec<TaskId>, Error> {
     let policy = crate::decode::to_word(&OnFailedDependency::Cancel)?;
+    // CROSS keeps the order: the other way round, every task that waits for anything would be looked at.
     let tasks: Vec<String> = db
         .prepare_cached(
-            "SELECT tasks.id FROM dependencies JOIN tasks ON tasks.id = dependencies.task_id
+            "SELECT tasks.id FROM dependencies CROSS JOIN tasks ON tasks.id = dependencies.task_id
              WHERE dependencies.after_id = ?1 AND dependencies.satisfied = 0 AND tasks.status = 'pending'
                  AND tasks.on_failed_dependency = ?2",
         )?
