@@ -8,6 +8,7 @@ mod queue;
 mod repository;
 mod schedule;
 mod session;
+mod stats;
 mod step;
 mod task;
 
@@ -27,6 +28,7 @@ pub use queue::{
 pub use repository::Repository;
 pub use schedule::{MissedRuns, Schedule, Template};
 pub use session::{SessionPage, SessionQuery, SessionSummary};
+pub use stats::{Stat, StatKey, StatQuery};
 pub use step::{AttemptUpdate, End, Step};
 pub use task::{IdempotencyKey, NewTask, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
 

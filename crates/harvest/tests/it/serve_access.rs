@@ -148,6 +148,16 @@ fn what_belongs_to_another_project_is_not_there() {
     ask["after"] = json!([id]);
     other.post("/api/tasks", &ask).problem(400, "HV-0171");
     assert_eq!(own.get(&format!("/api/tasks/{id}")).ok()["status"], "pending");
+    assert_eq!(other.get("/api/projects").ok()["items"].as_array().unwrap().len(), 1);
+    other.get("/api/projects/shop").problem(404, "HV-0612");
+    let shop = own.get("/api/projects/shop");
+    assert_eq!(shop.ok()["repositories"], json!([world.repo()]));
+    let again = own.clone().header("if-none-match", shop.header("etag").unwrap()).get("/api/projects/shop");
+    assert_eq!((again.status, again.text.as_str()), (304, ""));
+    own.post(&format!("/api/tasks/{id}/cancel"), &json!({})).ok();
+    assert_eq!(own.get("/api/stats").ok()["total"]["cancelled"], 1);
+    assert_eq!(other.get("/api/stats?by=person").ok()["items"], json!([]));
+    own.get("/api/stats?from=yesterday").problem(400, "HV-0604");
 }
 
 #[test]

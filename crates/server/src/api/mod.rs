@@ -8,11 +8,13 @@ pub mod credentials;
 mod health;
 mod me;
 mod page;
+mod projects;
 mod queue;
 mod record;
 pub mod repositories;
 pub mod schedules;
 pub mod sessions;
+mod stats;
 mod tasks;
 pub mod templates;
 mod tokens;
@@ -65,6 +67,9 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(credentials::rotate))
         .routes(routes!(credentials::remove))
         .routes(routes!(queue::get, queue::change))
+        .routes(routes!(projects::list))
+        .routes(routes!(projects::get))
+        .routes(routes!(stats::get))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
         .routes(routes!(audit::list))

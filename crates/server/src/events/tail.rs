@@ -13,8 +13,10 @@ use tokio::sync::broadcast;
 
 use super::Frame;
 
-/// How far a reader may fall behind before it is cut off.
+/// How far a reader may fall behind before it has to catch up by itself.
 const BUFFER: usize = 1024;
+/// How often it may; then it is cut off.
+const CATCH_UPS: u32 = 16;
 const PAGE: usize = 500;
 /// Another process on the same SQLite file tells no one here that a journal has grown.
 const SAFETY_NET: Duration = Duration::from_secs(1);
@@ -32,6 +34,9 @@ struct Tail {
     told: Mutex<u64>,
 }
 
+/// A tail, what it tells from now on, and up to where it told before.
+type Joined = (Arc<Tail>, broadcast::Receiver<Frame>, u64);
+
 impl Tails {
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, open: Arc::default() }
@@ -39,7 +44,7 @@ impl Tails {
 
     /// Everything of a session behind `after`, and whatever comes.
     pub async fn subscribe(&self, session: &SessionId, after: u64) -> Result<Subscription, Error> {
-        let (live, told) = match self.join(session) {
+        let (tail, live, told) = match self.join(session) {
             Some(joined) => joined,
             None => {
                 let (_, last) = self.store.session(session).await?;
@@ -52,7 +57,9 @@ impl Tails {
             sent: after,
             told,
             replay: VecDeque::new(),
+            tail,
             live,
+            catch_ups: 0,
         })
     }
 
@@ -61,21 +68,23 @@ impl Tails {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn join(&self, session: &SessionId) -> Option<(broadcast::Receiver<Frame>, u64)> {
+    fn join(&self, session: &SessionId) -> Option<Joined> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.get(session).map(|tail| tail.join())
+        open.get(session).map(|tail| {
+            let (live, told) = tail.join();
+            (tail.clone(), live, told)
+        })
     }
 
-    fn open(&self, session: &SessionId, last: u64) -> (broadcast::Receiver<Frame>, u64) {
+    fn open(&self, session: &SessionId, last: u64) -> Joined {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tail) = open.get(session) {
-            return tail.join();
-        }
-        let tail = Arc::new(Tail { frames: broadcast::channel(BUFFER).0, told: Mutex::new(last) });
-        let joined = tail.join();
-        open.insert(session.clone(), tail.clone());
-        tokio::spawn(follow(self.store.clone(), session.clone(), tail, self.open.clone()));
-        joined
+        let tail = open.entry(session.clone()).or_insert_with(|| {
+            let tail = Arc::new(Tail { frames: broadcast::channel(BUFFER).0, told: Mutex::new(last) });
+            tokio::spawn(follow(self.store.clone(), session.clone(), tail.clone(), self.open.clone()));
+            tail
+        });
+        let (live, told) = tail.join();
+        (tail.clone(), live, told)
     }
 }
 
@@ -136,7 +145,9 @@ pub struct Subscription {
     sent: u64,
     told: u64,
     replay: VecDeque<Frame>,
+    tail: Arc<Tail>,
     live: broadcast::Receiver<Frame>,
+    catch_ups: u32,
 }
 
 #[derive(Debug)]
@@ -155,25 +166,12 @@ impl Subscription {
 
     /// The next event. May be given up and asked again at any time.
     pub async fn next(&mut self) -> Next {
-        while self.sent < self.told || !self.replay.is_empty() {
-            if let Some(frame) = self.replay.pop_front() {
-                self.sent = frame.seq;
-                return Next::Frame(frame);
-            }
-            match self.store.events(&self.session, self.sent, PAGE).await {
-                // What was told is in the store; if it is not, the session was removed.
-                Ok(events) if events.is_empty() => self.told = self.sent,
-                Ok(events) => {
-                    let missed = events.iter().take_while(|event| event.seq <= self.told);
-                    self.replay.extend(missed.map(Frame::of));
-                    if self.replay.is_empty() {
-                        self.told = self.sent;
-                    }
-                }
+        loop {
+            match self.missed().await {
+                Ok(Some(frame)) => return Next::Frame(frame),
+                Ok(None) => {}
                 Err(error) => return Next::Broken(error),
             }
-        }
-        loop {
             match self.live.recv().await {
                 // A reader that asked for what is still to come has seen these already.
                 Ok(frame) if frame.seq <= self.sent => {}
@@ -181,9 +179,32 @@ impl Subscription {
                     self.sent = frame.seq;
                     return Next::Frame(frame);
                 }
+                // Everyone else is further by now; what this one has not seen is in the store.
+                Err(broadcast::error::RecvError::Lagged(_)) if self.catch_ups < CATCH_UPS => {
+                    self.catch_ups += 1;
+                    (self.live, self.told) = self.tail.join();
+                }
                 Err(broadcast::error::RecvError::Lagged(_)) => return Next::TooSlow,
                 Err(broadcast::error::RecvError::Closed) => return Next::Broken(Error::Closed),
             }
         }
+    }
+
+    /// What was told before this reader listened; `None` once it has all of it.
+    async fn missed(&mut self) -> Result<Option<Frame>, Error> {
+        while self.sent < self.told || !self.replay.is_empty() {
+            if let Some(frame) = self.replay.pop_front() {
+                self.sent = frame.seq;
+                return Ok(Some(frame));
+            }
+            let events = self.store.events(&self.session, self.sent, PAGE).await?;
+            let missed = events.iter().take_while(|event| event.seq <= self.told);
+            self.replay.extend(missed.map(Frame::of));
+            if self.replay.is_empty() {
+                // What was told is in the store; if it is not, the session was removed.
+                self.told = self.sent;
+            }
+        }
+        Ok(None)
     }
 }

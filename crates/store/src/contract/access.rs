@@ -5,7 +5,7 @@ use harvest_core::{Role, SessionId, TaskId, Timestamp, TokenId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
-use super::{AuditEntry, AuditQuery, NewAudit, SessionPage, SessionQuery};
+use super::{AuditEntry, AuditQuery, NewAudit, SessionPage, SessionQuery, Stat, StatQuery};
 use crate::Error;
 
 /// What the server needs of a store beside what the engine does.
@@ -50,6 +50,9 @@ pub trait Access {
     async fn session(&self, id: &SessionId) -> Result<(TaskId, u64), Error>;
 
     async fn sessions(&self, query: SessionQuery) -> Result<SessionPage, Error>;
+
+    /// What became of tasks. Costs as much as tasks have ended since it was last asked, and as there are sums.
+    async fn statistics(&self, query: StatQuery) -> Result<Vec<Stat>, Error>;
 
     /// Every journal that grows, with the number of its last event.
     fn watch_journals(&self) -> broadcast::Receiver<Grown>;

@@ -6,14 +6,14 @@ use tokio::sync::broadcast;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::Postgres;
 use super::connection::Connection;
 use super::read::{number, optional_time, time};
 use super::step::text;
+use super::{Postgres, stats};
 use crate::Error;
 use crate::contract::{
     Access, AccessToken, Answer, AnswerKey, AuditEntry, AuditQuery, Begun, Grown, NewAudit, SessionPage, SessionQuery,
-    SessionSummary, TokenKind,
+    SessionSummary, Stat, StatQuery, TokenKind,
 };
 use crate::decode::{branch, from_json, from_word, id, prompt, to_word};
 
@@ -101,6 +101,14 @@ impl Access for Postgres {
 
     async fn sessions(&self, query: SessionQuery) -> Result<SessionPage, Error> {
         sessions(self.lend().await?.get()?, &query).await
+    }
+
+    async fn statistics(&self, query: StatQuery) -> Result<Vec<Stat>, Error> {
+        let lent = self.lend().await?;
+        let db = lent.get()?;
+        db.begin().await?;
+        db.end(stats::bring_up_to_date(db).await).await?;
+        stats::read(db, &query).await
     }
 
     fn watch_journals(&self) -> broadcast::Receiver<Grown> {

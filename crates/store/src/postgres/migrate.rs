@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_ledger.sql"),
     include_str!("migrations/0009_upkeep.sql"),
     include_str!("migrations/0011_access.sql"),
+    include_str!("migrations/0013_stats.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

@@ -17,6 +17,7 @@ mod queue;
 mod read;
 mod repository;
 mod settings;
+mod stats;
 mod step;
 mod tell;
 mod writer;

@@ -5,12 +5,12 @@ use harvest_core::{SessionId, TaskId, TaskStatus, Timestamp, TokenId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::broadcast;
 
-use super::Sqlite;
 use super::read::{id_at, optional_time, time};
+use super::{Sqlite, stats};
 use crate::Error;
 use crate::contract::{
     Access, AccessToken, Answer, AnswerKey, AuditEntry, AuditQuery, Begun, Grown, NewAudit, SessionPage, SessionQuery,
-    SessionSummary, TokenKind,
+    SessionSummary, Stat, StatQuery, TokenKind,
 };
 use crate::decode::{branch, from_json, from_word, prompt, to_json, to_word};
 
@@ -125,6 +125,13 @@ impl Access for Sqlite {
         self.read(move |db| sessions(db, &query)).await
     }
 
+    async fn statistics(&self, query: StatQuery) -> Result<Vec<Stat>, Error> {
+        if !self.read(stats::is_up_to_date).await? {
+            self.write(|db, _| stats::bring_up_to_date(db)).await?;
+        }
+        self.read(move |db| stats::read(db, &query)).await
+    }
+
     fn watch_journals(&self) -> broadcast::Receiver<Grown> {
         self.shared.grown.subscribe()
     }
@@ -227,7 +234,8 @@ fn audit_log(db: &Connection, query: &AuditQuery) -> Result<Vec<AuditEntry>, Err
          ORDER BY number LIMIT ?2",
     )?;
     let limit = query.limit.clamp(1, MAX_ENTRIES) as u64;
-    let mut rows = statement.query(params![query.after, limit, query.actor, query.action, projects])?;
+    let after = i64::try_from(query.after).unwrap_or(i64::MAX);
+    let mut rows = statement.query(params![after, limit, query.actor, query.action, projects])?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
         entries.push(AuditEntry {

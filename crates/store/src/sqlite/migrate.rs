@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_places.sql"),
     include_str!("migrations/0008_ledger.sql"),
     include_str!("migrations/0011_access.sql"),
+    include_str!("migrations/0013_stats.sql"),
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {

@@ -6,6 +6,7 @@ pub mod file;
 mod ledger;
 mod migrate;
 mod read;
+mod stats;
 mod wake;
 mod write;
 mod writer;

@@ -30,6 +30,7 @@ pub(super) fn events(db: &Connection, session: &SessionId, after: u64, limit: us
         "SELECT seq, at, body FROM events WHERE session = (SELECT number FROM sessions WHERE id = ?1) AND seq > ?2
          ORDER BY seq LIMIT ?3",
     )?;
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
     let mut rows = statement.query(params![session.as_str(), after, limit as u64])?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {

@@ -3,7 +3,7 @@
 use harvest_core::{Role, SessionId, TaskStatus, TokenId};
 use harvest_store::{
     AccessToken, Answer, AnswerKey, AuditEntry, AuditQuery, Begun, BrokenChain, Error, Grown, NewAudit, Order,
-    SessionQuery, TaskQuery, TokenKind,
+    SessionQuery, StatKey, StatQuery, TaskQuery, TokenKind,
 };
 use serde_json::json;
 
@@ -132,6 +132,7 @@ on_both! {
         assert_eq!(store.audit_log(few).await.unwrap().len(), 3);
         let one = AuditQuery { action: Some("a3".into()), actor: Some("user:ada".into()), ..everything() };
         assert_eq!(store.audit_log(one).await.unwrap().len(), 1);
+        assert_eq!(store.audit_log(AuditQuery { after: u64::MAX, ..everything() }).await.unwrap(), []);
         let none = AuditQuery { projects: Some(vec![]), ..everything() };
         assert_eq!(store.audit_log(none).await.unwrap(), []);
     }
@@ -152,6 +153,7 @@ on_both! {
         other.repository = "/srv/other".into();
         let other = create(&store, other).await;
         assert_eq!(store.session(&first.session).await.unwrap(), (first.task.id.clone(), 1));
+        assert_eq!(store.events(&first.session, u64::MAX, 10).await.unwrap(), []);
         let unknown = store.session(&SessionId::generate(&Counter)).await;
         assert!(matches!(unknown, Err(Error::UnknownSession(_))), "{unknown:?}");
         let ids = async |query: SessionQuery| {
@@ -197,6 +199,43 @@ on_both! {
         let first = store.tasks(TaskQuery { limit: 2, order: Order::OldestFirst, ..Default::default() }).await.unwrap();
         let rest = TaskQuery { limit: 2, order: Order::OldestFirst, cursor: first.next_cursor, ..Default::default() };
         assert_eq!(store.tasks(rest).await.unwrap().items[0].id, made[2]);
+    }
+
+    async fn statistics_follow_what_becomes_of_tasks(place) {
+        let store = place.open().await;
+        let by = |by, among: Option<&[&str]>| StatQuery {
+            by,
+            from: "2026-01-01".into(),
+            to: "2026-12-31".into(),
+            among: among.map(|names| names.iter().map(ToString::to_string).collect()),
+        };
+        assert_eq!(store.statistics(by(StatKey::Day, None)).await.unwrap(), []);
+        let mut other = new_task("Paint");
+        (other.agent, other.repository, other.model) = ("codex".into(), "/srv/other".into(), None);
+        let (first, second) = (submit(&store).await, create(&store, other).await);
+        let lease = claim(&store, &first.turn).await;
+        complete(&store, &lease).await;
+        let lease = claim(&store, &second.turn).await;
+        fail(&store, &lease).await;
+        let day = store.statistics(by(StatKey::Day, None)).await.unwrap();
+        assert_eq!((day.len(), day[0].key.as_str()), (1, "2026-01-02"));
+        assert_eq!((day[0].completed, day[0].failed, day[0].cancelled), (1, 1, 0));
+        // Asked again it is the same, and so it is for another process.
+        assert_eq!(place.open().await.statistics(by(StatKey::Day, None)).await.unwrap(), day);
+        let agents = store.statistics(by(StatKey::Agent, None)).await.unwrap();
+        let counts: Vec<_> = agents.iter().map(|stat| (stat.key.as_str(), stat.completed, stat.failed)).collect();
+        assert_eq!(counts, [("builtin", 1, 0), ("codex", 0, 1)]);
+        // A failure that is tried again and goes well is no failure any more.
+        store.retry(&second.task.id, later(60)).await.unwrap();
+        assert_eq!(store.statistics(by(StatKey::Agent, None)).await.unwrap().len(), 1);
+        let lease = claim(&store, &second.turn).await;
+        complete(&store, &lease).await;
+        let repositories = store.statistics(by(StatKey::Repository, Some(&["/srv/other"]))).await.unwrap();
+        assert_eq!(repositories.len(), 1);
+        assert_eq!((repositories[0].completed, repositories[0].failed), (1, 0));
+        assert_eq!(store.statistics(by(StatKey::Person, Some(&[]))).await.unwrap(), []);
+        let past = StatQuery { to: "2026-01-01".into(), ..by(StatKey::Model, None) };
+        assert_eq!(store.statistics(past).await.unwrap(), []);
     }
 
     async fn every_journal_that_grows_is_told(place) {

@@ -1,0 +1,135 @@
+//! What became of tasks, by day, repository, agent, model or person.
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use harvest_core::Cost;
+use harvest_engine::day_of;
+use harvest_store::{Stat, StatKey, StatQuery};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::auth::Principal;
+use crate::extract::Params;
+use crate::problem::Problem;
+use crate::state::App;
+
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// The day they ended, in UTC.
+    #[default]
+    Day,
+    Repository,
+    Agent,
+    Model,
+    Person,
+}
+
+impl From<By> for StatKey {
+    fn from(by: By) -> Self {
+        match by {
+            By::Day => Self::Day,
+            By::Repository => Self::Repository,
+            By::Agent => Self::Agent,
+            By::Model => Self::Model,
+            By::Person => Self::Person,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct StatFilter {
+    #[param(inline)]
+    by: Option<By>,
+    /// The first day; left out: from the beginning.
+    #[param(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-01-31")]
+    from: Option<String>,
+    /// The last day; left out: today.
+    #[param(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+    to: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Stats {
+    by: By,
+    total: Sums,
+    items: Vec<Sums>,
+}
+
+/// Tasks that have ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Sums {
+    /// The day, repository, agent, model or person; empty in the total, and for tasks that named no model.
+    key: String,
+    completed: u64,
+    failed: u64,
+    cancelled: u64,
+    /// Those that left a branch.
+    delivered: u64,
+    /// The share of completed tasks among completed and failed ones; absent when there are none.
+    success_rate: Option<f64>,
+    cost_usd: Cost,
+    /// From being asked to their end, on average; absent when there are none.
+    mean_seconds: Option<f64>,
+}
+
+impl From<Stat> for Sums {
+    fn from(stat: Stat) -> Self {
+        let Stat { key, completed, failed, cancelled, delivered, cost, time_ms } = stat;
+        let share = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
+        Self {
+            success_rate: share(completed as f64, completed + failed),
+            mean_seconds: share(time_ms as f64 / 1000.0, completed + failed + cancelled),
+            key,
+            completed,
+            failed,
+            cancelled,
+            delivered,
+            cost_usd: cost,
+        }
+    }
+}
+
+/// What became of tasks
+#[utoipa::path(
+    get, path = "/api/stats", tag = "stats", operation_id = "stats.get", params(StatFilter),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Stats), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn get(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Params(filter): Params<StatFilter>,
+) -> Result<Json<Stats>, Problem> {
+    let by = filter.by.unwrap_or_default();
+    let day = |field: &str, given: Option<String>, otherwise: String| match given {
+        Some(text) if !is_day(&text) => Err(Problem::bad(field, "a day is written like 2026-01-31")),
+        given => Ok(given.unwrap_or(otherwise)),
+    };
+    let query = StatQuery {
+        by: by.into(),
+        from: day("from", filter.from, "0000-00-00".to_owned())?,
+        to: day("to", filter.to, day_of(app.clock.now()))?,
+        among: principal.repositories(),
+    };
+    let items = app.store.statistics(query).await?;
+    let total = items.iter().fold(Stat::default(), |sum, one| Stat {
+        key: String::new(),
+        completed: sum.completed + one.completed,
+        failed: sum.failed + one.failed,
+        cancelled: sum.cancelled + one.cancelled,
+        delivered: sum.delivered + one.delivered,
+        cost: sum.cost + one.cost,
+        time_ms: sum.time_ms + one.time_ms,
+    });
+    Ok(Json(Stats { by, total: total.into(), items: items.into_iter().map(Sums::from).collect() }))
+}
+
+fn is_day(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let shape =
+        |(place, byte): (usize, &u8)| if [4, 7].contains(&place) { *byte == b'-' } else { byte.is_ascii_digit() };
+    bytes.len() == 10 && bytes.iter().enumerate().all(shape)
+}
