@@ -103,7 +103,6 @@ function NavLink({ item }: { item: NavItem }) {
     >
       <Icon name={item.icon} />
       <span className="mr-auto">{item.name}</span>
-      <span className="hidden lg:inline" aria-hidden><span className="opacity-0">{item.key}</span></span>
       {item.count && <Waits />}
     </Link>
   );

@@ -12,11 +12,13 @@ interface Notice {
 }
 
 const PAUSE = 1_000;
+const REST = 5_000;
 
 export function listen(client: QueryClient): () => void {
   const again = new Set<string>();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let lost = false;
+  let over = false;
 
   const later = (...keys: string[]) => {
     keys.forEach((key) => again.add(key));
@@ -28,8 +30,7 @@ export function listen(client: QueryClient): () => void {
   };
   const everything = () => later("tasks", "task", "session", "queue", "convoys", "stats");
 
-  const source = new EventSource("/api/events");
-  source.addEventListener("notice", (message) => {
+  const heard = (message: Event) => {
     const notice = JSON.parse((message as MessageEvent<string>).data) as Notice;
     let known = false;
     client.setQueriesData<InfiniteData<SchemaPageTask>>({ queryKey: ["tasks"] }, (lists) => {
@@ -49,17 +50,42 @@ export function listen(client: QueryClient): () => void {
     });
     later(`task/${notice.task_id}`, `session/${notice.session_id}`, "queue");
     if (!known || isOver(notice.status)) later("tasks", "convoys", "stats");
-  });
-  source.addEventListener("missed", everything);
-  source.onerror = () => {
+  };
+
+  let source: EventSource | null = null;
+  const open = () => {
+    if (source) return;
+    source = new EventSource("/api/events");
+    source.addEventListener("notice", heard);
+    source.addEventListener("missed", everything);
+    source.onerror = () => {
+      lost = true;
+      // It comes back by itself unless the server refused; then it has to be asked for again.
+      if (source?.readyState === EventSource.CLOSED) setTimeout(reopen, REST);
+    };
+    source.onopen = () => {
+      if (lost) everything();
+      lost = false;
+    };
+  };
+  const close = () => {
+    source?.close();
+    source = null;
     lost = true;
   };
-  source.onopen = () => {
-    if (lost) everything();
-    lost = false;
+  const reopen = () => {
+    if (over || document.hidden) return;
+    close();
+    open();
   };
+  // Browsers have six connections for a server, over all tabs: those that nobody looks at do without.
+  const looked = () => (document.hidden ? close() : open());
+  document.addEventListener("visibilitychange", looked);
+  looked();
   return () => {
+    over = true;
+    document.removeEventListener("visibilitychange", looked);
     clearTimeout(timer);
-    source.close();
+    close();
   };
 }

@@ -2,8 +2,10 @@ import { useEffect } from "react";
 import { Sheaf } from "../ui/icons";
 import { Button, Code } from "../ui/parts";
 
+/** Of the address that was opened; the router has its own by the time this is shown. */
+const used = new URLSearchParams(location.search).get("link") === "used";
+
 export function SignedOut() {
-  const used = new URLSearchParams(location.search).get("link") === "used";
   useEffect(() => { document.title = "Signed out · Harvest"; }, []);
   return (
     <main className="flex min-h-full items-center justify-center bg-side p-4">

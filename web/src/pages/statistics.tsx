@@ -50,7 +50,7 @@ export function StatisticsPage() {
           <section aria-labelledby="groups" className="flex flex-col gap-2">
             <div className="flex flex-wrap items-center gap-2"><h2 id="groups" className="mr-auto font-semibold">Compared</h2><Pick label="Compared by" of={BY} value={by} pick={setBy} name={(one) => one} /></div>
             <Table label={`Compared by ${by}`} rows={items} id={(row) => row.key} columns={[
-              { name: by, cell: (row) => <span className="font-medium" title={row.key}>{by === "repository" ? shortRepository(row.key) : row.key || "not named"}</span> },
+              { name: by.charAt(0).toUpperCase() + by.slice(1), cell: (row) => <span className="font-medium" title={row.key}>{by === "repository" ? shortRepository(row.key) : row.key || "not named"}</span> },
               { name: "Completed", number: true, cell: (row) => row.completed },
               { name: "Failed", number: true, cell: (row) => row.failed },
               { name: "Cancelled", number: true, minor: true, cell: (row) => row.cancelled },

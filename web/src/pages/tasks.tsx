@@ -192,11 +192,11 @@ const COLUMNS = [
 function Board({ tasks, more }: { tasks: SchemaTask[]; more?: () => void }) {
   const now = useNow();
   return (
-    <div className="flex min-h-0 flex-1 snap-x gap-3 overflow-x-auto p-4" tabIndex={0} role="region" aria-label="Board of tasks">
+    <div className="flex min-h-0 flex-1 snap-x scroll-px-4 gap-3 overflow-x-auto p-4" tabIndex={0} role="region" aria-label="Board of tasks">
       {COLUMNS.map((column) => {
         const own = tasks.filter((task) => column.of.includes(task.status));
         return (
-          <section key={column.name} aria-label={column.name} className="flex w-72 shrink-0 snap-start flex-col rounded-lg bg-side 2xl:w-auto 2xl:flex-1">
+          <section key={column.name} aria-label={column.name} className="flex w-72 shrink-0 snap-start flex-col rounded-lg bg-side lg:w-auto lg:min-w-52 lg:flex-1">
             <h2 className="flex items-center gap-2 px-3 py-2 font-medium"><StatusIcon status={column.icon} /> {column.name} <span className="text-dim">{own.length}</span></h2>
             <div className="flex min-h-0 flex-1 flex-col gap-2 overflow-y-auto px-2 pb-2" tabIndex={0} role="region" aria-label={`${column.name}, tasks`}>
               {own.slice(0, 200).map((task) => <Card key={task.id} task={task} now={now} />)}

@@ -20,6 +20,7 @@ mod limits;
 mod money;
 mod ordinary;
 mod packages;
+mod page;
 mod queue;
 mod refusals;
 mod repo;
