@@ -135,7 +135,6 @@ export class World {
     const browser = this.chromium ?? (await this.browser());
     const context = await browser.newContext({ reducedMotion: "reduce", ...options });
     context.setDefaultTimeout(PATIENCE);
-    if (process.env.HARVEST_WEB_DIST) await fromDist(context, process.env.HARVEST_WEB_DIST);
     const page = await context.newPage();
     const faults = [];
     page.on("pageerror", (error) => faults.push(String(error)));
@@ -155,19 +154,6 @@ export class World {
     await this.stop();
     rmSync(this.folder, { recursive: true, force: true });
   }
-}
-
-/** While the page is being written: its files from a folder instead of from the binary, under the same policy. */
-async function fromDist(context, dist) {
-  await context.route(/^http:\/\/[^/]+\/(?!api\/|login)/, async (route) => {
-    const answer = await route.fetch({ maxRedirects: 0 });
-    const path = new URL(route.request().url()).pathname;
-    const file = join(dist, path);
-    const own = path !== "/" && existsSync(file) ? file : path.startsWith("/assets/") ? null : join(dist, "index.html");
-    if (!own) return route.fulfill({ status: 404 });
-    const kind = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" }[own.split(".").pop()] ?? "text/html";
-    return route.fulfill({ path: own, headers: { "content-type": kind, "content-security-policy": answer.headers()["content-security-policy"] } });
-  });
 }
 
 export async function ask(page, prompt, repository) {
