@@ -137,11 +137,14 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "xtask",
         uses: &[
+            "harvest-agents",
             "harvest-core",
+            "harvest-engine",
             "harvest-gateway",
             "harvest-sandbox",
             "harvest-sandboxed",
             "harvest-store",
+            "harvest-vault",
             "harvest-workspace",
         ],
         never: &[],

@@ -17,6 +17,7 @@ pub enum Provider {
     Anthropic,
     Openai,
     Gemini,
+    Ollama,
 }
 
 /// What an agent can do beyond taking a prompt.
@@ -52,12 +53,21 @@ pub struct Agent {
     pub program: Option<String>,
     /// The argument that makes its program tell its version and do nothing else.
     pub version_argument: Option<String>,
+    /// Files with a repository's conventions that it reads by itself.
+    pub reads: Vec<String>,
     /// What to do to get it.
     pub install_hint: String,
     pub(crate) default_models: BTreeMap<Provider, String>,
     pub(crate) dialect: Dialect,
+    /// It insists on a terminal.
+    pub(crate) terminal: bool,
     pub(crate) prompt: PromptPassing,
     pub(crate) argv: Vec<Template>,
+    /// The same where it goes on with a conversation of its own.
+    pub(crate) resume_argv: Option<Vec<Template>>,
+    /// The same where it only plans.
+    pub(crate) plan_argv: Option<Vec<Template>>,
+    pub(crate) state: Vec<String>,
     pub(crate) environment: Vec<(String, Template)>,
     pub(crate) files: Vec<FileTemplate>,
 }
@@ -80,13 +90,14 @@ pub(crate) struct FileTemplate {
 }
 
 impl Provider {
-    pub const ALL: [Self; 3] = [Self::Anthropic, Self::Openai, Self::Gemini];
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Openai, Self::Gemini, Self::Ollama];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::Openai => "openai",
             Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
         }
     }
 
@@ -108,15 +119,38 @@ impl Agent {
         self.default_models.get(&provider).map(String::as_str)
     }
 
+    /// Whether it is told how often it may call the model, and keeps to it.
+    pub fn counts_turns(&self) -> bool {
+        self.argv.iter().any(|argument| argument.uses(Placeholder::MaxTurns))
+    }
+
+    /// Where it keeps its conversations: files and folders, below the home.
+    pub fn state(&self) -> &[String] {
+        &self.state
+    }
+
+    /// What to name when it is to go on with the conversation that it called `known`. `None` when it cannot: it has no way
+    /// to, or would have to be told a name that nobody knows.
+    pub fn resumable<'c>(&self, known: Option<&'c str>) -> Option<&'c str> {
+        let argv = self.resume_argv.as_ref().filter(|_| !self.state.is_empty())?;
+        if argv.iter().any(|argument| argument.uses(Placeholder::Conversation)) { known } else { Some("") }
+    }
+
     pub fn command(&self, turn: &Turn<'_>) -> Invocation {
         let value = |placeholder| value_of(placeholder, turn);
+        let other = if turn.plan { self.plan_argv.as_ref() } else { turn.resume.and(self.resume_argv.as_ref()) };
+        let own = other.unwrap_or(&self.argv);
         let mut env = base_environment(turn);
         for (name, template) in &self.environment {
             env.retain(|(known, _)| known != name);
             env.push((name.clone(), template.fill(value)));
         }
+        let mut argv = self.bridge(turn);
+        let program = argv.len();
+        argv.extend(own.iter().map(|template| template.fill(value)));
         Invocation {
-            argv: self.argv.iter().map(|template| template.fill(value)).collect(),
+            argv,
+            program,
             env,
             stdin: match self.prompt {
                 PromptPassing::Stdin => turn.prompt.to_owned(),
@@ -132,6 +166,18 @@ impl Agent {
                 })
                 .collect(),
         }
+    }
+
+    /// What stands between the agent and whoever reads its output.
+    fn bridge(&self, turn: &Turn<'_>) -> Vec<String> {
+        let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+        let arguments = match (self.dialect, self.terminal) {
+            (Dialect::Acp, _) => vec!["acp".to_owned(), "--workspace".to_owned(), text(turn.workspace)],
+            (_, true) => vec!["pty".to_owned()],
+            (_, false) => return Vec::new(),
+        };
+        let program = text(&turn.bin.join("harvest-builtin"));
+        std::iter::once(program).chain(arguments).chain(["--".to_owned()]).collect()
     }
 
     /// Reads the output of one run from its beginning.
@@ -175,5 +221,6 @@ fn value_of(placeholder: Placeholder, turn: &Turn<'_>) -> String {
         Placeholder::Home => turn.home.to_string_lossy().into_owned(),
         Placeholder::Workspace => turn.workspace.to_string_lossy().into_owned(),
         Placeholder::MaxTurns => turn.max_turns.to_string(),
+        Placeholder::Conversation => turn.resume.unwrap_or_default().to_owned(),
     }
 }

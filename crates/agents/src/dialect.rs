@@ -7,6 +7,7 @@ mod aider;
 mod builtin;
 mod claude_code;
 mod codex;
+mod conversation;
 mod gemini_cli;
 mod opencode;
 mod text;
@@ -26,11 +27,17 @@ pub(crate) enum Dialect {
     Aider,
     /// Plain text: every line is a message.
     Text,
+    /// An agent that speaks the Agent Client Protocol. A bridge in the sandbox drives it and prints what the built-in one does.
+    Acp,
 }
 
 /// Reads the output of one run, line by line.
 #[derive(Debug)]
-pub struct Parser(State);
+pub struct Parser {
+    state: State,
+    dialect: Dialect,
+    conversation: Option<String>,
+}
 
 #[derive(Debug)]
 enum State {
@@ -52,22 +59,31 @@ pub enum Verdict {
 
 impl Parser {
     pub(crate) fn new(dialect: Dialect) -> Self {
-        Self(match dialect {
-            Dialect::Builtin => State::Builtin(builtin::Parser::default()),
+        let state = match dialect {
+            Dialect::Builtin | Dialect::Acp => State::Builtin(builtin::Parser::default()),
             Dialect::ClaudeCode => State::ClaudeCode(claude_code::Parser::default()),
             Dialect::Codex => State::Codex(codex::Parser::default()),
             Dialect::GeminiCli => State::GeminiCli(gemini_cli::Parser::default()),
             Dialect::Opencode => State::Opencode(opencode::Parser::default()),
             Dialect::Aider => State::Aider(aider::Parser::default()),
             Dialect::Text => State::Text,
-        })
+        };
+        Self { state, dialect, conversation: None }
+    }
+
+    /// What the agent calls this conversation, once it has said so.
+    pub fn conversation(&self) -> Option<&str> {
+        self.conversation.as_deref()
     }
 
     /// One line of output, with or without its line ending → events. Never an error; unknown lines become
     /// [`EventBody::Raw`].
     pub fn parse(&mut self, stream: OutputStream, line: &[u8]) -> Vec<EventBody> {
         let line = without_ending(line);
-        match &mut self.0 {
+        if self.conversation.is_none() && stream == OutputStream::Stdout {
+            self.conversation = conversation::named_in(self.dialect, line);
+        }
+        match &mut self.state {
             State::Builtin(parser) => parser.parse(stream, line),
             State::ClaudeCode(parser) => parser.parse(stream, line),
             State::Codex(parser) => parser.parse(stream, line),
@@ -81,7 +97,7 @@ impl Parser {
     /// Takes notice of an event that an earlier parser of the same run produced, so that a run that is taken up again
     /// after a crash gets the verdict it would have got.
     pub fn recall(&mut self, event: &EventBody) {
-        match (&mut self.0, event) {
+        match (&mut self.state, event) {
             (State::Builtin(parser), EventBody::Raw { stream, line }) => {
                 parser.parse(*stream, line.as_bytes());
             }
@@ -98,7 +114,7 @@ impl Parser {
 
     /// What the run amounted to. `exit_code` is `None` when a signal ended it.
     pub fn verdict(&self, exit_code: Option<i32>) -> Verdict {
-        let reported = match &self.0 {
+        let reported = match &self.state {
             State::Builtin(parser) => parser.failure(),
             State::ClaudeCode(parser) => parser.verdict(),
             State::Codex(parser) => parser.verdict(),
@@ -114,6 +130,16 @@ impl Parser {
             Some(code) => failed(format!("the agent exited with code {code}")),
             None => failed("the agent was killed before it was done".to_owned()),
         })
+    }
+}
+
+/// The plan that an event holds, of an agent that plans: what it says last, or hands in.
+pub fn plan_in(event: &EventBody) -> Option<&str> {
+    match event {
+        EventBody::Message { role: harvest_core::MessageRole::Assistant, text } => Some(text),
+        // How Claude Code ends its planning.
+        EventBody::ToolCall { name, input, .. } if name == "ExitPlanMode" => input["plan"].as_str(),
+        _ => None,
     }
 }
 

@@ -19,12 +19,19 @@ pub struct Turn<'a> {
     /// What the agent gets as `PATH`.
     pub path: &'a str,
     pub max_turns: u32,
+    /// It is to make a plan and to change nothing.
+    pub plan: bool,
+    /// The agent's own name of the conversation that it is to go on with, whose state is in the home again. Empty for one
+    /// that needs no name.
+    pub resume: Option<&'a str>,
 }
 
 /// How to start an agent. `env` is the whole environment; nothing is inherited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
     pub argv: Vec<String>,
+    /// Where in `argv` the agent's own program is; what stands before it comes with Harvest.
+    pub program: usize,
     pub env: Vec<(String, String)>,
     pub stdin: String,
     /// Files that must be there before the agent starts.

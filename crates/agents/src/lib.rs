@@ -9,11 +9,14 @@
 
 mod agent;
 mod dialect;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod invocation;
+pub mod prompt;
 mod registry;
 mod template;
 
 pub use agent::{Agent, Features, Provider};
-pub use dialect::{Parser, Verdict};
+pub use dialect::{Parser, Verdict, plan_in};
 pub use invocation::{File, Invocation, Turn};
 pub use registry::{Error, Registry};

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::agent::{FileTemplate, PromptPassing};
 use crate::dialect::Dialect;
-use crate::template::{Template, UnknownPlaceholder};
+use crate::template::{Placeholder, Template, UnknownPlaceholder};
 use crate::{Agent, Features, Provider};
 
 const BUNDLED: &str = include_str!("registry.toml");
@@ -35,6 +35,10 @@ pub enum Error {
     NothingToReplace(String),
     #[error("the agent `{0}` names no provider")]
     NoProvider(String),
+    #[error("the agent `{0}` speaks a protocol: it takes `prompt = \"stdin\"` and no `terminal`")]
+    Protocol(String),
+    #[error("the agent `{agent}` keeps its state in `{path}`, which is not a plain path below the home")]
+    BadState { agent: String, path: String },
     #[error("the agent `{agent}` uses `{{{placeholder}}}`, which does not exist")]
     UnknownPlaceholder { agent: String, placeholder: String },
 }
@@ -117,10 +121,21 @@ struct Definition {
     name: String,
     providers: Vec<Provider>,
     dialect: Dialect,
+    #[serde(default)]
+    terminal: bool,
     prompt: PromptPassing,
     command: String,
     #[serde(default)]
     arguments: Vec<String>,
+    /// In place of `arguments` where it goes on with a conversation.
+    #[serde(default)]
+    resume_arguments: Option<Vec<String>>,
+    /// In place of `arguments` where it is to plan and to change nothing.
+    #[serde(default)]
+    plan_arguments: Option<Vec<String>>,
+    /// Where it keeps its conversations, below the home.
+    #[serde(default)]
+    state: Vec<String>,
     #[serde(default)]
     environment: BTreeMap<String, String>,
     #[serde(default)]
@@ -135,6 +150,8 @@ struct Definition {
     replace: bool,
     #[serde(default)]
     version_argument: Option<String>,
+    #[serde(default)]
+    reads: Vec<String>,
     install_hint: String,
 }
 
@@ -157,14 +174,26 @@ impl Definition {
         if self.providers.is_empty() {
             return Err(Error::NoProvider(id));
         }
+        if self.dialect == Dialect::Acp && (self.terminal || self.prompt != PromptPassing::Stdin) {
+            return Err(Error::Protocol(id));
+        }
         let template = |text: &str| {
             text.parse::<Template>()
                 .map_err(|UnknownPlaceholder(placeholder)| Error::UnknownPlaceholder { agent: id.clone(), placeholder })
         };
-        let argv = std::iter::once(&self.command)
-            .chain(&self.arguments)
-            .map(|text| template(text))
-            .collect::<Result<_, _>>()?;
+        if let Some(path) = self.state.iter().find(|path| !is_plain_path(path)) {
+            return Err(Error::BadState { agent: id, path: path.clone() });
+        }
+        let arguments = |given: &[String]| {
+            std::iter::once(&self.command).chain(given).map(|text| template(text)).collect::<Result<Vec<_>, _>>()
+        };
+        let argv = arguments(&self.arguments)?;
+        let plan_argv = self.plan_arguments.as_deref().map(arguments).transpose()?;
+        if argv.iter().chain(plan_argv.iter().flatten()).any(|argument| argument.uses(Placeholder::Conversation)) {
+            let placeholder = "conversation".to_owned();
+            return Err(Error::UnknownPlaceholder { agent: id, placeholder });
+        }
+        let resume_argv = self.resume_arguments.as_deref().map(arguments).transpose()?;
         let environment = self
             .environment
             .into_iter()
@@ -193,13 +222,25 @@ impl Definition {
                 !command.contains('{') && (name || whole_path)
             }),
             version_argument: self.version_argument,
+            reads: self.reads,
             install_hint: self.install_hint,
             default_models: self.default_models,
             dialect: self.dialect,
+            terminal: self.terminal,
             prompt: self.prompt,
             argv,
+            resume_argv,
+            plan_argv,
+            state: self.state,
             environment,
             files,
         })
     }
+}
+
+/// It is put into scripts and git's lists of paths.
+fn is_plain_path(path: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let is_step = |step: &str| !matches!(step, "" | "." | "..") && !step.starts_with('-') && step.bytes().all(is_plain);
+    path.split('/').all(is_step)
 }

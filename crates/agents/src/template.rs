@@ -15,10 +15,12 @@ pub(crate) enum Placeholder {
     Home,
     Workspace,
     MaxTurns,
+    /// Only where a conversation goes on.
+    Conversation,
 }
 
 impl Placeholder {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Bin,
         Self::Model,
         Self::Provider,
@@ -27,6 +29,7 @@ impl Placeholder {
         Self::Home,
         Self::Workspace,
         Self::MaxTurns,
+        Self::Conversation,
     ];
 
     fn name(self) -> &'static str {
@@ -39,6 +42,7 @@ impl Placeholder {
             Self::Home => "home",
             Self::Workspace => "workspace",
             Self::MaxTurns => "max_turns",
+            Self::Conversation => "conversation",
         }
     }
 }
@@ -57,6 +61,10 @@ pub(crate) struct Template(Vec<Part>);
 pub(crate) struct UnknownPlaceholder(pub(crate) String);
 
 impl Template {
+    pub(crate) fn uses(&self, placeholder: Placeholder) -> bool {
+        self.0.contains(&Part::Value(placeholder))
+    }
+
     pub(crate) fn fill(&self, value: impl Fn(Placeholder) -> String) -> String {
         self.0
             .iter()

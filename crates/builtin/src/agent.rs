@@ -58,7 +58,11 @@ impl Agent {
         let mut messages = vec![Message::User(prompt.to_owned())];
         for turn in 1..=self.max_turns {
             let mut draft = Draft::new(output);
-            let reply = self.model.reply(&messages, &mut draft)?;
+            let mut reply = self.model.reply(&messages, &mut draft)?;
+            // Not every format has ids, and what belongs together must be seen by everyone.
+            for (number, call) in reply.calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
+                call.id = format!("call_{turn}_{number}");
+            }
             draft.finish()?;
 
             let mut results = Vec::new();

@@ -32,9 +32,12 @@ pub(crate) enum End {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Call {
+    /// Empty where the format has none, until the reply is complete.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) input: Input,
+    /// What the vendor wants back with the call, unread.
+    pub(crate) signature: Option<String>,
 }
 
 /// The arguments of a call, as far as they can be read.

@@ -6,6 +6,7 @@
 //! Exit codes: 0 when the model ended its turn, 1 when it could not (an `agent.error` line says why), 2 for wrong usage.
 
 mod agent;
+mod bridge;
 mod conversation;
 mod draft;
 mod model;
@@ -17,6 +18,7 @@ mod tools;
 mod truncate;
 mod wire;
 
+use std::ffi::OsString;
 use std::io::Read;
 use std::process::ExitCode;
 
@@ -27,7 +29,11 @@ use crate::output::{ErrorKind, Output};
 use crate::tools::Tools;
 
 fn main() -> ExitCode {
-    let options = match Options::parse(std::env::args_os().skip(1)) {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(ended) = bridge::run(&arguments) {
+        return ended;
+    }
+    let options = match Options::parse(arguments) {
         Ok(options) => options,
         Err(error) => return usage_error(&error.to_string()),
     };
@@ -45,7 +51,7 @@ fn main() -> ExitCode {
 fn work(options: &Options, prompt: &str) -> ExitCode {
     let mut output = Output::new(std::io::stdout().lock());
     let result = agent::system_prompt(options).and_then(|system| {
-        let tools = Tools::new(options.workspace.clone());
+        let tools = Tools::new(options.workspace.clone(), options.mode);
         let model = Model::new(options, system, tools.definitions());
         Agent { model, tools, max_turns: options.max_turns }.run(prompt, &mut output)
     });

@@ -80,7 +80,7 @@ impl Model {
         Self {
             http: ureq::Agent::new_with_config(config),
             wire,
-            url: format!("{}{}", options.base_url, wire.path),
+            url: format!("{}{}", options.base_url, (wire.path)(&options.model)),
             name: options.model.clone(),
             max_tokens: options.max_tokens,
             system,
@@ -130,7 +130,7 @@ impl Model {
     }
 
     fn read<W: Write>(&self, body: impl io::BufRead, draft: &mut Draft<'_, W>) -> Result<Reply, Missed> {
-        let mut events = Events::new(body);
+        let mut events = Events::new(body, self.wire.framing);
         let mut decoder = (self.wire.decoder)();
         // Read to the end even when the reply is complete: whoever counts its tokens shall see it delivered.
         loop {
@@ -171,7 +171,7 @@ fn not_ok(status: u16, wait: Option<Duration>, body: impl Read) -> Missed {
     }
 }
 
-/// Both vendors say it in `error.message`; others say it somehow.
+/// Vendors say it in `error.message`, Ollama in `error`; others say it somehow.
 fn error_message(body: impl Read) -> String {
     let mut bytes = Vec::new();
     // Half a message is better than none.
@@ -179,7 +179,10 @@ fn error_message(body: impl Read) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let message = serde_json::from_str(&text)
         .ok()
-        .and_then(|value: Value| value.pointer("/error/message")?.as_str().map(str::to_owned))
+        .and_then(|value: Value| {
+            let error = value.get("error")?;
+            error.get("message").unwrap_or(error).as_str().map(str::to_owned)
+        })
         .unwrap_or_else(|| text.trim().to_owned());
     if message.is_empty() { "no reason given".to_owned() } else { message.chars().take(MAX_ERROR_CHARS).collect() }
 }

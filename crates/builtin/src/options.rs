@@ -9,10 +9,22 @@ use std::time::Duration;
 pub(crate) enum WireName {
     Anthropic,
     Openai,
+    Gemini,
+    Ollama,
+}
+
+/// What it is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Mode {
+    #[default]
+    Work,
+    /// It looks and says what it would do, and has no tool that changes anything.
+    Plan,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
+    pub(crate) mode: Mode,
     pub(crate) wire: WireName,
     pub(crate) base_url: String,
     pub(crate) model: String,
@@ -40,6 +52,7 @@ pub(crate) enum UsageError {
 
 impl Options {
     pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, UsageError> {
+        let mut mode = Mode::default();
         let mut wire = None;
         let mut base_url = None;
         let mut model = None;
@@ -53,6 +66,7 @@ impl Options {
             let name = name.to_string_lossy().into_owned();
             let mut value = || arguments.next().ok_or_else(|| UsageError::NoValue(name.clone()));
             match name.as_str() {
+                "--mode" => mode = mode_name(&name, &value()?)?,
                 "--wire" => wire = Some(wire_name(&name, &value()?)?),
                 "--base-url" => base_url = Some(text(value()?).trim_end_matches('/').to_owned()),
                 "--model" => model = Some(text(value()?)),
@@ -68,6 +82,7 @@ impl Options {
             }
         }
         Ok(Self {
+            mode,
             wire: wire.ok_or(UsageError::Missing("--wire"))?,
             base_url: base_url.ok_or(UsageError::Missing("--base-url"))?,
             model: model.ok_or(UsageError::Missing("--model"))?,
@@ -84,11 +99,21 @@ fn text(value: OsString) -> String {
     value.into_string().unwrap_or_else(|value| value.to_string_lossy().into_owned())
 }
 
+fn mode_name(name: &str, value: &OsString) -> Result<Mode, UsageError> {
+    match value.to_str() {
+        Some("work") => Ok(Mode::Work),
+        Some("plan") => Ok(Mode::Plan),
+        _ => Err(wrong(name, value, "it is `work` or `plan`")),
+    }
+}
+
 fn wire_name(name: &str, value: &OsString) -> Result<WireName, UsageError> {
     match value.to_str() {
         Some("anthropic") => Ok(WireName::Anthropic),
         Some("openai") => Ok(WireName::Openai),
-        _ => Err(wrong(name, value, "it is `anthropic` or `openai`")),
+        Some("gemini") => Ok(WireName::Gemini),
+        Some("ollama") => Ok(WireName::Ollama),
+        _ => Err(wrong(name, value, "it is `anthropic`, `openai`, `gemini` or `ollama`")),
     }
 }
 
@@ -117,8 +142,9 @@ mod tests {
     #[test]
     fn a_full_command_line() {
         assert_eq!(
-            parse(&format!("{GOOD} --max-turns 7 --system-file f --retry-base-ms 1")).unwrap(),
+            parse(&format!("{GOOD} --mode plan --max-turns 7 --system-file f --retry-base-ms 1")).unwrap(),
             Options {
+                mode: Mode::Plan,
                 wire: WireName::Openai,
                 base_url: "http://127.0.0.1:1/openai".to_owned(),
                 model: "m".to_owned(),
@@ -135,7 +161,10 @@ mod tests {
     fn mistakes_are_named() {
         let message = |line: &str| parse(line).unwrap_err().to_string();
         assert_eq!(message("--wire openai"), "the option `--base-url` is missing");
-        assert_eq!(message("--wire gopher"), "the option `--wire` cannot be `gopher`: it is `anthropic` or `openai`");
+        assert_eq!(
+            message("--wire gopher"),
+            "the option `--wire` cannot be `gopher`: it is `anthropic`, `openai`, `gemini` or `ollama`"
+        );
         assert_eq!(message("--model"), "the option `--model` needs a value");
         assert_eq!(message("-x"), "there is no option `-x`");
         assert_eq!(

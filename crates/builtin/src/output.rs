@@ -65,6 +65,13 @@ impl<W: Write> Output<W> {
         self.write(&Event::Done { turns })
     }
 
+    /// A line of someone else's, which Harvest keeps as it is.
+    pub(crate) fn as_it_came(&mut self, line: &str) -> io::Result<()> {
+        let line = line.replace(['\n', '\r'], " ") + "\n";
+        self.0.write_all(line.as_bytes())?;
+        self.0.flush()
+    }
+
     /// One write per line, so that lines of other writers never get into the middle of one.
     fn write(&mut self, event: &Event<'_>) -> io::Result<()> {
         let mut line = serde_json::to_vec(event)?;
@@ -88,7 +95,7 @@ mod tests {
         output.message("hi").unwrap();
         output.delta("h").unwrap();
         let input = Input::read(r#"{"command": "ls"}"#);
-        output.call(&Call { id: "1".to_owned(), name: "bash".to_owned(), input }).unwrap();
+        output.call(&Call { id: "1".to_owned(), name: "bash".to_owned(), input, signature: None }).unwrap();
         output.result(&CallResult { id: "1".to_owned(), output: "x\n".to_owned(), is_error: false }).unwrap();
 
         let text = String::from_utf8(bytes).unwrap();

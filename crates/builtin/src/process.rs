@@ -16,18 +16,19 @@ use crate::truncate::Truncated;
 /// Output still in the pipe when a program ends arrives within this time; what a background process writes later is dropped.
 const LAST_OUTPUT: Duration = Duration::from_millis(200);
 
+/// A [`command`] that leads a process group of its own, so that it can be ended with all it starts.
+pub(crate) fn program(name: &str, workspace: &Path) -> Command {
+    let mut command = command(name, workspace);
+    command.process_group(0);
+    command
+}
+
 /// A program in the workspace with the environment that this agent was given, which is all the sandbox has; nothing of it
 /// asks questions or opens a pager.
-pub(crate) fn program(name: &str, workspace: &Path) -> Command {
+pub(crate) fn command(name: &str, workspace: &Path) -> Command {
     #[expect(clippy::disallowed_methods, reason = "the one place where the agent starts programs, inside the sandbox")]
     let mut command = Command::new(name);
-    command
-        .current_dir(workspace)
-        .env("TERM", "dumb")
-        .env("PAGER", "cat")
-        .env("GIT_PAGER", "cat")
-        .stdin(Stdio::null())
-        .process_group(0);
+    command.current_dir(workspace).env("TERM", "dumb").env("PAGER", "cat").env("GIT_PAGER", "cat").stdin(Stdio::null());
     command
 }
 

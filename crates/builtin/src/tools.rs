@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::conversation::{Call, CallResult, Input};
+use crate::options::Mode;
 
 /// More output than this helps no model.
 const MAX_OUTPUT: usize = 30_000;
@@ -30,18 +31,30 @@ pub(crate) struct Definition {
 #[derive(Debug)]
 pub(crate) struct Tools {
     workspace: PathBuf,
+    mode: Mode,
 }
 
 /// What a tool gives back; an error is a text for the model too.
 type Outcome = Result<String, String>;
 
 impl Tools {
-    pub(crate) fn new(workspace: PathBuf) -> Self {
-        Self { workspace }
+    pub(crate) fn new(workspace: PathBuf, mode: Mode) -> Self {
+        Self { workspace, mode }
     }
 
     pub(crate) fn definitions(&self) -> Vec<Definition> {
-        vec![bash::definition(), read::definition(), write::definition(), edit::definition(), search::definition()]
+        match self.mode {
+            Mode::Work => {
+                vec![
+                    bash::definition(),
+                    read::definition(),
+                    write::definition(),
+                    edit::definition(),
+                    search::definition(),
+                ]
+            }
+            Mode::Plan => vec![read::definition(), search::definition()],
+        }
     }
 
     pub(crate) fn call(&self, call: &Call) -> CallResult {
@@ -59,6 +72,9 @@ impl Tools {
 
     fn run(&self, name: &str, input: &Map<String, Value>) -> Outcome {
         match name {
+            "bash" | "write" | "edit" if self.mode == Mode::Plan => {
+                Err(format!("There is no tool `{name}` while you plan. The tools are read and search."))
+            }
             "bash" => bash::run(&self.workspace, &read_input(input)?),
             "read" => read::run(&self.workspace, &read_input(input)?),
             "write" => write::run(&self.workspace, &read_input(input)?),

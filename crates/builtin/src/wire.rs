@@ -1,6 +1,8 @@
 //! The formats in which models are spoken to. One file each; the conversation they carry is the same.
 
 mod anthropic;
+mod gemini;
+mod ollama;
 mod openai;
 
 use serde_json::Value;
@@ -22,11 +24,22 @@ pub(crate) struct Request<'a> {
 /// One format: where requests go, what they look like, and how answers are read.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    pub(crate) path: &'static str,
+    /// After the base URL, for a model.
+    pub(crate) path: fn(&str) -> String,
     /// The gateway puts the real key in the place of the one given here.
     pub(crate) headers: &'static [(&'static str, &'static str)],
+    pub(crate) framing: Framing,
     pub(crate) body: fn(&Request<'_>) -> Value,
     pub(crate) decoder: fn() -> Box<dyn Decoder>,
+}
+
+/// How the events of a streamed answer are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Server-sent events.
+    Events,
+    /// One JSON object per line.
+    Lines,
 }
 
 /// Reads one streamed answer, event by event.
@@ -54,6 +67,8 @@ pub(crate) fn named(name: WireName) -> &'static Wire {
     match name {
         WireName::Anthropic => &anthropic::WIRE,
         WireName::Openai => &openai::WIRE,
+        WireName::Gemini => &gemini::WIRE,
+        WireName::Ollama => &ollama::WIRE,
     }
 }
 

@@ -44,6 +44,8 @@ codes! {
     AmbiguousId = "0152", "the id fits more than one";
     TaskFinished = "0153", "the task has already ended";
     UnknownSession = "0154", "there is no such session";
+    CannotFork = "0155", "the session cannot be forked there";
+    NotAwaiting = "0156", "the task does not wait for approval";
     NothingToApply = "0161", "the task has no branch";
     CannotApply = "0162", "the branch cannot be applied here";
     UnknownDependency = "0171", "there is no such task to wait for";
@@ -80,6 +82,9 @@ codes! {
     Agent = "0406", "the agent failed";
     Tests = "0407", "the result does not pass its tests";
     NoTests = "0408", "no test command was found";
+    Loop = "0409", "the agent did the same again and again";
+    Turns = "0410", "the agent used up its turns";
+    Hook = "0411", "a hook that must succeed did not";
     OwnerDied = "0501", "the process working on the task was killed";
     NotSignedIn = "0601", "the request says not who asks";
     NotAllowed = "0602", "the role or the project does not allow it";

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, BranchName, CallId, Cost, FailureReason, Outcome, Prompt, SandboxId, SessionId, TaskId, Timestamp,
-    TurnId, Usage,
+    AttemptId, BranchName, CallId, Cost, FailureReason, HookStage, Outcome, Prompt, SandboxId, SessionId, TaskId,
+    Timestamp, TurnId, Usage,
 };
 
 /// One entry of a session's journal, numbered 1, 2, 3 … without gaps.
@@ -35,6 +35,19 @@ pub enum EventBody {
         repository: String,
         base: String,
         agent: String,
+        model: Option<String>,
+    },
+    /// Another prompt for the session. It is worked on when all before it are done; `turn.started` tells.
+    #[serde(rename = "turn.queued")]
+    TurnQueued {
+        turn_id: TurnId,
+        number: u32,
+        author: String,
+        prompt: Prompt,
+        /// When it is to be another than before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
     #[serde(rename = "turn.started")]
@@ -102,12 +115,48 @@ pub enum EventBody {
         remedy: Remedy,
         count: u64,
     },
+    /// The agent went beyond what it may, and is being ended for it.
+    #[serde(rename = "limit.reached")]
+    LimitReached { limit: SupervisedLimit, message: String },
+    #[serde(rename = "hook.finished")]
+    HookFinished {
+        stage: HookStage,
+        run: String,
+        required: bool,
+        exit_code: i32,
+        duration_ms: u64,
+        /// The end of what it printed.
+        output_tail: String,
+    },
     #[serde(rename = "checkpoint.created")]
     CheckpointCreated { number: u32, commit: String },
     #[serde(rename = "commit.created")]
     CommitCreated { commit: String, subject: String },
     #[serde(rename = "agent.finished")]
     AgentFinished { attempt_id: AttemptId, exit_code: Option<i32>, reason: Option<FailureReason> },
+    /// The agent's own memory of the conversation is kept with the session, for its next turn.
+    #[serde(rename = "conversation.kept")]
+    ConversationKept {
+        agent: String,
+        /// What the agent calls it, if it gave it a name.
+        name: Option<String>,
+        commit: String,
+    },
+    /// The agent has made a plan, and a person has to decide on it.
+    #[serde(rename = "plan.proposed")]
+    PlanProposed { text: String },
+    /// A person has decided.
+    #[serde(rename = "plan.decided")]
+    PlanDecided {
+        approved: bool,
+        author: String,
+        /// The plan as the person changed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<String>,
+        /// Why it was turned down; another one is made then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        comment: Option<String>,
+    },
     #[serde(rename = "tests.finished")]
     TestsFinished(TestRun),
     /// A stage recorded its outcome; whoever holds the lease after a crash goes on behind it.
@@ -214,6 +263,21 @@ pub enum Remedy {
     GaveUp,
 }
 
+/// What an agent is held to while it works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SupervisedLimit {
+    /// How long it may be silent.
+    Stall,
+    /// How often it may do the same with the same outcome.
+    Loop,
+    /// How often it may call the model.
+    Turns,
+    /// How long it may work.
+    Wall,
+}
+
 /// The stages of a turn that leave an outcome behind, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -246,6 +310,7 @@ impl EventBody {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::TaskCreated { .. } => "task.created",
+            Self::TurnQueued { .. } => "turn.queued",
             Self::TurnStarted { .. } => "turn.started",
             Self::Warning { .. } => "warning",
             Self::SandboxReady { .. } => "sandbox.ready",
@@ -258,9 +323,14 @@ impl EventBody {
             Self::Usage { .. } => "usage",
             Self::BudgetReached { .. } => "budget.reached",
             Self::ModelTrouble { .. } => "model.trouble",
+            Self::LimitReached { .. } => "limit.reached",
+            Self::HookFinished { .. } => "hook.finished",
             Self::CheckpointCreated { .. } => "checkpoint.created",
             Self::CommitCreated { .. } => "commit.created",
             Self::AgentFinished { .. } => "agent.finished",
+            Self::ConversationKept { .. } => "conversation.kept",
+            Self::PlanProposed { .. } => "plan.proposed",
+            Self::PlanDecided { .. } => "plan.decided",
             Self::TestsFinished(_) => "tests.finished",
             Self::StageFinished { .. } => "stage.finished",
             Self::BranchDelivered { .. } => "branch.delivered",

@@ -26,8 +26,8 @@ pub use code::{Code, UnknownCode};
 pub use cost::{Cost, Price, TokenCount, Usage};
 pub use credential::{Credential, DEFAULT_CREDENTIAL, Identity, Scope, ScopeError};
 pub use event::{
-    EgressVerdict, Event, EventBody, FileChange, MessageRole, OutputStream, Remedy, SandboxPurpose, StageName, TestRun,
-    WorkspaceKind,
+    EgressVerdict, Event, EventBody, FileChange, MessageRole, OutputStream, Remedy, SandboxPurpose, StageName,
+    SupervisedLimit, TestRun, WorkspaceKind,
 };
 pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
 pub use id::{
@@ -38,5 +38,7 @@ pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use reason::FailureReason;
 pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};
-pub use task::{Attempt, Outcome, Session, Settings, Source, Task, TaskKind, Turn, TurnStatus};
+pub use task::{
+    Attempt, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Supervision, Task, TaskKind, Turn, TurnStatus,
+};
 pub use time::{Clock, Timestamp};

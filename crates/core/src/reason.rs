@@ -18,6 +18,12 @@ pub enum FailureReason {
     Timeout,
     /// The agent was silent for too long.
     Stall,
+    /// The agent did the same again and again, with the same outcome.
+    Loop,
+    /// The agent called the model more often than it may.
+    Turns,
+    /// A hook that must succeed did not.
+    Hook,
     /// The budget is spent.
     Budget,
     /// A person stopped it.
@@ -27,13 +33,16 @@ pub enum FailureReason {
 }
 
 impl FailureReason {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Agent,
         Self::Tests,
         Self::Sandbox,
         Self::ModelQuota,
         Self::Timeout,
         Self::Stall,
+        Self::Loop,
+        Self::Turns,
+        Self::Hook,
         Self::Budget,
         Self::Cancelled,
         Self::Internal,
@@ -47,6 +56,9 @@ impl FailureReason {
             Self::ModelQuota => "model_quota",
             Self::Timeout => "timeout",
             Self::Stall => "stall",
+            Self::Loop => "loop",
+            Self::Turns => "turns",
+            Self::Hook => "hook",
             Self::Budget => "budget",
             Self::Cancelled => "cancelled",
             Self::Internal => "internal",
@@ -59,12 +71,12 @@ impl FailureReason {
 
     /// Stopped by a limit or a person, rather than gone wrong.
     pub fn is_stop(self) -> bool {
-        matches!(self, Self::Budget | Self::Timeout | Self::Stall | Self::Cancelled)
+        matches!(self, Self::Budget | Self::Timeout | Self::Stall | Self::Loop | Self::Turns | Self::Cancelled)
     }
 
     /// Whether trying the same again may go better.
     pub fn is_retryable(self) -> bool {
-        matches!(self, Self::Agent | Self::Sandbox | Self::ModelQuota | Self::Stall | Self::Internal)
+        matches!(self, Self::Agent | Self::Sandbox | Self::ModelQuota | Self::Stall | Self::Loop | Self::Internal)
     }
 }
 

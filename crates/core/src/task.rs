@@ -71,6 +71,108 @@ pub struct Settings {
     /// The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<Vec<String>>,
+    #[serde(default)]
+    pub supervision: Supervision,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<Hook>,
+    /// Where the session begins, when it is not the base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Who goes on, one after the other, when an agent's model has no more quota.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_quota: Vec<String>,
+    /// First a plan is made, and a person decides on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan: bool,
+}
+
+/// What holds where nobody says otherwise.
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            test: None,
+            require_tests: false,
+            timeout_ms: 30 * 60 * 1000,
+            max_turns: 50,
+            provider: None,
+            author_name: "Harvest".to_owned(),
+            author_email: "harvest@localhost".to_owned(),
+            egress: None,
+            supervision: Supervision::default(),
+            hooks: Vec::new(),
+            origin: None,
+            on_quota: Vec::new(),
+            plan: false,
+        }
+    }
+}
+
+/// The event of another session that a session goes on from, and what its workspace was like then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Origin {
+    pub session: SessionId,
+    pub seq: u64,
+    pub commit: String,
+}
+
+/// Something to run at a stage of a turn, in a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Hook {
+    pub stage: HookStage,
+    /// A shell command, or the name of one that Harvest has ready.
+    pub run: String,
+    /// The turn fails where it does not succeed.
+    pub required: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum HookStage {
+    /// In the agent's workspace, before the agent.
+    BeforeExecute,
+    /// There, after it; what it changes is delivered.
+    AfterExecute,
+    /// In a clean sandbox at the result.
+    BeforeDeliver,
+}
+
+impl HookStage {
+    pub const ALL: [Self; 3] = [Self::BeforeExecute, Self::AfterExecute, Self::BeforeDeliver];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeExecute => "before_execute",
+            Self::AfterExecute => "after_execute",
+            Self::BeforeDeliver => "before_deliver",
+        }
+    }
+}
+
+impl Hook {
+    /// Looks for keys in what is about to be delivered.
+    pub const SECRET_SCAN: &str = "secret-scan";
+}
+
+/// When an agent at work is no longer believed to get anywhere, and how it is ended then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct Supervision {
+    /// How long it may be silent.
+    pub stall_ms: u64,
+    /// How often it may make the same tool call, or the same few in turn, with the same outcome.
+    pub max_repeats: u32,
+    /// How long it has to end by itself after it was interrupted, and again after it was asked to terminate.
+    pub grace_ms: u64,
+}
+
+impl Default for Supervision {
+    fn default() -> Self {
+        Self { stall_ms: 600_000, max_repeats: 10, grace_ms: 5_000 }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +221,11 @@ pub struct Turn {
     pub number: u32,
     pub author: String,
     pub prompt: Prompt,
+    /// Who works on it, from this turn on; `None`: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     pub status: TurnStatus,
     pub created_at: Timestamp,
     pub attempts: Vec<Attempt>,
@@ -136,6 +243,10 @@ pub enum TurnStatus {
     Waiting,
     /// It waits for a place under a cap.
     Parked,
+    /// It waits for the turns before it in its session.
+    Queued,
+    /// It waits for a person to decide on its plan.
+    Held,
     Claimed,
     Done,
 }

@@ -1,6 +1,7 @@
 //! While the agent works, the state of its workspace is pushed out every few seconds of change: a lost sandbox costs
 //! seconds, not the work.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -22,19 +23,19 @@ pub(crate) struct Checkpoints<'t> {
     place: &'t Place,
     due: bool,
     not_before: Instant,
-    number: u32,
     last: Option<String>,
     taking: Option<BoxFuture<'t, Result<Option<String>, Halt>>>,
 }
 
 impl<'t> Checkpoints<'t> {
     pub(crate) fn new(turn: &'t Turn, place: &'t Place) -> Self {
-        Self { turn, place, due: false, not_before: Instant::now(), number: 0, last: None, taking: None }
+        Self { turn, place, due: false, not_before: Instant::now(), last: None, taking: None }
     }
 
     /// Something may have changed.
     pub(crate) fn due(&mut self) {
-        self.due = true;
+        // What is changed while planning is thrown away.
+        self.due = !self.turn.plan.is_wanted();
     }
 
     /// Takes checkpoints as they fall due and returns after each. Never returns while none is due. May be dropped and
@@ -46,8 +47,7 @@ impl<'t> Checkpoints<'t> {
             }
             tokio::time::sleep_until(self.not_before).await;
             self.due = false;
-            self.number += 1;
-            self.taking = Some(self.turn.checkpoint(self.place, self.number, self.last.clone()).boxed());
+            self.taking = Some(self.turn.checkpoint(self.place, self.last.clone()).boxed());
         }
         self.finish().await
     }
@@ -68,10 +68,12 @@ impl<'t> Checkpoints<'t> {
 impl Turn {
     /// Pushes and journals a checkpoint; `None` when nothing has changed since `last` or it did not work out, which stops
     /// nothing.
-    async fn checkpoint(&self, place: &Place, number: u32, last: Option<String>) -> Result<Option<String>, Halt> {
+    async fn checkpoint(&self, place: &Place, last: Option<String>) -> Result<Option<String>, Halt> {
+        // Never used twice in a session: a push to where another checkpoint is would be refused.
+        let number = self.checkpoints.fetch_add(1, Ordering::Relaxed) + 1;
         let reference = format!("{}{number}", SessionRepository::namespace(&self.session.id));
         let remote = Self::remote(place);
-        let env = [("REMOTE", remote.as_str()), ("REF", &reference), ("BASE", &self.task.base)];
+        let env = [("REMOTE", remote.as_str()), ("REF", &reference), ("START", &self.start)];
         let id = format!("checkpoint-{number}");
         match self.run(place, &id, &script::checkpoint(), &env, LIMIT).await {
             Ok(ran) if ran.succeeded() => {}
@@ -86,7 +88,7 @@ impl Turn {
         }
         // The script is not believed: what arrived in the repository counts.
         let Some(commit) = self.repository.tip(&reference).await? else { return Ok(None) };
-        let before = last.as_ref().unwrap_or(&self.task.base);
+        let before = last.as_ref().unwrap_or(&self.start);
         if self.repository.changes(before, &commit).await?.is_empty() {
             return Ok(None);
         }
@@ -97,6 +99,6 @@ impl Turn {
 
 impl std::fmt::Debug for Checkpoints<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Checkpoints").field("number", &self.number).field("due", &self.due).finish_non_exhaustive()
+        f.debug_struct("Checkpoints").field("due", &self.due).finish_non_exhaustive()
     }
 }

@@ -8,12 +8,13 @@ use crate::failpoint;
 use crate::turn::Turn;
 
 impl Turn {
-    /// The delivered branch; `None` when nothing changed. Doing it twice is the same as once.
+    /// The delivered branch; `None` when nothing ever changed. Doing it twice is the same as once.
     pub(crate) async fn deliver(&self, commit: &str) -> Result<Option<BranchName>, Halt> {
         failpoint::reach("deliver::before")?;
-        if commit == self.task.base {
+        if commit == self.task.base && self.task.branch.is_none() {
             return Ok(None);
         }
+        self.hooks_before_delivery(commit).await?;
         let branch = &self.session.branch;
         self.repository.set_branch(branch, commit).await?;
         let previous = self.journal.last_delivered().await?;

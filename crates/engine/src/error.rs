@@ -13,6 +13,12 @@ pub enum Error {
     Sandbox(#[from] harvest_sandbox::Error),
     #[error("there is no agent `{0}`")]
     UnknownAgent(String),
+    #[error("the session has {last} events: there is no event {at} yet")]
+    BeyondTheEnd { at: u64, last: u64 },
+    #[error("nothing of the session's work was saved up to event {at}{}", first.map(|first| format!("; the first is saved by event {first}")).unwrap_or_default())]
+    NothingSaved { at: u64, first: Option<u64> },
+    #[error("the session's work is not on this machine: another one did it, or it was collected")]
+    WorkElsewhere,
     #[error("cannot {action} {path}")]
     Io { action: &'static str, path: String, source: std::io::Error },
     #[error("failpoint {0}")]
@@ -27,6 +33,7 @@ impl Error {
             Self::Workspace(error) => error.code(),
             Self::Sandbox(error) => error.code(),
             Self::UnknownAgent(_) => Code::UnknownAgent,
+            Self::BeyondTheEnd { .. } | Self::NothingSaved { .. } | Self::WorkElsewhere => Code::CannotFork,
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => Code::DiskFull,
             Self::Io { .. } => Code::DataDirectory,
             Self::Failpoint(_) => Code::Internal,

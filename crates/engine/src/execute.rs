@@ -4,27 +4,32 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use harvest_agents::prompt::Occasion;
 use harvest_agents::{Agent, Parser, Verdict};
-use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, Move, OutputStream, SandboxPurpose, Task};
+use harvest_core::{
+    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, OutputStream, SandboxPurpose, Task,
+};
 use harvest_sandbox::{Output, Process, ProcessSpec, Sandbox, Signal};
 use harvest_store::{AttemptUpdate, Step};
-use harvest_workspace::script;
+use harvest_workspace::{SessionRepository, script};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::checkpoint::Checkpoints;
+use crate::conversation::Memory;
 use crate::error::Halt;
 use crate::place::{Place, Tail};
-use crate::turn::Turn;
+use crate::supervise::{Bounds, Breach, Ending, Step as EndingStep, Supervisor};
+use crate::turn::{Turn, for_agent};
 use crate::{Engine, Failure, ModelChoice, failpoint, limit};
 
-/// No output for this long means that the agent hangs.
-const STALL: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
-const KILL_LIMIT: Duration = Duration::from_secs(10);
+const SIGNAL_LIMIT: Duration = Duration::from_secs(10);
 /// Processes of every place, by their ids.
 pub(crate) const AGENT: &str = "agent";
 pub(crate) const PREPARE: &str = "prepare";
+/// How much an agent's own files of a conversation may take.
+const CONVERSATION_KIB: u64 = 64 * 1024;
 /// So many lines go into one transaction at most.
 const BATCH: usize = 256;
 
@@ -48,6 +53,9 @@ pub(crate) struct Briefing<'a> {
     pub(crate) prompt: &'a str,
     pub(crate) choice: &'a ModelChoice,
     pub(crate) max_turns: u32,
+    /// The agent's own name of the conversation to go on with.
+    pub(crate) resume: Option<&'a str>,
+    pub(crate) plan: bool,
 }
 
 impl<'a> Briefing<'a> {
@@ -69,33 +77,55 @@ impl<'a> Briefing<'a> {
             bin,
             path,
             max_turns: self.max_turns,
+            resume: self.resume,
+            plan: self.plan,
         }
     }
 }
 
+/// Which run of an agent in a turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempts {
+    First,
+    Another,
+}
+
 /// How the agent's process ended.
-struct Ended {
+pub(crate) struct Ended {
     exit_code: Option<i32>,
     stderr: String,
-    failure: Option<Failure>,
+    pub(crate) failure: Option<Failure>,
+    /// What the agent called the conversation.
+    pub(crate) conversation: Option<String>,
+    /// It said something, or did.
+    did_anything: bool,
+}
+
+/// An agent's process, and the agent that it was of.
+struct Ran<'a> {
+    agent: &'a Agent,
+    ended: Ended,
+}
+
+/// What the agent's watch has to look at.
+enum Next {
+    Output(Output),
+    Breach(Breach),
+    End(Failure),
+    Signal(EndingStep),
+    Nothing,
+}
+
+impl From<Option<Breach>> for Next {
+    fn from(breach: Option<Breach>) -> Self {
+        breach.map_or(Self::Nothing, Self::Breach)
+    }
 }
 
 impl Turn {
     pub(crate) async fn execute(&self) -> Result<Execution, Halt> {
         failpoint::reach("execute::before")?;
-        if self.stop.is_requested() {
-            return Err(self.stopped().into());
-        }
-        // Known before anything is spent.
-        if self.task.settings.require_tests && self.task.settings.test.is_none() {
-            return Err(Failure::new(FailureReason::Tests, "no test command was found, and tests are required").into());
-        }
-        if let Some(agent) = self.engine.options.registry.get(&self.task.agent)
-            && self.engine.program_of(agent) == Some(None)
-        {
-            let message = format!("{} is not installed on this machine: {}", agent.name, agent.install_hint);
-            return Err(Failure::new(FailureReason::Agent, message).into());
-        }
+        self.check_possible()?;
         let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
         let result = self.execute_in(&place).await;
         // Whatever happened, the sandbox goes; only a dead engine leaves it to the next one.
@@ -107,13 +137,39 @@ impl Turn {
         result
     }
 
+    /// Known before anything is spent.
+    pub(crate) fn check_possible(&self) -> Result<(), Halt> {
+        if self.stop.is_requested() {
+            return Err(self.stopped().into());
+        }
+        if self.task.settings.require_tests && self.task.settings.test.is_none() {
+            return Err(Failure::new(FailureReason::Tests, "no test command was found, and tests are required").into());
+        }
+        if let Some(agent) = self.engine.options.registry.get(&self.task.agent)
+            && self.engine.program_of(agent) == Some(None)
+        {
+            let message = format!("{} is not installed on this machine: {}", agent.name, agent.install_hint);
+            return Err(Failure::new(FailureReason::Agent, message).into());
+        }
+        Ok(())
+    }
+
     async fn execute_in(&self, place: &Place) -> Result<Execution, Halt> {
         if !place.is_settled() {
             self.settle(place).await?;
         }
-        self.prepare_workspace(place).await?;
-        let failure = self.run_agent(place).await?;
-        let commit = match self.collect(place).await? {
+        let agent = self.agent()?;
+        let memory = if self.goes_on { self.memory(agent).await? } else { Memory::default() };
+        self.prepare_workspace(place, &memory).await?;
+        if let Some(failure) = self.hooks_in(place, HookStage::BeforeExecute).await? {
+            return Err(failure.into());
+        }
+        let Ran { agent, ended } = self.run_agent(place, agent, memory).await?;
+        let Ended { mut failure, conversation, .. } = ended;
+        if failure.is_none() {
+            failure = self.hooks_in(place, HookStage::AfterExecute).await?;
+        }
+        let commit = match self.collect(place, agent, conversation).await? {
             Ok(commit) => commit,
             Err(problem) => {
                 return Ok(Execution::failed(self.salvage().await, failure.unwrap_or(problem)));
@@ -123,12 +179,19 @@ impl Turn {
         Ok(Execution { commit, failure })
     }
 
-    async fn prepare_workspace(&self, place: &Place) -> Result<(), Halt> {
+    pub(crate) fn agent(&self) -> Result<&Agent, Halt> {
+        let unknown = || Failure::new(FailureReason::Agent, format!("there is no agent {}", self.task.agent));
+        self.engine.options.registry.get(&self.task.agent).ok_or_else(|| unknown().into())
+    }
+
+    pub(crate) async fn prepare_workspace(&self, place: &Place, memory: &Memory) -> Result<(), Halt> {
         let (branch, remote) = (self.session.branch.as_str(), Self::remote(place));
         let settings = &self.task.settings;
         let env = [
             ("BRANCH", branch),
             ("BASE", &self.task.base),
+            ("START", &self.start),
+            ("CONVERSATION", memory.own.as_ref().map_or("", |kept| &kept.commit)),
             ("REMOTE", &remote),
             ("AUTHOR_NAME", &settings.author_name),
             ("AUTHOR_EMAIL", &settings.author_email),
@@ -141,14 +204,65 @@ impl Turn {
         Err(Failure::new(FailureReason::Sandbox, message).into())
     }
 
-    async fn run_agent(&self, place: &Place) -> Result<Option<Failure>, Halt> {
+    /// Runs the agent, and where its model has no more quota those that are to go on in its place, one after the other.
+    async fn run_agent<'a>(&'a self, place: &Place, agent: &'a Agent, memory: Memory) -> Result<Ran<'a>, Halt> {
+        let mut ran = Ran { agent, ended: self.run_remembering(place, agent, memory).await? };
+        for next in &self.task.settings.on_quota {
+            if ran.ended.failure.as_ref().is_none_or(|failure| failure.reason != FailureReason::ModelQuota) {
+                break;
+            }
+            let Some(next) = self.engine.options.registry.get(next).filter(|next| next.id != ran.agent.id) else {
+                continue;
+            };
+            if self.engine.program_of(next) == Some(None) {
+                self.journal.warn(format!("{} is not installed on this machine and cannot go on", next.name)).await?;
+                continue;
+            }
+            self.journal
+                .warn(format!("the model of {} has no more quota: {} goes on", ran.agent.name, next.name))
+                .await?;
+            let memory = self.memory_so_far(next).await?;
+            ran = Ran { agent: next, ended: self.attempt(place, next, &memory, Attempts::Another).await? };
+        }
+        Ok(ran)
+    }
+
+    /// Runs the agent, once more when it cannot go on with a conversation that it should remember.
+    async fn run_remembering(&self, place: &Place, agent: &Agent, memory: Memory) -> Result<Ended, Halt> {
+        let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
+        let forgot = memory.own.is_some() && !ended.did_anything;
+        if !forgot || ended.failure.as_ref().is_none_or(|failure| failure.reason != FailureReason::Agent) {
+            return Ok(ended);
+        }
+        let message = format!("{} could not go on with its conversation: it is told what was said", agent.name);
+        self.journal.warn(message).await?;
+        self.attempt(place, agent, &memory.retold(), Attempts::Another).await
+    }
+
+    pub(crate) async fn attempt(
+        &self,
+        place: &Place,
+        agent: &Agent,
+        memory: &Memory,
+        which: Attempts,
+    ) -> Result<Ended, Halt> {
         let options = &self.engine.options;
-        let Some(agent) = options.registry.get(&self.task.agent) else {
-            return Ok(Some(Failure::new(FailureReason::Agent, format!("there is no agent {}", self.task.agent))));
+        let choice = self.engine.model_choice(agent, &for_agent(&self.task, &agent.id));
+        let asked = self.plan.prompt(self.task.prompt.as_str());
+        // One that remembers has been told the rest, and one that plans does nothing that there are rules for.
+        let whole = if self.plan.is_wanted() || memory.own.is_some() {
+            asked
+        } else {
+            self.compose(agent, &asked, &Occasion::Task {}).await?
         };
-        let choice = self.engine.model_choice(agent, &self.task);
-        let prompt = self.task.prompt.as_str();
-        let briefing = Briefing { prompt, choice: &choice, max_turns: self.task.settings.max_turns };
+        let prompt = memory.prompt(&whole);
+        let briefing = Briefing {
+            prompt: &prompt,
+            choice: &choice,
+            max_turns: self.task.settings.max_turns,
+            resume: memory.own.as_ref().map(|kept| kept.name.as_str()),
+            plan: self.plan.is_wanted(),
+        };
         let mut spec = self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path());
         spec.files.splice(0..0, place.take_files());
         let attempt = Attempt {
@@ -164,19 +278,25 @@ impl Turn {
         let id = attempt.id.clone();
         let started =
             EventBody::AgentStarted { attempt_id: id.clone(), agent: agent.id.clone(), model: choice.model.clone() };
-        let step = Step::new(self.journal.now(), vec![started]).moving(Move::Start);
-        self.journal.step(step.with_attempt(AttemptUpdate::Started(attempt))).await?;
+        let mut step = Step::new(self.journal.now(), vec![started]).with_attempt(AttemptUpdate::Started(attempt));
+        match which {
+            Attempts::First => step = step.moving(Move::Start),
+            Attempts::Another => spec.id = format!("{AGENT}-{id}"),
+        }
+        self.journal.step(step).await?;
         let mut process = self.begin(place, spec).await?;
         failpoint::reach("execute::started")?;
-        let ended = self.watch(place, &mut process, &id, agent.parser()).await?;
+        let bounds = Bounds::of(&self.task.settings, agent.counts_turns());
+        let ended = self.watch(place, &mut process, &id, agent.parser(), bounds).await?;
         let finished = EventBody::AgentFinished {
             attempt_id: id.clone(),
             exit_code: ended.exit_code,
             reason: ended.failure.as_ref().map(|failure| failure.reason),
         };
-        let update = AttemptUpdate::Finished { attempt: id, exit_code: ended.exit_code, stderr_tail: ended.stderr };
+        let stderr_tail = ended.stderr.clone();
+        let update = AttemptUpdate::Finished { attempt: id, exit_code: ended.exit_code, stderr_tail };
         self.journal.step(Step::new(self.journal.now(), vec![finished]).with_attempt(update)).await?;
-        Ok(ended.failure)
+        Ok(ended)
     }
 
     /// Gives the prompt to the agent that waits for it, or starts one.
@@ -200,42 +320,57 @@ impl Turn {
         process: &mut Process,
         attempt: &AttemptId,
         mut parser: Parser,
+        bounds: Bounds,
     ) -> Result<Ended, Halt> {
-        let deadline = Instant::now() + Duration::from_millis(self.task.settings.timeout_ms);
-        let mut silent_until = Instant::now() + STALL;
+        let mut supervisor = Supervisor::new(bounds, Instant::now());
+        let mut answers = self.meter.answers();
         let mut stderr = Tail::new(Attempt::TAIL_BYTES);
         let mut checkpoints = Checkpoints::new(self, place);
+        let grace = Duration::from_millis(self.task.settings.supervision.grace_ms);
+        let mut ending: Option<Ending> = None;
         let mut ended_by: Option<Failure> = None;
+        let mut did_anything = false;
         let exit_code = loop {
+            let due = ending.as_ref().map_or(supervisor.due(), Ending::due);
             let next = tokio::select! {
                 biased;
-                () = self.stop.requested(), if ended_by.is_none() => Err(self.stopped()),
-                () = self.meter.exhausted(), if ended_by.is_none() => {
-                    Err(Failure::new(FailureReason::Budget, self.meter.message()))
+                () = self.stop.requested(), if ending.is_none() => Next::End(self.stopped()),
+                () = self.meter.exhausted(), if ending.is_none() => {
+                    Next::End(Failure::new(FailureReason::Budget, self.meter.message()))
                 }
-                () = tokio::time::sleep_until(deadline), if ended_by.is_none() => Err(Failure::new(
-                    FailureReason::Timeout,
-                    format!("the agent did not end within {}", human(self.task.settings.timeout_ms)),
-                )),
-                () = tokio::time::sleep_until(silent_until), if ended_by.is_none() => Err(Failure::new(
-                    FailureReason::Stall,
-                    format!("the agent printed nothing for {} s", STALL.as_secs()),
-                )),
-                output = process.next() => Ok(output),
+                Ok(()) = answers.changed(), if ending.is_none() => {
+                    Next::from(supervisor.answered(Instant::now(), *answers.borrow_and_update()))
+                }
+                () = tokio::time::sleep_until(due) => match &mut ending {
+                    None => Next::from(supervisor.check(Instant::now())),
+                    Some(ending) => Next::Signal(ending.step(Instant::now())),
+                },
+                output = process.next() => Next::Output(output),
                 taken = checkpoints.taken() => {
                     taken?;
                     continue;
                 }
             };
             let output = match next {
-                Ok(output) => output,
-                Err(failure) => {
-                    ended_by = Some(failure);
-                    self.kill(process).await;
+                Next::Output(output) => output,
+                Next::Breach(breach) => {
+                    self.journal.write(vec![breach.event()]).await?;
+                    ended_by = Some(breach.into_failure());
+                    ending = Some(Ending::new(Instant::now(), grace));
                     continue;
                 }
+                Next::End(failure) => {
+                    ended_by = Some(failure);
+                    ending = Some(Ending::new(Instant::now(), grace));
+                    continue;
+                }
+                Next::Signal(EndingStep::Signal(signal)) => {
+                    self.signal(process, signal).await;
+                    continue;
+                }
+                Next::Signal(EndingStep::GiveUp) => break None,
+                Next::Nothing => continue,
             };
-            silent_until = Instant::now() + STALL;
             let mut events = Vec::new();
             let mut journaled = None;
             let mut end = None;
@@ -258,8 +393,15 @@ impl Turn {
                     output = process.next().now_or_never();
                 }
             }
+            let breach = supervisor.heard(Instant::now(), &events).filter(|_| ending.is_none() && end.is_none());
+            if let Some(breach) = breach {
+                events.push(breach.event());
+                ended_by = Some(breach.into_failure());
+                ending = Some(Ending::new(Instant::now(), grace));
+            }
             if let Some(offset) = journaled {
                 let changed = events.iter().any(|event| matches!(event, EventBody::ToolResult { .. }));
+                did_anything |= events.iter().any(is_work);
                 let update = AttemptUpdate::Journaled { attempt: attempt.clone(), offset };
                 self.journal.step(Step::new(self.journal.now(), events).with_attempt(update)).await?;
                 // Only after the events are on disk may the runner forget them.
@@ -285,7 +427,8 @@ impl Turn {
         };
         checkpoints.finish().await?;
         let failure = ended_by.or_else(|| self.verdict(&parser, exit_code));
-        Ok(Ended { exit_code, stderr: stderr.into_text(), failure })
+        let conversation = parser.conversation().map(str::to_owned);
+        Ok(Ended { exit_code, stderr: stderr.into_text(), failure, conversation, did_anything })
     }
 
     fn verdict(&self, parser: &Parser, exit_code: Option<i32>) -> Option<Failure> {
@@ -301,20 +444,23 @@ impl Turn {
         }
     }
 
-    /// Takes the agent and all its children down. When even that fails the sandbox is destroyed soon after.
-    async fn kill(&self, process: &Process) {
-        let killing = tokio::time::timeout(KILL_LIMIT, process.signal(Signal::Kill));
-        if !matches!(killing.await, Ok(Ok(()))) {
-            tracing::warn!("the agent's process could not be signalled");
+    /// One that cannot be signalled meets the next step, and at last the end of its sandbox.
+    async fn signal(&self, process: &Process, signal: Signal) {
+        let sending = tokio::time::timeout(SIGNAL_LIMIT, process.signal(signal));
+        if !matches!(sending.await, Ok(Ok(()))) {
+            tracing::warn!(?signal, "the agent's process could not be signalled");
         }
     }
 
-    /// Commits what is left and pushes it out. The inner error says why the work could not be brought out.
-    async fn collect(&self, place: &Place) -> Result<Result<String, Failure>, Halt> {
-        let remote = Self::remote(place);
-        let message = self.commit_message();
-        let env = [("BRANCH", self.session.branch.as_str()), ("REMOTE", &remote), ("MESSAGE", &message)];
-        let ran = self.run(place, "finish", &script::finish(), &env, SCRIPT_LIMIT).await?;
+    /// Commits what is left and pushes it out, with what the agent remembers of the conversation. The inner error says why
+    /// the work could not be brought out.
+    async fn collect(
+        &self,
+        place: &Place,
+        agent: &Agent,
+        conversation: Option<String>,
+    ) -> Result<Result<String, Failure>, Halt> {
+        let ran = self.bring_out(place, agent, conversation, &self.commit_message()).await?;
         let tip = self.repository.tip(&self.session.branch.as_ref_name()).await?;
         Ok(match tip {
             Some(commit) if ran.succeeded() => Ok(commit),
@@ -325,13 +471,65 @@ impl Turn {
         })
     }
 
+    /// Without a message only what the agent remembers is brought out.
+    pub(crate) async fn bring_out(
+        &self,
+        place: &Place,
+        agent: &Agent,
+        conversation: Option<String>,
+        message: &str,
+    ) -> Result<crate::place::Ran, Halt> {
+        let remote = Self::remote(place);
+        let (state, limit) = (agent.state().join(" "), CONVERSATION_KIB.to_string());
+        let reference = SessionRepository::conversation_ref(&self.session.id, &agent.id);
+        let env = [
+            ("BRANCH", self.session.branch.as_str()),
+            ("REMOTE", &remote),
+            ("MESSAGE", message),
+            ("STATE", &state),
+            ("STATE_REF", &reference),
+            ("STATE_KIB", &limit),
+        ];
+        let ran = self.run(place, "finish", &script::finish(), &env, SCRIPT_LIMIT).await?;
+        if !state.is_empty() {
+            self.keep_conversation(agent, conversation, &reference, &ran).await?;
+        }
+        Ok(ran)
+    }
+
+    /// Writes down which conversation has arrived, if one has.
+    async fn keep_conversation(
+        &self,
+        agent: &Agent,
+        name: Option<String>,
+        reference: &str,
+        ran: &crate::place::Ran,
+    ) -> Result<(), Halt> {
+        if ran.tail.contains(script::TOO_LARGE) {
+            let message = format!(
+                "what {} remembers of this is larger than {} MB and is not kept: in another turn it is told what was said",
+                agent.name,
+                CONVERSATION_KIB / 1024
+            );
+            self.journal.warn(message).await?;
+        }
+        let Some(commit) = self.repository.tip(reference).await? else { return Ok(()) };
+        let known = |event: &Event| matches!(&event.body, EventBody::ConversationKept { commit: known, .. } if *known == commit);
+        let before = self.journal.all().await?.iter().any(known);
+        if !before {
+            let kept = EventBody::ConversationKept { agent: agent.id.clone(), name, commit };
+            self.journal.write(vec![kept]).await?;
+        }
+        Ok(())
+    }
+
     async fn announce_changes(&self, commit: &str) -> Result<(), Halt> {
-        let changes = self.repository.changes(&self.task.base, commit).await?;
+        let changes = self.repository.changes(&self.start, commit).await?;
         let mut events: Vec<EventBody> = changes
             .into_iter()
             .map(|change| EventBody::FileChanged { path: change.path, change: change.change })
             .collect();
-        let commits = self.repository.commits(&self.task.base, commit).await?;
+        let commits = self.repository.commits(&self.start, commit).await?;
         events.extend(
             commits.into_iter().map(|commit| EventBody::CommitCreated { commit: commit.id, subject: commit.subject }),
         );
@@ -366,8 +564,10 @@ impl Engine {
         let paths = sandbox.paths();
         let turn = briefing.turn(sandbox.gateway_port(), &paths.home, &paths.workspace, &paths.bin, path);
         let mut invocation = agent.command(&turn);
-        if let (Some(Some(program)), Some(first)) = (self.program_of(agent), invocation.argv.first_mut()) {
-            *first = program.to_string_lossy().into_owned();
+        if let (Some(Some(program)), Some(named)) =
+            (self.program_of(agent), invocation.argv.get_mut(invocation.program))
+        {
+            *named = program.to_string_lossy().into_owned();
         }
         let mut env = network.to_vec();
         env.extend(invocation.env);
@@ -405,10 +605,7 @@ impl Engine {
     }
 }
 
-fn human(millis: u64) -> String {
-    match millis {
-        0..1000 => format!("{millis} ms"),
-        1000..120_000 => format!("{} s", millis / 1000),
-        _ => format!("{} min", millis / 60_000),
-    }
+/// Whether an event shows that the agent has come to work.
+fn is_work(event: &EventBody) -> bool {
+    matches!(event, EventBody::Message { .. } | EventBody::MessageDelta { .. } | EventBody::ToolCall { .. })
 }

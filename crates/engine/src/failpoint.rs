@@ -27,12 +27,15 @@ pub const ROTATION: &[&str] = &["rotate::key_made", "rotate::resealed", "rotate:
 /// Every place in the life of a model call's money.
 pub const METERING: &[&str] = &["meter::reserved", "meter::answered", "meter::settled"];
 
+/// Every place of a plan that is being made, and of a session that is being forked.
+pub const PLAN: &[&str] = &["plan::before", "plan::asked", "fork::brought"];
+
 /// Every place of a snapshot that is being prepared.
 pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare::installed", "prepare::frozen"];
 
 #[cfg(feature = "failpoints")]
 fn is_known(name: &str) -> bool {
-    [ALL, ROTATION, METERING, PREPARE].iter().any(|places| places.contains(&name))
+    [ALL, ROTATION, METERING, PLAN, PREPARE].iter().any(|places| places.contains(&name))
 }
 
 /// Does what a test asked for here.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Clock, Event, EventBody, OwnerId, StageName, Timestamp};
+use harvest_core::{Clock, Event, EventBody, OwnerId, SessionId, StageName, Timestamp};
 use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store};
 use harvest_vault::Redactor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::plan::{Plan, TurnedDown};
 use crate::vitals::{Told, Vitals};
 
 const PAGE: usize = 1000;
@@ -63,6 +64,31 @@ impl Journal {
         Ok(())
     }
 
+    /// Gives the turn back until a person has decided on its plan.
+    pub(crate) async fn ask_approval(&self, text: String) -> Result<(), harvest_store::Error> {
+        let proposed = self.redacted(EventBody::PlanProposed { text });
+        self.store.ask_approval(&self.lease, self.now(), vec![proposed]).await.map(drop)
+    }
+
+    /// Where this turn is with its plan.
+    pub(crate) async fn plan(&self) -> Result<Plan, harvest_store::Error> {
+        let (mut proposed, mut state) = (String::new(), Plan::Wanted { turned_down: None });
+        for event in self.all().await? {
+            match event.body {
+                EventBody::PlanProposed { text } => proposed = text,
+                EventBody::PlanDecided { approved: true, plan, .. } => {
+                    state = Plan::Approved(plan.unwrap_or_else(|| proposed.clone()));
+                }
+                EventBody::PlanDecided { comment, .. } => {
+                    let plan = proposed.clone();
+                    state = Plan::Wanted { turned_down: comment.map(|comment| TurnedDown { plan, comment }) };
+                }
+                _ => {}
+            }
+        }
+        Ok(state)
+    }
+
     pub(crate) async fn reserve(&self, reservation: Reservation) -> Result<Vec<Balance>, harvest_store::Error> {
         self.vitals.reserved(&reservation);
         self.store.reserve(&self.lease, reservation).await
@@ -114,24 +140,43 @@ impl Journal {
         Ok(delivered)
     }
 
-    async fn of_this_try(&self) -> Result<Vec<Event>, harvest_store::Error> {
-        let mut events = self.all().await?;
-        // A try that failed is over; one that was cut off by a crash is taken up where it was.
-        let fresh = |event: &Event| matches!(&event.body, EventBody::TaskRetried { .. });
-        let start = events.iter().rposition(fresh).map_or(0, |last| last + 1);
-        Ok(events.split_off(start))
+    /// The commit that the turn before this one left; `None` in the first.
+    pub(crate) async fn left_before(&self) -> Result<Option<String>, harvest_store::Error> {
+        let (mut finished, mut left) = (None, None);
+        for event in self.all().await? {
+            match event.body {
+                EventBody::TurnFinished { turn_id, .. } => finished = Some(turn_id),
+                EventBody::TaskFinished(outcome) if finished.as_ref() != Some(&self.lease.turn) => {
+                    left = Some(outcome.commit);
+                }
+                _ => {}
+            }
+        }
+        Ok(left)
     }
 
-    async fn all(&self) -> Result<Vec<Event>, harvest_store::Error> {
-        let mut events: Vec<Event> = Vec::new();
-        loop {
-            let after = events.last().map_or(0, |event| event.seq);
-            let page = self.store.events(&self.lease.session, after, PAGE).await?;
-            if page.is_empty() {
-                return Ok(events);
-            }
-            events.extend(page);
-        }
+    /// The number of the last checkpoint that was taken before this try began.
+    pub(crate) async fn checkpoints_before(&self) -> Result<u32, harvest_store::Error> {
+        let events = self.all().await?;
+        let numbers = events[..start_of_try(&events)].iter().filter_map(|event| match event.body {
+            EventBody::CheckpointCreated { number, .. } => Some(number),
+            _ => None,
+        });
+        Ok(numbers.max().unwrap_or(0))
+    }
+
+    async fn of_this_try(&self) -> Result<Vec<Event>, harvest_store::Error> {
+        let mut events = self.all().await?;
+        Ok(events.split_off(start_of_try(&events)))
+    }
+
+    pub(crate) async fn all(&self) -> Result<Vec<Event>, harvest_store::Error> {
+        events_up_to(self.store.as_ref(), &self.lease.session, u64::MAX).await
+    }
+
+    /// What another session said, up to an event.
+    pub(crate) async fn of(&self, session: &SessionId, last: u64) -> Result<Vec<Event>, harvest_store::Error> {
+        events_up_to(self.store.as_ref(), session, last).await
     }
 
     fn redacted(&self, event: EventBody) -> EventBody {
@@ -141,6 +186,29 @@ impl Journal {
             std::borrow::Cow::Owned(clean) => serde_json::from_str(&clean).unwrap_or(EventBody::Warning {
                 message: format!("a {} event held a secret and was left out", event.kind()),
             }),
+        }
+    }
+}
+
+/// A try that failed is over, and so is a turn that ended; one that was cut off by a crash is taken up where it was.
+fn start_of_try(events: &[Event]) -> usize {
+    let over = |event: &Event| matches!(&event.body, EventBody::TaskRetried { .. } | EventBody::TaskFinished(_));
+    events.iter().rposition(over).map_or(0, |last| last + 1)
+}
+
+pub(crate) async fn events_up_to(
+    store: &dyn Store,
+    session: &SessionId,
+    last: u64,
+) -> Result<Vec<Event>, harvest_store::Error> {
+    let mut events: Vec<Event> = Vec::new();
+    loop {
+        let after = events.last().map_or(0, |event| event.seq);
+        let page = store.events(session, after, PAGE).await?;
+        let ends = page.last().is_none_or(|event| event.seq >= last);
+        events.extend(page.into_iter().filter(|event| event.seq <= last));
+        if ends {
+            return Ok(events);
         }
     }
 }

@@ -5,27 +5,33 @@
 //! dialect; it speaks to the store, the sandbox provider, the gateway and the forge through their contracts.
 
 mod checkpoint;
+mod conversation;
 mod deliver;
 mod egress;
 mod error;
 mod execute;
 pub mod failpoint;
+mod fork;
 mod guard;
+mod hooks;
 mod interrupts;
 mod journal;
 mod keyring;
 mod limit;
-mod meter;
+pub mod meter;
 mod owner;
 mod place;
+mod plan;
 mod pool;
 pub mod prepare;
+mod prompting;
 mod record;
 mod recover;
 mod retention;
 mod schedule;
 mod stop;
 mod submit;
+mod supervise;
 mod tenancy;
 mod till;
 mod timetable;
@@ -48,16 +54,18 @@ use harvest_workspace::{Git, Mirrors, Prepared, Snapshots};
 
 pub use egress::Hosts;
 pub use error::{Error, Failure};
+pub use fork::Fork;
 pub use interrupts::Interrupts;
 pub use keyring::Keyring;
 pub use meter::day_of;
 pub use owner::Ownership;
 pub use pool::{Limits, Notice, Pool, Summary};
+pub use prompting::PromptBook;
 pub use recover::{Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
 pub use stop::Stop;
-pub use submit::{Queueing, Request};
+pub use submit::{FollowUp, Queueing, Request};
 pub use tenancy::{Project, Team, Tenancy};
 pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;
@@ -76,6 +84,8 @@ pub struct Options {
     pub keyring: Arc<dyn Keyring>,
     pub tenancy: Tenancy,
     pub registry: Arc<Registry>,
+    /// What agents are told.
+    pub prompts: PromptBook,
     pub redactor: Arc<Redactor>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,

@@ -1,7 +1,8 @@
 //! What the calls of a turn may cost and do cost. Every call is paid for before it goes out: its worst case is set aside in
-//! memory at once, and written down while the connection is being made. When it is over it is settled, and what it used, what
-//! was set aside and what its accounts have spent change in one transaction. So a process that dies leaves for each call
-//! either a reservation or a settlement, never both and never none.
+//! memory at once, and written down while the connection is being made. When it is over it is settled: in memory before the
+//! client sees the end of the answer, and in the store right behind, where what it used, what was set aside and what its
+//! accounts have spent change in one transaction. So a process that dies leaves for each call either a reservation or a
+//! settlement, never both and never none.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +11,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use harvest_core::budget::{Account, Purse};
-use harvest_core::{CallId, Cost, Entropy, EventBody, OwnerId, Task, Timestamp, Usage};
+use harvest_core::{CallId, Clock, Cost, Entropy, EventBody, OwnerId, Task, Timestamp, Usage};
 use harvest_gateway::{Ask, Call, Grant, Meter, Refused, Trouble};
-use harvest_store::{Bill, Charge, Reservation, Settlement, Step};
+use harvest_store::{Bill, Charge, Lease, Reservation, Settlement, Step, Store};
+use harvest_vault::Redactor;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::failpoint;
 use crate::journal::Journal;
@@ -31,8 +34,9 @@ const MAX_UNPRICED: usize = 32;
 /// Kinds of trouble told of one turn.
 const MAX_TROUBLES: usize = 64;
 
+/// The books of one claimed turn.
 #[derive(Debug)]
-pub(crate) struct TurnMeter {
+pub struct TurnMeter {
     journal: Journal,
     owner: OwnerId,
     entropy: Arc<dyn Entropy>,
@@ -43,10 +47,22 @@ pub(crate) struct TurnMeter {
     spent: Mutex<Spent>,
     open: Mutex<HashMap<CallId, Open>>,
     exhausted: watch::Sender<bool>,
+    /// Calls that were answered in this turn.
+    answers: watch::Sender<u32>,
     refused: AtomicBool,
     why: Mutex<Option<String>>,
     unpriced: Mutex<BTreeSet<String>>,
     troubles: Mutex<BTreeMap<Trouble, u64>>,
+    /// Settlements on their way into the store.
+    settling: TaskTracker,
+}
+
+/// What a meter needs of the world outside.
+#[derive(Debug, Clone)]
+pub struct World {
+    pub redactor: Arc<Redactor>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,10 +104,12 @@ impl TurnMeter {
             spent: Mutex::new(Spent { usage: task.usage, cost: task.cost_usd }),
             open: Mutex::default(),
             exhausted: watch::channel(is_spent).0,
+            answers: watch::channel(0).0,
             refused: AtomicBool::new(false),
             why: Mutex::new(is_spent.then(|| is_spent_message("the budget", task.cost_usd, task.budget_usd))),
             unpriced: Mutex::default(),
             troubles: Mutex::default(),
+            settling: TaskTracker::new(),
         }
     }
 
@@ -114,12 +132,25 @@ impl TurnMeter {
         let _ = self.exhausted.subscribe().wait_for(|reached| *reached).await;
     }
 
+    /// How often the model has answered in this turn.
+    pub(crate) fn answers(&self) -> watch::Receiver<u32> {
+        self.answers.subscribe()
+    }
+
     pub(crate) fn message(&self) -> String {
         lock(&self.why).clone().unwrap_or_else(|| "the budget is spent".to_owned())
     }
 
-    /// Tells how often each trouble came, where once was not all.
-    pub(crate) async fn close(&self) {
+    /// The same without an engine around it, for whoever measures what keeping the books costs.
+    pub fn alone(store: Arc<dyn Store>, owner: OwnerId, lease: Lease, task: &Task, world: &World) -> Self {
+        let journal = Journal::new(store, lease, Arc::clone(&world.redactor), Arc::clone(&world.clock));
+        Self::new(journal, owner, Arc::clone(&world.entropy), Arc::default(), &Tenancy::default(), task)
+    }
+
+    /// Returns when every call is in the store that has ended, and tells how often each trouble came, where once was not all.
+    pub async fn close(&self) {
+        self.settling.close();
+        self.settling.wait().await;
         let troubles = std::mem::take(&mut *lock(&self.troubles));
         let often = troubles.into_iter().filter(|(_, count)| *count > 1);
         let events: Vec<EventBody> = often.map(|(trouble, count)| event_of(trouble, count)).collect();
@@ -227,12 +258,13 @@ impl TurnMeter {
         written
     }
 
-    /// The end of a call: in the till at once, in the store as one step.
+    /// The end of a call: in the till at once, in the store as one step that no one waits for but the end of the turn.
     async fn end(&self, grant: Grant, call: Option<Call>) {
         let Some(open) = lock(&self.open).remove(&grant.call) else { return };
         // A reservation that is written after its settlement would stay for ever.
         open.written.cancelled().await;
         let _ = failpoint::reach("meter::answered");
+        let was_answered = call.as_ref().is_some_and(|call| (200..300).contains(&call.status));
         let cost = call.as_ref().map_or(Cost::ZERO, |call| call.cost);
         let reached = self.till.give_back(&open.keys, grant.amount, cost);
         let mut events = Vec::new();
@@ -269,15 +301,21 @@ impl TurnMeter {
                 limit_usd: one.limit,
             }));
         }
-        let step = Step::new(self.journal.now(), events).settling(Settlement { call: grant.call, charge });
-        if let Err(error) = self.journal.step(step).await {
-            tracing::error!(%error, "a model call could not be recorded");
+        if was_answered {
+            self.answers.send_modify(|answers| *answers = answers.saturating_add(1));
         }
-        let _ = failpoint::reach("meter::settled");
         if let Some(spent) = reached.iter().find(|one| one.is_spent) {
             *lock(&self.why) = Some(is_spent_message(&name_of(&spent.account), spent.spent, spent.limit));
             self.exhausted.send_replace(true);
         }
+        let step = Step::new(self.journal.now(), events).settling(Settlement { call: grant.call, charge });
+        let journal = self.journal.clone();
+        self.settling.spawn(async move {
+            if let Err(error) = journal.step(step).await {
+                tracing::error!(%error, "a model call could not be recorded");
+            }
+            let _ = failpoint::reach("meter::settled");
+        });
     }
 }
 

@@ -41,6 +41,10 @@ pub enum Notice {
         task: TaskId,
     },
     Finished(Box<Outcome>),
+    /// A person has to decide on its plan.
+    AwaitsApproval {
+        task: TaskId,
+    },
     WillRetry {
         task: TaskId,
         reason: FailureReason,
@@ -269,6 +273,7 @@ impl Pool {
                 self.summary.outcomes.push(outcome.as_ref().clone());
                 self.notify(Notice::Finished(outcome)).await;
             }
+            Ok(Worked::AwaitsApproval { .. }) => self.notify(Notice::AwaitsApproval { task: lease.task }).await,
             Ok(Worked::WillRetry { reason, error, due }) => {
                 self.notify(Notice::WillRetry { task: lease.task, reason, error, due }).await;
             }

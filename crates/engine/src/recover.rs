@@ -12,6 +12,7 @@ use harvest_workspace::SessionRepository;
 use crate::journal::Journal;
 use crate::meter::charge_unsettled;
 use crate::place::remove_workspace;
+use crate::turn::newest;
 use crate::{DataFolder, Error, owner, record};
 
 /// What was found and put right.
@@ -118,18 +119,21 @@ impl Recovery {
         let journal = self.journal(lease);
         charge_unsettled(&journal, &mut task).await?;
         let repository = SessionRepository::existing(self.data.session_repository(&session.id));
+        let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
+        let start = journal.left_before().await?.or(origin).unwrap_or_else(|| task.base.clone());
         let commit = match &repository {
-            Some(repository) => repository.newest(&session.branch, &session.id).await?,
-            None => None,
+            Some(repository) => newest(&journal, repository, &session, &start).await?,
+            None => start.clone(),
         };
-        let mut branch = None;
-        if let (Some(repository), Some(commit)) = (&repository, &commit)
-            && *commit != task.base
+        let mut branch = task.branch.clone();
+        if let Some(repository) = &repository
+            && commit != start
         {
-            repository.set_branch(&session.branch, commit).await?;
+            repository.set_branch(&session.branch, &commit).await?;
             if let Some(forge) = open_forge(&task.repository).await {
+                let previous = journal.last_delivered().await?;
                 // A repository that has gone meanwhile must not keep the task from ending: the work stays in Harvest's own.
-                let _ = forge.publish(repository.path(), &session.branch, commit, None).await;
+                let _ = forge.publish(repository.path(), &session.branch, &commit, previous.as_deref()).await;
             }
             branch = Some(session.branch.clone());
         }
@@ -141,7 +145,7 @@ impl Recovery {
             reason: Some(FailureReason::Internal),
             error: Some(format!("the process working on it (pid {}) was killed or broke down{kept}", dead.pid)),
             branch,
-            commit: commit.unwrap_or_else(|| task.base.clone()),
+            commit,
             base: task.base,
             evidence: None,
             usage: task.usage,

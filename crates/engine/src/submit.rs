@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, TaskId, TaskKind,
-    TurnId,
+    BranchName, Cost, Hook, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, Supervision,
+    TaskId, TaskKind, Turn, TurnId,
 };
 use harvest_forge::{Base, Forge};
-use harvest_store::{IdempotencyKey, NewTask, Submitted};
+use harvest_store::{IdempotencyKey, NewTask, NewTurn, Submitted};
 
 use crate::{Engine, Error, ModelChoice, verify};
 
@@ -25,9 +25,15 @@ pub struct Request {
     pub require_tests: bool,
     pub timeout: std::time::Duration,
     pub max_turns: u32,
+    pub supervision: Supervision,
+    pub hooks: Vec<Hook>,
     pub budget: Cost,
     /// What the repository narrows its sandboxes to, of what its worker allows.
     pub egress: Option<Vec<String>>,
+    /// Who goes on when an agent's model has no more quota.
+    pub on_quota: Vec<String>,
+    /// First a plan, on which a person decides.
+    pub plan: bool,
     pub source: Source,
     pub requested_by: String,
     pub queue: Queueing,
@@ -50,7 +56,42 @@ pub struct Queueing {
     pub id: Option<TaskId>,
 }
 
+/// Another prompt for a session.
+#[derive(Debug, Clone)]
+pub struct FollowUp {
+    pub session: SessionId,
+    pub prompt: Prompt,
+    pub author: String,
+    /// Who works on it from here on; `None`: as before.
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub key: Option<IdempotencyKey>,
+}
+
 impl Engine {
+    /// Queues another prompt behind whatever a session is doing. The session goes on from what it has.
+    pub async fn prompt(&self, asked: FollowUp) -> Result<Turn, Error> {
+        if let Some(agent) = asked.agent.as_ref().filter(|agent| self.options.registry.get(agent).is_none()) {
+            return Err(Error::UnknownAgent(agent.clone()));
+        }
+        let store = &self.options.store;
+        let session = store.session(&asked.session).await?;
+        let task = store.task(&session.task_id).await?.task;
+        let provider = task.settings.provider.filter(|_| asked.agent.is_none());
+        let new = NewTurn {
+            id: TurnId::generate(self.options.entropy.as_ref()),
+            caps: caps(&task.repository, &asked.author, provider.as_deref()),
+            session: asked.session,
+            prompt: asked.prompt,
+            author: asked.author,
+            agent: asked.agent,
+            model: asked.model,
+            key: asked.key,
+            at: self.options.clock.now(),
+        };
+        Ok(store.prompt(new).await?)
+    }
+
     /// Fetches what is needed to begin and queues the task.
     pub async fn submit(&self, request: Request) -> Result<Submitted, Error> {
         let mut submitted = self.submit_all(vec![request]).await?;
@@ -72,6 +113,9 @@ impl Engine {
         if self.options.registry.get(&request.agent).is_none() {
             return Err(Error::UnknownAgent(request.agent));
         }
+        if let Some(agent) = request.on_quota.iter().find(|agent| self.options.registry.get(agent).is_none()) {
+            return Err(Error::UnknownAgent(agent.clone()));
+        }
         let mirror = self.mirrors.open(&forge.identity(), &base.object_format).await?;
         mirror.ensure(&base.commit, || forge.fetch(&mirror, &base.commit)).await?;
         let test = match request.test {
@@ -88,11 +132,7 @@ impl Engine {
         let provider = request.model.as_ref().map(|choice| choice.provider.as_str().to_owned());
         let caps = match queue.claim_for {
             Some(_) => Vec::new(),
-            None => {
-                let credential = provider.as_ref().map(|provider| format!("credential:{provider}"));
-                let named = [format!("repository:{repository}"), format!("user:{}", request.requested_by)];
-                named.into_iter().chain(credential).collect()
-            }
+            None => caps(&repository, &request.requested_by, provider.as_deref()),
         };
         Ok(NewTask {
             id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
@@ -116,6 +156,11 @@ impl Engine {
                 author_name,
                 author_email,
                 egress: request.egress,
+                supervision: request.supervision,
+                hooks: request.hooks,
+                origin: None,
+                on_quota: request.on_quota,
+                plan: request.plan,
             },
             budget: request.budget,
             priority: queue.priority,
@@ -132,4 +177,11 @@ impl Engine {
             at: self.options.clock.now(),
         })
     }
+}
+
+/// What a turn counts against.
+pub(crate) fn caps(repository: &str, person: &str, provider: Option<&str>) -> Vec<String> {
+    let credential = provider.map(|provider| format!("credential:{provider}"));
+    let named = [format!("repository:{repository}"), format!("user:{person}")];
+    named.into_iter().chain(credential).collect()
 }

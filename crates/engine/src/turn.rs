@@ -1,16 +1,19 @@
 //! Drives one turn through its stages and sees to it that it ends exactly once.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
-use harvest_core::{FailureReason, Outcome, OwnerId, Session, StageName, Task, Timestamp};
+use harvest_core::{FailureReason, Move, Outcome, OwnerId, Session, Settings, StageName, Task, Timestamp, TurnId};
 use harvest_forge::Forge;
-use harvest_store::{Lease, TaskDetail};
+use harvest_store::{Lease, Step, TaskDetail};
 use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 
 use crate::error::Halt;
 use crate::execute::Execution;
 use crate::journal::Journal;
 use crate::meter::{TurnMeter, charge_unsettled};
+use crate::plan::Plan;
 use crate::{Engine, Error, Failure, Stop, failpoint};
 
 /// A hash of this many digits is one of SHA-256.
@@ -22,12 +25,20 @@ pub(crate) struct Turn {
     pub(crate) engine: Engine,
     pub(crate) owner: OwnerId,
     pub(crate) forge: Arc<dyn Forge>,
+    /// As this turn sees it: with its prompt, its agent and its model.
     pub(crate) task: Task,
     pub(crate) session: Session,
     pub(crate) journal: Journal,
     pub(crate) mirror: Mirror,
     pub(crate) snapshot: Snapshot,
     pub(crate) repository: SessionRepository,
+    /// What the workspace begins with: what the turn before left, in the first one the base.
+    pub(crate) start: String,
+    /// There is something to remember: a turn before, or a plan.
+    pub(crate) goes_on: bool,
+    pub(crate) plan: Plan,
+    /// How many checkpoints the session has.
+    pub(crate) checkpoints: AtomicU32,
     pub(crate) meter: Arc<TurnMeter>,
     pub(crate) stop: Stop,
 }
@@ -36,6 +47,10 @@ pub(crate) struct Turn {
 #[derive(Debug, Clone)]
 pub enum Worked {
     Finished(Box<Outcome>),
+    /// A person has to decide on its plan before it goes on.
+    AwaitsApproval {
+        plan: String,
+    },
     /// It failed for a reason that may pass, and is tried again at `due`.
     WillRetry {
         reason: FailureReason,
@@ -72,6 +87,7 @@ impl Engine {
         let Some(session) = sessions.into_iter().find(|known| known.id == journal.lease().session) else {
             return Err(Failure::new(FailureReason::Internal, "the session is gone").into());
         };
+        let task = as_of(task, &session, &journal.lease().turn);
         let (forge, mirror) = self.mirror_of(&task).await?;
         let (snapshot, warning) = self.snapshot_for(&mirror, &task.base).await?;
         if let Some(warning) = warning {
@@ -80,6 +96,17 @@ impl Engine {
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::open(path, &mirror, &task.base, &session.branch).await?;
         options.provider.adopt(repository.path()).await?;
+        let left = journal.left_before().await?;
+        let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
+        let number = session.turns.iter().find(|turn| turn.id == journal.lease().turn).map_or(1, |turn| turn.number);
+        let plan = if task.settings.plan && number == 1 { journal.plan().await? } else { Plan::None };
+        let goes_on = left.is_some() || origin.is_some() || matches!(plan, Plan::Approved(_));
+        let start = left.or(origin).unwrap_or_else(|| task.base.clone());
+        if repository.tip(&start).await?.is_none() {
+            let message = "what this session goes on from is not on this machine: another did it, or it was collected";
+            return Err(Failure::new(FailureReason::Internal, message).into());
+        }
+        let checkpoints = repository.last_checkpoint(&session.id).await?.map_or(0, |(number, _)| number);
         let (entropy, till) = (options.entropy.clone(), self.till.clone());
         let meter = Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy, &task));
         Ok(Turn {
@@ -92,6 +119,10 @@ impl Engine {
             mirror,
             snapshot,
             repository,
+            start,
+            goes_on,
+            plan,
+            checkpoints: AtomicU32::new(checkpoints),
             meter,
             stop,
         })
@@ -113,8 +144,15 @@ impl Turn {
     }
 
     async fn drive(self) -> Result<Worked, Error> {
+        if self.plan.is_wanted() {
+            return self.propose().await;
+        }
         let execution = match self.executed_before().await? {
-            Some(before) => Ok(before),
+            Some(before) => {
+                // Its agent has worked, under another lease; only a task that runs can complete.
+                self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
+                Ok(before)
+            }
             None => self.do_stage(StageName::Execute, self.execute()).await,
         };
         let execution = match execution {
@@ -187,7 +225,49 @@ impl Turn {
 
     /// The newest state of the work that reached the session's repository, whatever went wrong.
     pub(crate) async fn salvage(&self) -> String {
-        let newest = self.repository.newest(&self.session.branch, &self.session.id).await;
-        newest.ok().flatten().unwrap_or_else(|| self.task.base.clone())
+        let newest = newest(&self.journal, &self.repository, &self.session, &self.start).await;
+        newest.unwrap_or_else(|_| self.start.clone())
     }
+}
+
+/// The newest state of a turn's work that arrived: its branch, else the last of its checkpoints, else what it began with.
+pub(crate) async fn newest(
+    journal: &Journal,
+    repository: &SessionRepository,
+    session: &Session,
+    start: &str,
+) -> Result<String, Error> {
+    match repository.tip(&session.branch.as_ref_name()).await? {
+        Some(commit) if commit != start => return Ok(commit),
+        _ => {}
+    }
+    let earlier = journal.checkpoints_before().await?;
+    let last = repository.last_checkpoint(&session.id).await?;
+    Ok(last.filter(|(number, _)| *number > earlier).map_or_else(|| start.to_owned(), |(_, commit)| commit))
+}
+
+/// A task as another agent sees it: model and vendor were chosen for the one before.
+pub(crate) fn for_agent<'t>(task: &'t Task, agent: &str) -> Cow<'t, Task> {
+    if task.agent == agent {
+        return Cow::Borrowed(task);
+    }
+    let settings = Settings { provider: None, ..task.settings.clone() };
+    Cow::Owned(Task { agent: agent.to_owned(), model: None, settings, ..task.clone() })
+}
+
+/// A task as one of its turns sees it. Who works on it, and with which model, holds until someone asks for another.
+pub(crate) fn as_of(mut task: Task, session: &Session, turn: &TurnId) -> Task {
+    for asked in &session.turns {
+        if let Some(agent) = &asked.agent {
+            task = for_agent(&task, agent).into_owned();
+        }
+        if asked.model.is_some() {
+            task.model.clone_from(&asked.model);
+        }
+        if asked.id == *turn {
+            task.prompt = asked.prompt.clone();
+            break;
+        }
+    }
+    task
 }

@@ -99,9 +99,13 @@ pub async fn request(
         test: settings.text(Key::Test),
         require_tests: settings.flag(Key::RequireTests),
         timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
-        max_turns: MAX_TURNS,
+        max_turns: settings.count(Key::MaxTurns).unwrap_or(MAX_TURNS),
+        supervision: settings.supervision(),
+        hooks: settings.hooks(),
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: None,
+        on_quota: settings.names(Key::OnQuota),
+        plan: settings.flag(Key::Plan),
         source: Source::Cli,
         requested_by: user,
         queue: Queueing::default(),
@@ -128,8 +132,13 @@ pub async fn as_the_repository_says(
         test: settings.text(Key::Test),
         require_tests: settings.flag(Key::RequireTests),
         timeout: settings.time(Key::Timeout).unwrap_or(TIMEOUT),
+        max_turns: settings.count(Key::MaxTurns).unwrap_or(MAX_TURNS),
+        supervision: settings.supervision(),
+        hooks: settings.hooks(),
         budget: settings.money(Key::BudgetUsd).unwrap_or(BUDGET),
         egress: settings.narrowed_egress(),
+        on_quota: settings.names(Key::OnQuota),
+        plan: settings.flag(Key::Plan),
         ..request
     })
 }
@@ -265,8 +274,21 @@ fn vendor_of(model: &str) -> Option<Provider> {
     if model.starts_with("gemini") {
         return Some(Provider::Gemini);
     }
-    let openai = ["gpt", "o1", "o3", "o4", "chatgpt"];
+    // `qwen3:8b`; a model that someone tuned at OpenAI is `ft:…`.
+    if model.contains(':') && !model.starts_with("ft:") {
+        return Some(Provider::Ollama);
+    }
+    let openai = ["gpt", "ft:gpt", "o1", "o3", "o4", "chatgpt"];
     openai.iter().any(|family| model.starts_with(family)).then_some(Provider::Openai)
+}
+
+/// The variable that makes a provider usable.
+fn setting_of(provider: Provider) -> Option<&'static str> {
+    match provider {
+        // It wants an address rather than a key.
+        Provider::Ollama => Some("OLLAMA_HOST"),
+        _ => key_variable(provider.as_str()),
+    }
 }
 
 /// The vendor is the one whose name the model bears, else the first the agent speaks that has a key.
@@ -277,7 +299,8 @@ fn choose_model(
     has_key: &dyn Fn(Provider) -> bool,
 ) -> Result<ModelChoice, Failure> {
     if let Some(script) = script {
-        let provider = agent.providers.first().copied().unwrap_or(Provider::Anthropic);
+        let named = model.and_then(vendor_of).filter(|vendor| agent.providers.contains(vendor));
+        let provider = named.or(agent.providers.first().copied()).unwrap_or(Provider::Anthropic);
         return Ok(ModelChoice { provider, model: Some(model.unwrap_or(script.model()).to_owned()) });
     }
     let named = model.and_then(vendor_of).filter(|vendor| agent.providers.contains(vendor));
@@ -287,8 +310,8 @@ fn choose_model(
     };
     let Some(provider) = usable else {
         let wanted: Vec<&str> = match named {
-            Some(provider) => key_variable(provider.as_str()).into_iter().collect(),
-            None => agent.providers.iter().filter_map(|provider| key_variable(provider.as_str())).collect(),
+            Some(provider) => setting_of(provider).into_iter().collect(),
+            None => agent.providers.iter().filter_map(|provider| setting_of(*provider)).collect(),
         };
         let wanted = wanted.join(" or ");
         return Err(Failure::refused(

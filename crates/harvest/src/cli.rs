@@ -4,6 +4,7 @@ mod credential;
 mod recurring;
 mod repo;
 mod server;
+mod session;
 mod upkeep;
 mod values;
 
@@ -17,6 +18,7 @@ pub use credential::{Credential, CredentialAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
 pub use server::{Audit, Serve, Token, TokenCreate};
+pub use session::{PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, hours, pool_size, priority, status};
@@ -67,6 +69,9 @@ pub enum Command {
     /// Look at tasks and act on them
     #[command(subcommand)]
     Task(Task),
+    /// Conversations that go on: look at them, ask for more
+    #[command(subcommand)]
+    Session(Session),
     /// Work off the queue with several agents side by side
     Up(Up),
     /// Serve the API, and work off the queue beside it
@@ -137,11 +142,12 @@ pub enum Command {
   harvest run \"Add a --verbose flag\" --test \"make check\" --budget-usd 2
   harvest run \"Fix the build\" --repo ../other --base release-1.2
   harvest run - --repo ../other < task.md
+  harvest run \"Split the module\" --plan
   harvest run \"Try this\" --model-script script.yaml --json
   harvest run \"Add a greeting\" --record greeting.jsonl
   harvest run \"Add a greeting\" --replay greeting.jsonl
 
-Exit code: 0 done and verified, 1 failed, 2 refused, 3 stopped by a limit or a person.")]
+Exit code: 0 done and verified, 1 failed, 2 refused, 3 stopped by a limit or a person, or waiting for one (--plan).")]
 pub struct Run {
     #[command(flatten)]
     pub ask: Ask,
@@ -189,6 +195,12 @@ pub struct AskOptions {
     /// Fail when there is no test command
     #[arg(long)]
     pub require_tests: bool,
+    /// Who goes on when the agent's model has no more quota; may be given several times, in their order
+    #[arg(long, value_name = "ID")]
+    pub fallback_agent: Vec<String>,
+    /// First make a plan and wait for `harvest task approve`
+    #[arg(long)]
+    pub plan: bool,
     /// How long the agent may work [default: 30m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
@@ -257,6 +269,29 @@ pub enum Task {
     /// Merge a task's branch into the current branch of its repository
     #[command(after_help = "Examples:\n  harvest task apply 7k3m")]
     Apply { id: String },
+    /// Let a task carry out the plan it has made
+    #[command(after_help = "Examples:
+  harvest task approve 7k3m
+  harvest task logs 7k3m --json | jq -r 'select(.type == \"plan.proposed\").data.text' > plan.md
+  harvest task approve 7k3m --edit plan.md
+
+The task is in the queue then, for `harvest up`, and the same conversation goes on.")]
+    Approve {
+        id: String,
+        /// The plan as you changed it; `-` reads it from standard input
+        #[arg(long, value_name = "FILE")]
+        edit: Option<PathBuf>,
+    },
+    /// Turn down the plan of a task
+    #[command(after_help = "Examples:
+  harvest task reject 7k3m --comment \"Leave the database alone\"    another plan is made
+  harvest task reject 7k3m                                         the task is cancelled")]
+    Reject {
+        id: String,
+        /// What is wrong with it; without it the task is cancelled
+        #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+        comment: Option<String>,
+    },
     /// Stop a task; its work is kept
     #[command(after_help = "Examples:\n  harvest task cancel 7k3m")]
     Cancel { id: String },

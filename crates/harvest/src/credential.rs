@@ -254,7 +254,7 @@ fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Failure
     };
     let secret = SecretString::from(text);
     read.map_err(|error| refuse(&format!("cannot be read: {error}")))?;
-    checked(secret.expose_secret()).map_err(|reason| refuse(reason))
+    checked(secret.expose_secret()).map_err(refuse)
 }
 
 /// A secret as it can be sent in a header, or what is wrong with it.

@@ -68,6 +68,9 @@ pub fn code_of(outcome: &Outcome) -> Option<Code> {
         FailureReason::ModelQuota => Code::Model,
         FailureReason::Timeout => Code::Timeout,
         FailureReason::Stall => Code::Stall,
+        FailureReason::Loop => Code::Loop,
+        FailureReason::Turns => Code::Turns,
+        FailureReason::Hook => Code::Hook,
         FailureReason::Budget => Code::Budget,
         FailureReason::Cancelled => Code::Cancelled,
         FailureReason::Internal => Code::Internal,
@@ -104,6 +107,7 @@ impl From<harvest_store::Error> for Failure {
     fn from(error: harvest_store::Error) -> Self {
         let exit = match error.code() {
             Code::UnknownTask
+            | Code::UnknownSession
             | Code::AmbiguousId
             | Code::BadOption
             | Code::UnknownDependency
@@ -136,6 +140,8 @@ impl From<harvest_workspace::Error> for Failure {
 fn help_for(code: Code) -> Option<String> {
     let help = match code {
         Code::UnknownTask => "see `harvest task list`",
+        Code::UnknownSession => "see `harvest task list`; a task's id will do",
+        Code::CannotFork => "see which events there are: harvest task logs ID --json",
         Code::AmbiguousId => "type more of the id",
         Code::DiskFull => "make room, or choose another place with --data-dir",
         Code::DataDirectory => "check its owner and permissions, or choose another with --data-dir",

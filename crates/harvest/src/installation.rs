@@ -21,6 +21,7 @@ use crate::environment::{Environment, ModelKeys, OwnKey};
 use crate::failure::Failure;
 use crate::keychain::Keychain;
 use crate::keyring::VaultKeyring;
+use crate::prompts::prompts;
 use crate::{config, output, programs, toolchain};
 
 /// Tells a data directory from any other folder, whatever database it goes with.
@@ -259,6 +260,7 @@ impl Installation {
             keyring: Arc::new(self.keyring()?),
             tenancy: settings.tenancy(),
             registry: Arc::new(registry),
+            prompts: prompts(&self.environment)?,
             redactor: self.redactor.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),

@@ -25,6 +25,7 @@ mod keyring;
 mod log;
 mod output;
 mod programs;
+mod prompts;
 mod queue;
 mod reload;
 mod repo;
@@ -32,6 +33,7 @@ mod run;
 mod saved;
 mod schedule;
 mod serve;
+mod session;
 mod status;
 mod tape;
 mod task;
@@ -86,6 +88,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Run(options) => run::run(global, environment, options).await,
         Command::Demo(options) => demo::demo(global, environment, &options).await,
         Command::Task(command) => task::task(global, environment, command).await,
+        Command::Session(command) => session::session(global, environment, command).await,
         Command::Up(options) => up::up(global, environment, options).await,
         Command::Serve(options) => serve::serve(global, environment, options).await,
         Command::Token(command) => token::token(global, environment, command).await,

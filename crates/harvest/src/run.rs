@@ -85,8 +85,14 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         let mut screen = Screen::new(style, &submitted);
         let outcome = work(&engine, &owner, &submitted, stop.clone(), |event| screen.show(event)).await;
         screen.close();
-        if let Ok(outcome) = &outcome {
-            let _ = output::line(&closing(&installation, style, outcome).await);
+        match &outcome {
+            Ok(Ended::Finished(outcome)) => {
+                let _ = output::line(&closing(&installation, style, outcome).await);
+            }
+            Ok(Ended::AwaitsApproval) => {
+                let _ = output::line(&awaiting(style, submitted.task.id.short()));
+            }
+            Err(_) => {}
         }
         outcome
     };
@@ -98,11 +104,30 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     }
     let outcome = outcome?;
     tape::closing(cassette.as_ref(), &stop)?;
+    let Ended::Finished(outcome) = outcome else { return Ok(Exit::Stopped) };
     if let (true, Some(code)) = (global.json, code_of(&outcome)) {
         let why = outcome.error.as_deref().unwrap_or_default();
         output::complain(&format!("error[{code}]: {}", crate::view::clean(why)));
     }
     Ok(Exit::of(&outcome))
+}
+
+/// How a task left the hands of whoever worked on it.
+#[derive(Debug)]
+pub enum Ended {
+    Finished(Box<Outcome>),
+    /// A person has to decide on its plan.
+    AwaitsApproval,
+}
+
+impl Ended {
+    /// For those that were never asked for a plan.
+    pub fn finished(self) -> Result<Outcome, Failure> {
+        match self {
+            Self::Finished(outcome) => Ok(*outcome),
+            Self::AwaitsApproval => Err(Failure::failed(Code::Internal, "it made a plan that nobody asked for")),
+        }
+    }
 }
 
 /// Works on a task and shows every event as it is journaled. A reader who goes away stops the task.
@@ -112,7 +137,7 @@ pub async fn work(
     submitted: &Submitted,
     stop: Stop,
     mut show: impl FnMut(&Event) -> Result<(), output::Closed>,
-) -> Result<Outcome, Failure> {
+) -> Result<Ended, Failure> {
     let taken = || Failure::failed(Code::Internal, "someone else took the task");
     let mut follow = Follow::new(engine.store().clone(), submitted.session.clone());
     let lease = submitted.lease.clone().ok_or_else(taken)?;
@@ -143,7 +168,8 @@ pub async fn work(
         }
     }
     match result {
-        Ok(Ok(Worked::Finished(outcome))) => Ok(*outcome),
+        Ok(Ok(Worked::Finished(outcome))) => Ok(Ended::Finished(outcome)),
+        Ok(Ok(Worked::AwaitsApproval { .. })) => Ok(Ended::AwaitsApproval),
         // A task in the foreground has no retries.
         Ok(Ok(Worked::WillRetry { error, .. })) => Err(Failure::failed(Code::Internal, error)),
         Ok(Err(error)) => Err(error.into()),
@@ -172,6 +198,15 @@ pub fn on_signals(kinds: &[SignalKind], stop: &Stop, words: &'static str) {
             }
         });
     }
+}
+
+fn awaiting(style: Style, id: &str) -> String {
+    format!(
+        "\n{} task {} waits for you to decide on its plan:\n  harvest task approve {id}                 carry it out, with harvest up\n  \
+         harvest task approve {id} --edit FILE     as you changed it\n  harvest task reject {id} --comment TEXT   have another one made",
+        style.stopped(),
+        style.bold(id)
+    )
 }
 
 async fn closing(installation: &Installation, style: Style, outcome: &Outcome) -> String {

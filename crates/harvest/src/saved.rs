@@ -25,6 +25,10 @@ pub struct SavedRequest {
     pub model: Option<String>,
     pub test: Option<String>,
     pub require_tests: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fallback_agents: Vec<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub plan: bool,
     pub timeout_ms: Option<u64>,
     pub budget_usd: Option<Cost>,
     pub priority: Option<Priority>,
@@ -34,7 +38,8 @@ pub struct SavedRequest {
 
 impl SavedRequest {
     pub fn new(options: &AskOptions, standing: &Standing) -> Self {
-        let AskOptions { repo, base, agent, model, test, require_tests, timeout, budget_usd } = options.clone();
+        let AskOptions { repo, base, agent, model, test, require_tests, fallback_agent, plan, timeout, budget_usd } =
+            options.clone();
         Self {
             prompt: None,
             repo,
@@ -43,6 +48,8 @@ impl SavedRequest {
             model,
             test,
             require_tests,
+            fallback_agents: fallback_agent,
+            plan,
             timeout_ms: timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             budget_usd,
             priority: standing.priority,
@@ -68,6 +75,8 @@ impl SavedRequest {
             model: self.model.clone(),
             test: self.test.clone(),
             require_tests: self.require_tests,
+            fallback_agent: self.fallback_agents.clone(),
+            plan: self.plan,
             timeout: self.timeout_ms.map(Duration::from_millis),
             budget_usd: self.budget_usd,
         }
@@ -87,6 +96,12 @@ impl SavedRequest {
             model: stronger.model.or(self.model),
             test: stronger.test.or(self.test),
             require_tests: stronger.require_tests || self.require_tests,
+            fallback_agents: if stronger.fallback_agents.is_empty() {
+                self.fallback_agents
+            } else {
+                stronger.fallback_agents
+            },
+            plan: stronger.plan || self.plan,
             timeout_ms: stronger.timeout_ms.or(self.timeout_ms),
             budget_usd: stronger.budget_usd.or(self.budget_usd),
             priority: stronger.priority.or(self.priority),
@@ -134,6 +149,8 @@ mod tests {
             model: Some("claude-x".into()),
             test: Some("make check".into()),
             require_tests: true,
+            fallback_agents: Vec::new(),
+            plan: false,
             timeout_ms: Some(90_000),
             budget_usd: Some(Cost::from_nanos(2_500_000_000)),
             priority: Some(Priority::High),

@@ -56,6 +56,10 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
     let line = match notice {
         Notice::Started { task } => format!("{} {} started", style.dim(style.symbol("▸", ">")), task.short()),
         Notice::Finished(outcome) => finished(style, outcome),
+        Notice::AwaitsApproval { task } => {
+            let id = task.short();
+            format!("{} {id} has made a plan: harvest task logs {id}, then harvest task approve {id}", style.stopped())
+        }
         Notice::WillRetry { task, reason, error, due } => {
             format!("{} {} {reason}: {}; tried again at {due}", style.stopped(), task.short(), clean(error))
         }
@@ -88,6 +92,7 @@ pub fn show_json(notice: &Notice) -> Result<(), output::Closed> {
     output::json(&match notice {
         Notice::Started { task } => json!({ "type": "started", "task_id": task }),
         Notice::Finished(outcome) => json!({ "type": "finished", "task_id": outcome.task_id, "outcome": outcome }),
+        Notice::AwaitsApproval { task } => json!({ "type": "awaits_approval", "task_id": task }),
         Notice::WillRetry { task, reason, error, due } => {
             json!({ "type": "will_retry", "task_id": task, "reason": reason, "error": error, "due": due.to_string() })
         }

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use harvest_core::Code;
-use harvest_store::{Answer, AnswerKey, Begun};
+use harvest_store::{Answer, AnswerKey, Begun, IdempotencyKey};
 use sha2::{Digest, Sha256};
 
 use crate::auth::Principal;
@@ -17,7 +17,7 @@ use crate::state::App;
 
 pub const HEADER: &str = "idempotency-key";
 /// Said of an answer that was given before.
-const REPLAYED: &str = "idempotency-replayed";
+pub const REPLAYED: &str = "idempotency-replayed";
 const LONGEST: usize = 200;
 /// A request that has not been answered for so long died with its server.
 const STALE: Duration = Duration::from_secs(120);
@@ -26,7 +26,14 @@ pub const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The key of the request under way, for whoever can do better than remember the answer.
 #[derive(Debug, Clone)]
-pub struct Key(pub AnswerKey);
+pub struct Key(AnswerKey);
+
+impl Key {
+    /// The same key again asks for nothing new even when the server died before it could remember its answer.
+    pub fn for_the_store(self) -> IdempotencyKey {
+        IdempotencyKey { key: format!("api {}", self.0.key), digest: self.0.digest }
+    }
+}
 
 pub async fn once(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
     if request.method() != Method::POST {

@@ -18,19 +18,17 @@ const MOST_BUCKETS: usize = 10_000;
 pub struct Pace {
     pub reads: u32,
     pub writes: u32,
-    /// Tasks of one person that have not ended; `None`: any number.
-    pub unfinished: Option<u32>,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { reads: 600_000, writes: 1_200, unfinished: None }
+        Self { reads: 600_000, writes: 1_200 }
     }
 }
 
 #[derive(Debug)]
 pub struct Limiter {
-    pub pace: Pace,
+    pace: Pace,
     buckets: Mutex<HashMap<(String, bool), Bucket>>,
 }
 
@@ -102,9 +100,9 @@ mod tests {
 
     #[test]
     fn a_bucket_empties_and_fills() {
-        let limiter = Limiter::new(Pace { reads: 120, writes: 2, unfinished: None });
+        let limiter = Limiter::new(Pace { reads: 120, writes: 2 });
         let start = Instant::now();
-        let mut write = |after: u64| limiter.take_at("a", false, start + Duration::from_secs(after));
+        let write = |after: u64| limiter.take_at("a", false, start + Duration::from_secs(after));
         assert_eq!(write(0).unwrap().left, 1);
         assert_eq!(write(0).unwrap().left, 0);
         assert!(write(10).is_err());

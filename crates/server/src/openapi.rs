@@ -43,9 +43,9 @@ pub fn frame() -> OpenApi {
 }
 
 /// `/api/openapi.json`, and the same for people.
-pub fn routes(document: OpenApi) -> Router<App> {
+pub fn routes(document: &OpenApi) -> Router<App> {
     let json = document.to_pretty_json().unwrap_or_default();
-    let page = readable(&document);
+    let page = readable(document);
     Router::new()
         .route(
             "/api/openapi.json",

@@ -4,47 +4,56 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use harvest_core::Code;
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::desk::Refusal;
 
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone)]
 pub struct Problem {
+    code: Code,
+    status: StatusCode,
+    detail: String,
+    field: Option<String>,
+    help: Option<String>,
+    retry_after: Option<u64>,
+}
+
+/// A problem on the wire.
+#[derive(Debug, Serialize, ToSchema)]
+struct Document<'a> {
     /// `urn:harvest:HV-0604`; the page of the code explains it.
     #[serde(rename = "type")]
     #[schema(example = "urn:harvest:HV-0604")]
     kind: String,
-    title: &'static str,
+    title: &'a str,
     status: u16,
     /// What happened this time.
-    detail: String,
+    detail: &'a str,
     /// `harvest explain HV-0604` tells more.
     #[schema(pattern = "^HV-[0-9]{4}$", example = "HV-0604")]
-    code: &'static str,
+    code: &'a str,
     /// What the problem is about: a field of the body, a parameter, a header.
     #[serde(skip_serializing_if = "Option::is_none")]
-    field: Option<String>,
+    field: Option<&'a str>,
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
-    help: Option<String>,
-    #[serde(skip)]
-    retry_after: Option<u64>,
+    help: Option<&'a str>,
 }
+
+impl PartialSchema for Problem {
+    fn schema() -> RefOr<Schema> {
+        Document::schema()
+    }
+}
+
+impl ToSchema for Problem {}
 
 impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self {
-            kind: format!("urn:harvest:{code}"),
-            title: code.title(),
-            status: status(code).as_u16(),
-            detail: detail.into(),
-            code: code.as_str(),
-            field: None,
-            help: None,
-            retry_after: None,
-        }
+        Self { code, status: status(code), detail: detail.into(), field: None, help: None, retry_after: None }
     }
 
     pub fn bad(field: impl Into<String>, detail: impl Into<String>) -> Self {
@@ -52,7 +61,7 @@ impl Problem {
     }
 
     pub fn is(&self, code: Code) -> bool {
-        self.code == code.as_str()
+        self.code == code
     }
 
     pub fn about(mut self, field: impl Into<String>) -> Self {
@@ -66,7 +75,7 @@ impl Problem {
     }
 
     pub fn with_status(mut self, status: StatusCode) -> Self {
-        self.status = status.as_u16();
+        self.status = status;
         self
     }
 
@@ -104,6 +113,8 @@ fn status(code: Code) -> StatusCode {
         | Code::UnknownAddress => StatusCode::NOT_FOUND,
         Code::TaskFinished
         | Code::NotRetryable
+        | Code::NotAwaiting
+        | Code::CannotFork
         | Code::NothingToApply
         | Code::KeyReused
         | Code::CredentialExists
@@ -121,8 +132,17 @@ fn status(code: Code) -> StatusCode {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = serde_json::to_vec(&self).unwrap_or_default();
+        let status = self.status;
+        let document = Document {
+            kind: format!("urn:harvest:{}", self.code),
+            title: self.code.title(),
+            status: status.as_u16(),
+            detail: &self.detail,
+            code: self.code.as_str(),
+            field: self.field.as_deref(),
+            help: self.help.as_deref(),
+        };
+        let body = serde_json::to_vec(&document).unwrap_or_default();
         let mut response = (status, [(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response();
         if status == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer realm=\"harvest\"");

@@ -94,7 +94,7 @@ impl Service {
             entropy: options.entropy,
             origins,
         });
-        Ok(Self { listener, router: api::finish(router, &app, document), app })
+        Ok(Self { listener, router: api::finish(router, &app, &document), app })
     }
 
     pub fn handle(&self) -> Result<Handle, Error> {

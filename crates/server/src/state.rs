@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use harvest_core::{Clock, Code, Entropy, Role, Timestamp};
@@ -51,14 +51,17 @@ pub struct Doorman {
     woken: watch::Receiver<u64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
     /// When nobody had revoked anything that we know of.
     version: u64,
+    since: Instant,
     tokens: HashMap<String, AccessToken>,
     noted: HashMap<String, Timestamp>,
 }
 
+/// Should nobody be able to wake us, a token that was revoked elsewhere opens for so long at most.
+const BELIEVED: Duration = Duration::from_secs(5);
 const MOST_KNOWN: usize = 10_000;
 /// The time of a token's last use is kept to the minute.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
@@ -66,7 +69,8 @@ const NOTE_EVERY: Duration = Duration::from_secs(60);
 impl Doorman {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let woken = store.watch_queue();
-        Self { store, known: Mutex::default(), woken }
+        let known = Known { version: 0, since: Instant::now(), tokens: HashMap::new(), noted: HashMap::new() };
+        Self { store, known: Mutex::new(known), woken }
     }
 
     pub async fn find(&self, shown: &str) -> Result<Option<AccessToken>, StoreError> {
@@ -74,8 +78,8 @@ impl Doorman {
         let version = *self.woken.borrow();
         {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if known.version != version {
-                known.version = version;
+            if known.version != version || known.since.elapsed() > BELIEVED {
+                (known.version, known.since) = (version, Instant::now());
                 known.tokens.clear();
             } else if let Some(token) = known.tokens.get(&digest) {
                 return Ok(Some(token.clone()));

@@ -13,7 +13,9 @@ mod step;
 mod task;
 
 use async_trait::async_trait;
-use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
+use harvest_core::{
+    CredentialId, Event, EventBody, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn,
+};
 use tokio::sync::watch;
 
 use crate::Error;
@@ -29,8 +31,8 @@ pub use repository::Repository;
 pub use schedule::{MissedRuns, Schedule, Template};
 pub use session::{SessionPage, SessionQuery, SessionSummary};
 pub use stats::{Stat, StatKey, StatQuery};
-pub use step::{AttemptUpdate, End, Step};
-pub use task::{IdempotencyKey, NewTask, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
+pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Step};
+pub use task::{IdempotencyKey, NewTask, NewTurn, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
 
 #[async_trait]
 pub trait Store: Access + Send + Sync + std::fmt::Debug {
@@ -38,6 +40,12 @@ pub trait Store: Access + Send + Sync + std::fmt::Debug {
     /// each other in any order. With an idempotency key that is known already the task of that key is returned, or the
     /// whole request refused when it asks for something else.
     async fn create_tasks(&self, new: Vec<NewTask>) -> Result<Vec<Submitted>, Error>;
+
+    /// Records another prompt for a session, with its `turn.queued` event. It is worked on when all before it are done: at
+    /// once when the task has ended, which is pending again then; else in the transaction that ends the turn before it.
+    /// Prompts that come together are put in an order here. A cancelled task begins again as well, with the prompts that
+    /// were queued when it was cancelled first. With a key that is known already the turn of that key is returned.
+    async fn prompt(&self, new: NewTurn) -> Result<Turn, Error>;
 
     /// Takes ready turns, the best first. Of any number of claimers exactly one gets each.
     async fn claim(&self, claim: Claim) -> Result<Vec<Lease>, Error>;
@@ -57,6 +65,13 @@ pub trait Store: Access + Send + Sync + std::fmt::Debug {
     /// One step of a claimed turn: fence check, events, spool offset and state change in one transaction. Returns the number
     /// of the last event.
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error>;
+
+    /// Gives a turn back until a person has decided: no one holds it, and its task awaits approval.
+    async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error>;
+
+    /// A person has decided on the plan of a task that awaits approval: its turn is in the queue again, or the task is
+    /// cancelled.
+    async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error>;
 
     /// Sets money aside for a call of a claimed turn. Returns what everyone but its owner has spent and set aside of its
     /// accounts, as of a moment when this is written.
@@ -98,6 +113,11 @@ pub trait Store: Access + Send + Sync + std::fmt::Debug {
 
     /// The one task whose id begins with `prefix`.
     async fn find_task(&self, prefix: &str) -> Result<TaskId, Error>;
+
+    async fn session(&self, id: &SessionId) -> Result<Session, Error>;
+
+    /// The one session whose id begins with `prefix`.
+    async fn find_session(&self, prefix: &str) -> Result<SessionId, Error>;
 
     async fn register_owner(&self, owner: Owner) -> Result<(), Error>;
     async fn owners(&self) -> Result<Vec<Owner>, Error>;

@@ -8,8 +8,35 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
+const EXAMPLES: usize = 3;
+
 pub(crate) fn id<T: FromStr<Err = IdError>>(text: &str) -> Result<T, Error> {
     text.parse().map_err(|error| Error::corrupt("an id", error))
+}
+
+/// What a person typed of an id. `None` when no id begins like this: nothing else ever becomes part of a query.
+pub(crate) fn prefix(text: &str) -> Option<String> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    plain.then(|| text.to_ascii_lowercase())
+}
+
+/// The one id that was found for a prefix.
+pub(crate) fn only<T: FromStr<Err = IdError>>(
+    what: &'static str,
+    prefix: String,
+    found: &[String],
+    unknown: fn(String) -> Error,
+) -> Result<T, Error> {
+    match found {
+        [] => Err(unknown(prefix)),
+        [only] => id(only),
+        several => Err(Error::AmbiguousId {
+            what,
+            prefix,
+            count: several.len(),
+            examples: several.iter().take(EXAMPLES).cloned().collect::<Vec<_>>().join(", "),
+        }),
+    }
 }
 
 pub(crate) fn prompt(text: String) -> Result<Prompt, Error> {

@@ -4,9 +4,9 @@ use harvest_core::{Code, Credential, IllegalMove};
 pub enum Error {
     #[error("no task's id begins with `{0}`")]
     UnknownTask(String),
-    #[error("`{prefix}` fits {count} tasks: {examples}")]
-    AmbiguousId { prefix: String, count: usize, examples: String },
-    #[error("there is no session `{0}`")]
+    #[error("`{prefix}` fits {count} {what}: {examples}")]
+    AmbiguousId { what: &'static str, prefix: String, count: usize, examples: String },
+    #[error("no session's id begins with `{0}`")]
     UnknownSession(String),
     #[error("there is no task {0} to wait for")]
     UnknownDependency(String),
@@ -46,8 +46,8 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::UnknownTask(_) => Code::UnknownTask,
-            Self::UnknownSession(_) => Code::UnknownSession,
             Self::AmbiguousId { .. } => Code::AmbiguousId,
+            Self::UnknownSession(_) => Code::UnknownSession,
             Self::UnknownDependency(_) => Code::UnknownDependency,
             Self::Cycle(_) => Code::DependencyCycle,
             Self::KeyReused(_) => Code::KeyReused,

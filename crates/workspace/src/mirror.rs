@@ -101,11 +101,14 @@ impl Mirror {
     /// The paths of all files at a commit.
     pub async fn files(&self, commit: &str) -> Result<Vec<String>, Error> {
         let listed = self.git.run(&self.path, &["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]).await?;
-        Ok(listed
-            .split(|byte| *byte == 0)
-            .filter(|path| !path.is_empty())
-            .map(|path| String::from_utf8_lossy(path).into_owned())
-            .collect())
+        Ok(names(&listed))
+    }
+
+    /// Which of these paths are files at a commit.
+    pub async fn files_of(&self, commit: &str, paths: &[&str]) -> Result<Vec<String>, Error> {
+        let listing = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, "--"];
+        let listed = self.git.run(&self.path, &[&listing[..], paths].concat()).await?;
+        Ok(names(&listed))
     }
 
     /// The paths of all files at a commit, each with the hash of its content.
@@ -164,4 +167,10 @@ impl Mirror {
             args.iter().map(std::ffi::OsStr::new).chain([self.path.as_os_str()]).collect();
         self.git.run(root, &args).await.map(drop)
     }
+}
+
+/// What git lists with `-z`.
+fn names(listed: &[u8]) -> Vec<String> {
+    let names = listed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    names.map(|path| String::from_utf8_lossy(path).into_owned()).collect()
 }

@@ -61,13 +61,29 @@ fi
     )
 }
 
-/// Puts the workspace on the session's branch. Reads `BRANCH`, `BASE`, `REMOTE`, `AUTHOR_NAME`, `AUTHOR_EMAIL`. Values that
+/// Puts the workspace on the session's branch, at `START`, and the files of a conversation that was kept, if `CONVERSATION`
+/// names one, into the home. Reads `BRANCH`, `BASE`, `START`, `CONVERSATION`, `REMOTE`, `AUTHOR_NAME`, `AUTHOR_EMAIL`. Values that
 /// need no quoting, as most, are written without asking git for each.
 pub fn prepare() -> String {
     format!(
         r#"set -eu
 {QUIET_GIT}
-git update-ref "refs/heads/$BRANCH" "$BASE"
+if [ "$START" != "$BASE" ]; then
+    git fetch --quiet --no-tags "$REMOTE" "$START" $CONVERSATION
+    git checkout --quiet --force --detach "$START" --
+elif [ -n "$CONVERSATION" ]; then
+    git fetch --quiet --no-tags "$REMOTE" "$CONVERSATION"
+fi
+if [ -n "$CONVERSATION" ]; then
+    (
+        GIT_INDEX_FILE="$HOME/.harvest-conversation-index"
+        export GIT_INDEX_FILE
+        git read-tree "$CONVERSATION"
+        git checkout-index --all --force --prefix="$HOME/"
+        rm -f "$GIT_INDEX_FILE"
+    ) || true # An agent that does not find its conversation is told what was said.
+fi
+git update-ref "refs/heads/$BRANCH" "$START"
 git symbolic-ref HEAD "refs/heads/$BRANCH"
 fetch='+refs/heads/*:refs/remotes/origin/*'
 case $AUTHOR_NAME$AUTHOR_EMAIL$REMOTE in
@@ -97,24 +113,55 @@ export GIT_INDEX_FILE
 cp "$(command git rev-parse --git-dir)/index" "$GIT_INDEX_FILE"
 add_all
 tree=$(git write-tree)
-[ "$tree" != "$(git rev-parse 'HEAD^{{tree}}')" ] || [ "$(git rev-parse HEAD)" != "$BASE" ] || exit 0
+[ "$tree" != "$(git rev-parse 'HEAD^{{tree}}')" ] || [ "$(git rev-parse HEAD)" != "$START" ] || exit 0
 commit=$(git commit-tree -p HEAD -m "Checkpoint" "$tree")
 git push --quiet "$REMOTE" "$commit:$REF"
 "#
     )
 }
 
-/// Commits what the agent left uncommitted and pushes `HEAD` to the session's branch.
+/// What [`finish`] prints when the agent's conversation is too large to be kept.
+pub const TOO_LARGE: &str = "harvest: the conversation is too large";
+
+/// Commits what the agent left uncommitted and pushes `HEAD` to the session's branch. Of the home, the paths in `STATE`
+/// (divided by spaces) go to `STATE_REF`, as far as they are there and not larger than `STATE_KIB`; the work comes out
+/// whether or not they do. Without a `MESSAGE` only they do.
 pub fn finish() -> String {
     format!(
         r#"set -eu
 {QUIET_GIT}{IGNORE_LITTER}
-rm -f "$(command git rev-parse --git-dir)/index.lock"
-add_all
-if ! git diff --cached --quiet HEAD --; then
-    printf '%s\n' "$MESSAGE" | git commit --quiet --no-verify --file=-
+git_dir=$(command git rev-parse --absolute-git-dir)
+rm -f "$git_dir/index.lock"
+if [ -n "$MESSAGE" ]; then
+    add_all
+    if ! git diff --cached --quiet HEAD --; then
+        printf '%s\n' "$MESSAGE" | git commit --quiet --no-verify --file=-
+    fi
+    set -- "HEAD:refs/heads/$BRANCH"
+else
+    set --
 fi
-git push --quiet --force "$REMOTE" "HEAD:refs/heads/$BRANCH"
+keep() (
+    cd "$HOME"
+    set --
+    for path in $STATE; do if [ -e "$path" ]; then set -- "$@" "$path"; fi; done
+    [ $# -gt 0 ] || exit 1
+    size=$(du -skc -- "$@" | tail -n 1)
+    if [ "${{size%%[!0-9]*}}" -gt "$STATE_KIB" ]; then
+        echo '{TOO_LARGE}' >&2
+        exit 1
+    fi
+    GIT_DIR=$git_dir GIT_WORK_TREE=$HOME GIT_INDEX_FILE="$HOME/.harvest-conversation-index"
+    export GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
+    rm -f "$GIT_INDEX_FILE"
+    git -c core.autocrlf=false -c core.attributesFile=/dev/null add --force -- "$@"
+    tree=$(git write-tree)
+    git commit-tree -m Conversation "$tree"
+)
+if [ -n "$STATE" ] && kept=$(keep); then
+    git push --quiet --force "$REMOTE" "$@" "$kept:$STATE_REF" && exit 0
+fi
+[ $# -eq 0 ] || git push --quiet --force "$REMOTE" "$@"
 "#
     )
 }

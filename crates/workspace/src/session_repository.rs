@@ -89,9 +89,24 @@ impl SessionRepository {
         &self.mirror_objects
     }
 
+    /// Brings a commit of another session's repository into this one, without a transport between them: what git itself
+    /// would start on the other side does not get our settings.
+    pub async fn bring(&self, from: &Self, commit: &str, base: &str) -> Result<(), Error> {
+        let wanted = format!("{commit}\n^{base}\n");
+        let args = ["pack-objects", "--quiet", "--revs", "--stdout"];
+        let pack = from.git.run_with(&from.path, &args, &[], wanted.as_bytes()).await?;
+        self.git.run_with(&self.path, &["unpack-objects", "-q"], &[], &pack).await?;
+        self.git.run(&self.path, &["update-ref", "refs/harvest/origin", commit]).await.map(drop)
+    }
+
     /// The refs below which a session's checkpoints go.
     pub fn namespace(session: &SessionId) -> String {
         format!("refs/harvest/{session}/")
+    }
+
+    /// Where what an agent remembers of a session arrives.
+    pub fn conversation_ref(session: &SessionId, agent: &str) -> String {
+        format!("{}conversation/{agent}", Self::namespace(session))
     }
 
     /// The commit a full ref name points at.
@@ -114,14 +129,6 @@ impl SessionRepository {
             Some((name.strip_prefix(&namespace)?.parse::<u32>().ok()?, commit.to_owned()))
         });
         Ok(newest.max_by_key(|(number, _)| *number))
-    }
-
-    /// The newest state of the work that arrived here: the branch, else the last checkpoint.
-    pub async fn newest(&self, branch: &BranchName, session: &SessionId) -> Result<Option<String>, Error> {
-        match self.tip(&branch.as_ref_name()).await? {
-            Some(commit) => Ok(Some(commit)),
-            None => Ok(self.last_checkpoint(session).await?.map(|(_, commit)| commit)),
-        }
     }
 
     pub async fn set_branch(&self, branch: &BranchName, commit: &str) -> Result<(), Error> {
@@ -160,6 +167,11 @@ impl SessionRepository {
 
     pub async fn diff(&self, from: &str, to: &str) -> Result<Vec<u8>, Error> {
         self.show_diff(&["--patch"], from, to).await
+    }
+
+    /// The same with the content of every file in it, whatever the repository says is no text.
+    pub async fn whole_diff(&self, from: &str, to: &str) -> Result<Vec<u8>, Error> {
+        self.show_diff(&["--patch", "--text", "--no-renames"], from, to).await
     }
 
     pub async fn diff_stat(&self, from: &str, to: &str) -> Result<String, Error> {

@@ -1,9 +1,9 @@
 //! The gateway: what a request gains in length by passing through it, metered and held to a budget.
 //!
-//! Requests are sent at a fixed rate whether or not earlier ones have been answered, to a model on loopback that answers at
-//! once: directly over TCP, and through the gateway's Unix sockets. All use connections that are already open. The books are
-//! kept once in memory, which shows the gateway alone, and once in the journal, as the engine does: then the end of an answer
-//! waits for the store and its disk.
+//! Requests are sent at a fixed rate whether or not earlier ones have been answered, to a model on loopback: directly over TCP,
+//! and through the gateway's Unix sockets. All use connections that are already open. The books are kept once in memory, with
+//! a model that answers at once, which shows the gateway alone; and once as the engine keeps them, with a model that thinks
+//! for a moment as every model does, while the store writes down what is set aside.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -14,11 +14,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use bytes::Bytes;
-use harvest_core::{Cost, EventBody, Timestamp};
+use harvest_core::Cost;
+use harvest_core::TaskId;
+use harvest_engine::meter::TurnMeter;
 use harvest_gateway::{
     Ask, Call, Gateway, Grant, Meter, Options, Refused, Serving, Session, Upstream, Upstreams, egress,
 };
-use harvest_store::{Lease, Sqlite, Step, Store};
+use harvest_store::{Sqlite, Store};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
@@ -37,58 +39,77 @@ use super::{Findings, Size};
 
 const SESSIONS: usize = 8;
 const CONNECTIONS: usize = 4 * SESSIONS;
+/// So many are enough while the model thinks.
+pub const THOUGHTFUL_CONNECTIONS: usize = 16 * SESSIONS;
+/// Far less than any real model takes to its first word.
+const THOUGHT: Duration = Duration::from_millis(20);
 const RATE: u32 = 2_000;
 const REQUEST_BYTES: usize = 4_000;
-const P50: Duration = Duration::from_micros(200);
-const P99: Duration = Duration::from_millis(2);
+/// Multiples of it are spread evenly.
+const GOLDEN: f64 = 0.618_033_988_75;
+/// Of every answer.
+const INPUT_TOKENS: u64 = 1_000;
+pub const P50: Duration = Duration::from_micros(200);
+pub const P99: Duration = Duration::from_millis(2);
 
 pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
-    let model = start_model().await?;
+    let (prompt, thoughtful) = (start_model(Duration::ZERO).await?, start_model(THOUGHT).await?);
     let store = place.store("gateway")?;
-    let memory = Served::new(place, "memory", None, model).await?;
-    let journal = Served::new(place, "journal", Some(&store), model).await?;
+    let memory = Served::in_memory(place, "memory", prompt).await?;
+    let engine = Served::by_the_engine(place, "engine", &store, thoughtful).await?;
 
-    let mut direct = Load::new("/v1/messages", RATE);
-    for _ in 0..CONNECTIONS {
-        let stream = TcpStream::connect(model).await?;
-        stream.set_nodelay(true)?;
-        direct.add(stream).await?;
-    }
-    let (mut through_memory, mut through_journal) = (memory.load().await?, journal.load().await?);
+    let mut direct = direct(prompt, CONNECTIONS).await?;
+    let mut in_memory = memory.load(CONNECTIONS).await?;
+    let mut thinking = self::direct(thoughtful, THOUGHTFUL_CONNECTIONS).await?;
+    let mut by_the_engine = engine.load(THOUGHTFUL_CONNECTIONS).await?;
     // In turns, so that none has the quieter machine. The first round only warms up.
-    let (mut bare, mut in_memory, mut in_journal) = (Quantiles::default(), Quantiles::default(), Quantiles::default());
+    let mut quantiles: [Quantiles; 4] = Default::default();
     for round in 0..=size.pick(9, 3) {
-        let times = [direct.run().await?, through_memory.run().await?, through_journal.run().await?];
-        if round > 0 {
-            for (quantiles, times) in [&mut bare, &mut in_memory, &mut in_journal].into_iter().zip(times) {
+        let loads = [&mut direct, &mut in_memory, &mut thinking, &mut by_the_engine];
+        for (load, quantiles) in loads.into_iter().zip(&mut quantiles) {
+            let times = load.run().await?;
+            if round > 0 {
                 quantiles.add(&times);
             }
         }
     }
-    memory.stop(&through_memory).await?;
-    journal.stop(&through_journal).await?;
+    memory.stop(&in_memory).await?;
+    engine.stop(&by_the_engine).await?;
 
-    let row = |name, ours, theirs, bound| Row {
+    let row = |name, ours: &[Duration], theirs: &[Duration], bound| Row {
         name,
         ours: Amount::Time(median(ours)),
         theirs: Some(Amount::Time(median(theirs))),
         against: "the same requests to the model itself",
         bound,
     };
+    let [bare, memory, thought, engine] = &quantiles;
     let rows = vec![
-        row("gateway, metered, p50 of a request", &in_memory.p50, &bare.p50, Bound::Added(P50)),
-        row("gateway, metered, p99 of a request", &in_memory.p99, &bare.p99, Bound::Added(P99)),
-        row("gateway, metered into the journal, p50", &in_journal.p50, &bare.p50, Bound::Open),
-        row("gateway, metered into the journal, p99", &in_journal.p99, &bare.p99, Bound::Open),
+        row("gateway alone, p50 of a request", &memory.p50, &bare.p50, Bound::Added(P50)),
+        row("gateway alone, p99 of a request", &memory.p99, &bare.p99, Bound::Added(P99)),
+        row("gateway and the engine's books, p50", &engine.p50, &thought.p50, Bound::Added(P50)),
+        row("gateway and the engine's books, p99", &engine.p99, &thought.p99, Bound::Added(P99)),
     ];
     let notes = vec![
         format!(
-            "gateway: {RATE} requests/s in {SESSIONS} sessions over {CONNECTIONS} connections, no streaming; client and"
+            "gateway: {RATE} requests/s in {SESSIONS} sessions, no streaming; client and model run on the same cores."
         ),
-        "  model run on the same cores; into the journal means that each call is on disk before its answer ends"
-            .to_owned(),
+        format!(
+            "  With the engine's books the model thinks for {} ms, and every call is set aside and settled in SQLite",
+            THOUGHT.as_millis()
+        ),
     ];
     Ok(Findings { rows, notes })
+}
+
+pub async fn direct(model: SocketAddr, connections: usize) -> anyhow::Result<Load> {
+    let load = Load::new("/v1/messages", RATE);
+    for _ in 0..connections {
+        let stream = TcpStream::connect(model).await?;
+        stream.set_nodelay(true)?;
+        load.add(stream).await?;
+    }
+    Ok(load)
 }
 
 /// Of every round, so that one which was disturbed from outside does not decide.
@@ -105,18 +126,14 @@ impl Quantiles {
     }
 }
 
-/// Keeps the books of a session, with a budget.
-#[derive(Debug)]
-struct Books {
-    spent: Mutex<(usize, Cost)>,
-    /// Where a call is written down before it counts as settled.
-    journal: Option<(Sqlite, Lease)>,
-}
+/// Keeps the books of a session in memory, with a budget.
+#[derive(Debug, Default)]
+struct Books(Mutex<(usize, Cost)>);
 
 #[async_trait]
 impl Meter for Books {
     async fn reserve(&self, ask: Ask) -> Result<Grant, Refused> {
-        let (number, spent) = *self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, spent) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let call = format!("{number:016}").parse().map_err(|_| Refused::new("too many calls"))?;
         let fits = spent + ask.cost.most < place::BUDGET;
         if fits { Ok(Grant::new(call, ask.cost.most)) } else { Err(Refused::new("the budget is spent")) }
@@ -125,55 +142,79 @@ impl Meter for Books {
     async fn release(&self, _grant: Grant) {}
 
     async fn settle(&self, _grant: Grant, call: Call) {
-        let cost = call.cost;
-        if let Some((store, lease)) = &self.journal {
-            // One that failed is missing from the sum and found at the end.
-            let Ok(_) = store.append(lease, Step::new(Timestamp::now(), vec![usage(call)])).await else { return };
-        }
-        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        *spent = (spent.0 + 1, spent.1 + cost);
+        let mut spent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *spent = (spent.0 + 1, spent.1 + call.cost);
     }
 }
 
-fn usage(call: Call) -> EventBody {
-    let Call { provider, model, usage, cost, estimated, .. } = call;
-    EventBody::Usage { provider, model, usage, cost_usd: cost, estimated, call_id: None }
+/// Who keeps the books of a session.
+#[derive(Debug, Clone)]
+enum Keeper {
+    Memory(Arc<Books>),
+    Engine { meter: Arc<TurnMeter>, store: Sqlite, task: TaskId },
+}
+
+impl Keeper {
+    fn meter(&self) -> Arc<dyn Meter> {
+        match self {
+            Self::Memory(books) => Arc::<Books>::clone(books),
+            Self::Engine { meter, .. } => Arc::<TurnMeter>::clone(meter),
+        }
+    }
+
+    /// How many calls were settled, once all of them are.
+    async fn settled(&self) -> anyhow::Result<usize> {
+        Ok(match self {
+            Self::Memory(books) => books.0.lock().unwrap_or_else(PoisonError::into_inner).0,
+            Self::Engine { meter, store, task } => {
+                meter.close().await;
+                (store.task(task).await?.task.usage.input_tokens / INPUT_TOKENS) as usize
+            }
+        })
+    }
 }
 
 /// Sessions behind a gateway.
 pub struct Served {
     sockets: Vec<PathBuf>,
-    books: Vec<Arc<Books>>,
+    keepers: Vec<Keeper>,
     serving: Vec<Serving>,
 }
 
 impl Served {
-    pub async fn new(place: &Place, name: &str, store: Option<&Sqlite>, model: SocketAddr) -> anyhow::Result<Self> {
+    pub async fn in_memory(place: &Place, name: &str, model: SocketAddr) -> anyhow::Result<Self> {
+        Self::new(place, name, model, (0..SESSIONS).map(|_| Keeper::Memory(Arc::default())).collect())
+    }
+
+    async fn by_the_engine(place: &Place, name: &str, store: &Sqlite, model: SocketAddr) -> anyhow::Result<Self> {
+        let mut keepers = Vec::new();
+        for _ in 0..SESSIONS {
+            let (meter, task) = place::claimed_meter(store).await?;
+            keepers.push(Keeper::Engine { meter: Arc::new(meter), store: store.clone(), task });
+        }
+        Self::new(place, name, model, keepers)
+    }
+
+    fn new(place: &Place, name: &str, model: SocketAddr, keepers: Vec<Keeper>) -> anyhow::Result<Self> {
         let address = format!("http://{model}");
         let upstream = Upstream::new("anthropic", "bench", Some(&address), &"sk-real".to_owned().into())?;
         let credentials = Arc::new(Upstreams::new([upstream]));
         let gateway = Gateway::new(Options::default())?;
         let folder = place.folder(&format!("sockets/{name}"))?;
-        let mut served = Self { sockets: Vec::new(), books: Vec::new(), serving: Vec::new() };
-        for number in 0..SESSIONS {
-            let journal = match store {
-                Some(store) => Some((store.clone(), place::claimed_session(store).await?)),
-                None => None,
-            };
-            let books = Arc::new(Books { spent: Mutex::default(), journal });
+        let (mut sockets, mut serving) = (Vec::new(), Vec::new());
+        for (number, keeper) in keepers.iter().enumerate() {
             let socket = folder.join(number.to_string());
             let session = Session {
                 id: number.to_string(),
-                meter: Arc::<Books>::clone(&books),
+                meter: keeper.meter(),
                 credentials: Arc::<Upstreams>::clone(&credentials),
                 git: None,
                 egress: egress::Access::none(),
             };
-            served.serving.push(gateway.serve(UnixListener::bind(&socket)?, session));
-            served.sockets.push(socket);
-            served.books.push(books);
+            serving.push(gateway.serve(UnixListener::bind(&socket)?, session));
+            sockets.push(socket);
         }
-        Ok(served)
+        Ok(Self { sockets, keepers, serving })
     }
 
     /// One of its sockets.
@@ -181,9 +222,9 @@ impl Served {
         &self.sockets[number % SESSIONS]
     }
 
-    async fn load(&self) -> anyhow::Result<Load> {
+    pub async fn load(&self, connections: usize) -> anyhow::Result<Load> {
         let load = Load::new("/anthropic/v1/messages", RATE);
-        for number in 0..CONNECTIONS {
+        for number in 0..connections {
             load.add(UnixStream::connect(&self.sockets[number % SESSIONS]).await?).await?;
         }
         Ok(load)
@@ -194,19 +235,21 @@ impl Served {
         for serving in self.serving {
             serving.stop().await;
         }
-        let counts = self.books.iter().map(|books| books.spent.lock().unwrap_or_else(PoisonError::into_inner).0);
-        let settled: usize = counts.sum();
+        let mut settled = 0;
+        for keeper in &self.keepers {
+            settled += keeper.settled().await?;
+        }
         ensure!(settled == load.sent, "{settled} of {} requests were settled", load.sent);
         Ok(())
     }
 }
 
-/// A model on loopback that answers at once.
-pub async fn start_model() -> anyhow::Result<SocketAddr> {
+/// A model on loopback that thinks for so long.
+pub async fn start_model(thought: Duration) -> anyhow::Result<SocketAddr> {
     let answer = json!({
         "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "stop_reason": "end_turn",
         "content": [{"type": "text", "text": "I have looked at it. ".repeat(20)}],
-        "usage": {"input_tokens": 1000, "output_tokens": 100},
+        "usage": {"input_tokens": INPUT_TOKENS, "output_tokens": 100},
     });
     let answer = Bytes::from(answer.to_string());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -219,6 +262,9 @@ pub async fn start_model() -> anyhow::Result<SocketAddr> {
                 let answer = answer.clone();
                 async move {
                     let _ = request.into_body().collect().await;
+                    if !thought.is_zero() {
+                        tokio::time::sleep(thought).await;
+                    }
                     let mut response = Response::new(Full::new(answer));
                     let json = hyper::header::HeaderValue::from_static("application/json");
                     response.headers_mut().insert(hyper::header::CONTENT_TYPE, json);
@@ -246,6 +292,14 @@ impl Load {
         Self { client: Client::new(path), rate, sent: 0 }
     }
 
+    /// Asks for streams, and takes the time to their first byte.
+    pub fn streaming(mut self, rate: u32) -> Self {
+        self.rate = rate;
+        self.client.body = request_body(true);
+        self.client.until = Until::FirstByte;
+        self
+    }
+
     /// With a key that is looked at.
     pub fn with_key(mut self, key: &'static str) -> Self {
         self.client.key = key;
@@ -265,7 +319,9 @@ impl Load {
         let pacing = tokio::task::spawn_blocking(move || {
             let began = Instant::now();
             let start = |number| {
-                let due = began + Duration::from_secs(1) * number / rate;
+                // Unevenly, for the model's timer knows only whole milliseconds: what is lost or won by that evens out.
+                let early = (f64::from(number) * GOLDEN).fract();
+                let due = began + (Duration::from_secs(1) / rate).mul_f64(f64::from(number) + early);
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
                 runtime.spawn(client.clone().ask())
             };
@@ -280,11 +336,19 @@ impl Load {
     }
 }
 
+/// When the time of a request is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    FirstByte,
+    End,
+}
+
 #[derive(Clone)]
 struct Client {
     path: &'static str,
     key: &'static str,
     body: Bytes,
+    until: Until,
     idle: mpsc::UnboundedSender<Connection>,
     waiting: Arc<AsyncMutex<mpsc::UnboundedReceiver<Connection>>>,
 }
@@ -292,13 +356,11 @@ struct Client {
 impl Client {
     fn new(path: &'static str) -> Self {
         let (idle, waiting) = mpsc::unbounded_channel();
-        let text = "Look at it. ".repeat(REQUEST_BYTES / 12);
-        let messages = json!([{"role": "user", "content": text}]);
-        let body = json!({"model": "claude-sonnet-4-5", "max_tokens": 1024, "messages": messages});
         Self {
             path,
             key: "placeholder",
-            body: body.to_string().into(),
+            body: request_body(false),
+            until: Until::End,
             idle,
             waiting: Arc::new(AsyncMutex::new(waiting)),
         }
@@ -315,9 +377,21 @@ impl Client {
         connection.ready().await?;
         let response = connection.send_request(request).await?;
         ensure!(response.status().is_success(), "the answer was {}", response.status());
-        response.into_body().collect().await?;
-        let took = began.elapsed();
+        let mut body = response.into_body();
+        if self.until == Until::FirstByte {
+            body.frame().await.context("the stream was empty")??;
+        }
+        let first = began.elapsed();
+        body.collect().await?;
+        let took = if self.until == Until::FirstByte { first } else { began.elapsed() };
         let _ = self.idle.send(connection);
         Ok(took)
     }
+}
+
+fn request_body(stream: bool) -> Bytes {
+    let text = "Look at it. ".repeat(REQUEST_BYTES / 12);
+    let messages = json!([{"role": "user", "content": text}]);
+    let body = json!({"model": "claude-sonnet-4-5", "max_tokens": 1, "stream": stream, "messages": messages});
+    body.to_string().into()
 }

@@ -36,9 +36,9 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
             return Ok(Findings { rows: Vec::new(), notes: vec![note] });
         }
     };
-    let model = gateway::start_model().await?;
+    let model = gateway::start_model(Duration::ZERO).await?;
     let proxy = Proxy::start(&installed, &place.folder("litellm")?, model).await?;
-    let served = gateway::Served::new(place, "beside-litellm", None, model).await?;
+    let served = gateway::Served::in_memory(place, "beside-litellm", model).await?;
 
     let mut direct = Load::new("/v1/messages", RATE);
     let mut theirs = Load::new("/v1/messages", RATE).with_key(KEY);

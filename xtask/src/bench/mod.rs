@@ -9,6 +9,7 @@ mod gateway;
 mod graphile;
 mod journal;
 mod litellm;
+mod parsers;
 mod place;
 mod postgres;
 mod programs;
@@ -52,12 +53,21 @@ enum Subject {
     Journal,
     Queue,
     Agents,
+    Parsers,
     Warm,
 }
 
 impl Subject {
-    const ALL: [Self; 7] =
-        [Self::Sandbox, Self::Workspace, Self::Gateway, Self::Journal, Self::Queue, Self::Agents, Self::Warm];
+    const ALL: [Self; 8] = [
+        Self::Sandbox,
+        Self::Workspace,
+        Self::Gateway,
+        Self::Journal,
+        Self::Queue,
+        Self::Agents,
+        Self::Parsers,
+        Self::Warm,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -67,6 +77,7 @@ impl Subject {
             Self::Journal => "journal",
             Self::Queue => "queue",
             Self::Agents => "agents",
+            Self::Parsers => "parsers",
             Self::Warm => "warm",
         }
     }
@@ -94,6 +105,7 @@ impl Subject {
             Self::Journal => journal::measure(place, size).await,
             Self::Queue => queue::measure(place, size).await,
             Self::Agents => agents::measure(place, size).await,
+            Self::Parsers => parsers::measure(size),
             Self::Warm => warm::measure(place, size).await,
         }
     }

@@ -1,15 +1,18 @@
 //! Where the measuring happens: a temporary folder on a real disk, ids, sessions in a store.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use harvest_core::{
-    BranchName, Cost, Entropy, OnFailedDependency, OwnerId, Priority, Prompt, SandboxId, SessionId, Settings, Source,
-    TaskId, TaskKind, Timestamp, TurnId,
+    BranchName, Clock, Cost, Entropy, OnFailedDependency, OwnerId, Priority, Prompt, SandboxId, SessionId, Settings,
+    Source, TaskId, TaskKind, Timestamp, TurnId,
 };
+use harvest_engine::meter::{TurnMeter, World};
 use harvest_sandbox::{Binaries, local};
 use harvest_store::{Lease, NewTask, Sqlite, Store};
+use harvest_vault::Redactor;
 
 /// A million dollars: more than anything here spends.
 pub const BUDGET: Cost = Cost::from_nanos(1_000_000_000_000_000);
@@ -28,6 +31,15 @@ impl Entropy for Random {
         // Ids that repeat are refused by whoever is given them.
         let _ = getrandom::fill(&mut bytes);
         bytes
+    }
+}
+
+#[derive(Debug)]
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
     }
 }
 
@@ -81,6 +93,21 @@ pub fn sandbox_id() -> SandboxId {
 
 /// A session that someone has begun to work on.
 pub async fn claimed_session(store: &Sqlite) -> anyhow::Result<Lease> {
+    claimed_by(store, OwnerId::generate(&Random)).await
+}
+
+/// The books of such a session as the engine keeps them, and its task.
+pub async fn claimed_meter(store: &Sqlite) -> anyhow::Result<(TurnMeter, TaskId)> {
+    let owner = OwnerId::generate(&Random);
+    let lease = claimed_by(store, owner.clone()).await?;
+    let id = lease.task.clone();
+    let task = store.task(&id).await?.task;
+    let world =
+        World { redactor: Arc::new(Redactor::new([])?), clock: Arc::new(SystemClock), entropy: Arc::new(Random) };
+    Ok((TurnMeter::alone(Arc::new(store.clone()), owner, lease, &task, &world), id))
+}
+
+async fn claimed_by(store: &Sqlite, owner: OwnerId) -> anyhow::Result<Lease> {
     let session = SessionId::generate(&Random);
     let new = NewTask {
         id: TaskId::generate(&Random),
@@ -95,23 +122,14 @@ pub async fn claimed_session(store: &Sqlite) -> anyhow::Result<Lease> {
         model: None,
         repository: "/nowhere".to_owned(),
         base: "0".repeat(40),
-        settings: Settings {
-            test: None,
-            require_tests: false,
-            timeout_ms: 60_000,
-            max_turns: 1,
-            provider: Some("anthropic".to_owned()),
-            author_name: "Bench".to_owned(),
-            author_email: "bench@localhost".to_owned(),
-            egress: None,
-        },
+        settings: Settings { provider: Some("anthropic".to_owned()), ..Settings::default() },
         budget: BUDGET,
         priority: Priority::Normal,
         after: Vec::new(),
         on_failed_dependency: OnFailedDependency::Hold,
         convoy: None,
         retries: 0,
-        claim_for: Some(OwnerId::generate(&Random)),
+        claim_for: Some(owner),
         caps: Vec::new(),
         extra: None,
         key: None,

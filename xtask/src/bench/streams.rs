@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
@@ -20,22 +20,24 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::process::Child;
 use tokio::sync::{Barrier, mpsc};
 
+use super::gateway::{self, P50, P99, Quantiles, Served, THOUGHTFUL_CONNECTIONS};
 use super::place::Place;
 use super::programs::program;
-use super::statistics::{median, quantile};
+use super::statistics::median;
 use super::table::{Amount, Bound, Row};
 use super::{Findings, Size};
 
 const STREAMS: usize = 1_000;
+/// Streams a second of which the first byte is waited for: each is a handful of events for everyone on these cores.
+const RATE: u32 = 500;
 /// A session may hold 256 connections.
 const SESSIONS: usize = 8;
 const MEMORY: u64 = 100_000_000;
-const ADDED: Duration = Duration::from_micros(200);
 /// Of each of many streams, and how often one comes.
 const EVENTS: usize = 50;
 const EVERY: Duration = Duration::from_millis(100);
@@ -44,31 +46,36 @@ const SHORTLY: Duration = Duration::from_millis(5);
 
 pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
     let model = start_model().await?;
-    let gateway = Alone::start(&place.folder("streams")?, model).await?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    // One at a time and in turns. The first of each only warms up.
-    for _ in 0..=size.pick(200, 20) {
-        let direct = TcpStream::connect(model).await?;
-        direct.set_nodelay(true)?;
-        theirs.push(first_byte(direct, "/v1/messages").await?);
-        ours.push(first_byte(UnixStream::connect(&gateway.sockets[0]).await?, "/anthropic/v1/messages").await?);
+    let served = Served::in_memory(place, "first-bytes", model).await?;
+    let mut direct = gateway::direct(model, THOUGHTFUL_CONNECTIONS).await?.streaming(RATE);
+    let mut through = served.load(THOUGHTFUL_CONNECTIONS).await?.streaming(RATE);
+    let (mut ours, mut theirs) = (Quantiles::default(), Quantiles::default());
+    // In turns, so that none has the quieter machine. The first round only warms up.
+    for round in 0..=size.pick(9, 3) {
+        let (bare, metered) = (direct.run().await?, through.run().await?);
+        if round > 0 {
+            theirs.add(&bare);
+            ours.add(&metered);
+        }
     }
+    served.stop(&through).await?;
+    let gateway = Alone::start(&place.folder("streams")?, model).await?;
     let before = gateway.memory()?;
     let most = many(&gateway).await?;
     let rows = vec![
         Row {
             name: "gateway, first byte of a stream, p50",
-            ours: Amount::Time(median(&ours[1..])),
-            theirs: Some(Amount::Time(median(&theirs[1..]))),
+            ours: Amount::Time(median(&ours.p50)),
+            theirs: Some(Amount::Time(median(&theirs.p50))),
             against: "the same stream from the model itself",
-            bound: Bound::Added(ADDED),
+            bound: Bound::Added(P50),
         },
         Row {
-            name: "gateway, first byte of a stream, p90",
-            ours: Amount::Time(quantile(&ours[1..], 0.9)),
-            theirs: Some(Amount::Time(quantile(&theirs[1..], 0.9))),
+            name: "gateway, first byte of a stream, p99",
+            ours: Amount::Time(median(&ours.p99)),
+            theirs: Some(Amount::Time(median(&theirs.p99))),
             against: "the same stream from the model itself",
-            bound: Bound::Open,
+            bound: Bound::Added(P99),
         },
         Row {
             name: "gateway, memory with 1,000 streams open",
@@ -79,7 +86,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         },
     ];
     let notes = vec![format!(
-        "streams: first bytes over connections that are open already; {STREAMS} streams at once in {SESSIONS} sessions, {EVENTS} events each, \
+        "streams: first bytes at {RATE} streams/s over connections that are open already; {STREAMS} streams at once in {SESSIONS} sessions, {EVENTS} events each, \
          one every {} ms; memory is the most that was resident",
         EVERY.as_millis()
     )];
@@ -153,23 +160,6 @@ impl Meter for Open {
     async fn settle(&self, _grant: Grant, _call: Call) {}
 
     async fn release(&self, _grant: Grant) {}
-}
-
-/// From sending a request to the first byte of its answer's body.
-async fn first_byte(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    path: &'static str,
-) -> anyhow::Result<Duration> {
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    let began = Instant::now();
-    let mut body = sender.send_request(ask(path, 1)?).await?.into_body();
-    let first = body.frame().await.context("the stream was empty")??;
-    let took = began.elapsed();
-    ensure!(first.data_ref().is_some_and(|data| data.starts_with(b"event: ")), "that is no event");
-    // To its end, so that the gateway keeps its connection to the model, as the client here has one.
-    body.collect().await?;
-    Ok(took)
 }
 
 /// Opens all streams, reads them to their end and returns the most memory that the gateway took.

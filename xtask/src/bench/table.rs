@@ -21,6 +21,7 @@ pub enum Amount {
     PerSecond(f64),
     Count(u64),
     Bytes(u64),
+    BytesPerSecond(f64),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +34,8 @@ pub enum Bound {
     Added(Duration),
     /// Ours does at least so many a second.
     AtLeast(f64),
+    /// Ours takes in at least so many bytes a second.
+    BytesAtLeast(f64),
     /// Ours is at least so many times theirs.
     TimesAtLeast(f64),
     /// Ours counts at most so many.
@@ -67,7 +70,7 @@ impl Row {
             Bound::Times(most) => ours / theirs / most,
             Bound::Within(most) => ours / most.as_secs_f64(),
             Bound::Added(most) => (ours - theirs).max(0.0) / most.as_secs_f64(),
-            Bound::AtLeast(least) => least / ours,
+            Bound::AtLeast(least) | Bound::BytesAtLeast(least) => least / ours,
             Bound::TimesAtLeast(least) => least * theirs / ours,
             Bound::AtMost(most) if ours <= most as f64 => 0.0,
             // However many are allowed, one more is too many.
@@ -92,7 +95,7 @@ impl Amount {
     fn number(self) -> f64 {
         match self {
             Self::Time(time) => time.as_secs_f64(),
-            Self::PerSecond(rate) => rate,
+            Self::PerSecond(rate) | Self::BytesPerSecond(rate) => rate,
             Self::Count(count) | Self::Bytes(count) => count as f64,
         }
     }
@@ -106,6 +109,7 @@ impl fmt::Display for Amount {
             Self::PerSecond(rate) => format!("{}/s", thousands(*rate)),
             Self::Count(count) => thousands(*count as f64),
             Self::Bytes(bytes) => megabytes(*bytes),
+            Self::BytesPerSecond(rate) => format!("{:.0} MB/s", rate / 1e6),
         };
         f.pad(&text)
     }
@@ -118,6 +122,7 @@ impl fmt::Display for Bound {
             Self::Within(most) => format!("≤ {}", duration(*most)),
             Self::Added(most) => format!("+ ≤ {}", duration(*most)),
             Self::AtLeast(least) => format!("≥ {}/s", thousands(*least)),
+            Self::BytesAtLeast(least) => format!("≥ {:.0} MB/s", least / 1e6),
             Self::TimesAtLeast(least) => format!("≥ {least}×"),
             Self::AtMost(most) => format!("≤ {}", thousands(*most as f64)),
             Self::Memory(most) => format!("≤ {}", megabytes(*most)),

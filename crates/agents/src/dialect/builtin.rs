@@ -113,7 +113,8 @@ impl Parser {
         self.error.as_ref().map(|failure| Verdict::Failed {
             reason: match failure.kind {
                 FailureKind::ModelQuota => FailureReason::ModelQuota,
-                FailureKind::Model | FailureKind::Turns | FailureKind::Internal => FailureReason::Agent,
+                FailureKind::Turns => FailureReason::Turns,
+                FailureKind::Model | FailureKind::Internal => FailureReason::Agent,
             },
             message: failure.message.clone(),
         })

@@ -4,8 +4,13 @@
 //! pieces before that. Of the pieces only text is shown; everything in them comes again, whole. A `status` says that something
 //! is under way, which the next line shows. The last line is the `result`.
 
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
 use harvest_core::{EventBody, FailureReason, MessageRole, OutputStream};
-use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::Verdict;
@@ -21,96 +26,85 @@ pub(super) struct Parser {
 #[derive(Debug, Clone, PartialEq)]
 enum Ended {
     Well,
+    OutOfTurns { message: String },
     Badly { message: String },
 }
 
-/// The parts that mean something here. The order of keys is not fixed, and there may be others.
+/// The parts that mean something here, of whatever kind the line is. The order of keys is not fixed, and there may be others.
+/// One flat struct: choosing between kinds by `type` would mean to keep the whole line aside first.
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Line {
-    Assistant {
-        message: Message,
-        #[serde(default)]
-        error: Option<String>,
-    },
-    User {
-        message: Message,
-    },
-    StreamEvent {
-        event: Piece,
-    },
-    Result(Outcome),
-    System(System),
-}
-
-#[derive(Deserialize)]
-struct Message {
-    content: Content,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Content {
-    Blocks(Vec<Block>),
-    Text(#[expect(dead_code, reason = "a prompt that is repeated; it is kept as it came")] String),
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
-    Text {
-        text: String,
-    },
-    ToolUse {
-        id: String,
-        name: String,
-        input: Value,
-    },
-    ToolResult {
-        tool_use_id: String,
-        #[serde(default)]
-        content: Value,
-        #[serde(default)]
-        is_error: bool,
-    },
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Deserialize)]
-struct Piece {
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default, borrow)]
+    subtype: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    message: Option<Message<'a>>,
     #[serde(default)]
-    delta: Option<Delta>,
-}
-
-#[derive(Deserialize)]
-struct Delta {
-    #[serde(default)]
-    text: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Outcome {
-    subtype: String,
+    error: Option<String>,
+    #[serde(default, borrow)]
+    event: Option<Piece<'a>>,
     #[serde(default)]
     is_error: bool,
     #[serde(default)]
     result: Option<String>,
     #[serde(default)]
     errors: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct System {
-    subtype: String,
     #[serde(default)]
     attempt: Option<u64>,
     #[serde(default)]
     max_retries: Option<u64>,
     #[serde(default)]
     error_status: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    content: Content<'a>,
+}
+
+/// A text, or a list of blocks.
+#[derive(Default)]
+enum Content<'a> {
+    Blocks(Vec<Block<'a>>),
+    Text(String),
+    #[default]
+    Nothing,
+    /// Neither; kept as it came.
+    Other(Value),
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
     #[serde(default)]
-    error: Option<String>,
+    text: Option<String>,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    input: Option<Value>,
+    #[serde(default)]
+    tool_use_id: Option<String>,
+    #[serde(default, borrow)]
+    content: Content<'a>,
+    #[serde(default)]
+    is_error: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Piece<'a> {
+    #[serde(default, borrow)]
+    delta: Option<Delta<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(default, borrow)]
+    text: Option<Cow<'a, str>>,
 }
 
 impl Parser {
@@ -118,23 +112,27 @@ impl Parser {
         if stream == OutputStream::Stderr {
             return super::raw(stream, line);
         }
-        let events = match serde_json::from_slice(line) {
-            Ok(Line::StreamEvent { event }) => {
+        let Ok(read) = serde_json::from_slice::<Line<'_>>(line) else { return super::raw(stream, line) };
+        let events = match (&*read.kind.clone(), read) {
+            ("stream_event", Line { event: Some(event), .. }) => {
                 let text = event.delta.and_then(|delta| delta.text).filter(|text| !text.is_empty());
-                return text.map(|text| EventBody::MessageDelta { text }).into_iter().collect();
+                return text.map(|text| EventBody::MessageDelta { text: text.into_owned() }).into_iter().collect();
             }
-            Ok(Line::Assistant { message, error }) => {
+            ("assistant", Line { message: Some(message), error, .. }) => {
                 self.refusal = error.or(self.refusal.take());
                 said(message)
             }
-            Ok(Line::User { message }) => returned(message),
-            Ok(Line::Result(outcome)) => {
-                self.ended = Some(outcome.ended());
+            ("user", Line { message: Some(message), .. }) => returned(message),
+            ("result", line @ Line { subtype: Some(_), .. }) => {
+                self.ended = Some(line.ended());
                 Vec::new()
             }
-            Ok(Line::System(system)) if system.subtype == "status" => return Vec::new(),
-            Ok(Line::System(system)) => system.warning().into_iter().collect(),
-            Err(_) => Vec::new(),
+            ("system", line) => match line.subtype.as_deref() {
+                Some("status") => return Vec::new(),
+                Some("api_retry") => vec![line.warning()],
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
         };
         // What is not understood in full is kept as it came.
         if events.is_empty() { super::raw(stream, line) } else { events }
@@ -144,9 +142,12 @@ impl Parser {
     pub(super) fn verdict(&self) -> Option<Verdict> {
         Some(match self.ended.as_ref()? {
             Ended::Well => Verdict::Done,
+            Ended::OutOfTurns { message } => Verdict::Failed { reason: FailureReason::Turns, message: message.clone() },
             Ended::Badly { message } => {
                 let quota = ["rate_limit", "billing_error", "overloaded"];
                 let refused = self.refusal.as_deref().is_some_and(|refusal| quota.contains(&refusal));
+                // Some refusals have no name of their own there.
+                let refused = refused || ["API Error: 402", "API Error: 429"].iter().any(|sign| message.contains(sign));
                 let reason = if refused { FailureReason::ModelQuota } else { FailureReason::Agent };
                 Verdict::Failed { reason, message: message.clone() }
             }
@@ -154,64 +155,121 @@ impl Parser {
     }
 }
 
-fn said(message: Message) -> Vec<EventBody> {
+fn said(message: Message<'_>) -> Vec<EventBody> {
     let Content::Blocks(blocks) = message.content else { return Vec::new() };
-    let event = |block| match block {
-        Block::Text { text } => Some(EventBody::Message { role: MessageRole::Assistant, text }),
-        Block::ToolUse { id, name, input } => Some(EventBody::ToolCall { id, name, input }),
-        Block::ToolResult { .. } | Block::Other => None,
+    let event = |block: Block<'_>| match &*block.kind {
+        "text" => Some(EventBody::Message { role: MessageRole::Assistant, text: block.text? }),
+        "tool_use" => Some(EventBody::ToolCall { id: block.id?, name: block.name?, input: block.input? }),
+        _ => None,
     };
     blocks.into_iter().map(event).collect::<Option<_>>().unwrap_or_default()
 }
 
-fn returned(message: Message) -> Vec<EventBody> {
+fn returned(message: Message<'_>) -> Vec<EventBody> {
     let Content::Blocks(blocks) = message.content else { return Vec::new() };
-    let event = |block| match block {
-        Block::ToolResult { tool_use_id: id, content, is_error } => {
-            Some(EventBody::ToolResult { id, output: text_of(content), is_error })
+    let event = |block: Block<'_>| match &*block.kind {
+        "tool_result" => {
+            let (id, is_error) = (block.tool_use_id?, block.is_error.unwrap_or_default());
+            Some(EventBody::ToolResult { id, output: block.content.into_text(), is_error })
         }
-        Block::Text { .. } | Block::ToolUse { .. } | Block::Other => None,
+        _ => None,
     };
     blocks.into_iter().map(event).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// A result is a text, or a list of blocks of which some have one.
-fn text_of(content: Value) -> String {
-    match content {
-        Value::String(text) => text,
-        Value::Array(blocks) => {
-            let texts = blocks.iter().map(|block| block.get("text").and_then(Value::as_str).unwrap_or("[not a text]"));
-            texts.collect::<Vec<_>>().join("\n")
+impl Content<'_> {
+    /// A result is a text, or a list of blocks of which some have one.
+    fn into_text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Blocks(blocks) => {
+                let texts = blocks.into_iter().map(|block| block.text.unwrap_or_else(|| "[not a text]".to_owned()));
+                texts.collect::<Vec<_>>().join("\n")
+            }
+            Self::Nothing => String::new(),
+            Self::Other(value) => value.to_string(),
         }
-        Value::Null => String::new(),
-        other => other.to_string(),
     }
 }
 
-impl Outcome {
+impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ContentVisitor(PhantomData))
+    }
+}
+
+/// Told apart by their first byte, so that a large text is read once.
+struct ContentVisitor<'a>(PhantomData<&'a ()>);
+
+impl<'de: 'a, 'a> Visitor<'de> for ContentVisitor<'a> {
+    type Value = Content<'a>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a text or a list of blocks")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Content<'a>, E> {
+        Ok(Content::Text(text.to_owned()))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Content<'a>, E> {
+        Ok(Content::Text(text))
+    }
+
+    fn visit_unit<E>(self) -> Result<Content<'a>, E> {
+        Ok(Content::Nothing)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, blocks: A) -> Result<Content<'a>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(blocks)).map(Content::Blocks)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Content<'a>, A::Error> {
+        Value::deserialize(MapAccessDeserializer::new(map)).map(Content::Other)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Content<'a>, E> {
+        Ok(Content::Other(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Content<'a>, E> {
+        Ok(Content::Other(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Content<'a>, E> {
+        Ok(Content::Other(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Content<'a>, E> {
+        Ok(Content::Other(value.into()))
+    }
+}
+
+impl Line<'_> {
+    /// What a `result` says.
     fn ended(self) -> Ended {
-        if self.subtype == "success" && !self.is_error {
+        let subtype = self.subtype.as_deref().unwrap_or_default();
+        if subtype == "success" && !self.is_error {
             return Ended::Well;
         }
         let said = match self.errors.is_empty() {
             true => self.result.unwrap_or_default(),
             false => self.errors.join("; "),
         };
-        let what = match self.subtype.as_str() {
+        let what = match subtype {
             "error_max_turns" => "the agent used up its turns",
             "error_max_budget_usd" => "the agent reached the budget it was given",
             _ => "the agent gave up",
         };
-        Ended::Badly { message: if said.is_empty() { what.to_owned() } else { format!("{what}: {said}") } }
-    }
-}
-
-impl System {
-    /// A model that does not answer looks like silence, so it is told.
-    fn warning(self) -> Option<EventBody> {
-        if self.subtype != "api_retry" {
-            return None;
+        let message = if said.is_empty() { what.to_owned() } else { format!("{what}: {said}") };
+        match subtype {
+            "error_max_turns" => Ended::OutOfTurns { message },
+            _ => Ended::Badly { message },
         }
+    }
+
+    /// A model that does not answer looks like silence, so it is told.
+    fn warning(self) -> EventBody {
         let number = |number: Option<u64>| number.map_or("?".to_owned(), |number| number.to_string());
         let why = match (self.error_status, self.error) {
             (Some(status), Some(error)) => format!("{status}, {error}"),
@@ -220,6 +278,6 @@ impl System {
             (None, None) => "no answer".to_owned(),
         };
         let (attempt, most) = (number(self.attempt), number(self.max_retries));
-        Some(EventBody::Warning { message: format!("the agent asks the model again ({why}): {attempt} of {most}") })
+        EventBody::Warning { message: format!("the agent asks the model again ({why}): {attempt} of {most}") }
     }
 }

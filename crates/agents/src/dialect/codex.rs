@@ -1,9 +1,11 @@
 //! Codex CLI, `codex exec --json`: one event per line, about items that start, change and complete.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use harvest_core::{EventBody, MessageRole, OutputStream};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Verdict;
@@ -16,20 +18,17 @@ pub(super) struct Parser {
     completed: bool,
 }
 
+/// Of whatever kind the line is; see the dialect of Claude Code for why it is flat.
 #[derive(Deserialize)]
-#[serde(tag = "type")]
-enum Line {
-    #[serde(rename = "item.started")]
-    Started { item: Item },
-    #[serde(rename = "item.completed")]
-    Completed { item: Item },
-    #[serde(rename = "turn.completed")]
-    TurnCompleted {},
-    #[serde(rename = "turn.failed")]
-    TurnFailed { error: Problem },
-    /// A notice that something is tried again; what ends a turn is `turn.failed`.
-    #[serde(rename = "error")]
-    Notice(Problem),
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default, borrow)]
+    item: Option<Item<'a>>,
+    #[serde(default)]
+    error: Option<Problem>,
+    #[serde(default)]
+    message: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -38,44 +37,34 @@ struct Problem {
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct Item<'a> {
     id: String,
-    #[serde(flatten)]
-    what: What,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum What {
-    AgentMessage {
-        text: String,
-    },
-    CommandExecution {
-        command: String,
-        #[serde(default)]
-        aggregated_output: String,
-        #[serde(default)]
-        exit_code: Option<i64>,
-    },
-    FileChange {
-        changes: Value,
-        status: String,
-    },
-    McpToolCall {
-        server: String,
-        tool: String,
-        #[serde(default)]
-        arguments: Value,
-        #[serde(default)]
-        result: Value,
-        #[serde(default)]
-        error: Value,
-    },
-    Error {
-        message: String,
-    },
-    #[serde(other)]
-    Other,
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    command: Option<String>,
+    #[serde(default)]
+    aggregated_output: Option<String>,
+    #[serde(default)]
+    exit_code: Option<i64>,
+    #[serde(default)]
+    changes: Option<Value>,
+    #[serde(default)]
+    status: Option<String>,
+    #[serde(default)]
+    server: Option<String>,
+    #[serde(default)]
+    tool: Option<String>,
+    #[serde(default)]
+    arguments: Option<Value>,
+    #[serde(default, borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
 }
 
 impl Parser {
@@ -83,28 +72,30 @@ impl Parser {
         if stream == OutputStream::Stderr {
             return super::raw(stream, line);
         }
-        let events = match serde_json::from_slice(line) {
-            Ok(Line::Started { item }) => {
-                let call = item.what.call(&item.id);
+        let Ok(read) = serde_json::from_slice::<Line<'_>>(line) else { return super::raw(stream, line) };
+        let events = match (&*read.kind.clone(), read) {
+            ("item.started", Line { item: Some(item), .. }) => {
+                let call = item.call();
                 if call.is_some() {
                     self.begun.insert(item.id);
                 }
                 call.into_iter().collect()
             }
-            Ok(Line::Completed { item }) => {
-                let call = if self.begun.remove(&item.id) { None } else { item.what.call(&item.id) };
-                call.into_iter().chain(item.what.end(item.id)).collect()
+            ("item.completed", Line { item: Some(item), .. }) => {
+                let call = if self.begun.remove(&item.id) { None } else { item.call() };
+                call.into_iter().chain(item.end()).collect()
             }
-            Ok(Line::Notice(Problem { message })) => vec![super::warning(&message)],
-            Ok(Line::TurnCompleted {}) => {
+            // A notice that something is tried again; what ends a turn is `turn.failed`.
+            ("error", Line { message: Some(message), .. }) => vec![super::warning(&message)],
+            ("turn.completed", _) => {
                 self.completed = true;
                 Vec::new()
             }
-            Ok(Line::TurnFailed { error }) => {
+            ("turn.failed", Line { error: Some(error), .. }) => {
                 self.failure = Some(error.message);
                 Vec::new()
             }
-            Err(_) => Vec::new(),
+            _ => Vec::new(),
         };
         // What is not understood in full is kept as it came.
         if events.is_empty() { super::raw(stream, line) } else { events }
@@ -133,34 +124,40 @@ impl Parser {
     }
 }
 
-impl What {
+impl Item<'_> {
     /// The call that begins with this item.
-    fn call(&self, id: &str) -> Option<EventBody> {
-        let (name, input) = match self {
-            Self::CommandExecution { command, .. } => ("shell".to_owned(), json!({ "command": command })),
-            Self::FileChange { changes, .. } => ("apply_patch".to_owned(), json!({ "changes": changes })),
-            Self::McpToolCall { server, tool, arguments, .. } => (format!("{server}.{tool}"), arguments.clone()),
-            Self::AgentMessage { .. } | Self::Error { .. } | Self::Other => return None,
+    fn call(&self) -> Option<EventBody> {
+        let (name, input) = match &*self.kind {
+            "command_execution" => ("shell".to_owned(), json!({ "command": self.command.as_ref()? })),
+            "file_change" => ("apply_patch".to_owned(), json!({ "changes": self.changes.as_ref()? })),
+            "mcp_tool_call" => {
+                let name = format!("{}.{}", self.server.as_ref()?, self.tool.as_ref()?);
+                (name, self.arguments.clone().unwrap_or_default())
+            }
+            _ => return None,
         };
-        Some(EventBody::ToolCall { id: id.to_owned(), name, input })
+        Some(EventBody::ToolCall { id: self.id.clone(), name, input })
     }
 
     /// What came of it.
-    fn end(self, id: String) -> Option<EventBody> {
-        Some(match self {
-            Self::AgentMessage { text } => EventBody::Message { role: MessageRole::Assistant, text },
-            Self::CommandExecution { aggregated_output: output, exit_code, .. } => {
-                EventBody::ToolResult { id, output, is_error: exit_code != Some(0) }
+    fn end(self) -> Option<EventBody> {
+        let id = self.id;
+        Some(match &*self.kind {
+            "agent_message" => EventBody::Message { role: MessageRole::Assistant, text: self.text? },
+            "command_execution" => {
+                let output = self.aggregated_output.unwrap_or_default();
+                EventBody::ToolResult { id, output, is_error: self.exit_code != Some(0) }
             }
-            Self::FileChange { status, .. } => {
+            "file_change" => {
+                let status = self.status?;
                 EventBody::ToolResult { id, is_error: status != "completed", output: status }
             }
-            Self::McpToolCall { result, error, .. } => {
-                let is_error = !error.is_null();
-                EventBody::ToolResult { id, output: if is_error { error } else { result }.to_string(), is_error }
+            "mcp_tool_call" => {
+                let (is_error, told) = (self.error.is_some(), self.error.or(self.result));
+                EventBody::ToolResult { id, output: told.map_or("null", RawValue::get).to_owned(), is_error }
             }
-            Self::Error { message } => super::warning(&message),
-            Self::Other => return None,
+            "error" => super::warning(&self.message?),
+            _ => return None,
         })
     }
 }

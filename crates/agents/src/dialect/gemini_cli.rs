@@ -2,6 +2,8 @@
 //!
 //! A message comes in pieces only, and nothing says which is the last. It is whole when another kind of line follows.
 
+use std::borrow::Cow;
+
 use harvest_core::{EventBody, MessageRole, OutputStream};
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,35 +26,31 @@ enum Ended {
     Badly(String),
 }
 
+/// Of whatever kind the line is; see the dialect of Claude Code for why it is flat.
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Line {
-    Message {
-        role: MessageRole,
-        content: String,
-        #[serde(default)]
-        delta: bool,
-    },
-    ToolUse {
-        tool_name: String,
-        tool_id: String,
-        #[serde(default)]
-        parameters: Value,
-    },
-    ToolResult {
-        tool_id: String,
-        status: String,
-        #[serde(default)]
-        output: Option<String>,
-        #[serde(default)]
-        error: Option<Problem>,
-    },
-    Error(Problem),
-    Result {
-        status: String,
-        #[serde(default)]
-        error: Option<Problem>,
-    },
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    role: Option<MessageRole>,
+    #[serde(default)]
+    content: Option<String>,
+    #[serde(default)]
+    delta: bool,
+    #[serde(default)]
+    tool_name: Option<String>,
+    #[serde(default)]
+    tool_id: Option<String>,
+    #[serde(default)]
+    parameters: Option<Value>,
+    #[serde(default, borrow)]
+    status: Option<Cow<'a, str>>,
+    #[serde(default)]
+    output: Option<String>,
+    #[serde(default)]
+    error: Option<Problem>,
+    #[serde(default)]
+    message: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -65,35 +63,45 @@ impl Parser {
         if stream == OutputStream::Stderr {
             return super::raw(stream, line);
         }
-        let event = match serde_json::from_slice(line) {
-            Ok(Line::Message { role: MessageRole::Assistant, content, delta: true }) => {
-                self.text.push_str(&content);
-                let piece = EventBody::MessageDelta { text: content };
-                let whole = if self.text.len() > MOST_TEXT { self.whole() } else { None };
-                return std::iter::once(piece).chain(whole).collect();
-            }
-            Ok(Line::Message { role: role @ MessageRole::Assistant, content: text, delta: false }) => {
-                EventBody::Message { role, text }
-            }
-            Ok(Line::ToolUse { tool_name: name, tool_id: id, parameters: input }) => {
-                EventBody::ToolCall { id, name, input }
-            }
-            Ok(Line::ToolResult { tool_id: id, status, output, error }) => {
-                let output = output.or(error.map(|error| error.message)).unwrap_or_default();
-                EventBody::ToolResult { id, output, is_error: status != "success" }
-            }
-            Ok(Line::Error(Problem { message })) => super::warning(&message),
-            Ok(Line::Result { status, error }) => {
-                let message = error.map_or_else(|| format!("the agent ended with `{status}`"), |error| error.message);
-                self.ended = Some(if status == "success" { Ended::Well } else { Ended::Badly(message) });
-                // It says what was used, and is kept for that.
-                return self.whole().into_iter().chain(super::raw(stream, line)).collect();
-            }
-            Ok(Line::Message { role: MessageRole::User, .. }) | Err(_) => {
-                return self.whole().into_iter().chain(super::raw(stream, line)).collect();
-            }
+        let Some(event) = self.read(line) else {
+            return self.whole().into_iter().chain(super::raw(stream, line)).collect();
         };
+        if let EventBody::MessageDelta { text } = &event {
+            self.text.push_str(text);
+            let whole = if self.text.len() > MOST_TEXT { self.whole() } else { None };
+            return std::iter::once(event).chain(whole).collect();
+        }
         self.whole().into_iter().chain([event]).collect()
+    }
+
+    /// The event in a line; `None` when it is to be kept as it came. That includes the last: it says what was used.
+    fn read(&mut self, line: &[u8]) -> Option<EventBody> {
+        let line: Line<'_> = serde_json::from_slice(line).ok()?;
+        Some(match &*line.kind {
+            "message" => {
+                let role = line.role.filter(|role| *role == MessageRole::Assistant)?;
+                let text = line.content?;
+                if line.delta { EventBody::MessageDelta { text } } else { EventBody::Message { role, text } }
+            }
+            "tool_use" => EventBody::ToolCall {
+                id: line.tool_id?,
+                name: line.tool_name?,
+                input: line.parameters.unwrap_or_default(),
+            },
+            "tool_result" => {
+                let output = line.output.or(line.error.map(|error| error.message)).unwrap_or_default();
+                EventBody::ToolResult { id: line.tool_id?, output, is_error: line.status? != "success" }
+            }
+            "error" => super::warning(&line.message?),
+            "result" => {
+                let status = line.status?;
+                let message =
+                    line.error.map_or_else(|| format!("the agent ended with `{status}`"), |error| error.message);
+                self.ended = Some(if status == "success" { Ended::Well } else { Ended::Badly(message) });
+                return None;
+            }
+            _ => return None,
+        })
     }
 
     /// The message that is whole now.

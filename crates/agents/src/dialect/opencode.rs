@@ -1,5 +1,7 @@
 //! OpenCode, `opencode run --format json`: one JSON object per line, each about a part that is complete.
 
+use std::borrow::Cow;
+
 use harvest_core::{EventBody, MessageRole, OutputStream};
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,25 +14,27 @@ pub(super) struct Parser {
     failure: Option<String>,
 }
 
+/// Of whatever kind the line is; see the dialect of Claude Code for why it is flat.
 #[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Line {
-    Text { part: Text },
-    ToolUse { part: Tool },
-    Error { error: Problem },
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    part: Option<Part>,
+    #[serde(default)]
+    error: Option<Problem>,
 }
 
 #[derive(Deserialize)]
-struct Text {
-    text: String,
-}
-
-#[derive(Deserialize)]
-struct Tool {
-    #[serde(rename = "callID")]
-    id: String,
-    tool: String,
-    state: State,
+struct Part {
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default, rename = "callID")]
+    id: Option<String>,
+    #[serde(default)]
+    tool: Option<String>,
+    #[serde(default)]
+    state: Option<State>,
 }
 
 #[derive(Deserialize)]
@@ -74,24 +78,30 @@ impl Parser {
         if stream == OutputStream::Stderr {
             return super::raw(stream, line);
         }
-        match serde_json::from_slice(line) {
-            Ok(Line::Text { part: Text { text } }) => {
+        let events = serde_json::from_slice(line).ok().and_then(|line| self.read(line));
+        events.unwrap_or_else(|| super::raw(stream, line))
+    }
+
+    /// The events in a line; `None` when it is to be kept as it came.
+    fn read(&mut self, line: Line<'_>) -> Option<Vec<EventBody>> {
+        match (&*line.kind, line.part, line.error) {
+            ("text", Some(Part { text: Some(text), .. }), _) => {
                 self.failure = None;
-                vec![EventBody::Message { role: MessageRole::Assistant, text }]
+                Some(vec![EventBody::Message { role: MessageRole::Assistant, text }])
             }
-            Ok(Line::ToolUse { part: Tool { id, tool: name, state } }) => {
+            ("tool_use", Some(Part { id: Some(id), tool: Some(name), state: Some(state), .. }), _) => {
                 self.failure = None;
                 let is_error = state.status != "completed" || state.metadata.exit.is_some_and(|code| code != 0);
                 let output = state.output.or(state.error).unwrap_or_default();
                 let call = EventBody::ToolCall { id: id.clone(), name, input: state.input };
-                vec![call, EventBody::ToolResult { id, output, is_error }]
+                Some(vec![call, EventBody::ToolResult { id, output, is_error }])
             }
-            Ok(Line::Error { error: Problem { name, data } }) => {
+            ("error", _, Some(Problem { name, data })) => {
                 let status = data.status.map(|status| format!(" ({status})")).unwrap_or_default();
                 self.failure = Some(format!("{}{status}", data.message.unwrap_or(name)));
-                super::raw(stream, line)
+                None
             }
-            Err(_) => super::raw(stream, line),
+            _ => None,
         }
     }
 

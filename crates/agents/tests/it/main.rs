@@ -4,6 +4,7 @@
 
 mod command;
 mod parser;
+mod prompts;
 mod registry;
 mod transcripts;
 

@@ -71,11 +71,11 @@ fn nothing_can_be_forged() {
 
 #[test]
 fn verdicts() {
-    use FailureReason::{Agent, ModelQuota};
+    use FailureReason::{Agent, ModelQuota, Turns};
     let parser = builtin().parser();
     assert_eq!(parser.verdict(Some(3)), failed(Agent, "the agent exited with code 3"));
     assert_eq!(parser.verdict(None), failed(Agent, "the agent was killed before it was done"));
-    for (kind, reason) in [("model_quota", ModelQuota), ("model", Agent), ("turns", Agent), ("internal", Agent)] {
+    for (kind, reason) in [("model_quota", ModelQuota), ("model", Agent), ("turns", Turns), ("internal", Agent)] {
         let mut parser = builtin().parser();
         let line = format!(r#"{{"type":"agent.error","data":{{"kind":"{kind}","message":"first"}}}}"#);
         let events = stdout(&mut parser, &line);

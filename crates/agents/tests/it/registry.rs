@@ -8,10 +8,10 @@ use crate::ECHO;
 fn the_bundled_agents() {
     let registry = Registry::bundled().unwrap();
     let ids: Vec<&str> = registry.iter().map(|agent| agent.id.as_str()).collect();
-    assert_eq!(ids, ["builtin", "claude-code", "codex", "gemini-cli", "opencode", "aider"]);
+    assert_eq!(ids, ["builtin", "claude-code", "claude-agent-sdk", "codex", "gemini-cli", "opencode", "aider"]);
     let builtin = registry.get("builtin").unwrap();
-    assert_eq!(builtin.providers, [Provider::Anthropic, Provider::Openai]);
-    assert_eq!(builtin.features, Features { streaming: true, ..Features::default() });
+    assert_eq!(builtin.providers, Provider::ALL);
+    assert_eq!(builtin.features, Features { plan: true, streaming: true, ..Features::default() });
     assert!(builtin.providers.iter().all(|provider| builtin.default_model(*provider).is_some()));
     assert_eq!(builtin.program, None);
     assert_eq!(registry.get("claude-code").unwrap().program.as_deref(), Some("claude"));

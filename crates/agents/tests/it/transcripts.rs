@@ -57,7 +57,7 @@ fn the_ends_of_claude_code() {
     let failed = |reason, message: &str| Verdict::Failed { reason, message: message.to_owned() };
     let turns = r#"{"num_turns":2,"subtype":"error_max_turns","errors":["Reached maximum number of turns (1)"],"type":"result"}"#;
     let message = "the agent used up its turns: Reached maximum number of turns (1)";
-    assert_eq!(end(&[], turns), failed(FailureReason::Agent, message));
+    assert_eq!(end(&[], turns), failed(FailureReason::Turns, message));
     let refused =
         r#"{"type":"assistant","error":"rate_limit","message":{"content":[{"type":"text","text":"Limit reached"}]}}"#;
     let last = r#"{"type":"result","subtype":"success","is_error":true,"result":"Limit reached"}"#;

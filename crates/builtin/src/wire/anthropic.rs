@@ -3,12 +3,13 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Broken, Decoder, Request, Wire, not_json};
+use super::{Broken, Decoder, Framing, Request, Wire, not_json};
 use crate::conversation::{Call, End, Input, Message, Reply};
 
 pub(super) const WIRE: Wire = Wire {
-    path: "/v1/messages",
+    path: |_| "/v1/messages".to_owned(),
     headers: &[("x-api-key", "harvest"), ("anthropic-version", "2023-06-01")],
+    framing: Framing::Events,
     body,
     decoder: || Box::new(AnthropicDecoder::default()),
 };
@@ -179,7 +180,9 @@ impl Decoder for AnthropicDecoder {
 
     fn into_reply(self: Box<Self>) -> Reply {
         let calls = self.calls.into_iter();
-        let calls = calls.map(|call| Call { id: call.id, name: call.name, input: Input::read(&call.json) }).collect();
+        let calls = calls
+            .map(|call| Call { id: call.id, name: call.name, input: Input::read(&call.json), signature: None })
+            .collect();
         Reply { text: self.text, calls, end: self.end }
     }
 }

@@ -4,12 +4,13 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Broken, Decoder, Request, Wire, not_json};
+use super::{Broken, Decoder, Framing, Request, Wire, not_json};
 use crate::conversation::{Call, End, Input, Message, Reply};
 
 pub(super) const WIRE: Wire = Wire {
-    path: "/v1/chat/completions",
+    path: |_| "/v1/chat/completions".to_owned(),
     headers: &[("authorization", "Bearer harvest")],
+    framing: Framing::Events,
     body,
     decoder: || Box::new(OpenaiDecoder::default()),
 };
@@ -172,6 +173,7 @@ impl Decoder for OpenaiDecoder {
             id: if call.id.is_empty() { format!("call_{number}") } else { call.id },
             name: call.name,
             input: Input::read(&call.json),
+            signature: None,
         });
         Reply { text: self.text, calls: calls.collect(), end: self.end }
     }

@@ -1,4 +1,4 @@
-//! The real binary against a scripted model that speaks both wires over loopback.
+//! The real binary against a scripted model that speaks every wire over loopback.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 

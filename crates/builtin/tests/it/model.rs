@@ -7,7 +7,7 @@ use crate::server::{Answer, Server, WireName, say};
 
 #[test]
 fn busy_models_are_asked_again() {
-    for wire in WireName::BOTH {
+    for wire in WireName::ALL {
         for status in [429, 500, 502, 503, 529] {
             let folder = tempfile::tempdir().unwrap();
             let busy = Answer::Error(status, "retry-after: 0\r\n", "busy");
@@ -21,7 +21,7 @@ fn busy_models_are_asked_again() {
 
 #[test]
 fn an_answer_that_broke_off_is_asked_for_again() {
-    for wire in WireName::BOTH {
+    for wire in WireName::ALL {
         let folder = tempfile::tempdir().unwrap();
         let reply = say("one two three four").call("bash", &json!({"command": "echo x >> log"}));
         let server = Server::start(wire, vec![Answer::Cut(reply.clone(), 4), reply.into(), say("Done.").into()]);
@@ -53,7 +53,7 @@ fn errors_inside_a_stream() {
 
 #[test]
 fn a_refused_request_ends_it() {
-    for wire in WireName::BOTH {
+    for wire in WireName::ALL {
         for status in [400, 401, 402, 403, 404, 413] {
             let folder = tempfile::tempdir().unwrap();
             let server = Server::start(wire, vec![Answer::Error(status, "", "the budget is spent")]);

@@ -1,4 +1,4 @@
-//! A model that says what it is told to say: one scripted answer per request, in the format of either wire.
+//! A model that says what it is told to say: one scripted answer per request, in the format of any wire.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,15 +11,27 @@ use serde_json::{Value, json};
 pub enum WireName {
     Anthropic,
     Openai,
+    Gemini,
+    Ollama,
 }
 
 impl WireName {
-    pub const BOTH: [Self; 2] = [Self::Anthropic, Self::Openai];
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Openai, Self::Gemini, Self::Ollama];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
             Self::Openai => "openai",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
+        }
+    }
+
+    /// The id that the first call of the first reply gets.
+    pub fn call_id(self) -> &'static str {
+        match self {
+            Self::Anthropic | Self::Openai => "call-0",
+            Self::Gemini | Self::Ollama => "call_1_0",
         }
     }
 
@@ -27,6 +39,8 @@ impl WireName {
         match self {
             Self::Anthropic => "/base/v1/messages",
             Self::Openai => "/base/v1/chat/completions",
+            Self::Gemini => "/base/v1beta/models/scripted-1:streamGenerateContent?alt=sse",
+            Self::Ollama => "/base/api/chat",
         }
     }
 }
@@ -133,6 +147,8 @@ fn answer(wire: WireName, answer: &Answer, mut stream: &TcpStream) {
     let all = |reply: &Reply| match wire {
         WireName::Anthropic => anthropic(reply),
         WireName::Openai => openai(reply),
+        WireName::Gemini => gemini(reply),
+        WireName::Ollama => ollama(reply),
     };
     let events = match answer {
         Answer::Error(status, headers, message) => {
@@ -153,7 +169,10 @@ fn answer(wire: WireName, answer: &Answer, mut stream: &TcpStream) {
         .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         .unwrap();
     for event in &events {
-        let event = format!("data: {event}\n\n");
+        let event = match wire {
+            WireName::Ollama => format!("{event}\n"),
+            _ => format!("data: {event}\n\n"),
+        };
         write!(stream, "{:x}\r\n{event}\r\n", event.len()).unwrap();
     }
     if matches!(answer, Answer::Reply(_)) {
@@ -220,4 +239,35 @@ fn openai(reply: &Reply) -> Vec<String> {
     events.push(json!({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}).to_string());
     events.push("[DONE]".to_owned());
     events
+}
+
+/// The arguments of a call, as formats have them that do not stream them.
+fn arguments(input: &str) -> Value {
+    serde_json::from_str(input).unwrap_or_default()
+}
+
+fn gemini(reply: &Reply) -> Vec<String> {
+    let chunk = |parts: Value| json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": parts}}]});
+    let mut events = vec![chunk(json!([{"text": "Hm.", "thought": true}]))];
+    events.extend(pieces(reply.text).map(|piece| chunk(json!([{"text": piece}]))));
+    events.extend(reply.calls.iter().map(|(name, input)| {
+        chunk(json!([{"functionCall": {"name": name, "args": arguments(input)}, "thoughtSignature": "c2lnbmVk"}]))
+    }));
+    let reason = if reply.too_long { "MAX_TOKENS" } else { "STOP" };
+    events.push(json!({"candidates": [{"index": 0, "finishReason": reason}], "usageMetadata": {"totalTokenCount": 2}}));
+    events.iter().map(Value::to_string).collect()
+}
+
+fn ollama(reply: &Reply) -> Vec<String> {
+    let message = |message: Value| json!({"model": "m", "message": message, "done": false});
+    let said = pieces(reply.text).map(|piece| message(json!({"role": "assistant", "content": piece})));
+    let mut events: Vec<Value> = said.collect();
+    events.extend(reply.calls.iter().map(|(name, input)| {
+        let call = json!({"function": {"name": name, "arguments": arguments(input)}});
+        message(json!({"role": "assistant", "content": "", "tool_calls": [call]}))
+    }));
+    let reason = if reply.too_long { "length" } else { "stop" };
+    let last = json!({"role": "assistant", "content": ""});
+    events.push(json!({"model": "m", "message": last, "done": true, "done_reason": reason, "eval_count": 1}));
+    events.iter().map(Value::to_string).collect()
 }

@@ -14,7 +14,8 @@ use crate::turn::Turn;
 impl Turn {
     /// A place that was made before, if there is one that differs in nothing.
     pub(crate) async fn claim_spare(&self, meter: Arc<dyn Meter>) -> Result<Option<Place>, Halt> {
-        if !self.engine.warm.is_open() {
+        // A spare stands on the base, and its agent knows nothing.
+        if !self.engine.warm.is_open() || self.goes_on || self.plan.is_wanted() {
             return Ok(None);
         }
         let Some(seed) = self.engine.seed(&self.task, &self.mirror) else { return Ok(None) };

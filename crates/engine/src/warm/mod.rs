@@ -169,7 +169,8 @@ impl Warm {
     async fn waiting(&self) -> Result<Vec<Seed>, Error> {
         let query = TaskQuery { status: Some(TaskStatus::Pending), limit: WAITING, ..TaskQuery::default() };
         let mut tasks = self.engine.store().tasks(query).await?.items;
-        tasks.retain(|task| task.after.is_empty());
+        // One that has a result goes on from there, not from its base.
+        tasks.retain(|task| task.after.is_empty() && task.commit.is_none() && !task.settings.plan);
         tasks.sort_by_key(|task| task.priority.rank(task.created_at));
         tasks.truncate(self.most);
         let mut seeds = Vec::new();

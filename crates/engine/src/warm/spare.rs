@@ -105,7 +105,13 @@ impl Spare {
             return Ok(self.sandbox.hold(AGENT).await?);
         }
         let path = search_path(&self.snapshot, &engine.options.toolchain.path);
-        let briefing = Briefing { prompt: "", choice: &self.seed.choice, max_turns: self.seed.max_turns };
+        let briefing = Briefing {
+            prompt: "",
+            choice: &self.seed.choice,
+            max_turns: self.seed.max_turns,
+            resume: None,
+            plan: false,
+        };
         let mut spec = engine.agent_process(agent, &briefing, &self.sandbox, &self.network, &path);
         spec.stdin.clear();
         spec.keep_stdin = true;

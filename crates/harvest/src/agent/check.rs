@@ -19,7 +19,7 @@ use crate::cli::{Global, SandboxKind};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
-use crate::run::{stop_on_signals, work};
+use crate::run::{Ended, stop_on_signals, work};
 use crate::view::{Style, clean};
 use crate::{ask, output, programs};
 
@@ -120,7 +120,11 @@ async fn rehearse(global: &Global, environment: &Environment, agent: &Agent) -> 
         timeout: TIMEOUT,
         max_turns: MAX_TURNS,
         budget: Cost::from_dollars(1.0).ok_or_else(|| internal(&"the budget"))?,
+        supervision: harvest_core::Supervision::default(),
+        hooks: Vec::new(),
         egress: None,
+        on_quota: Vec::new(),
+        plan: false,
         source: Source::Cli,
         requested_by: installation.environment.user(),
         queue: Queueing { claim_for: Some(owner.id().clone()), ..Queueing::default() },
@@ -132,7 +136,7 @@ async fn rehearse(global: &Global, environment: &Environment, agent: &Agent) -> 
                 events.push(event.clone());
                 Ok(())
             };
-            work(&engine, &owner, &submitted, stop, keep).await
+            work(&engine, &owner, &submitted, stop, keep).await.and_then(Ended::finished)
         }
         Err(error) => Err(error.into()),
     };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use harvest_core::{Code, Cost};
+use harvest_core::{Code, Cost, Hook, Supervision};
 use harvest_engine::{Hosts, Team, Tenancy};
 use harvest_gateway::Patience;
 use harvest_gateway::egress::Policy;
@@ -304,10 +304,35 @@ impl Layers {
         matches!(self.get(key).value, Some(Value::Flag(true)))
     }
 
+    pub fn names(&self, key: Key) -> Vec<String> {
+        match self.get(key).value {
+            Some(Value::Names(names)) => names,
+            _ => Vec::new(),
+        }
+    }
+
     pub fn time(&self, key: Key) -> Option<Duration> {
         match self.get(key).value {
             Some(Value::Time(time)) => Some(time),
             _ => None,
+        }
+    }
+
+    /// When an agent is no longer believed to get anywhere.
+    pub fn supervision(&self) -> Supervision {
+        let default = Supervision::default();
+        let millis = |key| self.time(key).and_then(|time| u64::try_from(time.as_millis()).ok());
+        Supervision {
+            stall_ms: millis(Key::Stall).unwrap_or(default.stall_ms),
+            max_repeats: self.count(Key::MaxRepeats).unwrap_or(default.max_repeats),
+            grace_ms: millis(Key::Grace).unwrap_or(default.grace_ms),
+        }
+    }
+
+    pub fn hooks(&self) -> Vec<Hook> {
+        match self.get(Key::Hooks).value {
+            Some(Value::Hooks(hooks)) => hooks,
+            _ => Vec::new(),
         }
     }
 
@@ -459,6 +484,7 @@ mod tests {
             (Key::Agents, "", "", None, None, "default"),
             (Key::Agents, "agents = 7", "", Some(Value::Count(3)), Some(Value::Count(3)), "command_line"),
             (Key::Retries, "retries = 2", "", None, Some(Value::Count(2)), "file"),
+            (Key::OnQuota, "on_quota = ['codex']", "", None, Some(Value::Names(vec!["codex".to_owned()])), "file"),
             (Key::Lease, "lease = '90s'", "", None, Some(Value::Time(Duration::from_secs(90))), "file"),
             (Key::KeepSize, "keep_size = '2GiB'", "", None, Some(Value::Size(2 << 30)), "file"),
             (Key::ModelCalls, "model_calls = 4", "", None, Some(Value::Count(4)), "file"),

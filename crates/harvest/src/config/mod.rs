@@ -86,6 +86,8 @@ pub fn command_line(options: &AskOptions) -> Layer {
         (Key::Model, text(&options.model)),
         (Key::Test, text(&options.test)),
         (Key::RequireTests, options.require_tests.then_some(Value::Flag(true))),
+        (Key::Plan, options.plan.then_some(Value::Flag(true))),
+        (Key::OnQuota, (!options.fallback_agent.is_empty()).then(|| Value::Names(options.fallback_agent.clone()))),
         (Key::Timeout, options.timeout.map(Value::Time)),
         (Key::BudgetUsd, options.budget_usd.map(Value::Money)),
     ];

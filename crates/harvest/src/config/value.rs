@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harvest_core::Cost;
+use harvest_core::{Cost, Hook, HookStage, Supervision};
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
 use serde_json::json;
@@ -15,13 +15,24 @@ pub enum Key {
     Model,
     Test,
     RequireTests,
+    /// Plans are made first, for a person to decide on.
+    Plan,
     Timeout,
+    /// How long an agent may be silent.
+    Stall,
+    MaxTurns,
+    MaxRepeats,
+    /// How long an agent that has to end may take to do so by itself.
+    Grace,
+    Hooks,
     BudgetUsd,
     /// For each person, for a day.
     UserDailyUsd,
     /// For a project, for a day.
     ProjectDailyUsd,
     Retries,
+    /// Agents that go on, one after the other, when a model has no more quota.
+    OnQuota,
     Agents,
     Warm,
     Lease,
@@ -50,8 +61,10 @@ pub enum Value {
     Money(Cost),
     Count(u32),
     Hosts(Policy),
+    Names(Vec<String>),
     /// Models, each followed by those to ask when it cannot be had.
     Chains(Vec<Vec<String>>),
+    Hooks(Vec<Hook>),
     /// Thousandths of a core.
     Cores(u64),
     /// Bytes.
@@ -59,16 +72,23 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 39] = [
         Self::Agent,
         Self::Model,
         Self::Test,
         Self::RequireTests,
+        Self::Plan,
         Self::Timeout,
+        Self::Stall,
+        Self::MaxTurns,
+        Self::MaxRepeats,
+        Self::Grace,
+        Self::Hooks,
         Self::BudgetUsd,
         Self::UserDailyUsd,
         Self::ProjectDailyUsd,
         Self::Retries,
+        Self::OnQuota,
         Self::Agents,
         Self::Warm,
         Self::Lease,
@@ -102,11 +122,18 @@ impl Key {
             Self::Model => "model",
             Self::Test => "test",
             Self::RequireTests => "require_tests",
+            Self::Plan => "plan",
             Self::Timeout => "timeout",
+            Self::Stall => "stall",
+            Self::MaxTurns => "max_turns",
+            Self::MaxRepeats => "max_repeats",
+            Self::Grace => "grace",
+            Self::Hooks => "hooks",
             Self::BudgetUsd => "budget_usd",
             Self::UserDailyUsd => "user_daily_usd",
             Self::ProjectDailyUsd => "project_daily_usd",
             Self::Retries => "retries",
+            Self::OnQuota => "on_quota",
             Self::Agents => "agents",
             Self::Warm => "warm",
             Self::Lease => "lease",
@@ -143,11 +170,18 @@ impl Key {
             Self::Model => "model = \"claude-sonnet-4-5\"",
             Self::Test => "test = \"make check\"",
             Self::RequireTests => "require_tests = true",
+            Self::Plan => "plan = true",
             Self::Timeout => "timeout = \"30m\"",
+            Self::Stall => "stall = \"10m\"",
+            Self::MaxTurns => "max_turns = 50",
+            Self::MaxRepeats => "max_repeats = 10",
+            Self::Grace => "grace = \"5s\"",
+            Self::Hooks => "hooks = [\"before_deliver: secret-scan\", \"after_execute?: make format\"]",
             Self::BudgetUsd => "budget_usd = 2.50",
             Self::UserDailyUsd => "user_daily_usd = 20",
             Self::ProjectDailyUsd => "project_daily_usd = 100",
             Self::Retries => "retries = 2",
+            Self::OnQuota => "on_quota = [\"codex\", \"builtin\"]",
             Self::Agents => "agents = 3",
             Self::Warm => "warm = 2",
             Self::Lease => "lease = \"60s\"",
@@ -176,6 +210,9 @@ impl Key {
                 | Self::Test
                 | Self::RequireTests
                 | Self::Timeout
+                | Self::Stall
+                | Self::MaxTurns
+                | Self::MaxRepeats
                 | Self::BudgetUsd
                 | Self::EgressAllow
         )
@@ -183,19 +220,27 @@ impl Key {
 
     /// The same, and what its owner answers for.
     pub fn may_be_set_by_a_project(self) -> bool {
-        matches!(self, Self::Retries | Self::ProjectDailyUsd) || self.may_be_set_by_a_repository()
+        matches!(self, Self::Retries | Self::OnQuota | Self::Plan | Self::ProjectDailyUsd | Self::Hooks)
+            || self.may_be_set_by_a_repository()
     }
 
     pub fn default(self) -> Option<Value> {
         const DAY: u64 = 24 * 60 * 60;
         let limits = harvest_sandbox::Limits::default();
+        let supervision = Supervision::default();
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
             Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm => None,
-            Self::RequireTests => Some(Value::Flag(false)),
+            Self::RequireTests | Self::Plan => Some(Value::Flag(false)),
             Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
+            Self::Stall => Some(Value::Time(Duration::from_millis(supervision.stall_ms))),
+            Self::MaxTurns => Some(Value::Count(50)),
+            Self::MaxRepeats => Some(Value::Count(supervision.max_repeats)),
+            Self::Hooks => Some(Value::Hooks(Vec::new())),
+            Self::Grace => Some(Value::Time(Duration::from_millis(supervision.grace_ms))),
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
             Self::Retries => Some(Value::Count(0)),
+            Self::OnQuota => Some(Value::Names(Vec::new())),
             Self::Lease => Some(Value::Time(Duration::from_secs(60))),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
             Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => None,
@@ -240,12 +285,15 @@ impl Key {
         };
         match self {
             Self::Agent | Self::Model | Self::Test => text().map(Value::Text),
-            Self::RequireTests => value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned()),
-            Self::Timeout | Self::Lease => duration(&text()?).map(Value::Time),
+            Self::RequireTests | Self::Plan => {
+                value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned())
+            }
+            Self::Timeout | Self::Stall | Self::Grace | Self::Lease => duration(&text()?).map(Value::Time),
             Self::Keep => age(&text()?).map(Value::Time),
             Self::KeepSize => size(&text()?, 1 << 20).map(Value::Size),
             Self::ModelCalls => count(1, 1000),
             Self::ModelFallbacks => chains(value).map(Value::Chains),
+            Self::Hooks => hooks(value).map(Value::Hooks),
             Self::BudgetUsd | Self::UserDailyUsd | Self::ProjectDailyUsd => match value {
                 toml::Value::Integer(dollars) => budget(&dollars.to_string()).map(Value::Money),
                 toml::Value::Float(dollars) => budget(&dollars.to_string()).map(Value::Money),
@@ -271,6 +319,15 @@ impl Key {
                 Ok(Value::Text(url))
             }
             Self::Retries => count(0, 20),
+            Self::MaxTurns => count(1, 100_000),
+            // Twice the same is what a careful agent does.
+            Self::MaxRepeats => count(3, 100_000),
+            Self::OnQuota => {
+                let names =
+                    value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
+                let names = names.ok_or_else(|| "it must be a list of agents".to_owned())?;
+                Ok(Value::Names(names.into_iter().map(|name| name.trim().to_owned()).collect()))
+            }
             Self::Agents => count(1, 1000),
             Self::Warm => count(0, 1000),
             Self::LimitCpu => cores(value).map(Value::Cores),
@@ -295,8 +352,12 @@ impl Value {
             Self::Count(count) => count.to_string(),
             Self::Hosts(policy) if policy.allows_nothing() => "(no host)".to_owned(),
             Self::Hosts(policy) => policy.lines().collect::<Vec<_>>().join(", "),
+            Self::Names(names) if names.is_empty() => "(none)".to_owned(),
+            Self::Names(names) => names.join(", "),
             Self::Chains(chains) if chains.is_empty() => "(none)".to_owned(),
             Self::Chains(chains) => texts(chains).join(", "),
+            Self::Hooks(hooks) if hooks.is_empty() => "(none)".to_owned(),
+            Self::Hooks(hooks) => hooks.iter().map(hook_text).collect::<Vec<_>>().join(", "),
             Self::Cores(millis) => format!("{}", *millis as f64 / 1000.0),
             Self::Size(bytes) => size_in_words(*bytes),
         }
@@ -310,11 +371,37 @@ impl Value {
             Self::Money(cost) => json!(cost),
             Self::Count(count) => json!(count),
             Self::Hosts(policy) => json!(policy.lines().collect::<Vec<_>>()),
+            Self::Names(names) => json!(names),
             Self::Chains(chains) => json!(texts(chains)),
+            Self::Hooks(hooks) => json!(hooks.iter().map(hook_text).collect::<Vec<_>>()),
             Self::Cores(millis) => json!(*millis as f64 / 1000.0),
             Self::Size(bytes) => json!(size_in_words(*bytes)),
         }
     }
+}
+
+/// `after_execute: make format`, and with a question mark after the stage where it may fail.
+fn hooks(value: &toml::Value) -> Result<Vec<Hook>, String> {
+    let help = || {
+        let stages = HookStage::ALL.map(HookStage::as_str).join(", ");
+        format!("it must be a list of texts like `after_execute: make format`; stages are {stages}")
+    };
+    let read = |line: &toml::Value| {
+        let (stage, run) = line.as_str()?.split_once(':')?;
+        let (name, required) = match stage.trim().strip_suffix('?') {
+            Some(name) => (name, false),
+            None => (stage.trim(), true),
+        };
+        let stage = HookStage::ALL.into_iter().find(|stage| stage.as_str() == name)?;
+        let run = run.trim().to_owned();
+        let fits = !run.is_empty() && (run != Hook::SECRET_SCAN || stage == HookStage::BeforeDeliver);
+        fits.then_some(Hook { stage, run, required })
+    };
+    value.as_array().ok_or_else(help)?.iter().map(|line| read(line).ok_or_else(help)).collect()
+}
+
+fn hook_text(hook: &Hook) -> String {
+    format!("{}{}: {}", hook.stage.as_str(), if hook.required { "" } else { "?" }, hook.run)
 }
 
 /// `a > b > c`: b where a cannot be had, then c.

@@ -20,7 +20,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
-use crate::run::{stop_on_signals, work};
+use crate::run::{Ended, stop_on_signals, work};
 use crate::view::{Activity, Style, clean, elapsed, evidence_line};
 use sample::{Expected, Job};
 
@@ -99,7 +99,11 @@ async fn run_job(
         timeout: TIMEOUT,
         max_turns: MAX_TURNS,
         budget,
+        supervision: harvest_core::Supervision::default(),
+        hooks: Vec::new(),
         egress: None,
+        on_quota: Vec::new(),
+        plan: false,
         source: Source::Cli,
         requested_by: installation.environment.user(),
         queue: Queueing { claim_for: Some(owner.id().clone()), ..Queueing::default() },
@@ -116,7 +120,7 @@ async fn run_job(
         Ok(())
     });
     let outcome = tokio::select! {
-        outcome = working => outcome?,
+        outcome = working => outcome.and_then(Ended::finished)?,
         () = all_stopped => return Err(internal(&"stopped")),
     };
     lane.finish(&outcome);

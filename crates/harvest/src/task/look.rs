@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
-use crate::follow::{Follow, ends};
+use crate::follow::Follow;
 use crate::installation::Installation;
 use crate::output;
 use crate::view::{Activity, Style, clean, evidence_line};
@@ -150,9 +150,6 @@ pub async fn logs(global: &Global, installation: &Installation, style: Style, id
                 if print(global, &mut activity, event).is_err() {
                     return Ok(Exit::Done);
                 }
-            }
-            if events.last().is_some_and(ends) {
-                break;
             }
         }
     }

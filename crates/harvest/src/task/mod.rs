@@ -4,6 +4,7 @@ mod add;
 mod apply;
 mod cancel;
 mod look;
+mod plan;
 
 pub use add::submit;
 pub use look::row;
@@ -36,6 +37,10 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
         Task::Logs { id } => look::logs(global, &installation, style, &find(&id).await?).await,
         Task::Diff { id } => look::diff(global, &installation, style, &find(&id).await?).await,
         Task::Apply { id } => apply::apply(global, &installation, style, &find(&id).await?).await,
+        Task::Approve { id, edit } => {
+            plan::approve(global, &installation, style, &find(&id).await?, edit.as_deref()).await
+        }
+        Task::Reject { id, comment } => plan::reject(global, &installation, style, &find(&id).await?, comment).await,
         Task::Cancel { id } => cancel::cancel(global, &installation, style, &find(&id).await?).await,
     }
 }

@@ -38,6 +38,21 @@ impl Activity {
                 said(text)
             }
             EventBody::Message { .. } => Vec::new(),
+            EventBody::PlanProposed { text } => {
+                let mut lines = vec![format!("  {}", style.bold("the plan:"))];
+                lines.extend(said(text).into_iter().map(|line| format!("  {line}")));
+                lines
+            }
+            EventBody::PlanDecided { approved, author, comment, .. } => {
+                let (sign, what) = if *approved { (style.ok(), "approved") } else { (style.stopped(), "turned down") };
+                let why = comment.as_deref().map(|comment| format!(": {comment}")).unwrap_or_default();
+                vec![format!("  {sign} {}", clean(&format!("the plan was {what} by {author}{why}")))]
+            }
+            EventBody::TurnQueued { number, author, prompt, .. } => {
+                let asked =
+                    shorten(style, &clean(&format!("{author} asks for more (turn {number}): {}", prompt.title())));
+                vec![format!("  {}", style.bold(&asked))]
+            }
             EventBody::ToolCall { name, input, .. } => {
                 vec![format!("  {}", style.accent(&call(self.style, name, input)))]
             }
@@ -56,6 +71,13 @@ impl Activity {
                 vec![format!("  {sign} {}", clean(path))]
             }
             EventBody::TestsFinished(run) => vec![format!("  {}", tests(style, run))],
+            EventBody::LimitReached { message, .. } => {
+                vec![format!("  {} {}", style.warn("ending it:"), clean(message))]
+            }
+            EventBody::HookFinished { stage, run, exit_code, .. } => {
+                let sign = if *exit_code == 0 { style.good("✓") } else { style.bad("✗") };
+                vec![format!("  {sign} {}", style.dim(&clean(&format!("{}: {run}", stage.as_str()))))]
+            }
             EventBody::Warning { message } => vec![format!("  {} {}", style.warn("warning:"), clean(message))],
             // The sums at the end say nothing new to a person.
             EventBody::Egress { host, port, verdict: EgressVerdict::Refused, reason, connections: 1, .. } => {

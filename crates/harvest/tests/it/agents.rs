@@ -110,7 +110,7 @@ async fn pass_on(client: TcpStream, socket: PathBuf, seen: Arc<Mutex<String>>) {
 }
 
 /// A folder with something that is installed once, with the settings of whoever runs the tests.
-fn installed(name: &str, install: impl Fn(&Path)) -> PathBuf {
+pub fn installed(name: &str, install: impl Fn(&Path)) -> PathBuf {
     let tools = std::env::var_os("HARVEST_TOOLS").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     let folder = Path::new(&tools).join(name);
     if !folder.join("complete").exists() {
@@ -127,13 +127,23 @@ fn succeeds(command: &mut Command) {
 }
 
 /// A package of npm.
-fn package(name: &str, package: &str) -> PathBuf {
+pub fn package(name: &str, package: &str) -> PathBuf {
     let folder = installed(name, |folder| {
         let mut npm = Command::new("npm");
         npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(folder).arg(package);
         succeeds(npm.current_dir(folder));
     });
     folder.join("node_modules")
+}
+
+/// A package of npm with everything it needs in its own folder, as it is for those who install it for all their work.
+pub fn global_package(name: &str, package: &str) -> PathBuf {
+    let folder = installed(name, |folder| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--global", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]);
+        succeeds(npm.arg(folder).arg(package).current_dir(folder));
+    });
+    folder.join("bin")
 }
 
 /// A package of PyPI, in a virtual environment.
@@ -244,6 +254,185 @@ fn codex_works_counts_as_we_do_and_never_sees_the_key() {
     assert!(cost > 0.0, "gpt-5 has a price");
 }
 
+/// Two turns of one session, each in a sandbox of its own: in the second the agent goes on with its own conversation, which
+/// the model sees whole. After that it is stopped midway, and goes on once more.
+fn remembers_its_conversation(id: &str, program: &Path) {
+    let world = World::new();
+    let bin = world.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    symlink(program, bin.join(program.file_name().unwrap())).unwrap();
+    let path = format!("{}:{PATH}", bin.display());
+    let script = |name: &str, replies: Value| {
+        // Which conversation a request belongs to is told by its first prompt, and where it is by the answers in it.
+        let conversations = json!([
+            { "when_prompt_contains": "failing test", "replies": replies },
+            { "replies": [{ "say": "Yes." }] },
+        ]);
+        let file = world.path().join(name);
+        fs::write(&file, json!({ "conversations": conversations }).to_string()).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let begun = json!([{ "shell": crate::support::FIX }, { "say": "The test passes." }]);
+    let more = json!([{}, {}, { "expect": "second thing", "shell": "echo 2 > second" }, { "say": "Done, too." }]);
+    let stuck = json!([{}, {}, {}, {}, { "expect": "third thing", "shell": "echo 3 > third" }, { "stall": "5m" }]);
+    // One that was interrupted may put an answer of its own in between.
+    let half = json!({ "shell": "echo 4 > fourth" });
+    let last = json!([{}, {}, {}, {}, {}, half, half, { "say": "All done." }]);
+    let first = script("first", begun);
+    let args = ["run", "Make the failing test pass", "--agent", id, "--json", "--model-script", &first];
+    let first = world.harvest(&args).env("PATH", &path).finish().assert_ended(0, "completed", None);
+    let task = first["task_id"].as_str().unwrap();
+    let up = |script: &str| {
+        let args = ["up", "--until-empty", "--json", "--model-script", script];
+        world.harvest(&args).env("PATH", &path).start()
+    };
+    world.json(&["session", "prompt", task, "Now do the second thing"]);
+    assert_eq!(up(&script("second", more)).finish().exit, Some(0));
+    let shown = world.json(&["task", "show", task]);
+    assert_eq!(shown["status"], "completed", "{shown:#}");
+    assert_eq!(world.show(&format!("{}:second", shown["branch"].as_str().unwrap())), "2");
+    // Stopped midway, it remembers what it did up to then.
+    world.json(&["session", "prompt", task, "Now do the third thing"]);
+    let stopping = up(&script("third", stuck));
+    let done = |journal: &[Value]| {
+        let results = journal.iter().filter(|event| event["type"] == "tool.result");
+        results.count() == 3
+    };
+    let deadline = std::time::Instant::now() + crate::support::PATIENCE;
+    while !done(&world.harvest(&["task", "logs", task, "--json"]).finish().events()) {
+        assert!(std::time::Instant::now() < deadline, "it never came to the third thing");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    assert_eq!(world.json(&["task", "cancel", task])["status"], "cancelled");
+    assert_eq!(stopping.finish().exit, Some(0));
+    world.json(&["session", "prompt", task, "Now the other half"]);
+    assert_eq!(up(&script("fourth", last)).finish().exit, Some(0));
+    let shown = world.json(&["task", "show", task]);
+    let branch = shown["branch"].as_str().unwrap();
+    assert_eq!(shown["status"], "completed", "{shown:#}");
+    assert_eq!(world.show(&format!("{branch}:third")) + &world.show(&format!("{branch}:fourth")), "34");
+    let journal = world.harvest(&["task", "logs", task, "--json"]).finish().events();
+    let kept: Vec<&Value> = journal.iter().filter(|event| event["type"] == "conversation.kept").collect();
+    assert_eq!(kept.len(), 4, "{kept:#?}");
+    let forgot = journal
+        .iter()
+        .filter(|event| event["data"]["message"].as_str().is_some_and(|text| text.contains("could not go on")));
+    assert_eq!(forgot.count(), 0);
+    world.assert_nothing_left();
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn claude_code_remembers_its_conversation() {
+    let folder = package("claude-code-2.1.325", "@anthropic-ai/claude-code-linux-x64@2.1.325");
+    remembers_its_conversation("claude-code", &folder.join("@anthropic-ai/claude-code-linux-x64/claude"));
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn codex_remembers_its_conversation() {
+    let folder = package("codex-0.166.0", "@openai/codex-linux-x64@npm:@openai/codex@0.166.0-linux-x64");
+    let program = folder.join("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex");
+    remembers_its_conversation("codex", &program);
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn opencode_remembers_its_conversation() {
+    let folder = package("opencode-1.18.33", "opencode-linux-x64@1.18.33");
+    remembers_its_conversation("opencode", &folder.join("opencode-linux-x64/bin/opencode"));
+}
+
+/// The conversation in which the plan was made goes on when it is carried out.
+#[test]
+#[ignore = "needs the network"]
+fn claude_code_plans_and_then_carries_it_out() {
+    let world = World::new();
+    let bin = world.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let folder = package("claude-code-2.1.325", "@anthropic-ai/claude-code-linux-x64@2.1.325");
+    symlink(folder.join("@anthropic-ai/claude-code-linux-x64/claude"), bin.join("claude")).unwrap();
+    let path = format!("{}:{PATH}", bin.display());
+    let replies = json!([
+        { "say": "I would mend two.sh." },
+        { "expect": "The plan for it is approved", "shell": crate::support::FIX },
+        { "say": "Done as planned." },
+    ]);
+    let conversations = json!([
+        { "when_prompt_contains": "failing test", "replies": replies },
+        { "replies": [{ "say": "Yes." }] },
+    ]);
+    let script = world.path().join("plan.json");
+    fs::write(&script, json!({ "conversations": conversations }).to_string()).unwrap();
+    let script = script.to_str().unwrap();
+    let plan = || {
+        let args = [
+            "run",
+            "Make the failing test pass",
+            "--agent",
+            "claude-code",
+            "--plan",
+            "--json",
+            "--model-script",
+            script,
+        ];
+        let ran = world.harvest(&args).env("PATH", &path).finish();
+        assert_eq!(ran.exit, Some(3), "{ran:?}");
+        assert_eq!(ran.of_type("plan.proposed")[0]["text"], "I would mend two.sh.");
+        ran.events()[0]["data"]["task_id"].as_str().unwrap().to_owned()
+    };
+    let (task, rejected) = (plan(), plan());
+    assert_eq!(world.json(&["task", "reject", &rejected])["status"], "cancelled");
+    world.json(&["task", "approve", &task]);
+    let args = ["up", "--until-empty", "--json", "--model-script", script];
+    assert_eq!(world.harvest(&args).env("PATH", &path).finish().exit, Some(0));
+    let shown = world.json(&["task", "show", &task]);
+    assert_eq!(shown["status"], "completed", "{shown:#}");
+    let commands: Vec<String> = shown["sessions"][0]["turns"][0]["attempts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|attempt| attempt["command"].to_string())
+        .collect();
+    assert!(commands[0].contains("\"plan\"") && commands[1].contains("--resume"), "{commands:?}");
+    world.assert_nothing_left();
+}
+
+/// Begun by one agent, whose model has no more quota midway; finished by another in the same workspace, in one journal.
+#[test]
+#[ignore = "needs the network"]
+fn codex_finishes_what_claude_code_had_no_quota_for() {
+    let world = World::new();
+    let bin = world.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let claude = package("claude-code-2.1.325", "@anthropic-ai/claude-code-linux-x64@2.1.325");
+    symlink(claude.join("@anthropic-ai/claude-code-linux-x64/claude"), bin.join("claude")).unwrap();
+    let codex = package("codex-0.166.0", "@openai/codex-linux-x64@npm:@openai/codex@0.166.0-linux-x64");
+    symlink(codex.join("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex"), bin.join("codex"))
+        .unwrap();
+    let begun = json!([{ "say": "I begin.", "shell": crate::support::FIX }, { "status": 402 }]);
+    let goes_on = json!([{ "expect": "I begin.", "shell": "cp src/two.sh src/copy.sh" }, { "say": "Finished." }]);
+    let conversations = json!([
+        { "when_prompt_contains": "What is asked of you now", "replies": goes_on },
+        { "when_prompt_contains": "failing test", "replies": begun },
+        { "replies": [{ "say": "Yes." }] },
+    ]);
+    let script = world.path().join("quota.json");
+    fs::write(&script, json!({ "conversations": conversations }).to_string()).unwrap();
+    let args = ["run", "Make the failing test pass", "--agent", "claude-code", "--fallback-agent", "codex", "--json"];
+    let mut run = world.harvest(&args);
+    run.command.arg("--model-script").arg(&script).env("PATH", format!("{}:{PATH}", bin.display()));
+    let ran = run.finish();
+    let outcome = ran.assert_ended(0, "completed", None);
+    let agents: Vec<Value> = ran.of_type("agent.started").iter().map(|started| started["agent"].clone()).collect();
+    assert_eq!(agents, ["claude-code", "codex"]);
+    assert_eq!(ran.of_type("agent.finished")[0]["reason"], "model_quota");
+    assert_eq!(ran.of_type("sandbox.ready").iter().filter(|ready| ready["purpose"] == "execute").count(), 1);
+    assert_eq!(world.show(&format!("{}:src/copy.sh", outcome["branch"].as_str().unwrap())), "echo two");
+    crate::support::assert_gapless(&ran.events());
+    world.assert_nothing_left();
+}
+
 #[test]
 #[ignore = "needs the network"]
 fn gemini_cli_works_counts_as_we_do_and_never_sees_the_key() {
@@ -310,7 +499,7 @@ fn aider_fails_when_the_model_refuses() {
 }
 
 /// A program that is not below /tmp, which every sandbox has its own of.
-fn program(name: &str, text: &str) -> tempfile::TempDir {
+pub fn program(name: &str, text: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let file = folder.path().join(name);
@@ -406,7 +595,7 @@ fn an_agent_that_is_not_installed_is_told_before_anything_is_made() {
 }
 
 /// A file beside the settings, with an agent that is a shell script.
-fn add_agent(world: &World, text: &str) -> PathBuf {
+pub fn add_agent(world: &World, text: &str) -> PathBuf {
     let file = world.home().join(".config/harvest/agents/mine.toml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, text).unwrap();

@@ -54,3 +54,29 @@ fn an_error_at_every_place_is_told() {
         assert!(["failed", "completed"].contains(&status), "{name}: {:#}", tasks[0]);
     }
 }
+
+/// Prompts in line are neither lost nor worked on twice, wherever the worker dies.
+#[test]
+fn prompts_in_line_survive_the_worker() {
+    for name in ["execute::started", "execute::after", "deliver::published", "record::before", "record::after"] {
+        let world = World::new();
+        let task = world.json(&["task", "add", "Begin"])["id"].as_str().unwrap().to_owned();
+        world.json(&["session", "prompt", &task, "Then the second thing"]);
+        let script = world.conversations(&[
+            ("second thing", json!([{ "shell": "echo 2 >> order" }, {}])),
+            ("Begin", json!([{ "shell": format!("{FIX}; echo 1 >> order") }, {}])),
+        ]);
+        let args = ["up", "--until-empty", "--model-script", script.to_str().unwrap()];
+        let crash = format!("{name}=return(crash)");
+        let crashed = world.harvest(&args).env("HARVEST_FAILPOINTS", &crash).finish();
+        assert_eq!(crashed.status.signal(), Some(6), "{name}: {crashed:?}");
+        let again = world.harvest(&args).finish();
+        assert_eq!(again.exit, Some(0), "{name}: {again:?}");
+        let shown = world.json(&["task", "show", &task]);
+        assert_eq!(shown["status"], "completed", "{name}: {shown:#}");
+        assert_eq!(world.show(&format!("{}:order", shown["branch"].as_str().unwrap())), "1\n2", "{name}");
+        let ended = journal(&world, &task).iter().filter(|event| event["type"] == "task.finished").count();
+        assert_eq!(ended, 2, "{name}");
+        world.assert_nothing_left();
+    }
+}

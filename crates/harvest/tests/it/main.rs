@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod agents;
+mod agents_survive;
+mod bridges;
 mod cassette;
 #[path = "../../../store/tests/it/support/cluster.rs"]
 #[allow(dead_code, reason = "the suite of the store needs more of it")]
@@ -15,12 +17,15 @@ mod egress;
 mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
+mod hooks;
 mod killed;
 mod limits;
 mod money;
 mod ordinary;
 mod packages;
 mod page;
+mod plan;
+mod prompts;
 mod queue;
 mod refusals;
 mod repo;
@@ -32,7 +37,9 @@ mod serve_access;
 mod serve_schema;
 mod serve_streams;
 mod served;
+mod session;
 mod stop;
+mod supervision;
 mod support;
 mod task;
 mod warm;

@@ -459,3 +459,60 @@ fn a_scrape_has_every_series() {
         }
     }
 }
+
+#[test]
+fn a_session_is_asked_for_more_and_forked() {
+    let world = World::new();
+    let server = world.serve_with(&mended(), &["--agents", "1"]);
+    let (ada, bob) = (world.token(&["--user", "ada"]), world.token(&["--user", "bob"]));
+    let client = server.with(&ada);
+    let task = client.worked_off(&world.ask("Make the failing test pass"));
+    let session = task["sessions"][0]["id"].as_str().unwrap().to_owned();
+    let before = client.get(&format!("/api/sessions/{session}")).ok()["last_seq"].as_u64().unwrap();
+    let path = format!("/api/sessions/{session}/prompts");
+    let more = json!({ "prompt": "And explain it" });
+    let keyed = server.with(&bob).header("idempotency-key", "once");
+    let turn = keyed.post(&path, &more);
+    assert_eq!((turn.status, &turn.ok()["number"], &turn.ok()["author"]), (201, &json!(2), &json!("bob")));
+    assert_eq!(keyed.post(&path, &more).ok(), turn.ok());
+    let journal = client.journal(&session, before);
+    assert_eq!(journal[0]["type"], "turn.queued");
+    let messages = client.get(&format!("/api/sessions/{session}/messages")).ok();
+    let authors: Vec<&str> =
+        messages["items"].as_array().unwrap().iter().filter_map(|one| one["author"].as_str()).collect();
+    assert_eq!(authors, ["ada", "bob"]);
+    client.post(&path, &json!({ "prompt": " " })).problem(400, "HV-0111");
+    client.post(&path, &json!({ "prompt": "x", "agent": "nobody" })).problem(400, "HV-0121");
+    let fork = format!("/api/sessions/{session}/fork");
+    let forked = client.post(&fork, &json!({ "at": before, "prompt": "Another way" })).ok();
+    assert_ne!(forked["id"], task["id"]);
+    client.post(&fork, &json!({ "at": 1_000_000, "prompt": "x" })).problem(409, "HV-0155");
+}
+
+#[test]
+fn a_plan_is_approved_or_turned_down() {
+    let world = World::new();
+    let script = world.conversations(&[
+        ("The plan for it is approved", json!([{ "shell": FIX }, {}])),
+        ("Leave the database alone", json!([{ "say": "Only two.sh, then." }])),
+        ("Make a plan", json!([{ "say": "I would drop tables." }])),
+    ]);
+    let server = world.serve(&["--agents", "1", "--model-script", script.to_str().unwrap()]);
+    let token = world.token(&["--user", "ada"]);
+    let client = server.with(&token);
+    let mut ask = world.ask("Make the failing test pass");
+    ask["plan"] = json!(true);
+    let task = client.post("/api/tasks", &ask).ok();
+    let (id, session) = (task["id"].as_str().unwrap(), task["sessions"][0]["id"].as_str().unwrap());
+    let mut stream = client.stream(&format!("/api/sessions/{session}/events"));
+    stream.until("plan.proposed");
+    let waits = client.get("/api/tasks?status=awaiting_approval").ok();
+    assert_eq!(waits["items"][0]["id"], id);
+    let reject = format!("/api/tasks/{id}/reject");
+    client.post(&reject, &json!({ "comment": " " })).problem(400, "HV-0604");
+    assert_eq!(client.post(&reject, &json!({ "comment": "Leave the database alone" })).status, 200);
+    stream.until("plan.proposed");
+    assert_eq!(client.post(&format!("/api/tasks/{id}/approve"), &json!({})).status, 200);
+    assert_eq!(stream.until("task.finished").last().unwrap()["data"]["status"], "completed");
+    client.post(&format!("/api/tasks/{id}/approve"), &json!({})).problem(409, "HV-0156");
+}

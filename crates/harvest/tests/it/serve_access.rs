@@ -157,6 +157,11 @@ fn what_belongs_to_another_project_is_not_there() {
     own.post(&format!("/api/tasks/{id}/cancel"), &json!({})).ok();
     assert_eq!(own.get("/api/stats").ok()["total"]["cancelled"], 1);
     assert_eq!(other.get("/api/stats?by=person").ok()["items"], json!([]));
+    let audit = world.token(&["--project", "shop", "--role", "admin"]);
+    let log = server.with(&audit).get("/api/audit").ok();
+    let actions: Vec<&str> =
+        log["items"].as_array().unwrap().iter().map(|one| one["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["task.create", "task.cancel"], "what concerns the project, and nothing else");
     own.get("/api/stats?from=yesterday").problem(400, "HV-0604");
 }
 

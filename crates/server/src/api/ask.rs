@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Source};
 use harvest_engine::Request;
-use harvest_store::{IdempotencyKey, Submitted};
+use harvest_store::Submitted;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -48,6 +48,9 @@ pub struct Ask {
     /// Seconds that the agent may work on a turn.
     #[schema(minimum = 1, maximum = 604800)]
     pub timeout: Option<u64>,
+    /// First a plan, on which a person decides.
+    #[serde(default)]
+    pub plan: bool,
     /// The issue, thread or message it came from.
     pub source_url: Option<String>,
 }
@@ -136,13 +139,12 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
     request.queue.after = after;
     request.queue.on_failed_dependency = ask.on_failed_dependency;
     request.queue.source_url = ask.source_url;
-    // The same key again makes no second task even when the server died before it could remember its answer.
-    request.queue.key = key.map(|Key(key)| IdempotencyKey { key: format!("api {}", key.key), digest: key.digest });
+    request.queue.key = key.map(Key::for_the_store);
     Ok(app.engine.submit(request).await?)
 }
 
 /// Where the new thing is.
-pub fn location(path: String) -> HeaderMap {
+pub fn location(path: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(value) = path.parse() {
         headers.insert(axum::http::header::LOCATION, value);

@@ -43,10 +43,14 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::terminate))
         .routes(routes!(tasks::retry))
+        .routes(routes!(tasks::approve))
+        .routes(routes!(tasks::reject))
         .routes(routes!(tasks::attempts))
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::get))
         .routes(routes!(sessions::stop))
+        .routes(routes!(sessions::prompt))
+        .routes(routes!(sessions::fork))
         .routes(routes!(sessions::messages))
         .routes(routes!(sessions::files))
         .routes(routes!(sessions::diff))
@@ -80,7 +84,7 @@ pub fn router() -> (Router<App>, OpenApi) {
 }
 
 /// The router with its guards, and with what needs none.
-pub fn finish(described: Router<App>, app: &App, document: OpenApi) -> Router {
+pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
     let guarded = described
         .route_layer(from_fn_with_state(app.clone(), idempotency::once))
         .route_layer(from_fn_with_state(app.clone(), record::record))

@@ -1,19 +1,30 @@
 //! Every change that someone made is in the audit log, by the name that the document gives its operation.
 
+use axum::Extension;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use harvest_core::Task;
 use harvest_store::NewAudit;
 use serde_json::json;
 
 use crate::auth::{Principal, is_safe};
+use crate::idempotency;
 use crate::state::App;
 
 /// Set by whoever knows better than the path what was done to what.
 #[derive(Debug, Clone)]
 pub struct Concerns {
-    pub target: String,
-    pub project: Option<String>,
+    target: String,
+    project: Option<String>,
+}
+
+impl Concerns {
+    /// Admins of its project find it in the log.
+    pub fn task(app: &App, task: &Task) -> Extension<Self> {
+        let project = app.desk.tenancy().identity(&task.requested_by, &task.repository).project;
+        Extension(Self { target: format!("task:{}", task.id), project })
+    }
 }
 
 pub async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -22,7 +33,9 @@ pub async fn record(State(app): State<App>, request: Request, next: Next) -> Res
     let rule = app.rules.get(request.method(), path.as_deref().unwrap_or_default()).cloned();
     let (safe, target) = (is_safe(request.method()), request.uri().path().to_owned());
     let response = next.run(request).await;
-    if let (Some(principal), Some(rule), true) = (known, rule, response.status().is_success() && !safe) {
+    // An answer that was given before stands for nothing new.
+    let changed = response.status().is_success() && !safe && !response.headers().contains_key(idempotency::REPLAYED);
+    if let (Some(principal), Some(rule), true) = (known, rule, changed) {
         let concerns = response.extensions().get::<Concerns>();
         let entry = NewAudit {
             at: app.clock.now(),

@@ -5,8 +5,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use harvest_core::{
-    BranchName, Code, EventBody, FileChange, MessageRole, Session, SessionId, Task, TaskId, TaskStatus, Timestamp, Turn,
+    BranchName, Code, EventBody, FileChange, MessageRole, Prompt, Session, SessionId, Task, TaskId, TaskStatus,
+    Timestamp, Turn,
 };
+use harvest_engine::{FollowUp, Fork};
 use harvest_store::SessionQuery;
 use harvest_workspace::SessionRepository;
 use serde::{Deserialize, Serialize};
@@ -14,7 +16,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::ask::{self, Ask};
 use super::page::{self, Page, Sort};
-use super::tasks::{self, TaskDetail};
+use super::record::Concerns;
+use super::tasks::{self, Stopped, TaskDetail};
 use crate::auth::Principal;
 use crate::extract::{Body, Id, Params};
 use crate::idempotency::Key;
@@ -83,13 +86,14 @@ pub async fn create(
     Extension(principal): Extension<Principal>,
     key: Option<Extension<Key>>,
     Body(ask): Body<Ask>,
-) -> Result<(StatusCode, HeaderMap, Json<SessionDetail>), Problem> {
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<SessionDetail>), Problem> {
     let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
     // Asked for again, the session is the one of the first time.
     let task = tasks::visible(&app, &principal, &submitted.task.id).await?;
     let id = task.sessions.first().map_or(submitted.session, |session| session.id.clone());
     let detail = visible(&app, &principal, &id).await?;
-    Ok((StatusCode::CREATED, ask::location(format!("/api/sessions/{id}")), Json(detail)))
+    let concerns = Concerns::task(&app, &detail.task);
+    Ok((StatusCode::CREATED, ask::location(&format!("/api/sessions/{id}")), concerns, Json(detail)))
 }
 
 /// List sessions
@@ -155,9 +159,100 @@ pub async fn stop(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
-) -> Result<(StatusCode, Json<TaskDetail>), Problem> {
+) -> Result<Stopped, Problem> {
     let session = visible(&app, &principal, &id).await?;
     tasks::stop(&app, &principal, &session.task_id).await
+}
+
+/// Another prompt.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskMore {
+    #[schema(min_length = 1, example = "And now the same for the other module")]
+    prompt: String,
+    /// Who works on it from here on; left out: as before.
+    agent: Option<String>,
+    model: Option<String>,
+}
+
+/// A moment to go on from.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskFork {
+    /// The number of an event.
+    #[schema(minimum = 1)]
+    at: u64,
+    #[schema(min_length = 1)]
+    prompt: String,
+    agent: Option<String>,
+    model: Option<String>,
+}
+
+/// Ask a session for more; prompts that come while it works are queued in order
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/prompts", tag = "sessions", operation_id = "session.prompt",
+    params(("id" = SessionId, Path), ("Idempotency-Key" = Option<String>, Header, description = "Asking again with the same key asks once")),
+    request_body = AskMore, security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 201, body = Turn), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn prompt(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    key: Option<Extension<Key>>,
+    Id(id): Id<SessionId>,
+    Body(ask): Body<AskMore>,
+) -> Result<(StatusCode, Extension<Concerns>, Json<Turn>), Problem> {
+    let session = visible(&app, &principal, &id).await?;
+    let key = key.map(|key| key.0.for_the_store());
+    let asked = FollowUp {
+        session: id,
+        prompt: words(ask.prompt)?,
+        author: principal.user.clone(),
+        agent: ask.agent,
+        model: ask.model,
+        key,
+    };
+    let turn = app.engine.prompt(asked).await?;
+    Ok((StatusCode::CREATED, Concerns::task(&app, &session.task), Json(turn)))
+}
+
+/// Go on from a moment of a session, in a new one
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/fork", tag = "sessions", operation_id = "session.fork",
+    params(("id" = SessionId, Path)), request_body = AskFork,
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 201, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn fork(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<SessionId>,
+    Body(ask): Body<AskFork>,
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let session = visible(&app, &principal, &id).await?;
+    // No journal is that long, and no database counts that far.
+    if i64::try_from(ask.at).is_err() {
+        return Err(Problem::bad("at", "it is not the number of an event"));
+    }
+    let asked = Fork {
+        session: id,
+        at: ask.at,
+        prompt: words(ask.prompt)?,
+        author: principal.user.clone(),
+        agent: ask.agent,
+        model: ask.model,
+    };
+    let made = app.engine.fork(asked).await?;
+    let detail = tasks::visible(&app, &principal, &made.task.id).await?;
+    let location = ask::location(&format!("/api/tasks/{}", detail.task.id));
+    Ok((StatusCode::CREATED, location, Concerns::task(&app, &session.task), Json(detail)))
+}
+
+fn words(prompt: String) -> Result<Prompt, Problem> {
+    let refuse = |error: harvest_core::PromptError| {
+        Problem::new(Code::BadPrompt, error.to_string()).about("prompt").help("say what to do")
+    };
+    Prompt::new(prompt).map_err(refuse)
 }
 
 /// Something that was said.
@@ -199,7 +294,7 @@ pub async fn messages(
     let bad = |_| Problem::bad("cursor", "the cursor is not one of ours");
     let mut after: u64 = filter.cursor.map(|text| text.parse()).transpose().map_err(bad)?.unwrap_or(0);
     let limit = page::limit(filter.limit)?;
-    let mut items = Vec::new();
+    let (mut items, mut asked) = (Vec::new(), 0);
     for _ in 0..MOST_SCANS {
         let events = app.store.events(&id, after, SCAN).await?;
         let end = events.len() < SCAN;
@@ -207,7 +302,10 @@ pub async fn messages(
             after = event.seq;
             let (role, author, text) = match event.body {
                 EventBody::Message { role, text } => (role, None, text),
+                // A turn that was taken up again is still the same prompt.
+                EventBody::TurnStarted { number, .. } if asked >= number => continue,
                 EventBody::TurnStarted { number, author, .. } => {
+                    asked = number;
                     let turn = session.turns.iter().find(|turn| turn.number == number);
                     (MessageRole::User, Some(author), turn.map(|turn| turn.prompt.to_string()).unwrap_or_default())
                 }
@@ -301,7 +399,11 @@ async fn work(app: &App, session: &SessionDetail) -> Result<Option<(SessionRepos
     };
     let tip = match &session.task.commit {
         Some(commit) => Some(commit.clone()),
-        None => repository.newest(&session.branch, &session.id).await?,
+        // Of a first turn that has not ended: its last checkpoint, until it pushes.
+        None => match repository.tip(&session.branch.as_ref_name()).await? {
+            Some(tip) if tip != session.task.base => Some(tip),
+            _ => repository.last_checkpoint(&session.id).await?.map(|(_, commit)| commit),
+        },
     };
     Ok(tip.map(|tip| (repository, tip)))
 }
@@ -310,7 +412,7 @@ async fn work(app: &App, session: &SessionDetail) -> Result<Option<(SessionRepos
 pub async fn visible(app: &App, principal: &Principal, id: &SessionId) -> Result<SessionDetail, Problem> {
     let unknown =
         || Problem::new(Code::UnknownSession, format!("there is no session {id}")).help("see GET /api/sessions");
-    let (task_id, last_seq) = app.store.session(id).await.map_err(|error| match error {
+    let (task_id, last_seq) = app.store.last_event(id).await.map_err(|error| match error {
         harvest_store::Error::UnknownSession(_) => unknown(),
         error => error.into(),
     })?;

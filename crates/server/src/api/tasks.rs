@@ -3,13 +3,14 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use harvest_core::{Attempt, Code, Session, Task, TaskId, TaskStatus};
-use harvest_store::TaskQuery;
+use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Session, Task, TaskId, TaskStatus};
+use harvest_store::{PlanDecision, PlanVerdict, TaskQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::ask::{self, Ask};
 use super::page::{self, Page, Sort};
+use super::record::Concerns;
 use crate::auth::Principal;
 use crate::extract::{Body, Id, Params};
 use crate::idempotency::Key;
@@ -57,11 +58,11 @@ pub async fn create(
     Extension(principal): Extension<Principal>,
     key: Option<Extension<Key>>,
     Body(ask): Body<Ask>,
-) -> Result<(StatusCode, HeaderMap, Json<TaskDetail>), Problem> {
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<TaskDetail>), Problem> {
     let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
     let detail = detail(&app, &submitted.task.id).await?;
-    let location = ask::location(format!("/api/tasks/{}", detail.task.id));
-    Ok((StatusCode::CREATED, location, Json(detail)))
+    let location = ask::location(&format!("/api/tasks/{}", detail.task.id));
+    Ok((StatusCode::CREATED, location, Concerns::task(&app, &detail.task), Json(detail)))
 }
 
 /// List tasks
@@ -126,7 +127,7 @@ pub async fn cancel(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
-) -> Result<(StatusCode, Json<TaskDetail>), Problem> {
+) -> Result<Stopped, Problem> {
     stop(&app, &principal, &id).await
 }
 
@@ -144,11 +145,14 @@ pub async fn terminate(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
-) -> Result<(StatusCode, Json<TaskDetail>), Problem> {
+) -> Result<Stopped, Problem> {
     stop(&app, &principal, &id).await
 }
 
-pub async fn stop(app: &App, principal: &Principal, id: &TaskId) -> Result<(StatusCode, Json<TaskDetail>), Problem> {
+/// What asking a task to stop is answered.
+pub type Stopped = (StatusCode, Extension<Concerns>, Json<TaskDetail>);
+
+pub async fn stop(app: &App, principal: &Principal, id: &TaskId) -> Result<Stopped, Problem> {
     let before = visible(app, principal, id).await?.task;
     if before.status.is_finished() {
         let detail = format!("task {} has ended already: {}", id.short(), before.status);
@@ -161,7 +165,8 @@ pub async fn stop(app: &App, principal: &Principal, id: &TaskId) -> Result<(Stat
             StatusCode::ACCEPTED
         }
     };
-    Ok((status, Json(detail(app, id).await?)))
+    let concerns = Concerns::task(app, &before);
+    Ok((status, concerns, Json(detail(app, id).await?)))
 }
 
 /// Queue a failed or cancelled task once more
@@ -174,7 +179,7 @@ pub async fn retry(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
-) -> Result<Json<TaskDetail>, Problem> {
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
     let before = visible(&app, &principal, &id).await?.task;
     if !matches!(before.status, TaskStatus::Failed | TaskStatus::Cancelled) {
         let detail =
@@ -182,7 +187,83 @@ pub async fn retry(
         return Err(Problem::new(Code::NotRetryable, detail));
     }
     app.store.retry(&id, app.clock.now()).await?;
-    Ok(Json(detail(&app, &id).await?))
+    Ok((Concerns::task(&app, &before), Json(detail(&app, &id).await?)))
+}
+
+/// What to say to a plan.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Approval {
+    /// The plan as it is to be carried out instead.
+    #[schema(min_length = 1)]
+    plan: Option<String>,
+}
+
+/// What is wrong with a plan.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rejection {
+    /// Another plan is made that takes it into account; without one the task is cancelled.
+    #[schema(min_length = 1)]
+    comment: Option<String>,
+}
+
+/// Approve the plan of a task, as it is or changed
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/approve", tag = "tasks", operation_id = "task.approve", params(("id" = TaskId, Path)),
+    request_body = Approval, security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn approve(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+    Body(approval): Body<Approval>,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let changed = approval.plan.map(|plan| said("plan", plan)).transpose()?;
+    decide(&app, &principal, &id, PlanVerdict::Approved { changed }).await
+}
+
+/// Reject the plan of a task: with a comment another one is made, without one the task is cancelled
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/reject", tag = "tasks", operation_id = "task.reject", params(("id" = TaskId, Path)),
+    request_body = Rejection, security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn reject(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+    Body(rejection): Body<Rejection>,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let comment = rejection.comment.map(|comment| said("comment", comment)).transpose()?;
+    let verdict = comment.map_or(PlanVerdict::Rejected, |comment| PlanVerdict::Again { comment });
+    decide(&app, &principal, &id, verdict).await
+}
+
+fn said(field: &str, text: String) -> Result<String, Problem> {
+    if text.trim().is_empty() || text.len() > MAX_PROMPT_BYTES {
+        return Err(Problem::bad(field, format!("it is empty, or has more than {MAX_PROMPT_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+async fn decide(
+    app: &App,
+    principal: &Principal,
+    id: &TaskId,
+    verdict: PlanVerdict,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let before = visible(app, principal, id).await?.task;
+    let decision = PlanDecision { author: principal.user.clone(), verdict };
+    app.store.decide(id, decision, app.clock.now()).await.map_err(|error| match error {
+        harvest_store::Error::IllegalMove(refused) => {
+            let detail = format!("task {} is {}: there is no plan to decide on", id.short(), refused.from);
+            Problem::new(Code::NotAwaiting, detail).help("see GET /api/tasks?status=awaiting_approval")
+        }
+        error => error.into(),
+    })?;
+    Ok((Concerns::task(app, &before), Json(detail(app, id).await?)))
 }
 
 /// The runs of agents for a task, oldest first

@@ -118,7 +118,7 @@ pub async fn fill(
     let ask = app.desk.fill(&template, filling.values)?;
     let submitted = ask::submit(&app, &principal, key.map(|key| key.0), ask).await?;
     let detail = tasks::visible(&app, &principal, &submitted.task.id).await?;
-    let location = ask::location(format!("/api/tasks/{}", detail.task.id));
+    let location = ask::location(&format!("/api/tasks/{}", detail.task.id));
     Ok((StatusCode::CREATED, location, Json(detail)))
 }
 

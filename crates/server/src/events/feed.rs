@@ -124,7 +124,7 @@ async fn notices(
     if shown.is_empty() {
         return Ok((Vec::new(), last));
     }
-    let (task_id, _) = store.session(session).await?;
+    let (task_id, _) = store.last_event(session).await?;
     let task = store.task(&task_id).await?.task;
     let notices = shown.into_iter().map(|event| Notice {
         at: event.at,

@@ -95,9 +95,12 @@ pub async fn events(
 
 /// A browser that reconnects by itself says in a header where it was; that is newer than what its address says.
 fn resume_from(since: &Since, headers: &HeaderMap) -> Result<u64, Problem> {
-    let Some(last) = headers.get("last-event-id") else { return Ok(since.after.unwrap_or(0)) };
-    let number = last.to_str().ok().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| Problem::bad("Last-Event-ID", "it is not the number of an event"))
+    let (field, number) = match headers.get("last-event-id") {
+        Some(last) => ("Last-Event-ID", last.to_str().ok().and_then(|text| text.parse().ok())),
+        None => ("after", Some(since.after.unwrap_or(0))),
+    };
+    let number = number.filter(|number| i64::try_from(*number).is_ok());
+    number.ok_or_else(|| Problem::bad(field, "it is not the number of an event"))
 }
 
 pub fn wants_stream(headers: &HeaderMap) -> bool {

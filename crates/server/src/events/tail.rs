@@ -47,7 +47,7 @@ impl Tails {
         let (tail, live, told) = match self.join(session) {
             Some(joined) => joined,
             None => {
-                let (_, last) = self.store.session(session).await?;
+                let (_, last) = self.store.last_event(session).await?;
                 self.open(session, last)
             }
         };

@@ -47,7 +47,7 @@ pub trait Access {
     async fn audit_log(&self, query: AuditQuery) -> Result<Vec<AuditEntry>, Error>;
 
     /// The task of a session, and the number of the last event in its journal.
-    async fn session(&self, id: &SessionId) -> Result<(TaskId, u64), Error>;
+    async fn last_event(&self, session: &SessionId) -> Result<(TaskId, u64), Error>;
 
     async fn sessions(&self, query: SessionQuery) -> Result<SessionPage, Error>;
 

@@ -72,3 +72,34 @@ impl Step {
         self
     }
 }
+
+/// What a person says about a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanDecision {
+    pub author: String,
+    pub verdict: PlanVerdict,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanVerdict {
+    /// It is carried out, as it is or as the person changed it.
+    Approved { changed: Option<String> },
+    /// Another one is made.
+    Again { comment: String },
+    /// The task is cancelled.
+    Rejected,
+}
+
+impl PlanDecision {
+    pub(crate) fn event(&self) -> EventBody {
+        let (approved, plan, comment) = match &self.verdict {
+            PlanVerdict::Approved { changed } => (true, changed.clone(), None),
+            PlanVerdict::Again { comment } => (false, None, Some(comment.clone())),
+            PlanVerdict::Rejected => (false, None, None),
+        };
+        EventBody::PlanDecided { approved, author: self.author.clone(), plan, comment }
+    }
+
+    /// What becomes of a task that is cancelled for its plan.
+    pub(crate) const REJECTED: &'static str = "its plan was rejected";
+}

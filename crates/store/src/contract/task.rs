@@ -42,6 +42,22 @@ pub struct NewTask {
     pub at: Timestamp,
 }
 
+/// Another prompt for a session.
+#[derive(Debug, Clone)]
+pub struct NewTurn {
+    pub id: TurnId,
+    pub session: SessionId,
+    pub prompt: Prompt,
+    pub author: String,
+    /// Who works on it from here on; `None`: as before.
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    /// The names of the caps it counts against.
+    pub caps: Vec<String>,
+    pub key: Option<IdempotencyKey>,
+    pub at: Timestamp,
+}
+
 /// Makes asking twice the same as asking once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {

@@ -95,8 +95,8 @@ impl Access for Postgres {
         audit_log(self.lend().await?.get()?, &query).await
     }
 
-    async fn session(&self, id: &SessionId) -> Result<(TaskId, u64), Error> {
-        session(self.lend().await?.get()?, id).await
+    async fn last_event(&self, session: &SessionId) -> Result<(TaskId, u64), Error> {
+        last_event(self.lend().await?.get()?, session).await
     }
 
     async fn sessions(&self, query: SessionQuery) -> Result<SessionPage, Error> {
@@ -233,7 +233,7 @@ async fn audit_log(db: &Connection, query: &AuditQuery) -> Result<Vec<AuditEntry
         .collect()
 }
 
-async fn session(db: &Connection, session: &SessionId) -> Result<(TaskId, u64), Error> {
+async fn last_event(db: &Connection, session: &SessionId) -> Result<(TaskId, u64), Error> {
     let sql = "SELECT task_id, (SELECT coalesce(max(seq), 0) FROM events WHERE session = number) AS last
          FROM sessions WHERE id = $1";
     let rows = db.query(sql, &[&session.as_str()]).await?;

@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::time::timeout;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::TlsStream;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row, Socket, Statement};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Socket, Statement};
 
+use super::tls::{Security, Wish};
 use crate::Error;
 
 /// The oldest version that is tested.
@@ -26,13 +29,14 @@ const SESSION: &str = "SET statement_timeout = '25s'; SET idle_in_transaction_se
      SET jit = off; SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan";
 
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
-/// What reads the socket; it has to be polled for anything to happen.
-pub(super) type Driver = tokio_postgres::Connection<Socket, tokio_postgres::tls::NoTlsStream>;
+/// What reads the socket, and what the server says on its own; it has to be polled for anything to happen.
+pub(super) type Driver = BoxStream<'static, Result<AsyncMessage, tokio_postgres::Error>>;
 
 /// Where the database is.
 #[derive(Debug, Clone)]
 pub(super) struct Address {
     config: Config,
+    security: Security,
     /// For people: never the password.
     place: String,
 }
@@ -44,15 +48,13 @@ impl Address {
             Some(cause) => Error::BadAddress(cause.to_string()),
             None => Error::BadAddress(error.to_string()),
         };
+        let (url, wish) = Wish::take_from(url);
         let mut config: Config = url.parse().map_err(|error| bad(&error))?;
-        if config.get_ssl_mode() == SslMode::Require {
-            let reason = "sslmode=require is not supported yet; use a Unix socket, a private network or a TLS tunnel";
-            return Err(Error::BadAddress(reason.to_owned()));
-        }
-        config.ssl_mode(SslMode::Disable);
         if config.get_hosts().is_empty() {
             config.host("localhost");
         }
+        let security = wish.security(&config)?;
+        config.ssl_mode(security.mode());
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT);
         }
@@ -68,7 +70,7 @@ impl Address {
             })
             .collect();
         let place = format!("{}/{}", hosts.join(","), config.get_dbname().unwrap_or("(default)"));
-        Ok(Self { config, place })
+        Ok(Self { config, security, place })
     }
 
     pub(super) fn unreachable(&self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
@@ -76,25 +78,34 @@ impl Address {
     }
 
     pub(super) async fn dial(&self) -> Result<(Client, Driver), Error> {
-        let made = timeout(CONNECT + Duration::from_secs(1), self.config.connect(NoTls)).await;
-        match made {
-            Err(late) => Err(self.unreachable(late)),
-            Ok(made) => made.map_err(|error| self.unreachable(error)),
-        }
+        let connecting = async {
+            Ok(match &self.security {
+                Security::Plain => with_driver(self.config.connect(NoTls).await?),
+                Security::Encrypted(tls) => with_driver(self.config.connect(tls.clone()).await?),
+            })
+        };
+        let made: Result<_, tokio_postgres::Error> =
+            timeout(CONNECT + Duration::from_secs(1), connecting).await.map_err(|late| self.unreachable(late))?;
+        made.map_err(|error| self.unreachable(error))
     }
 
     pub(super) async fn connect(&self) -> Result<Connection, Error> {
-        let (client, driver) = self.dial().await?;
+        let (client, mut driver) = self.dial().await?;
         // Ends by itself: with the client, or with the database.
-        tokio::spawn(async move {
-            let _ = driver.await;
-        });
+        tokio::spawn(async move { while let Some(Ok(_)) = driver.next().await {} });
         let connection =
             Connection { address: self.clone(), client, statements: Mutex::default(), unclear: AtomicBool::new(false) };
         connection.refuse_old().await?;
         connection.batch(SESSION).await?;
         Ok(connection)
     }
+}
+
+fn with_driver<T>((client, mut connection): (Client, tokio_postgres::Connection<Socket, T>)) -> (Client, Driver)
+where
+    T: TlsStream + Unpin + Send + 'static,
+{
+    (client, stream::poll_fn(move |context| connection.poll_message(context)).boxed())
 }
 
 /// A client with its prepared statements.

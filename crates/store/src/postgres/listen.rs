@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use harvest_core::SessionId;
 use tokio::sync::{broadcast, watch};
 use tokio_postgres::AsyncMessage;
@@ -107,8 +107,7 @@ async fn run(address: Address, heard: Arc<Heard>) {
 
 /// Until the connection is lost; `None` when there was none.
 async fn listen(address: &Address, heard: &Heard) -> Option<()> {
-    let (client, mut driver) = address.dial().await.ok()?;
-    let mut messages = stream::poll_fn(move |context| driver.poll_message(context));
+    let (client, mut messages) = address.dial().await.ok()?;
     let mut subscribed = std::pin::pin!(client.batch_execute("LISTEN harvest_queue; LISTEN harvest_events"));
     loop {
         tokio::select! {

@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_places.sql"),
     include_str!("migrations/0008_ledger.sql"),
     include_str!("migrations/0009_upkeep.sql"),
+    include_str!("migrations/0010_prompts.sql"),
     include_str!("migrations/0011_access.sql"),
     include_str!("migrations/0013_stats.sql"),
 ];
@@ -31,6 +32,8 @@ const FUNCTIONS: &[&str] = &[
     include_str!("functions/journal.sql"),
     include_str!("functions/admit.sql"),
     include_str!("functions/end.sql"),
+    include_str!("functions/prompt.sql"),
+    include_str!("functions/plan.sql"),
     include_str!("functions/append.sql"),
     include_str!("functions/claim.sql"),
     include_str!("functions/ledger.sql"),

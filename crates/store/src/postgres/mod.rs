@@ -12,7 +12,9 @@ mod ledger;
 mod listen;
 mod migrate;
 mod overview;
+mod plan;
 mod pool;
+mod prompt;
 mod queue;
 mod read;
 mod repository;
@@ -20,19 +22,22 @@ mod settings;
 mod stats;
 mod step;
 mod tell;
+mod tls;
 mod writer;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
+use harvest_core::{
+    CredentialId, Event, EventBody, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn,
+};
 use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState,
-    Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store, Submitted, TaskDetail,
-    TaskPage, TaskQuery, Template,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
+    QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
+    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use connection::Address;
 use listen::Listener;
@@ -85,6 +90,13 @@ impl Store for Postgres {
         Ok(submitted)
     }
 
+    async fn prompt(&self, new: NewTurn) -> Result<Turn, Error> {
+        let lent = self.lend().await?;
+        let db = lent.get()?;
+        db.begin().await?;
+        db.end(prompt::prompt(db, &new).await).await
+    }
+
     async fn claim(&self, claim: Claim) -> Result<Vec<Lease>, Error> {
         queue::claim(self.lend().await?.get()?, &self.shared.teller, &claim).await
     }
@@ -107,6 +119,14 @@ impl Store for Postgres {
 
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error> {
         self.shared.writer.append(lease, &step).await
+    }
+
+    async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
+        plan::ask_approval(self.lend().await?.get()?, lease, at, &events).await
+    }
+
+    async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error> {
+        plan::decide(self.lend().await?.get()?, task, &decision, at).await
     }
 
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
@@ -163,6 +183,14 @@ impl Store for Postgres {
 
     async fn find_task(&self, prefix: &str) -> Result<TaskId, Error> {
         read::find_task(self.lend().await?.get()?, prefix).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Session, Error> {
+        read::session(self.lend().await?.get()?, id).await
+    }
+
+    async fn find_session(&self, prefix: &str) -> Result<SessionId, Error> {
+        read::find_session(self.lend().await?.get()?, prefix).await
     }
 
     async fn register_owner(&self, owner: Owner) -> Result<(), Error> {

@@ -4,22 +4,22 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use harvest_core::{
-    Attempt, Cost, Event, FailureReason, Session, SessionId, Task, TaskId, TaskStatus, Timestamp, Turn, TurnId, Usage,
+    Attempt, Cost, Event, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus, Timestamp, Turn,
+    TurnId, Usage,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::connection::Connection;
+use super::connection::{Connection, Params};
 use super::step::text;
 use crate::Error;
 use crate::contract::{Order, TaskDetail, TaskPage, TaskQuery};
-use crate::decode::{branch, from_json, from_word, id, prompt};
+use crate::decode::{self, branch, from_json, from_word, id, prompt};
 
 const TASK: &str =
     "SELECT tasks.*, ARRAY(SELECT after_id FROM dependencies WHERE task_id = tasks.id ORDER BY after_id) AS after
      FROM tasks";
 const MAX_PAGE: usize = 500;
-const EXAMPLES: usize = 3;
 
 pub(super) async fn events(
     db: &Connection,
@@ -112,34 +112,55 @@ pub(super) async fn tasks_by_id(db: &Connection, ids: &[&TaskId]) -> Result<Hash
 pub(super) async fn task_detail(db: &Connection, task_id: &TaskId) -> Result<TaskDetail, Error> {
     let unknown = || Error::UnknownTask(task_id.to_string());
     let task = tasks_by_id(db, &[task_id]).await?.remove(task_id).ok_or_else(unknown)?;
-    let sql = "SELECT id, branch, created_at FROM sessions WHERE task_id = $1 ORDER BY number";
+    let sessions = sessions(db, "task_id = $1", task_id.as_str()).await?;
+    Ok(TaskDetail { task, sessions })
+}
+
+pub(super) async fn session(db: &Connection, session: &SessionId) -> Result<Session, Error> {
+    let unknown = || Error::UnknownSession(session.to_string());
+    sessions(db, "id = $1", session.as_str()).await?.pop().ok_or_else(unknown)
+}
+
+async fn sessions(db: &Connection, which: &str, of: &str) -> Result<Vec<Session>, Error> {
+    let sql = format!("SELECT id, branch, created_at, task_id FROM sessions WHERE {which} ORDER BY number");
     let mut sessions = Vec::new();
-    for row in db.query(sql, &[&task_id.as_str()]).await? {
-        let session: SessionId = id(row.get("id"))?;
+    for row in db.query(&sql, &[&of]).await? {
+        let (session, task): (SessionId, TaskId) = (id(row.get("id"))?, id(row.get("task_id"))?);
+        // By the task as well: that is the index there is.
+        let (which, of) = ("task_id = $1 AND session_id = $2", [task.as_str(), session.as_str()]);
         sessions.push(Session {
-            turns: turns(db, task_id, &session).await?,
+            turns: turns(db, which, &[&of[0], &of[1]]).await?,
             id: session,
-            task_id: task_id.clone(),
+            task_id: task,
             branch: branch(row.get("branch"))?,
             created_at: time(&row, "created_at")?,
         });
     }
-    Ok(TaskDetail { task, sessions })
+    Ok(sessions)
 }
 
-async fn turns(db: &Connection, task: &TaskId, session: &SessionId) -> Result<Vec<Turn>, Error> {
-    let sql = "SELECT id, ordinal, author, prompt, status, created_at FROM turns WHERE task_id = $1 AND session_id = $2
-         ORDER BY ordinal";
+pub(super) async fn turn(db: &Connection, turn: &TurnId) -> Result<Turn, Error> {
+    let found = turns(db, "id = $1", &[&turn.as_str()]).await?.pop();
+    found.ok_or_else(|| Error::corrupt("turns", "a turn that is gone"))
+}
+
+async fn turns(db: &Connection, which: &str, of: Params<'_>) -> Result<Vec<Turn>, Error> {
+    let sql = format!(
+        "SELECT id, ordinal, author, prompt, status, created_at, session_id, agent, model FROM turns WHERE {which}
+         ORDER BY ordinal"
+    );
     let mut turns = Vec::new();
-    for row in db.query(sql, &[&task.as_str(), &session.as_str()]).await? {
+    for row in db.query(&sql, of).await? {
         let turn: TurnId = id(row.get("id"))?;
         turns.push(Turn {
             attempts: attempts(db, &turn).await?,
             id: turn,
-            session_id: session.clone(),
+            session_id: id(row.get("session_id"))?,
             number: small(&row, "ordinal")?,
             author: row.get("author"),
             prompt: prompt(row.get("prompt"))?,
+            agent: row.get("agent"),
+            model: row.get("model"),
             status: from_word(row.get("status"), "turns.status")?,
             created_at: time(&row, "created_at")?,
         });
@@ -169,23 +190,24 @@ async fn attempts(db: &Connection, turn: &TurnId) -> Result<Vec<Attempt>, Error>
 }
 
 pub(super) async fn find_task(db: &Connection, prefix: &str) -> Result<TaskId, Error> {
-    // An id is plain ASCII; anything else fits no task, and never becomes part of a pattern.
-    if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return Err(Error::UnknownTask(prefix.to_owned()));
-    }
-    let prefix = prefix.to_ascii_lowercase();
-    let sql = "SELECT id FROM tasks WHERE id >= $1 AND id < $2 ORDER BY id";
-    let rows = db.query(sql, &[&prefix, &format!("{prefix}~")]).await?;
+    find(db, "tasks", prefix, Error::UnknownTask).await
+}
+
+pub(super) async fn find_session(db: &Connection, prefix: &str) -> Result<SessionId, Error> {
+    find(db, "sessions", prefix, Error::UnknownSession).await
+}
+
+async fn find<T: FromStr<Err = IdError>>(
+    db: &Connection,
+    table: &'static str,
+    text: &str,
+    unknown: fn(String) -> Error,
+) -> Result<T, Error> {
+    let Some(prefix) = decode::prefix(text) else { return Err(unknown(text.to_owned())) };
+    let sql = format!("SELECT id FROM {table} WHERE id >= $1 AND id < $2 ORDER BY id");
+    let rows = db.query(&sql, &[&prefix, &format!("{prefix}~")]).await?;
     let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    match found.as_slice() {
-        [] => Err(Error::UnknownTask(prefix)),
-        [only] => id(only),
-        several => Err(Error::AmbiguousId {
-            prefix,
-            count: several.len(),
-            examples: several.iter().take(EXAMPLES).cloned().collect::<Vec<_>>().join(", "),
-        }),
-    }
+    decode::only(table, prefix, &found, unknown)
 }
 
 fn task_from(row: &Row) -> Result<Task, Error> {

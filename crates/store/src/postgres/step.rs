@@ -228,11 +228,10 @@ pub(super) async fn append(db: &Connection, steps: &[&Prepared], alone: bool) ->
             ],
         )
         .await?;
-    let (held, lasts, refusals): (Option<Vec<i32>>, Option<Vec<Option<i64>>>, Option<Vec<Option<String>>>) =
-        (row.get(0), row.get(1), row.get(2));
-    let (Some(held), Some(lasts), Some(refusals)) = (held, lasts, refusals) else {
+    let Some(held) = row.get::<_, Option<Vec<i32>>>("steps") else {
         return Ok(Appended::Alone);
     };
+    let (lasts, refusals): (Vec<Option<i64>>, Vec<Option<String>>) = (row.get("lasts"), row.get("refusals"));
     let mut answers: HashMap<i32, (Option<i64>, Option<String>)> =
         held.into_iter().zip(lasts.into_iter().zip(refusals)).collect();
     let results = steps.iter().zip(1i32..).map(|(prepared, step)| match answers.remove(&step) {

@@ -116,9 +116,9 @@ impl Access for Sqlite {
         self.read(move |db| audit_log(db, &query)).await
     }
 
-    async fn session(&self, id: &SessionId) -> Result<(TaskId, u64), Error> {
-        let id = id.clone();
-        self.read(move |db| session(db, &id)).await
+    async fn last_event(&self, session: &SessionId) -> Result<(TaskId, u64), Error> {
+        let session = session.clone();
+        self.read(move |db| last_event(db, &session)).await
     }
 
     async fn sessions(&self, query: SessionQuery) -> Result<SessionPage, Error> {
@@ -253,7 +253,7 @@ fn audit_log(db: &Connection, query: &AuditQuery) -> Result<Vec<AuditEntry>, Err
     Ok(entries)
 }
 
-fn session(db: &Connection, id: &SessionId) -> Result<(TaskId, u64), Error> {
+fn last_event(db: &Connection, id: &SessionId) -> Result<(TaskId, u64), Error> {
     let mut statement = db.prepare_cached(
         "SELECT task_id, (SELECT coalesce(max(seq), 0) FROM events WHERE session = number) FROM sessions WHERE id = ?1",
     )?;

@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_stops.sql"),
     include_str!("migrations/0007_places.sql"),
     include_str!("migrations/0008_ledger.sql"),
+    include_str!("migrations/0010_prompts.sql"),
     include_str!("migrations/0011_access.sql"),
     include_str!("migrations/0013_stats.sql"),
 ];

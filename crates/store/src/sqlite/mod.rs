@@ -17,16 +17,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use harvest_core::{CredentialId, Event, Outcome, OwnerId, SandboxId, SessionId, TaskId, Timestamp};
+use harvest_core::{
+    CredentialId, Event, EventBody, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn,
+};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{broadcast, watch};
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Lease, NewSecret, NewTask, Owner, QueueSettings, QueueState,
-    Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store, Submitted, TaskDetail,
-    TaskPage, TaskQuery, Template,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
+    QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
+    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use wake::Waker;
 use write::Effects;
@@ -163,6 +165,10 @@ impl Store for Sqlite {
         self.write(move |db, effects| write::create::create_tasks(db, effects, &new)).await
     }
 
+    async fn prompt(&self, new: NewTurn) -> Result<Turn, Error> {
+        self.write(move |db, effects| write::prompt::prompt(db, effects, &new)).await
+    }
+
     async fn claim(&self, claim: Claim) -> Result<Vec<Lease>, Error> {
         self.write(move |db, effects| write::claim::claim(db, effects, &claim)).await
     }
@@ -189,6 +195,16 @@ impl Store for Sqlite {
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error> {
         let lease = lease.clone();
         self.write(move |db, effects| write::step::append(db, effects, &lease, &step)).await
+    }
+
+    async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
+        let lease = lease.clone();
+        self.write(move |db, effects| write::plan::ask_approval(db, effects, &lease, at, &events)).await
+    }
+
+    async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error> {
+        let task = task.clone();
+        self.write(move |db, effects| write::plan::decide(db, effects, &task, &decision, at)).await
     }
 
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
@@ -258,6 +274,16 @@ impl Store for Sqlite {
     async fn find_task(&self, prefix: &str) -> Result<TaskId, Error> {
         let prefix = prefix.to_owned();
         self.read(move |db| read::find_task(db, &prefix)).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Session, Error> {
+        let id = id.clone();
+        self.read(move |db| read::session(db, &id)).await
+    }
+
+    async fn find_session(&self, prefix: &str) -> Result<SessionId, Error> {
+        let prefix = prefix.to_owned();
+        self.read(move |db| read::find_session(db, &prefix)).await
     }
 
     async fn register_owner(&self, owner: Owner) -> Result<(), Error> {

@@ -16,14 +16,13 @@ use crate::contract::{
     Cap, Convoy, Owner, OwnerKind, QueueSettings, QueueState, SandboxRecord, Schedule, TaskDetail, TaskPage, TaskQuery,
     Template, TurnCounts,
 };
-use crate::decode::{branch, from_json, from_word, id, milliseconds, prompt, to_json};
+use crate::decode::{self, branch, from_json, from_word, id, milliseconds, prompt, to_json};
 
 const TASK: &str = "SELECT id, kind, source, status, reason, error, prompt, agent, model, repository, base, settings,
      budget_nanos, branch, commit_id, evidence, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
      reasoning_tokens, cost_nanos, requested_by, created_at, finished_at, number, priority, on_failed_dependency, convoy,
      retries_left, tries, source_url, extra FROM tasks";
 const MAX_PAGE: usize = 500;
-const EXAMPLES: usize = 3;
 
 pub(super) fn events(db: &Connection, session: &SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error> {
     let mut statement = db.prepare_cached(
@@ -96,38 +95,55 @@ pub(super) fn task(db: &Connection, id: &TaskId) -> Result<Task, Error> {
 
 pub(super) fn task_detail(db: &Connection, task_id: &TaskId) -> Result<TaskDetail, Error> {
     let task = task(db, task_id)?;
-    let mut statement =
-        db.prepare_cached("SELECT id, branch, created_at FROM sessions WHERE task_id = ?1 ORDER BY number")?;
-    let mut rows = statement.query([task_id.as_str()])?;
+    let sessions = sessions(db, "task_id = ?1", task_id.as_str())?;
+    Ok(TaskDetail { task, sessions })
+}
+
+pub(super) fn session(db: &Connection, session: &SessionId) -> Result<Session, Error> {
+    sessions(db, "id = ?1", session.as_str())?.pop().ok_or_else(|| Error::UnknownSession(session.to_string()))
+}
+
+fn sessions(db: &Connection, which: &str, of: &str) -> Result<Vec<Session>, Error> {
+    let sql = format!("SELECT id, branch, created_at, task_id FROM sessions WHERE {which} ORDER BY number");
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query([of])?;
     let mut sessions = Vec::new();
     while let Some(row) = rows.next()? {
         let session: SessionId = id_at(row, 0)?;
         sessions.push(Session {
-            turns: turns(db, &session)?,
+            turns: turns(db, "session_id = ?1", session.as_str())?,
             id: session,
-            task_id: task_id.clone(),
+            task_id: id_at(row, 3)?,
             branch: branch(row.get(1)?)?,
             created_at: time(row, 2)?,
         });
     }
-    Ok(TaskDetail { task, sessions })
+    Ok(sessions)
 }
 
-fn turns(db: &Connection, session: &SessionId) -> Result<Vec<Turn>, Error> {
-    let mut statement = db.prepare_cached(
-        "SELECT id, ordinal, author, prompt, status, created_at FROM turns WHERE session_id = ?1 ORDER BY ordinal",
-    )?;
-    let mut rows = statement.query([session.as_str()])?;
+pub(super) fn turn(db: &Connection, turn: &TurnId) -> Result<Turn, Error> {
+    turns(db, "id = ?1", turn.as_str())?.pop().ok_or_else(|| Error::corrupt("turns", "a turn that is gone"))
+}
+
+fn turns(db: &Connection, which: &str, of: &str) -> Result<Vec<Turn>, Error> {
+    let sql = format!(
+        "SELECT id, ordinal, author, prompt, status, created_at, session_id, agent, model FROM turns WHERE {which}
+         ORDER BY ordinal"
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let mut rows = statement.query([of])?;
     let mut turns = Vec::new();
     while let Some(row) = rows.next()? {
         let turn: TurnId = id_at(row, 0)?;
         turns.push(Turn {
             attempts: attempts(db, &turn)?,
             id: turn,
-            session_id: session.clone(),
+            session_id: id_at(row, 6)?,
             number: row.get(1)?,
             author: row.get(2)?,
             prompt: prompt(row.get(3)?)?,
+            agent: row.get(7)?,
+            model: row.get(8)?,
             status: from_word(&row.get::<_, String>(4)?, "turns.status")?,
             created_at: time(row, 5)?,
         });
@@ -158,22 +174,24 @@ fn attempts(db: &Connection, turn: &TurnId) -> Result<Vec<Attempt>, Error> {
 }
 
 pub(super) fn find_task(db: &Connection, prefix: &str) -> Result<TaskId, Error> {
-    // An id is plain ASCII; anything else fits no task, and never becomes part of a pattern.
-    if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return Err(Error::UnknownTask(prefix.to_owned()));
-    }
-    let prefix = prefix.to_ascii_lowercase();
-    let mut statement = db.prepare_cached("SELECT id FROM tasks WHERE id >= ?1 AND id < ?1 || '~' ORDER BY id")?;
+    find(db, "tasks", prefix, Error::UnknownTask)
+}
+
+pub(super) fn find_session(db: &Connection, prefix: &str) -> Result<SessionId, Error> {
+    find(db, "sessions", prefix, Error::UnknownSession)
+}
+
+fn find<T: FromStr<Err = IdError>>(
+    db: &Connection,
+    table: &'static str,
+    text: &str,
+    unknown: fn(String) -> Error,
+) -> Result<T, Error> {
+    let Some(prefix) = decode::prefix(text) else { return Err(unknown(text.to_owned())) };
+    let sql = format!("SELECT id FROM {table} WHERE id >= ?1 AND id < ?1 || '~' ORDER BY id");
+    let mut statement = db.prepare_cached(&sql)?;
     let found: Vec<String> = statement.query_map([&prefix], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    match found.as_slice() {
-        [] => Err(Error::UnknownTask(prefix)),
-        [only] => id(only),
-        several => Err(Error::AmbiguousId {
-            prefix,
-            count: several.len(),
-            examples: several.iter().take(EXAMPLES).cloned().collect::<Vec<_>>().join(", "),
-        }),
-    }
+    decode::only(table, prefix, &found, unknown)
 }
 
 pub(super) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {

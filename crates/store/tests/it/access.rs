@@ -54,7 +54,7 @@ on_both! {
         }
         assert_eq!(place.open().await.token("d1").await.unwrap(), Some(api.clone()));
         assert_eq!(store.token("d3").await.unwrap(), None);
-        assert_eq!(store.tokens(TokenKind::Api).await.unwrap(), [api.clone()]);
+        assert_eq!(store.tokens(TokenKind::Api).await.unwrap(), std::slice::from_ref(&api));
         assert_eq!(store.tokens(TokenKind::Login).await.unwrap(), [login]);
         store.token_used(&api.id, later(1)).await.unwrap();
         let mut woken = store.watch_queue();
@@ -152,9 +152,9 @@ on_both! {
         let mut other = new_task("Elsewhere");
         other.repository = "/srv/other".into();
         let other = create(&store, other).await;
-        assert_eq!(store.session(&first.session).await.unwrap(), (first.task.id.clone(), 1));
+        assert_eq!(store.last_event(&first.session).await.unwrap(), (first.task.id.clone(), 1));
         assert_eq!(store.events(&first.session, u64::MAX, 10).await.unwrap(), []);
-        let unknown = store.session(&SessionId::generate(&Counter)).await;
+        let unknown = store.last_event(&SessionId::generate(&Counter)).await;
         assert!(matches!(unknown, Err(Error::UnknownSession(_))), "{unknown:?}");
         let ids = async |query: SessionQuery| {
             let page = store.sessions(SessionQuery { limit: 10, ..query }).await.unwrap();

@@ -1,6 +1,6 @@
 //! The queue, said as simply as possible: what each turn is doing, and nothing about how it is found.
 
-use harvest_core::{TaskId, TaskStatus, Timestamp};
+use harvest_core::{TaskId, TaskStatus, Timestamp, TurnId};
 use harvest_store::{Lease, NewTask};
 
 pub const CAPS: [&str; 2] = ["a", "b"];
@@ -24,8 +24,16 @@ pub enum State {
 #[derive(Debug)]
 pub struct Entry {
     pub new: NewTask,
+    /// Its prompts in their order, each with when it came and which it was of all turns.
+    pub turns: Vec<(TurnId, Timestamp, usize)>,
+    /// The turn that `state` is about; those behind it wait for it.
+    pub current: usize,
+    /// What it still waits for.
+    pub unsatisfied: Vec<TaskId>,
+    /// How often it has ended.
+    pub ends: usize,
     pub state: State,
-    /// The largest fencing number seen.
+    /// The largest fencing number seen of the current turn.
     pub fence: u64,
     pub tries: u32,
     pub retries_left: u32,
@@ -34,6 +42,7 @@ pub struct Entry {
 #[derive(Debug, Default)]
 pub struct Model {
     pub tasks: Vec<Entry>,
+    turns: usize,
     pub caps: [Option<u32>; CAPS.len()],
     /// Every lease ever handed out, with its task.
     pub leases: Vec<(Lease, usize)>,
@@ -42,7 +51,22 @@ pub struct Model {
 impl Model {
     pub fn add(&mut self, new: NewTask) {
         let (retries_left, doomed) = (new.retries, self.is_doomed(&new));
-        self.tasks.push(Entry { new, state: State::Blocked, fence: 0, tries: 0, retries_left });
+        let completed = |id: &TaskId| self.find(id).state == State::Done(TaskStatus::Completed);
+        let unsatisfied = new.after.iter().filter(|id| !completed(id)).cloned().collect();
+        let turns = vec![(new.turn.clone(), new.at, self.turns)];
+        self.turns += 1;
+        let state = State::Blocked;
+        self.tasks.push(Entry {
+            new,
+            turns,
+            current: 0,
+            unsatisfied,
+            ends: 0,
+            state,
+            fence: 0,
+            tries: 0,
+            retries_left,
+        });
         let place = self.tasks.len() - 1;
         self.settle(place);
         if doomed {
@@ -66,19 +90,41 @@ impl Model {
 
     /// No one holds it: it waits for others, or not.
     fn settle(&mut self, place: usize) {
-        let waits =
-            self.tasks[place].new.after.iter().any(|id| self.find(id).state != State::Done(TaskStatus::Completed));
+        let waits = !self.tasks[place].unsatisfied.is_empty();
         self.tasks[place].state = if waits { State::Blocked } else { State::Available };
     }
 
     pub fn holds(&self, lease: &Lease, place: usize) -> bool {
-        matches!(self.tasks[place].state, State::Claimed { fence, .. } if fence == lease.fence)
+        let entry = &self.tasks[place];
+        let current = entry.turns[entry.current].0 == lease.turn;
+        current && matches!(entry.state, State::Claimed { fence, .. } if fence == lease.fence)
+    }
+
+    pub fn prompt(&mut self, place: usize, turn: TurnId, at: Timestamp) {
+        self.tasks[place].turns.push((turn, at, self.turns));
+        self.turns += 1;
+        if matches!(self.tasks[place].state, State::Done(_)) {
+            self.go_on(place);
+        }
+    }
+
+    /// Whether there was a prompt in line.
+    fn go_on(&mut self, place: usize) -> bool {
+        let entry = &mut self.tasks[place];
+        let more = entry.current + 1 < entry.turns.len();
+        if more {
+            entry.current += 1;
+            entry.fence = 0;
+            self.settle(place);
+        }
+        more
     }
 
     pub fn claimed(&mut self, lease: &Lease, owner: usize, until: Option<Timestamp>) {
         let place = self.place(&lease.task);
         let entry = &mut self.tasks[place];
         assert_eq!(entry.state, State::Available, "only what is available is handed out");
+        assert_eq!(entry.turns[entry.current].0, lease.turn, "prompts are worked on in their order");
         assert!(lease.fence > entry.fence, "fencing numbers grow");
         entry.fence = lease.fence;
         entry.tries += 1;
@@ -88,8 +134,14 @@ impl Model {
 
     pub fn finish(&mut self, place: usize, status: TaskStatus) {
         self.tasks[place].state = State::Done(status);
+        self.tasks[place].ends += 1;
+        if self.go_on(place) {
+            return;
+        }
         if status == TaskStatus::Completed {
+            let id = self.tasks[place].new.id.clone();
             for other in 0..self.tasks.len() {
+                self.tasks[other].unsatisfied.retain(|after| *after != id);
                 if self.tasks[other].state == State::Blocked {
                     self.settle(other);
                 }
@@ -110,6 +162,7 @@ impl Model {
         let waiting = matches!(self.tasks[place].state, State::Blocked | State::Available | State::Waiting { .. });
         if waiting {
             self.tasks[place].state = State::Done(TaskStatus::Cancelled);
+            self.tasks[place].ends += 1;
             self.take_followers_along(place);
         }
         waiting
@@ -118,8 +171,8 @@ impl Model {
     fn take_followers_along(&mut self, place: usize) {
         let id = self.tasks[place].new.id.clone();
         for other in 0..self.tasks.len() {
-            let new = &self.tasks[other].new;
-            if new.on_failed_dependency == harvest_core::OnFailedDependency::Cancel && new.after.contains(&id) {
+            let Entry { new, unsatisfied, .. } = &self.tasks[other];
+            if new.on_failed_dependency == harvest_core::OnFailedDependency::Cancel && unsatisfied.contains(&id) {
                 self.cancel(other);
             }
         }

@@ -1,7 +1,7 @@
 //! What only a database on the other side of a socket can do: be unreachable, go away and come back, tell other processes.
 
 use harvest_core::{Code, EventBody, Move, TaskStatus};
-use harvest_store::{Error, Postgres, Step};
+use harvest_store::{Error, Postgres, Step, Store};
 
 use crate::support::cluster::Cluster;
 use crate::support::make::*;
@@ -97,4 +97,36 @@ async fn after_an_outage_everything_works_again_without_a_restart() {
     heard.mark_unchanged();
     submit(&store).await;
     within(heard.changed()).await.unwrap();
+}
+
+/// The server takes no connection by TCP that is not encrypted, and its certificate is for `localhost`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_is_encrypted_and_to_someone_trusted() {
+    let Some((cluster, port)) = tokio::task::spawn_blocking(Cluster::encrypted).await.unwrap() else { return };
+    let url = |host: &str, security: &str| format!("postgres://harvest@{host}:{port}/postgres?{security}");
+    let signed_by = |name: &str| format!("sslrootcert={}", cluster.folder().join(name).display());
+
+    let store: std::sync::Arc<dyn Store> = std::sync::Arc::new(
+        Postgres::connect(&url("localhost", &format!("sslmode=verify-full&{}", signed_by("ca.pem")))).await.unwrap(),
+    );
+    let submitted = submit(&store).await;
+    let mut grown = store.watch(&submitted.session);
+    let lease = claim(&store, &submitted.turn).await;
+    store.append(&lease, warning("it is damp")).await.unwrap();
+    grown.wait_for(|seq| *seq >= 3).await.unwrap();
+
+    for (host, security, why) in [
+        ("localhost", "sslmode=disable".to_owned(), "no encryption"),
+        ("localhost", format!("sslmode=require&{}", signed_by("other.pem")), "certificate"),
+        ("127.0.0.1", format!("sslmode=require&{}", signed_by("ca.pem")), "certificate"),
+    ] {
+        let refused = Postgres::connect(&url(host, &security)).await.unwrap_err();
+        let mut told = String::new();
+        let mut cause: Option<&dyn std::error::Error> = Some(&refused);
+        while let Some(error) = cause {
+            told.push_str(&format!("{error}: "));
+            cause = error.source();
+        }
+        assert!(told.contains(why), "{security}: {told}");
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use harvest_core::{
     EventBody, FailureReason, Move, OnFailedDependency, OwnerId, Priority, TaskStatus, Timestamp, TurnStatus,
 };
-use harvest_store::{Claim, Error, NewTask, Step, Store};
+use harvest_store::{Claim, Error, NewTask, NewTurn, Step, Store};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -27,6 +27,7 @@ enum Op {
     TryAgain { lease: prop::sample::Index, seconds: i64 },
     Cancel { task: prop::sample::Index },
     Retry { task: prop::sample::Index },
+    Prompt { task: prop::sample::Index },
     SetCap { cap: usize, size: Option<u32> },
     Release { owner: usize },
     TakeOver { dead: usize, heir: usize },
@@ -47,6 +48,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (index(), 1..30i64).prop_map(|(lease, seconds)| Op::TryAgain { lease, seconds }),
         2 => index().prop_map(|task| Op::Cancel { task }),
         2 => index().prop_map(|task| Op::Retry { task }),
+        3 => index().prop_map(|task| Op::Prompt { task }),
         2 => (0..CAPS.len(), prop::option::weighted(0.8, 0..3u32)).prop_map(|(cap, size)| Op::SetCap { cap, size }),
         1 => owner.clone().prop_map(|owner| Op::Release { owner }),
         1 => (owner.clone(), owner).prop_map(|(dead, heir)| Op::TakeOver { dead, heir }),
@@ -171,6 +173,14 @@ impl Run {
                 let retried = self.store.retry(&id, self.now).await;
                 assert_eq!(retried.is_ok(), self.model.retry(place), "{retried:?}");
             }
+            Op::Prompt { task } => {
+                let Some(place) = self.task(task) else { return };
+                let entry = &self.model.tasks[place];
+                let new = NewTurn { at: self.now, caps: entry.new.caps.clone(), ..new_turn(&entry.new.session, "y") };
+                let turn = self.store.prompt(new.clone()).await.unwrap();
+                assert_eq!((turn.id, turn.number as usize), (new.id.clone(), entry.turns.len() + 1));
+                self.model.prompt(place, new.id, new.at);
+            }
             Op::SetCap { cap, size } => {
                 self.store.set_cap(CAPS[cap], size).await.unwrap();
                 self.model.caps[cap] = size;
@@ -218,7 +228,16 @@ impl Run {
         let (mut blocked, mut waiting) = (0, 0);
         for (place, entry) in self.model.tasks.iter().enumerate() {
             let detail = self.store.task(&entry.new.id).await.unwrap();
-            let turn = detail.sessions[0].turns[0].status;
+            let turns = &detail.sessions[0].turns;
+            let turn = turns[entry.current].status;
+            let order: Vec<_> = turns.iter().map(|turn| &turn.id).collect();
+            assert_eq!(
+                order,
+                entry.turns.iter().map(|(id, ..)| id).collect::<Vec<_>>(),
+                "no prompt is lost or doubled"
+            );
+            assert!(turns[..entry.current].iter().all(|turn| turn.status == TurnStatus::Done));
+            assert!(turns[entry.current + 1..].iter().all(|turn| turn.status == TurnStatus::Queued));
             let expected = match &entry.state {
                 State::Blocked => turn == TurnStatus::Blocked && detail.task.status == TaskStatus::Pending,
                 State::Available => {
@@ -239,7 +258,7 @@ impl Run {
                 TurnStatus::Claimed => claimed.push(place),
                 TurnStatus::Blocked => blocked += 1,
                 TurnStatus::Waiting => waiting += 1,
-                TurnStatus::Done => {}
+                TurnStatus::Done | TurnStatus::Queued | TurnStatus::Held => {}
             }
             self.check_journal(entry).await;
         }
@@ -250,17 +269,21 @@ impl Run {
             (ready.len() as u64, parked.len() as u64, claimed.len() as u64, blocked, waiting)
         );
         self.check_caps(&state.caps, &ready, &parked, &claimed);
-        ready
-            .sort_by_key(|place| (self.model.tasks[*place].new.priority.rank(self.model.tasks[*place].new.at), *place));
+        ready.sort_by_key(|place| {
+            let entry = &self.model.tasks[*place];
+            let (_, at, number) = entry.turns[entry.current];
+            (entry.new.priority.rank(at), number)
+        });
         self.ready = ready;
     }
 
     async fn check_journal(&self, entry: &crate::model::Entry) {
         let journal = self.store.events(&entry.new.session, 0, 10_000).await.unwrap();
         assert!(journal.iter().zip(1..).all(|(event, seq)| event.seq == seq), "a gap in the journal");
-        let ends = journal.iter().rev().take_while(|event| !matches!(event.body, EventBody::TaskRetried { .. }));
-        let ends = ends.filter(|event| matches!(event.body, EventBody::TaskFinished(_))).count();
-        assert_eq!(ends, usize::from(matches!(entry.state, State::Done(_))), "a task ends once");
+        let ends = journal.iter().filter(|event| matches!(event.body, EventBody::TaskFinished(_))).count();
+        assert_eq!(ends, entry.ends, "a turn ends once");
+        let queued = journal.iter().filter(|event| matches!(event.body, EventBody::TurnQueued { .. })).count();
+        assert_eq!(queued, entry.turns.len() - 1, "each prompt is told once");
     }
 
     fn check_caps(&self, caps: &[harvest_store::Cap], ready: &[usize], parked: &[usize], claimed: &[usize]) {

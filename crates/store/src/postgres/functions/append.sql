@@ -26,7 +26,8 @@ BEGIN
       SELECT 1 FROM unnest(of_turns, dues, overs) AS t (turn, due, over) JOIN turns ON turns.number = t.turn
         WHERE (t.due IS NOT NULL OR t.over IS NOT NULL)
           AND (EXISTS (SELECT 1 FROM turn_caps JOIN caps ON caps.name = turn_caps.cap WHERE turn_caps.turn = t.turn)
-            OR EXISTS (SELECT 1 FROM dependencies WHERE after_id = turns.task_id AND NOT satisfied)))
+            OR EXISTS (SELECT 1 FROM dependencies WHERE after_id = turns.task_id AND NOT satisfied)
+            OR EXISTS (SELECT 1 FROM queued WHERE queued.task = turns.task)))
     THEN
       RETURN;
     END IF;
@@ -97,6 +98,11 @@ END $$;
 CREATE FUNCTION harvest_ended(turn_number bigint, of_task text, over text, at_time text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM harvest_give_back(turn_number);
+  IF over IN ('completed', 'failed') THEN
+    IF harvest_go_on(of_task) THEN
+      RETURN;
+    END IF;
+  END IF;
   IF over = 'completed' THEN
     PERFORM harvest_unblock(of_task);
   ELSIF over IS NOT NULL THEN

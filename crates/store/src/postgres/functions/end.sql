@@ -16,7 +16,7 @@ DECLARE
   t turns%ROWTYPE;
   outcome text;
 BEGIN
-  SELECT * INTO t FROM turns WHERE task_id = of_task AND status IN ('ready', 'blocked', 'waiting', 'parked');
+  SELECT * INTO t FROM turns WHERE task_id = of_task AND status IN ('ready', 'blocked', 'waiting', 'parked', 'held');
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
@@ -48,7 +48,8 @@ BEGIN
   WHILE cardinality(ring) > 0 LOOP
     SELECT coalesce(array_agg(DISTINCT tasks.id), '{}') INTO ring
       FROM dependencies JOIN tasks ON tasks.id = dependencies.task_id
-      WHERE dependencies.after_id = ANY(ring) AND tasks.status = 'pending' AND tasks.on_failed_dependency = 'cancel';
+      WHERE dependencies.after_id = ANY(ring) AND NOT dependencies.satisfied AND tasks.status = 'pending'
+        AND tasks.on_failed_dependency = 'cancel';
     FOREACH follower IN ARRAY ring LOOP
       PERFORM harvest_cancel_one(follower, at_time, 'a task that it waits for did not complete');
     END LOOP;
@@ -86,7 +87,7 @@ BEGIN
   UPDATE tasks SET status = harvest_after(status, 'retry'), reason = NULL, error = NULL, evidence = NULL, finished_at = NULL
     WHERE id = of_task;
   DELETE FROM endings WHERE status = before.status AND task = before.number;
-  SELECT * INTO t FROM turns WHERE task_id = of_task ORDER BY ordinal DESC LIMIT 1;
+  SELECT * INTO t FROM turns WHERE task_id = of_task AND status = 'done' ORDER BY ordinal DESC LIMIT 1;
   PERFORM harvest_admit(t.number, of_task);
   PERFORM harvest_journal(t.session_id, at_time, ARRAY[json_build_object('type', 'task.retried', 'data', json_build_object(
     'reason', coalesce(before.reason, 'cancelled'), 'error', coalesce(before.error, ''), 'tries', before.tries,

@@ -182,14 +182,15 @@ pub(crate) fn doomed(db: &Connection, failed: &TaskId) -> Result<Vec<TaskId>, Er
     let tasks: Vec<String> = db
         .prepare_cached(
             "SELECT tasks.id FROM dependencies JOIN tasks ON tasks.id = dependencies.task_id
-             WHERE dependencies.after_id = ?1 AND tasks.status = 'pending' AND tasks.on_failed_dependency = ?2",
+             WHERE dependencies.after_id = ?1 AND dependencies.satisfied = 0 AND tasks.status = 'pending'
+                 AND tasks.on_failed_dependency = ?2",
         )?
         .query_map(params![failed.as_str(), policy], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     tasks.iter().map(|task| crate::decode::id(task)).collect()
 }
 
-fn set_status(db: &Connection, turn: i64, status: &str) -> Result<(), Error> {
+pub(crate) fn set_status(db: &Connection, turn: i64, status: &str) -> Result<(), Error> {
     db.prepare_cached(
         "UPDATE turns SET status = ?2, owner = NULL, lease_until_ms = NULL, due_ms = NULL WHERE number = ?1",
     )?

@@ -95,7 +95,7 @@ fn cancel_one(
     let waiting = db
         .prepare_cached(
             "SELECT id, session_id, number, session, task FROM turns
-             WHERE task_id = ?1 AND status IN ('ready', 'blocked', 'waiting', 'parked')",
+             WHERE task_id = ?1 AND status IN ('ready', 'blocked', 'waiting', 'parked', 'held')",
         )?
         .query_row([task.as_str()], |row| {
             let rows = Rows { turn: row.get(2)?, session: row.get(3)?, task: row.get(4)? };
@@ -130,19 +130,17 @@ fn cancel_one(
 /// Queues a failed or cancelled task once more.
 pub(crate) fn retry(db: &Connection, effects: &mut Effects, task: &TaskId, at: Timestamp) -> Result<(), Error> {
     let before = read::task(db, task)?;
+    before.status.after(Move::Retry)?;
     let (rows, session) = db
         .prepare_cached(
-            "SELECT number, session, task, session_id FROM turns WHERE task_id = ?1 ORDER BY ordinal DESC LIMIT 1",
+            "SELECT number, session, task, session_id FROM turns WHERE task_id = ?1 AND status = 'done'
+             ORDER BY ordinal DESC LIMIT 1",
         )?
         .query_row([task.as_str()], |row| {
             let rows = Rows { turn: row.get(0)?, session: row.get(1)?, task: row.get(2)? };
             Ok((rows, row.get::<_, String>(3)?))
         })?;
-    journal::move_task(db, rows.task, Move::Retry)?;
-    db.prepare_cached(
-        "UPDATE tasks SET reason = NULL, error = NULL, evidence = NULL, finished_at = NULL WHERE number = ?1",
-    )?
-    .execute([rows.task])?;
+    begin_again(db, rows.task, Move::Retry)?;
     admit::admit(db, effects, rows.turn, task)?;
     let event = EventBody::TaskRetried {
         reason: before.reason.unwrap_or(FailureReason::Cancelled),
@@ -151,5 +149,15 @@ pub(crate) fn retry(db: &Connection, effects: &mut Effects, task: &TaskId, at: T
         delay_ms: 0,
     };
     journal::write(db, effects, rows.session, &decode::id(&session)?, at, &[event])?;
+    Ok(())
+}
+
+/// A task that has ended is pending, and nothing of how it ended stays.
+pub(crate) fn begin_again(db: &Connection, task: i64, by: Move) -> Result<(), Error> {
+    journal::move_task(db, task, by)?;
+    db.prepare_cached(
+        "UPDATE tasks SET reason = NULL, error = NULL, evidence = NULL, finished_at = NULL WHERE number = ?1",
+    )?
+    .execute([task])?;
     Ok(())
 }

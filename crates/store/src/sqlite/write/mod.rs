@@ -6,6 +6,8 @@ pub(super) mod claim;
 pub(super) mod create;
 pub(super) mod end;
 pub(super) mod journal;
+pub(super) mod plan;
+pub(super) mod prompt;
 pub(super) mod repository;
 pub(super) mod settings;
 pub(super) mod step;

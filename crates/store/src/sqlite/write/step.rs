@@ -1,9 +1,9 @@
 //! One step of a claimed turn.
 
-use harvest_core::{Attempt, EventBody, Move, Timestamp, Usage};
+use harvest_core::{Attempt, EventBody, Move, TaskStatus, Timestamp, Usage};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Effects, admit, end, journal};
+use super::{Effects, admit, end, journal, prompt};
 use crate::Error;
 use crate::contract::{AttemptUpdate, End, Lease, Rows, Step};
 use crate::sqlite::ledger;
@@ -24,7 +24,10 @@ pub(crate) fn append(db: &Connection, effects: &mut Effects, lease: &Lease, step
     match (&step.end, step.to) {
         (Some(End::Finished(outcome)), by) => {
             end::finish(db, effects, lease.rows, by, outcome, step.at)?;
-            end::followers(db, effects, outcome, step.at)?;
+            let goes_on = outcome.status != TaskStatus::Cancelled && prompt::go_on(db, effects, lease.rows.task)?;
+            if !goes_on {
+                end::followers(db, effects, outcome, step.at)?;
+            }
         }
         (_, Some(by)) => journal::move_task(db, lease.rows.task, by)?,
         (_, None) => {}

@@ -16,22 +16,35 @@ const NOBODY: u32 = 65534;
 
 const WATCH: &str = r#"
 trap '' INT TERM HUP
-folder=$1; bin=$2; fsync=$3; server=
+folder=$1; bin=$2; fsync=$3; shift 3; server=
 stop() { [ -n "$server" ] && kill -QUIT "$server" && wait "$server"; server=; }
 while read -r word; do
   case $word in
     start) "$bin/postgres" -D "$folder/data" -k "$folder" -c listen_addresses= -c max_connections=400 \
-             -c fsync="$fsync" -c shared_buffers=128MB -c log_min_messages=fatal >>"$folder/log" 2>&1 </dev/null & server=$! ;;
+             -c fsync="$fsync" -c shared_buffers=128MB -c log_min_messages=fatal "$@" >>"$folder/log" 2>&1 </dev/null & server=$! ;;
     stop) stop ;;
   esac
 done
 stop; rm -rf "$folder"
 "#;
 
+/// Someone who signs, a server that is signed for, and the rule that no one comes over TCP without encryption.
+const CERTIFY: &str = r#"
+set -e; cd "$1"; umask 077
+sign() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 "$@" 2>&1; }
+sign -keyout ca.key -out ca.pem -subj /CN=ca -addext basicConstraints=critical,CA:TRUE
+sign -keyout other.key -out other.pem -subj /CN=other -addext basicConstraints=critical,CA:TRUE
+sign -keyout server.key -out server.pem -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+     -addext basicConstraints=critical,CA:FALSE -CA ca.pem -CAkey ca.key
+printf 'local all all trust\nhostssl all all samehost trust\n' >data/pg_hba.conf
+"#;
+
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
     bin: PathBuf,
+    /// Where it is not the usual one; the socket is named after it, too.
+    port: Option<String>,
     watcher: Mutex<Child>,
 }
 
@@ -46,15 +59,41 @@ impl Cluster {
     /// The one that all tests of this binary share, unless the person asked to do without.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
-        SHARED.get_or_init(|| wanted().then(|| Self::start(Sync::Off))).as_ref()
+        SHARED.get_or_init(|| wanted().then(|| Self::start(Sync::Off, &[]))).as_ref()
     }
 
     /// One of its own, for tests that stop it.
     pub fn private() -> Option<Self> {
-        wanted().then(|| Self::start(Sync::On))
+        wanted().then(|| Self::start(Sync::On, &[]))
     }
 
-    fn start(sync: Sync) -> Self {
+    /// One that is reached by TCP as well, and there only encrypted, with a certificate for `localhost`. Returns its port; the
+    /// certificate of who signed is `ca.pem` in its folder.
+    pub fn encrypted() -> Option<(Self, u16)> {
+        if !wanted() {
+            return None;
+        }
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let options = [
+            "-c",
+            "ssl=on",
+            "-c",
+            "ssl_cert_file=../server.pem",
+            "-c",
+            "ssl_key_file=../server.key",
+            "-c",
+            "listen_addresses=localhost",
+            "-p",
+        ];
+        let options: Vec<String> = options.into_iter().map(str::to_owned).chain([port.to_string()]).collect();
+        Some((Self::start(Sync::Off, &options), port))
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn start(sync: Sync, options: &[String]) -> Self {
         let bin = programs().unwrap_or_else(|| {
             panic!("PostgreSQL is not installed: run `apt install postgresql`, or set {SKIP}=1 to leave its tests out")
         });
@@ -69,16 +108,22 @@ impl Cluster {
             .output()
             .unwrap();
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        if !options.is_empty() {
+            let made = command(Path::new("/bin/sh")).args(["-c", CERTIFY, "sh"]).arg(&folder).output().unwrap();
+            assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+        }
         let watcher = command(Path::new("/bin/sh"))
             .args(["-c", WATCH, "sh"])
             .args([&folder, &bin])
             .arg(if sync == Sync::On { "on" } else { "off" })
+            .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let cluster = Self { folder, bin, watcher: Mutex::new(watcher) };
+        let port = options.last().cloned();
+        let cluster = Self { folder, bin, port, watcher: Mutex::new(watcher) };
         cluster.up();
         cluster
     }
@@ -108,7 +153,8 @@ impl Cluster {
     }
 
     fn answers(&self) -> bool {
-        let asked = command(&self.bin.join("pg_isready")).arg("-q").arg("-h").arg(&self.folder).status();
+        let port = self.port.iter().flat_map(|port| ["-p", port]);
+        let asked = command(&self.bin.join("pg_isready")).arg("-q").arg("-h").arg(&self.folder).args(port).status();
         asked.is_ok_and(|status| status.success())
     }
 

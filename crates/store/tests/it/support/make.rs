@@ -7,7 +7,7 @@ use harvest_core::{
     BranchName, Cost, Entropy, EventBody, FailureReason, Move, OnFailedDependency, Outcome, OwnerId, Priority, Prompt,
     SessionId, Settings, Source, TaskId, TaskKind, TaskStatus, Timestamp, TurnId,
 };
-use harvest_store::{Claim, Lease, NewTask, Step, Store, Submitted};
+use harvest_store::{Claim, Lease, NewTask, NewTurn, Step, Store, Submitted};
 
 /// Different every time and in every process, without any randomness.
 #[derive(Debug)]
@@ -53,13 +53,10 @@ pub fn new_task(prompt: &str) -> NewTask {
         base: "b".repeat(40),
         settings: Settings {
             test: Some("make test".into()),
-            require_tests: false,
-            timeout_ms: 1_800_000,
-            max_turns: 50,
             provider: Some("anthropic".into()),
             author_name: "Ada (Harvest)".into(),
             author_email: "ada@example.com".into(),
-            egress: None,
+            ..Settings::default()
         },
         budget: Cost::from_nanos(10_000_000_000),
         priority: Priority::Normal,
@@ -73,6 +70,20 @@ pub fn new_task(prompt: &str) -> NewTask {
         key: None,
         warnings: Vec::new(),
         requested_by: "ada".into(),
+        at: now(),
+    }
+}
+
+pub fn new_turn(session: &SessionId, prompt: &str) -> NewTurn {
+    NewTurn {
+        id: TurnId::generate(&Counter),
+        session: session.clone(),
+        prompt: Prompt::new(prompt).unwrap(),
+        author: "grace".into(),
+        agent: None,
+        model: None,
+        caps: Vec::new(),
+        key: None,
         at: now(),
     }
 }

@@ -1,0 +1,295 @@
+//! How an agent comes to know what was said before it: by its own memory, kept from its last turn, or by being told the last
+//! messages of the journal.
+
+use std::collections::HashMap;
+
+use harvest_agents::Agent;
+use harvest_core::{Event, EventBody, MessageRole, TurnId};
+
+use crate::error::Halt;
+use crate::plan::Plan;
+use crate::turn::Turn;
+
+/// So many messages are told.
+const MESSAGES: usize = 10;
+/// And so many bytes of them at most; what is over is left out in the middle of a message.
+const MESSAGE_BYTES: usize = 4 * 1024;
+
+/// So many forks of forks are looked back through.
+const FORKS: usize = 8;
+
+/// What an agent knows before it is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Its own conversation, which it goes on with.
+    pub(crate) own: Option<Kept>,
+    /// What it has to be told: all that was said, or what was said since.
+    told: Vec<Said>,
+    /// What it has to be told when it cannot go on after all.
+    all: Vec<Said>,
+}
+
+/// A conversation as the agent itself keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// What it calls it; empty when it needs no name.
+    pub(crate) name: String,
+    /// Where its files are.
+    pub(crate) commit: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Said {
+    who: String,
+    text: String,
+}
+
+impl Memory {
+    /// The same without a conversation of its own.
+    pub(crate) fn retold(self) -> Self {
+        Self { own: None, told: self.all.clone(), all: self.all }
+    }
+
+    /// The prompt for an agent that knows nothing but what it is told.
+    pub(crate) fn prompt(&self, prompt: &str) -> String {
+        if self.told.is_empty() {
+            return prompt.to_owned();
+        }
+        let mut text = match &self.own {
+            Some(_) => "Others have worked on this since you did. The workspace is as they left it. What was said:\n",
+            None => {
+                "This goes on from work that was begun before. The workspace is as it was left. The last that was said:\n"
+            }
+        }
+        .to_owned();
+        let left_out = self.told.len().saturating_sub(MESSAGES);
+        if left_out > 0 {
+            text.push_str(&format!("\n[{left_out} earlier messages are left out]\n"));
+        }
+        for said in &self.told[left_out..] {
+            text.push_str(&format!("\n[{}]\n{}\n", said.who, shortened(said.text.trim(), MESSAGE_BYTES)));
+        }
+        text.push_str(&format!("\nWhat is asked of you now:\n\n{prompt}"));
+        text
+    }
+}
+
+impl Turn {
+    /// What `agent` knows of what was said before this turn.
+    pub(crate) async fn memory(&self, agent: &Agent) -> Result<Memory, Halt> {
+        let mut events = self.journal.all().await?;
+        let this = &self.lease().turn;
+        let begins = |event: &Event| matches!(&event.body, EventBody::TurnStarted { turn_id, .. } if turn_id == this);
+        // Its plan was made in this turn, too.
+        let begun = match self.plan {
+            Plan::Approved(_) => events.iter().rposition(begins),
+            _ => events.iter().position(begins),
+        };
+        events.truncate(begun.unwrap_or(events.len()));
+        let mut memory = recall(agent, self.said_in_origin().await?, &events);
+        // What another machine has kept is told like anything else.
+        if let Some(kept) = &memory.own
+            && self.repository.tip(&kept.commit).await?.is_none()
+        {
+            memory = memory.retold();
+        }
+        Ok(memory)
+    }
+
+    /// What an agent has to be told that takes over in the middle of this turn.
+    pub(crate) async fn memory_so_far(&self, agent: &Agent) -> Result<Memory, Halt> {
+        let events = self.journal.all().await?;
+        Ok(recall(agent, self.said_in_origin().await?, &events).retold())
+    }
+
+    /// What was said in the session that this one was forked from, and in the one before that.
+    async fn said_in_origin(&self) -> Result<Vec<Said>, Halt> {
+        let store = &self.engine.options.store;
+        let mut origin = self.task.settings.origin.clone();
+        let mut earlier = Vec::new();
+        for _ in 0..FORKS {
+            let Some(from) = origin else { break };
+            let mut said = said(&self.journal.of(&from.session, from.seq).await?, 0);
+            said.append(&mut earlier);
+            earlier = said;
+            let session = store.session(&from.session).await?;
+            origin = store.task(&session.task_id).await?.task.settings.origin;
+        }
+        Ok(earlier)
+    }
+}
+
+fn recall(agent: &Agent, earlier: Vec<Said>, events: &[Event]) -> Memory {
+    let mut all = earlier;
+    all.extend(said(events, 0));
+    let last = events
+        .iter()
+        .rposition(|event| matches!(&event.body, EventBody::ConversationKept { agent: of, .. } if *of == agent.id));
+    let own = last.and_then(|last| match &events[last].body {
+        EventBody::ConversationKept { name, commit, .. } => {
+            let name = agent.resumable(name.as_deref())?.to_owned();
+            Some((last, Kept { name, commit: commit.clone() }))
+        }
+        _ => None,
+    });
+    match own {
+        Some((last, kept)) => Memory { own: Some(kept), told: said(events, last), all },
+        None => Memory { own: None, told: all.clone(), all },
+    }
+}
+
+/// What people and agents said, from an event on.
+fn said(events: &[Event], from: usize) -> Vec<Said> {
+    let mut prompts: HashMap<&TurnId, &str> = HashMap::new();
+    let (mut first, mut agent) = (None, "agent");
+    let mut said = Vec::new();
+    for (place, event) in events.iter().enumerate() {
+        let new = match &event.body {
+            EventBody::TaskCreated { prompt, agent: of, .. } => {
+                (first, agent) = (Some(prompt.as_str()), of);
+                None
+            }
+            EventBody::TurnQueued { turn_id, prompt, .. } => {
+                prompts.insert(turn_id, prompt.as_str());
+                None
+            }
+            EventBody::TurnStarted { turn_id, number, author } => {
+                // Once: a turn that is taken up again asks nothing new.
+                let asked = if *number == 1 { first.take() } else { prompts.remove(turn_id) };
+                asked.map(|text| (author.as_str(), text))
+            }
+            EventBody::AgentStarted { agent: of, .. } => {
+                agent = of;
+                None
+            }
+            EventBody::Message { role: MessageRole::Assistant, text } => Some((agent, text.as_str())),
+            _ => None,
+        };
+        if let Some((who, text)) = new
+            && place >= from
+            && !text.trim().is_empty()
+        {
+            said.push(Said { who: who.to_owned(), text: text.to_owned() });
+        }
+    }
+    said
+}
+
+/// The beginning and the end of a text that is too long.
+fn shortened(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let (mut head, mut tail) = (most / 2, text.len() - most / 2);
+    while !text.is_char_boundary(head) {
+        head -= 1;
+    }
+    while !text.is_char_boundary(tail) {
+        tail += 1;
+    }
+    format!("{}\n[{} bytes are left out]\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+#[cfg(test)]
+mod tests {
+    use harvest_agents::Registry;
+    use harvest_core::{Prompt, SessionId, Timestamp};
+
+    use super::*;
+
+    fn journal(bodies: Vec<EventBody>) -> Vec<Event> {
+        let session_id: SessionId = "0000000000000001".parse().unwrap();
+        let at = Timestamp::UNIX_EPOCH;
+        bodies.into_iter().zip(1..).map(|(body, seq)| Event { seq, at, session_id: session_id.clone(), body }).collect()
+    }
+
+    fn turn(number: u32) -> TurnId {
+        format!("000000000000000{number}").parse().unwrap()
+    }
+
+    fn created(prompt: &str) -> EventBody {
+        EventBody::TaskCreated {
+            task_id: "0000000000000009".parse().unwrap(),
+            prompt: Prompt::new(prompt).unwrap(),
+            repository: String::new(),
+            base: String::new(),
+            agent: "claude-code".into(),
+            model: None,
+        }
+    }
+
+    fn started(number: u32, author: &str) -> EventBody {
+        EventBody::TurnStarted { turn_id: turn(number), number, author: author.into() }
+    }
+
+    fn queued(number: u32, prompt: &str) -> EventBody {
+        let prompt = Prompt::new(prompt).unwrap();
+        EventBody::TurnQueued { turn_id: turn(number), number, author: "lin".into(), prompt, agent: None, model: None }
+    }
+
+    fn working(agent: &str) -> EventBody {
+        EventBody::AgentStarted { attempt_id: "0000000000000008".parse().unwrap(), agent: agent.into(), model: None }
+    }
+
+    fn message(text: &str) -> EventBody {
+        EventBody::Message { role: MessageRole::Assistant, text: text.into() }
+    }
+
+    fn kept(agent: &str, name: Option<&str>) -> EventBody {
+        EventBody::ConversationKept { agent: agent.into(), name: name.map(str::to_owned), commit: "c0ffee".into() }
+    }
+
+    fn of(agent: &str, events: &[Event]) -> Memory {
+        recall(Registry::bundled().unwrap().get(agent).unwrap(), Vec::new(), events)
+    }
+
+    #[test]
+    fn what_was_said_is_retold_in_its_order() {
+        // The second prompt came while the first was worked on, and the worker of the first was lost once.
+        let events = journal(vec![
+            created("Mend it"),
+            started(1, "ada"),
+            queued(2, "And test it"),
+            started(1, "ada"),
+            working("builtin"),
+            message("Mended."),
+            started(2, "lin"),
+            message("Tested."),
+        ]);
+        let told = "This goes on from work that was begun before. The workspace is as it was left. The last that was said:\n\n\
+                    [ada]\nMend it\n\n[builtin]\nMended.\n\n[lin]\nAnd test it\n\n[builtin]\nTested.\n\n\
+                    What is asked of you now:\n\nNow document it";
+        assert_eq!(of("builtin", &events).prompt("Now document it"), told);
+    }
+
+    #[test]
+    fn an_agent_that_remembers_is_told_only_what_came_since() {
+        let first = vec![
+            created("Mend it"),
+            started(1, "ada"),
+            working("claude-code"),
+            message("Mended."),
+            kept("claude-code", Some("s-1")),
+        ];
+        let alone = of("claude-code", &journal(first.clone()));
+        assert_eq!(alone.own, Some(Kept { name: "s-1".into(), commit: "c0ffee".into() }));
+        assert_eq!(alone.prompt("Go on"), "Go on");
+        assert!(alone.retold().prompt("Go on").contains("Mended."));
+        let more = [queued(2, "Test it"), started(2, "lin"), working("codex"), message("Tested."), kept("codex", None)];
+        let events = journal(first.into_iter().chain(more).collect());
+        let told = of("claude-code", &events).prompt("Go on");
+        assert!(told.contains("[lin]\nTest it\n\n[codex]\nTested.") && !told.contains("Mended."), "{told}");
+        // Nobody knows what Codex called it.
+        assert_eq!(of("codex", &events).own, None);
+        assert!(of("codex", &events).prompt("Go on").contains("Mended."));
+    }
+
+    #[test]
+    fn however_much_was_said_the_prompt_stays_small() {
+        let mut bodies = vec![created("x"), started(1, "ada")];
+        bodies.extend((0..500).map(|number| message(&format!("{number} {}", "ß".repeat(100_000)))));
+        let told = of("builtin", &journal(bodies)).prompt("Go on");
+        assert!(told.len() < 64 * 1024, "{}", told.len());
+        assert!(told.contains("[491 earlier messages are left out]") && told.contains("\n499 ß"));
+    }
+}

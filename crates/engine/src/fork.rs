@@ -1,0 +1,128 @@
+//! A new session that goes on from a moment of another one: what its workspace was like then, and what had been said.
+
+use harvest_core::{
+    BranchName, Event, EventBody, OnFailedDependency, Origin, Prompt, SessionId, Settings, Source, TaskId, TurnId,
+};
+use harvest_store::{NewTask, Submitted};
+use harvest_workspace::SessionRepository;
+
+use crate::journal::events_up_to;
+use crate::submit::caps;
+use crate::turn::as_of;
+use crate::{Engine, Error, failpoint};
+
+/// What a person asks for.
+#[derive(Debug, Clone)]
+pub struct Fork {
+    pub session: SessionId,
+    /// The last event that counts.
+    pub at: u64,
+    pub prompt: Prompt,
+    pub author: String,
+    /// `None`: whoever worked on it then.
+    pub agent: Option<String>,
+    pub model: Option<String>,
+}
+
+impl Engine {
+    /// Queues a task of its own that begins where the session was at that event. The session itself may still be at work.
+    pub async fn fork(&self, asked: Fork) -> Result<Submitted, Error> {
+        let options = &self.options;
+        if let Some(agent) = asked.agent.as_ref().filter(|agent| options.registry.get(agent).is_none()) {
+            return Err(Error::UnknownAgent(agent.clone()));
+        }
+        let session = options.store.session(&asked.session).await?;
+        let task = options.store.task(&session.task_id).await?.task;
+        let events = events_up_to(options.store.as_ref(), &session.id, asked.at).await?;
+        let last = events.last().map_or(0, |event| event.seq);
+        if last < asked.at || asked.at == 0 {
+            return Err(Error::BeyondTheEnd { at: asked.at, last });
+        }
+        let commit =
+            match events.iter().rev().find_map(saved).or(task.settings.origin.as_ref().map(|origin| &origin.commit)) {
+                Some(commit) => commit.clone(),
+                None => return Err(self.nothing_saved(&session.id, asked.at).await?),
+            };
+        let turn = events.iter().rev().find_map(|event| match &event.body {
+            EventBody::TurnStarted { turn_id, .. } => Some(turn_id.clone()),
+            _ => None,
+        });
+        let then = match &turn {
+            Some(turn) => as_of(task, &session, turn),
+            None => task,
+        };
+        let entropy = options.entropy.as_ref();
+        let id = SessionId::generate(entropy);
+        let branch = BranchName::for_session(asked.prompt.title(), &id);
+        let (_, mirror) = self.mirror_of(&then).await?;
+        let from = SessionRepository::existing(options.data.session_repository(&session.id));
+        let from = from.ok_or(Error::WorkElsewhere)?;
+        if from.tip(&commit).await?.is_none() {
+            return Err(Error::WorkElsewhere);
+        }
+        let (folder, path) = (options.data.sessions().join(id.as_str()), options.data.session_repository(&id));
+        // Before the task exists: whoever takes it finds what it begins with.
+        let repository = SessionRepository::open(path, &mirror, &then.base, &branch).await?;
+        repository.bring(&from, &commit, &then.base).await?;
+        let same_agent = asked.agent.as_ref().is_none_or(|agent| *agent == then.agent);
+        let provider = then.settings.provider.clone().filter(|_| same_agent);
+        let new = NewTask {
+            id: TaskId::generate(entropy),
+            turn: TurnId::generate(entropy),
+            session: id,
+            kind: then.kind,
+            source: Source::Cli,
+            source_url: then.source_url,
+            branch,
+            prompt: asked.prompt,
+            agent: asked.agent.unwrap_or(then.agent),
+            model: asked.model.or(then.model.filter(|_| same_agent)),
+            caps: caps(&then.repository, &asked.author, provider.as_deref()),
+            repository: then.repository,
+            base: then.base,
+            settings: Settings {
+                provider,
+                origin: Some(Origin { session: session.id, seq: asked.at, commit }),
+                plan: false,
+                ..then.settings
+            },
+            budget: then.budget_usd,
+            priority: then.priority,
+            after: Vec::new(),
+            on_failed_dependency: OnFailedDependency::Hold,
+            convoy: then.convoy,
+            retries: then.retries_left,
+            claim_for: None,
+            extra: None,
+            key: None,
+            warnings: Vec::new(),
+            requested_by: asked.author,
+            at: options.clock.now(),
+        };
+        failpoint::reach("fork::brought")?;
+        match options.store.create_tasks(vec![new]).await {
+            Ok(mut made) => made.pop().ok_or(Error::Store(harvest_store::Error::Closed)),
+            Err(error) => {
+                // Nobody else would ever look for it.
+                let _ = tokio::fs::remove_dir_all(&folder).await;
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn nothing_saved(&self, session: &SessionId, at: u64) -> Result<Error, Error> {
+        let all = events_up_to(self.options.store.as_ref(), session, u64::MAX).await?;
+        let first = all.iter().find(|event| saved(event).is_some()).map(|event| event.seq);
+        Ok(Error::NothingSaved { at, first })
+    }
+}
+
+/// The commit that an event says has arrived.
+fn saved(event: &Event) -> Option<&String> {
+    match &event.body {
+        EventBody::CheckpointCreated { commit, .. }
+        | EventBody::CommitCreated { commit, .. }
+        | EventBody::BranchDelivered { commit, .. } => Some(commit),
+        _ => None,
+    }
+}

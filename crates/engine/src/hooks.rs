@@ -1,0 +1,189 @@
+//! What a project wants done around the agent's work: commands at the stages of a turn, each in a sandbox and each journaled.
+//! One that is required ends the turn where it fails; before a delivery, that keeps the branch here.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use harvest_core::{EventBody, FailureReason, Hook, HookStage, SandboxPurpose};
+use harvest_workspace::script;
+
+use crate::Failure;
+use crate::error::Halt;
+use crate::meter::NoModel;
+use crate::place::{Place, millis};
+use crate::turn::Turn;
+
+const LIMIT: Duration = Duration::from_secs(10 * 60);
+const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
+const TAIL_SHOWN: usize = 8 * 1024;
+/// Findings told of one delivery.
+const MOST_FINDINGS: usize = 20;
+/// Commits that git lists; where there are more, some would not be looked at.
+const MOST_COMMITS: usize = 500;
+/// The beginning of a private key in a file.
+const PRIVATE_KEY: &str = "PRIVATE KEY-----";
+
+/// What a hook came to.
+struct Outcome {
+    exit_code: i32,
+    output: String,
+    took: Duration,
+}
+
+impl Turn {
+    /// Runs the hooks of a stage in the agent's own place. The failure of the first that is required and fails.
+    pub(crate) async fn hooks_in(&self, place: &Place, stage: HookStage) -> Result<Option<Failure>, Halt> {
+        for (number, hook) in self.hooks_of(stage).enumerate() {
+            let outcome = self.run_hook(place, hook, number).await?;
+            if let Some(failure) = self.record_hook(hook, outcome).await? {
+                return Ok(Some(failure));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Runs what has to succeed before the branch may leave.
+    pub(crate) async fn hooks_before_delivery(&self, commit: &str) -> Result<(), Halt> {
+        for hook in self.hooks_of(HookStage::BeforeDeliver).filter(|hook| hook.run == Hook::SECRET_SCAN) {
+            let outcome = self.scan(commit).await?;
+            if let Some(failure) = self.record_hook(hook, outcome).await? {
+                return Err(failure.into());
+            }
+        }
+        let commands: Vec<&Hook> =
+            self.hooks_of(HookStage::BeforeDeliver).filter(|hook| hook.run != Hook::SECRET_SCAN).collect();
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let place = self.place(SandboxPurpose::Verify, Arc::new(NoModel)).await?;
+        let result = self.run_at(&place, commit, &commands).await;
+        if !matches!(result, Err(Halt::Engine(_))) {
+            self.leave(place).await?;
+        }
+        result
+    }
+
+    async fn run_at(&self, place: &Place, commit: &str, hooks: &[&Hook]) -> Result<(), Halt> {
+        self.settle(place).await?;
+        let remote = Self::remote(place);
+        let env = [
+            ("REMOTE", remote.as_str()),
+            ("COMMIT", commit),
+            ("BASE", &self.task.base),
+            ("RESTORE", ""),
+            ("REMOVE", ""),
+        ];
+        let ran = self.run(place, "check-out", &script::check_out(), &env, SCRIPT_LIMIT).await?;
+        if !ran.succeeded() {
+            let message = format!("the result could not be checked out for its hooks: {}", ran.last_line());
+            return Err(Failure::new(FailureReason::Sandbox, message).into());
+        }
+        for (number, hook) in hooks.iter().enumerate() {
+            let outcome = self.run_hook(place, hook, number).await?;
+            if let Some(failure) = self.record_hook(hook, outcome).await? {
+                return Err(failure.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn hooks_of(&self, stage: HookStage) -> impl Iterator<Item = &Hook> {
+        self.task.settings.hooks.iter().filter(move |hook| hook.stage == stage)
+    }
+
+    async fn run_hook(&self, place: &Place, hook: &Hook, number: usize) -> Result<Outcome, Halt> {
+        const NO_CODE: i32 = 137;
+        let id = format!("hook-{}-{number}", hook.stage.as_str());
+        let env = [("CI", "true"), ("BASE", self.task.base.as_str()), ("BRANCH", self.session.branch.as_str())];
+        let ran = self.run(place, &id, &hook.run, &env, LIMIT).await?;
+        Ok(Outcome { exit_code: ran.exit_code.unwrap_or(NO_CODE), output: ran.tail, took: ran.duration })
+    }
+
+    /// Looks for keys in every commit that would leave, also in one that a later one takes back.
+    async fn scan(&self, commit: &str) -> Result<Outcome, Halt> {
+        let began = Instant::now();
+        let commits = self.repository.commits(&self.task.base, commit).await?;
+        let mut before = self.task.base.clone();
+        let mut found = Vec::new();
+        if commits.len() >= MOST_COMMITS {
+            found.push(format!("there may be one: {MOST_COMMITS} commits and more cannot be looked at"));
+        }
+        for id in commits.into_iter().map(|commit| commit.id).chain([commit.to_owned()]) {
+            let diff = self.repository.whole_diff(&before, &id).await?;
+            let redactor = &self.engine.options.redactor;
+            let is_secret =
+                |line: &str| line.contains(PRIVATE_KEY) || matches!(redactor.redact(line), std::borrow::Cow::Owned(_));
+            for finding in findings(&String::from_utf8_lossy(&diff), is_secret) {
+                let told = format!("{finding} in {}", id.get(..10).unwrap_or(&id));
+                if found.len() < MOST_FINDINGS && !found.contains(&told) {
+                    found.push(told);
+                }
+            }
+            before = id;
+        }
+        Ok(Outcome { exit_code: i32::from(!found.is_empty()), output: found.join("\n"), took: began.elapsed() })
+    }
+
+    /// Journals what came of a hook. `Some` when that ends the turn.
+    async fn record_hook(&self, hook: &Hook, outcome: Outcome) -> Result<Option<Failure>, Halt> {
+        let Outcome { exit_code, output, took } = outcome;
+        let start = output.ceil_char_boundary(output.len().saturating_sub(TAIL_SHOWN));
+        self.journal
+            .write(vec![EventBody::HookFinished {
+                stage: hook.stage,
+                run: hook.run.clone(),
+                required: hook.required,
+                exit_code,
+                duration_ms: millis(took),
+                output_tail: output.get(start..).unwrap_or_default().to_owned(),
+            }])
+            .await?;
+        if exit_code == 0 || !hook.required {
+            return Ok(None);
+        }
+        let message = if hook.run == Hook::SECRET_SCAN {
+            let first = output.lines().next().unwrap_or_default();
+            format!("what would be delivered holds a key: {first}; the branch is kept here")
+        } else {
+            format!(
+                "the hook `{}` {} ended with exit code {exit_code}",
+                hook.run,
+                hook.stage.as_str().replace('_', " ")
+            )
+        };
+        Ok(Some(Failure::new(FailureReason::Hook, message)))
+    }
+}
+
+/// Where in a diff a line is added that holds a secret, as `path:line`.
+fn findings(diff: &str, is_secret: impl Fn(&str) -> bool) -> Vec<String> {
+    let (mut path, mut number, mut found) = (String::new(), 0u64, Vec::new());
+    for line in diff.lines() {
+        if let Some(name) = line.strip_prefix("+++ ") {
+            path = name.strip_prefix("b/").unwrap_or(name).to_owned();
+        } else if let Some(hunk) = line.strip_prefix("@@ ") {
+            let start = hunk.split_once('+').and_then(|(_, new)| new.split([',', ' ']).next());
+            number = start.and_then(|start| start.parse().ok()).unwrap_or(1);
+        } else if let Some(added) = line.strip_prefix('+') {
+            if is_secret(added) {
+                found.push(format!("{path}:{number}"));
+            }
+            number += 1;
+        } else if line.starts_with(' ') {
+            number += 1;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_is_looked_at_and_found_by_line() {
+        let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,4 @@\n one\n-KEY old\n+two\n+KEY new\n three\n\
+                    diff --git a/y b/y\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+KEY\n";
+        assert_eq!(findings(diff, |line| line.contains("KEY")), ["x:3", "y:1"]);
+    }
+}

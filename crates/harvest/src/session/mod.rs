@@ -1,0 +1,39 @@
+//! `harvest session …`: sessions that go on.
+
+mod fork;
+mod prompt;
+mod show;
+
+use harvest_core::SessionId;
+use harvest_store::Error;
+
+use crate::cli::{Global, Session};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::view::Style;
+
+pub async fn session(global: &Global, environment: Environment, command: Session) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let installation = Installation::open(global, environment).await?;
+    match command {
+        Session::Show { id } => show::show(global, &installation, style, &find(&installation, &id).await?).await,
+        Session::Prompt(asked) => prompt::prompt(global, &installation, style, asked).await,
+        Session::Continue(asked) => prompt::go_on(global, &installation, style, asked).await,
+        Session::Fork(asked) => fork::fork(global, &installation, style, asked).await,
+    }
+}
+
+/// A session by the beginning of its id, or of that of its task.
+async fn find(installation: &Installation, id: &str) -> Result<SessionId, Failure> {
+    let store = &installation.store;
+    let unknown = match store.find_session(id).await {
+        Err(unknown @ Error::UnknownSession(_)) => unknown,
+        found => return Ok(found?),
+    };
+    let task = match store.find_task(id).await {
+        Err(Error::UnknownTask(_)) => return Err(unknown.into()),
+        found => store.task(&found?).await?,
+    };
+    task.sessions.into_iter().next().map(|session| session.id).ok_or_else(|| unknown.into())
+}

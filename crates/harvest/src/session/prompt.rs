@@ -1,0 +1,127 @@
+//! `harvest session prompt` and `harvest session continue`: another prompt for a session.
+
+use std::time::Duration;
+
+use harvest_core::{EventBody, Outcome, Prompt, SessionId, TaskStatus, Turn, TurnId, TurnStatus};
+use harvest_engine::FollowUp;
+use harvest_store::IdempotencyKey;
+
+use super::find;
+use crate::ask;
+use crate::cli::{Global, PromptOptions, SessionContinue, SessionPrompt};
+use crate::failure::{Exit, Failure};
+use crate::follow::Follow;
+use crate::installation::Installation;
+use crate::output;
+use crate::view::{Activity, Style, summary};
+
+/// What is asked of an agent that nobody asks for anything else.
+pub const GO_ON: &str = "Go on with the work where it was left, and finish it.";
+/// How often a journal is looked at that another process writes: nothing wakes anyone about it in a file.
+const LOOK: Duration = Duration::from_millis(250);
+
+pub async fn prompt(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    asked: SessionPrompt,
+) -> Result<Exit, Failure> {
+    let prompt = ask::read_prompt(&asked.prompt)?;
+    let session = find(installation, &asked.id).await?;
+    ask_for(global, installation, style, session, prompt, asked.options).await
+}
+
+pub async fn go_on(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    asked: SessionContinue,
+) -> Result<Exit, Failure> {
+    let SessionContinue { id, prompt, agent, model, idempotency_key, follow } = asked;
+    let prompt = ask::read_prompt(prompt.as_deref().unwrap_or(GO_ON))?;
+    let session = find(installation, &id).await?;
+    let options = PromptOptions { agent: Some(agent), model, idempotency_key, follow };
+    ask_for(global, installation, style, session, prompt, options).await
+}
+
+/// Queues a prompt and says so, or watches what comes of it.
+pub async fn ask_for(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    session: SessionId,
+    prompt: Prompt,
+    options: PromptOptions,
+) -> Result<Exit, Failure> {
+    let PromptOptions { agent, model, idempotency_key, follow } = options;
+    if let Some(agent) = &agent {
+        ask::find_agent(&crate::agent::registry(&installation.environment)?, agent)?;
+    }
+    let digest = format!("{session} {agent:?} {model:?} {prompt}");
+    let author = installation.environment.user();
+    let key = idempotency_key.map(|key| IdempotencyKey { key, digest });
+    let asked = FollowUp { session: session.clone(), prompt, author, agent, model, key };
+    let engine = installation.queueing_engine()?;
+    let turn = engine.prompt(asked).await.map_err(|error| Failure::from(error).refusing())?;
+    if follow {
+        return watch(global, installation, style, session, &turn.id).await;
+    }
+    let _ = if global.json { output::json(&turn) } else { output::line(&queued(style, &turn)) };
+    Ok(Exit::Done)
+}
+
+fn queued(style: Style, turn: &Turn) -> String {
+    let waits = if turn.status == TurnStatus::Queued { ", behind those before it" } else { "" };
+    format!(
+        "{} turn {} of session {} is queued{waits}; work it off with `harvest up`",
+        style.ok(),
+        turn.number,
+        style.bold(turn.session_id.short())
+    )
+}
+
+/// Shows what happens from the moment a turn was asked for to its end.
+async fn watch(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    session: SessionId,
+    turn: &TurnId,
+) -> Result<Exit, Failure> {
+    let mut follow = Follow::new(installation.store.clone(), session);
+    let mut activity = Activity::new(style);
+    let (mut asked, mut finished) = (false, false);
+    loop {
+        let Ok(events) = tokio::time::timeout(LOOK, follow.next()).await else { continue };
+        for event in events? {
+            asked |= matches!(&event.body, EventBody::TurnQueued { turn_id, .. } if turn_id == turn);
+            if !asked {
+                continue;
+            }
+            finished |= matches!(&event.body, EventBody::TurnFinished { turn_id, .. } if turn_id == turn);
+            let shown = match global.json {
+                true => output::json(&event),
+                false => activity.lines(&event.body).iter().try_for_each(|line| output::line(line)),
+            };
+            if shown.is_err() {
+                return Ok(Exit::Done);
+            }
+            match event.body {
+                // A task that is cancelled keeps what is in line, for whoever begins it again.
+                EventBody::TaskFinished(outcome) if finished || outcome.status == TaskStatus::Cancelled => {
+                    return Ok(close(global, style, &outcome));
+                }
+                // It will be tried again.
+                EventBody::TaskRetried { .. } => finished = false,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn close(global: &Global, style: Style, outcome: &Outcome) -> Exit {
+    if !global.json {
+        let _ = output::line(&summary(style, outcome, &[], ""));
+    }
+    Exit::of(outcome)
+}

@@ -1,0 +1,49 @@
+//! `harvest session show`.
+
+use harvest_core::{Session, SessionId, Task, Turn};
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::view::{Style, clean};
+
+pub async fn show(global: &Global, installation: &Installation, style: Style, id: &SessionId) -> Result<Exit, Failure> {
+    let session = installation.store.session(id).await?;
+    let task = installation.store.task(&session.task_id).await?.task;
+    let _ = if global.json {
+        let mut shown = json!(session);
+        shown["status"] = json!(task.status);
+        shown["commit"] = json!(task.commit);
+        output::json(&shown)
+    } else {
+        output::line(&page(style, &session, &task))
+    };
+    Ok(Exit::Done)
+}
+
+fn page(style: Style, session: &Session, task: &Task) -> String {
+    let mut lines = vec![style.bold(&clean(task.prompt.title()))];
+    let mut field =
+        |name: &str, value: &str| lines.push(format!("  {}  {}", style.dim(&format!("{name:<10}")), clean(value)));
+    field("id", session.id.as_str());
+    field("task", &format!("{} {} {}", task.id, style.dot(), task.status));
+    field("repository", &task.repository);
+    field("branch", session.branch.as_str());
+    if let Some(commit) = &task.commit {
+        field("commit", commit);
+    }
+    let mut agent = &task.agent;
+    for turn in &session.turns {
+        agent = turn.agent.as_ref().unwrap_or(agent);
+        field(&format!("turn {}", turn.number), &about(style, turn, agent));
+    }
+    lines.join("\n")
+}
+
+fn about(style: Style, turn: &Turn, agent: &str) -> String {
+    let status = serde_json::to_value(turn.status).unwrap_or_default();
+    let status = status.as_str().unwrap_or_default();
+    format!("{status} {dot} {agent} {dot} {}: {}", turn.author, turn.prompt.title(), dot = style.dot())
+}

@@ -1,0 +1,98 @@
+//! `harvest task approve` and `harvest task reject`: a person decides on a plan.
+
+use std::io::Read;
+use std::path::Path;
+
+use harvest_core::{Code, TaskId, TaskStatus};
+use harvest_store::{Error, PlanDecision, PlanVerdict};
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::view::Style;
+
+/// As much as a prompt may have.
+const LONGEST: u64 = harvest_core::MAX_PROMPT_BYTES as u64;
+
+pub async fn approve(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    id: &TaskId,
+    edit: Option<&Path>,
+) -> Result<Exit, Failure> {
+    let changed = edit.map(read_plan).transpose()?;
+    let words = "goes on with its plan; work it off with `harvest up`";
+    decide(global, installation, style, id, PlanVerdict::Approved { changed }, words).await
+}
+
+pub async fn reject(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    id: &TaskId,
+    comment: Option<String>,
+) -> Result<Exit, Failure> {
+    let (verdict, words) = match comment {
+        Some(comment) if comment.trim().is_empty() => {
+            let help = "say what is wrong with the plan, or leave --comment out to cancel the task";
+            return Err(Failure::refused(Code::BadOption, "--comment is empty", help));
+        }
+        Some(comment) => (PlanVerdict::Again { comment }, "makes another plan; work it off with `harvest up`"),
+        None => (PlanVerdict::Rejected, "is cancelled"),
+    };
+    decide(global, installation, style, id, verdict, words).await
+}
+
+async fn decide(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    id: &TaskId,
+    verdict: PlanVerdict,
+    words: &str,
+) -> Result<Exit, Failure> {
+    let author = installation.environment.user();
+    let decided = installation.store.decide(id, PlanDecision { author, verdict }, installation.clock.now()).await;
+    match decided {
+        Err(Error::IllegalMove(refused)) => {
+            let message = format!("task {} is {}: there is no plan to decide on", id.short(), refused.from);
+            let help = match refused.from {
+                TaskStatus::Pending | TaskStatus::Provisioning | TaskStatus::Running => {
+                    "wait until it has made its plan"
+                }
+                _ => "see harvest task list --status awaiting_approval",
+            };
+            return Err(Failure::refused(Code::NotAwaiting, message, help));
+        }
+        decided => decided?,
+    }
+    let task = installation.store.task(id).await?.task;
+    let _ = if global.json {
+        output::json(&json!({ "task_id": id, "status": task.status }))
+    } else {
+        output::line(&format!("{} task {} {words}", style.ok(), style.bold(id.short())))
+    };
+    Ok(Exit::Done)
+}
+
+fn read_plan(path: &Path) -> Result<String, Failure> {
+    let refuse = |why: String| {
+        let message = format!("the plan in {} cannot be used: {why}", path.display());
+        Failure::refused(Code::BadOption, message, "give a text file, or `-` for standard input")
+    };
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().lock().take(LONGEST + 1).read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+    };
+    read.map_err(|error| refuse(error.to_string()))?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(refuse(format!("it has more than {LONGEST} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8 text".to_owned()))?;
+    if text.trim().is_empty() { Err(refuse("it is empty".to_owned())) } else { Ok(text) }
+}

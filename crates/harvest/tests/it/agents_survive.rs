@@ -1,0 +1,243 @@
+//! The real agents when things go wrong: a model that refuses, one that is busy once, a person who stops them, and tools that
+//! print more than anyone reads. Each ends with the right reason, keeps its work and leaves no process.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::agents::{package, program, python_package};
+use crate::support::{FIX, Harvest, PATH, Ran, World};
+
+/// More than this is in no journal of a task that printed 20 MB.
+const JOURNAL: usize = 30_000_000;
+
+#[derive(Clone, Copy)]
+struct Cli {
+    id: &'static str,
+    program: fn() -> PathBuf,
+}
+
+const CLAUDE_CODE: Cli = Cli {
+    id: "claude-code",
+    program: || {
+        package("claude-code-2.1.325", "@anthropic-ai/claude-code-linux-x64@2.1.325")
+            .join("@anthropic-ai/claude-code-linux-x64/claude")
+    },
+};
+const CODEX: Cli = Cli {
+    id: "codex",
+    program: || {
+        package("codex-0.166.0", "@openai/codex-linux-x64@npm:@openai/codex@0.166.0-linux-x64")
+            .join("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex")
+    },
+};
+const GEMINI_CLI: Cli =
+    Cli { id: "gemini-cli", program: || package("gemini-cli-0.61.0", "@google/gemini-cli@0.61.0").join(".bin/gemini") };
+const OPENCODE: Cli = Cli {
+    id: "opencode",
+    program: || package("opencode-1.18.33", "opencode-linux-x64@1.18.33").join("opencode-linux-x64/bin/opencode"),
+};
+const AIDER: Cli =
+    Cli { id: "aider", program: || python_package("aider-0.86.2", "aider-chat==0.86.2").join("bin/aider") };
+
+impl Cli {
+    /// `harvest run` with this agent, on a model that gives these replies to the prompt and is brief with all else.
+    fn run_with(self, world: &World, replies: &Value) -> Harvest {
+        let bin = world.path().join("bin");
+        let program = (self.program)();
+        let _ = fs::create_dir(&bin);
+        let _ = symlink(&program, bin.join(program.file_name().unwrap()));
+        let conversations = json!([
+            { "when_prompt_contains": "failing test", "replies": replies },
+            { "when_prompt_contains": "failing test", "without_tools": true, "replies": replies },
+            { "replies": [{ "say": "Yes." }] },
+        ]);
+        let script = world.path().join("script.json");
+        fs::write(&script, json!({ "model": "gpt-5", "conversations": conversations }).to_string()).unwrap();
+        let args = ["run", "Make the failing test pass", "--agent", self.id, "--json", "--model-script"];
+        let mut run = world.harvest(&args);
+        run.command.arg(&script).env("PATH", format!("{}:{PATH}", bin.display()));
+        run
+    }
+}
+
+fn assert_fix_kept(world: &World, outcome: &Value) {
+    let branch = outcome["branch"].as_str().unwrap_or_else(|| panic!("no branch: {outcome:#}"));
+    assert_eq!(world.show(&format!("{branch}:src/two.sh")), "echo two");
+}
+
+/// The model is busy once, which nobody notices, and refuses for good later.
+fn survives_a_model_that_fails(cli: Cli) {
+    let world = World::new();
+    let replies = json!([{ "status": 529, "shell": FIX }, { "expect": "words that nobody says" }]);
+    let ran = cli.run_with(&world, &replies).finish();
+    let outcome = ran.assert_ended(1, "failed", Some("agent"));
+    assert!(outcome["error"].as_str().unwrap().contains("words that nobody says"), "{outcome:#}");
+    assert_fix_kept(&world, &outcome);
+    assert_eq!(ran.of_type("agent.finished").len(), 1);
+    world.assert_nothing_left();
+}
+
+/// Stopped while it waits for the model, with something done and something running in the background.
+fn survives_being_stopped(cli: Cli) {
+    let world = World::new();
+    let background = format!("{FIX}; (setsid sleep 987654 >/dev/null 2>&1 </dev/null &)");
+    let replies = json!([{ "shell": background }, { "stall": "10m", "say": "Late." }]);
+    let mut running = cli.run_with(&world, &replies).start();
+    running.wait_for_type("tool.result");
+    running.signal(Signal::INT);
+    let outcome = running.finish().assert_ended(3, "cancelled", Some("cancelled"));
+    assert_fix_kept(&world, &outcome);
+    world.assert_nothing_left();
+}
+
+fn survives_much_output(cli: Cli) {
+    let world = World::new();
+    let much = format!("{FIX}; yes 0123456789abcdef0123456789abcdef | head -c 20000000");
+    let ran = cli.run_with(&world, &json!([{ "shell": much }, { "say": "That was a lot." }])).finish();
+    let outcome = ran.assert_ended(0, "completed", None);
+    assert_fix_kept(&world, &outcome);
+    assert_bounded(&ran);
+    world.assert_nothing_left();
+}
+
+#[track_caller]
+fn assert_bounded(ran: &Ran) {
+    assert!(ran.stdout.len() < JOURNAL, "{} bytes were journaled", ran.stdout.len());
+}
+
+macro_rules! survival {
+    ($($module:ident: $cli:expr;)*) => {$(
+        mod $module {
+            use super::*;
+
+            #[test]
+            #[ignore = "needs the network"]
+            fn a_model_that_fails() {
+                survives_a_model_that_fails($cli);
+            }
+
+            #[test]
+            #[ignore = "needs the network"]
+            fn being_stopped() {
+                survives_being_stopped($cli);
+            }
+
+            #[test]
+            #[ignore = "needs the network"]
+            fn much_output() {
+                survives_much_output($cli);
+            }
+        }
+    )*};
+}
+
+survival! {
+    claude_code: CLAUDE_CODE;
+    codex: CODEX;
+    gemini_cli: GEMINI_CLI;
+    opencode: OPENCODE;
+}
+
+/// It runs no commands, and does its edits at the end of an answer.
+mod aider {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs the network"]
+    fn a_model_that_fails() {
+        let world = World::new();
+        let ran = AIDER.run_with(&world, &json!([{ "status": 400 }])).finish();
+        let outcome = ran.assert_ended(1, "failed", Some("agent"));
+        assert!(outcome["error"].as_str().unwrap().starts_with("litellm."), "{outcome:#}");
+        world.assert_nothing_left();
+    }
+
+    #[test]
+    #[ignore = "needs the network"]
+    fn being_stopped() {
+        let world = World::new();
+        let mut running = AIDER.run_with(&world, &json!([{ "stall": "10m", "say": "Late." }])).start();
+        running.wait_for("its greeting", |event| {
+            event["type"] == "message" && event["data"]["text"].as_str().unwrap().starts_with("Aider v")
+        });
+        running.signal(Signal::INT);
+        running.finish().assert_ended(3, "cancelled", Some("cancelled"));
+        world.assert_nothing_left();
+    }
+
+    #[test]
+    #[ignore = "needs the network"]
+    fn much_output() {
+        // Of what a script may hold, as the answer is in it twice.
+        const MUCH: usize = 3_500_000;
+        let world = World::new();
+        let line = "0123456789abcdef ".repeat(64) + "\n";
+        let answer = line.repeat(MUCH / line.len());
+        let ran = AIDER.run_with(&world, &json!([{ "say": answer }])).finish();
+        ran.assert_ended(1, "failed", Some("tests"));
+        assert!(ran.stdout.len() > MUCH, "it repeats what the model says");
+        assert_bounded(&ran);
+        world.assert_nothing_left();
+    }
+}
+
+/// Whatever a program prints: 20 MB in one line, and 20 MB in many.
+#[test]
+fn any_agent_may_print_20_mb() {
+    let world = World::new();
+    let text = format!("#!/bin/sh\n{FIX}\nhead -c 20000000 /dev/zero | tr '\\0' x\necho\nyes ab | head -c 60000\n");
+    let folder = program("mine", &text);
+    let definition = format!(
+        "[[agent]]\nid = 'mine'\nname = 'Mine'\nproviders = ['openai']\ndialect = 'text'\nprompt = 'stdin'\n\
+         command = '{}'\ninstall_hint = 'write it'\n",
+        folder.path().join("mine").display()
+    );
+    crate::agents::add_agent(&world, &definition);
+    let ran = world.run(&json!([{}]), &["--agent", "mine"]);
+    ran.assert_ended(0, "completed", None);
+    let printed: usize = ran.of_type("message").iter().map(|data| data["text"].as_str().unwrap().len()).sum();
+    assert!(printed >= 20_000_000, "{printed}");
+    assert_bounded_per_event(&ran);
+    world.assert_nothing_left();
+}
+
+/// No event is larger than the longest line.
+#[track_caller]
+fn assert_bounded_per_event(ran: &Ran) {
+    const LINE: usize = 8 * 1024 * 1024;
+    let longest = ran.stdout.lines().map(str::len).max().unwrap();
+    assert!(longest < LINE + 1000, "{longest}");
+}
+
+/// The built-in agent on every wire, through the gateway.
+#[test]
+fn the_built_in_agent_speaks_to_every_provider() {
+    for (model, path) in [
+        ("claude-sonnet-4-5", "anthropic"),
+        ("gpt-5", "openai"),
+        ("gemini-2.5-pro", "gemini"),
+        ("qwen3-coder:30b", "ollama"),
+    ] {
+        let world = World::new();
+        let tokens = json!({ "input": 100, "output": 10 });
+        let replies = json!([
+            { "say": "I will look first.", "shell": "cat src/two.sh", "tokens": tokens },
+            { "expect": "echo three", "shell": FIX, "write": { "path": "notes.txt", "content": "mended\n" }, "tokens": tokens },
+            { "status": 500, "say": "The test passes.", "tokens": tokens },
+        ]);
+        let ran = world.run(&replies, &["--model", model]);
+        let outcome = ran.assert_ended(0, "completed", None);
+        assert_eq!(outcome["usage"]["input_tokens"], 300, "{path}: {outcome:#}");
+        let calls = ran.of_type("tool.call");
+        let ids: std::collections::BTreeSet<&str> = calls.iter().map(|call| call["id"].as_str().unwrap()).collect();
+        assert_eq!((calls.len(), ids.len()), (3, 3), "{path}: each call has an id of its own");
+        assert_eq!(ran.of_type("message").last().unwrap()["text"], "The test passes.");
+        assert_eq!(ran.of_type("file.changed").len(), 2, "{path}");
+        let task = world.json(&["task", "show", outcome["task_id"].as_str().unwrap()]);
+        assert!(task.to_string().contains(&format!("\"--wire\",\"{path}\"")), "{task:#}");
+    }
+}

@@ -1,0 +1,101 @@
+//! Commands around an agent's work: where they run, what they may stop, and the one that keeps keys in.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{FIX, World};
+
+fn hooks(world: &World, hooks: &[&str]) {
+    let file = world.home().join(".config/harvest/harvest.toml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, format!("hooks = {}", json!(hooks))).unwrap();
+}
+
+#[test]
+fn hooks_run_in_their_places_and_are_journaled() {
+    let world = World::new();
+    let all = [
+        "before_execute: pwd && echo prepared > prepared.txt",
+        "after_execute: printf '# formatted\\n' >> src/two.sh",
+        "after_execute?: echo never mind >&2; exit 3",
+        "before_deliver: test -z \"$(git status --porcelain)\" && cat src/two.sh && ! test -e /tmp/left",
+    ];
+    hooks(&world, &all);
+    let replies = json!([{ "shell": format!("cat prepared.txt && touch /tmp/left && {FIX}") }, {}]);
+    let ran = world.run(&replies, &[]);
+    let outcome = ran.assert_ended(0, "completed", None);
+    assert!(ran.tool_outputs()[0].starts_with("prepared"), "{:?}", ran.tool_outputs());
+    let finished = ran.of_type("hook.finished");
+    let told: Vec<(&str, i64)> =
+        finished.iter().map(|data| (data["stage"].as_str().unwrap(), data["exit_code"].as_i64().unwrap())).collect();
+    assert_eq!(told, [("before_execute", 0), ("after_execute", 0), ("after_execute", 3), ("before_deliver", 0)]);
+    assert_eq!((&finished[2]["required"], &finished[2]["output_tail"]), (&json!(false), &json!("never mind\n")));
+    let branch = outcome["branch"].as_str().unwrap();
+    assert_eq!(world.show(&format!("{branch}:src/two.sh")), "echo two\n# formatted");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_required_hook_that_fails_ends_the_turn() {
+    for (hook, agent_ran, delivered) in [
+        ("before_execute: echo no >&2; exit 9", false, false),
+        ("after_execute: exit 9", true, true),
+        ("before_deliver: exit 9", true, false),
+    ] {
+        let world = World::new();
+        hooks(&world, &[hook]);
+        let ran = world.run(&json!([{ "shell": FIX }, {}]), &[]);
+        let outcome = ran.assert_ended(1, "failed", Some("hook"));
+        assert!(ran.stderr.starts_with("error[HV-0411]:"), "{}", ran.stderr);
+        assert!(outcome["error"].as_str().unwrap().ends_with("ended with exit code 9"), "{outcome:#}");
+        assert_eq!(!ran.of_type("agent.started").is_empty(), agent_ran, "{hook}");
+        assert_eq!(outcome["branch"].is_string(), delivered, "{hook}");
+        assert_eq!(world.show("HEAD:src/two.sh"), "echo three");
+        world.assert_nothing_left();
+    }
+}
+
+/// Put together here, so that it is not found in the script of the model.
+const KEY: &str = "printf 'key = \"ghp_%s\"\\n' 0123456789abcdefghijABCDEFGHIJ012345";
+
+#[test]
+fn a_key_is_not_delivered() {
+    for (commands, place) in [
+        (format!("{FIX}; {KEY} > config.toml"), "config.toml:1"),
+        // Taken back, and yet in the history.
+        (
+            format!("{FIX}; {KEY} > a.txt; git add -A; git commit -qm Add; git rm -q a.txt; git commit -qm Remove"),
+            "a.txt:1",
+        ),
+        (format!("{FIX}; echo '* binary' > .gitattributes; (echo; {KEY}) > b.bin"), "b.bin:2"),
+        (format!("{FIX}; echo '-----BEGIN OPENSSH PRIVATE'\\ 'KEY-----' > id"), "id:1"),
+    ] {
+        let world = World::new();
+        hooks(&world, &["before_deliver: secret-scan"]);
+        let ran = world.run(&json!([{ "shell": commands }, {}]), &[]);
+        let outcome = ran.assert_ended(1, "failed", Some("hook"));
+        let error = outcome["error"].as_str().unwrap();
+        assert!(error.starts_with(&format!("what would be delivered holds a key: {place} in ")), "{error}");
+        assert_eq!(outcome["branch"], Value::Null);
+        assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("ghp_0123"), "{}", ran.stdout);
+        let branches = crate::support::git(&world.repo(), &["branch", "--list", "harvest/*"]);
+        assert_eq!(branches, "", "nothing was published");
+    }
+    let world = World::new();
+    hooks(&world, &["before_deliver: secret-scan"]);
+    let ran = world.run(&json!([{ "shell": FIX }, {}]), &[]);
+    assert!(ran.assert_ended(0, "completed", None)["branch"].is_string());
+    assert_eq!(ran.of_type("hook.finished")[0]["exit_code"], 0);
+}
+
+#[test]
+fn hooks_that_make_no_sense_are_refused() {
+    let world = World::new();
+    for wrong in ["sometimes: true", "after_execute:", "after_execute: secret-scan", "make format"] {
+        hooks(&world, &[wrong]);
+        let ran = world.harvest(&["config", "show"]).finish();
+        assert_eq!(ran.exit, Some(2), "{wrong}");
+        assert!(ran.stderr.contains("stages are before_execute, after_execute, before_deliver"), "{}", ran.stderr);
+    }
+}

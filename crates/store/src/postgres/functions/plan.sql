@@ -1,0 +1,54 @@
+-- Turns that wait for a person.
+
+-- Gives a turn back until a person has decided. Returns the number of the last event; the status that forbids it; or neither
+-- when the lease is void.
+CREATE FUNCTION harvest_ask_approval(turn_number bigint, of_fence bigint, at_time text, bodies text[],
+  OUT last bigint, OUT refused text) LANGUAGE plpgsql AS $$
+DECLARE
+  t turns%ROWTYPE;
+  before text;
+BEGIN
+  PERFORM harvest_lock(true);
+  SELECT * INTO t FROM turns WHERE number = turn_number AND status = 'claimed' AND fence = of_fence;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  SELECT status INTO before FROM tasks WHERE number = t.task;
+  IF harvest_after(before, 'ask_approval') IS NULL THEN
+    refused := before;
+    RETURN;
+  END IF;
+  UPDATE tasks SET status = harvest_after(status, 'ask_approval') WHERE number = t.task;
+  PERFORM harvest_put(turn_number, 'held');
+  PERFORM harvest_give_back(turn_number);
+  last := harvest_journal(t.session_id, at_time, bodies);
+  -- Whoever waits for the queue to run empty wants to know.
+  PERFORM harvest_wake();
+END $$;
+
+-- A person has decided: the turn is in the queue again, or the task is cancelled, and why. Returns the status that forbids
+-- it, '' when there is no such task.
+CREATE FUNCTION harvest_decide(of_task text, at_time text, body text, cancelled_for text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  before text;
+  t turns%ROWTYPE;
+BEGIN
+  PERFORM harvest_lock(true);
+  SELECT status INTO before FROM tasks WHERE id = of_task;
+  IF NOT FOUND THEN
+    RETURN '';
+  END IF;
+  IF harvest_after(before, 'approve') IS NULL THEN
+    RETURN before;
+  END IF;
+  SELECT * INTO t FROM turns WHERE task_id = of_task AND status = 'held';
+  PERFORM harvest_journal(t.session_id, at_time, ARRAY[body]);
+  IF cancelled_for IS NOT NULL THEN
+    PERFORM harvest_cancel_one(of_task, at_time, cancelled_for);
+    PERFORM harvest_cancel_followers(ARRAY[of_task], at_time);
+  ELSE
+    UPDATE tasks SET status = harvest_after(status, 'approve') WHERE id = of_task;
+    PERFORM harvest_admit(t.number, of_task);
+  END IF;
+  RETURN NULL;
+END $$;

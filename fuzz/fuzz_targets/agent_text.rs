@@ -1,0 +1,5 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|output: &[u8]| harvest_agents::fuzzing::text(output));
