@@ -2,8 +2,6 @@ import tailwindcss from "@tailwindcss/vite";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 
-const server = process.env.HARVEST_URL ?? "http://127.0.0.1:7070";
-
 export default defineConfig({
   plugins: [react(), tailwindcss()],
   build: {
@@ -14,5 +12,4 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
   },
-  server: { proxy: { "/api": { target: server, ws: true }, "/login": server } },
 });

@@ -41,8 +41,8 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
 
   const out = async () => {
     await api.POST("/api/logout");
-    client.clear();
-    client.setQueryData(["me"], null);
+    // Nothing that was read stays in memory.
+    location.assign("/");
   };
 
   const side = (

@@ -8,7 +8,7 @@ import { Button, Dialog, Field, Key, Trouble } from "../ui/parts";
 
 const LAST = "harvest-last-repository";
 
-export default function NewTask({ onClose, base, repository: given }: { onClose: () => void; base?: string; repository?: string }) {
+export default function NewTask({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate();
   const repositories = useQuery(queries.repositories);
   const agents = useQuery(queries.agents);
@@ -43,6 +43,7 @@ export default function NewTask({ onClose, base, repository: given }: { onClose:
       timeout: number("minutes") === undefined ? undefined : Math.round((number("minutes") ?? 0) * 60),
       convoy: text("convoy"),
       priority: text("priority") as SchemaAsk["priority"],
+      plan: data.get("plan") === "on",
       require_tests: data.get("require_tests") === "on",
     });
   };
@@ -51,7 +52,7 @@ export default function NewTask({ onClose, base, repository: given }: { onClose:
   };
 
   return (
-    <Dialog title={base ? "Follow up in a new task" : "New task"} wide onClose={onClose}>
+    <Dialog title="New task" wide onClose={onClose}>
       <form ref={form} onSubmit={submit} onKeyDown={send} className="flex flex-col gap-3 p-4">
         <Field label="What is to be done">
           {(id) => <textarea id={id} name="prompt" required autoFocus rows={5} className="field resize-y" placeholder="In plain words, as you would tell a colleague. Name files, errors, and what must be true at the end." />}
@@ -61,7 +62,7 @@ export default function NewTask({ onClose, base, repository: given }: { onClose:
             {(id) => (
               <>
                 <input id={id} name="repository" required list={names} className="field" autoComplete="off" placeholder="Name, path or URL"
-                  defaultValue={given ?? localStorage.getItem(LAST) ?? known[0]?.name ?? ""} />
+                  defaultValue={localStorage.getItem(LAST) ?? known[0]?.name ?? ""} />
                 <datalist id={names}>{known.map((one) => <option key={one.name} value={one.name}>{one.source}</option>)}</datalist>
               </>
             )}
@@ -79,10 +80,11 @@ export default function NewTask({ onClose, base, repository: given }: { onClose:
           <Field label="Model">{(id) => <input id={id} name="model" className="field" autoComplete="off" placeholder="The agent's own choice" />}</Field>
           <Field label="Budget, US dollars">{(id) => <input id={id} name="budget" className="field" type="number" min="0.01" step="0.01" placeholder="As set for the project" />}</Field>
         </div>
-        <details open={Boolean(base)} className="rounded-md border border-line px-3 py-2">
+        <label className="flex items-center gap-2"><input type="checkbox" name="plan" /> Plan first, and wait for someone to approve</label>
+        <details className="rounded-md border border-line px-3 py-2">
           <summary className="font-medium text-dim">More</summary>
           <div className="mt-3 grid gap-3 sm:grid-cols-2">
-            <Field label="Start from">{(id) => <input id={id} name="base" className="field" defaultValue={base} placeholder="The repository's own branch" />}</Field>
+            <Field label="Start from">{(id) => <input id={id} name="base" className="field" placeholder="The repository's own branch" />}</Field>
             <Field label="Test command">{(id) => <input id={id} name="test" className="field font-mono" placeholder="Found in the repository" />}</Field>
             <Field label="Priority">
               {(id) => (

@@ -45,6 +45,7 @@ export function ApprovalsPage() {
             { name: "Repository", minor: true, cell: (row) => shortRepository(row.repository) },
             { name: "Agent", minor: true, cell: (row) => row.agent },
             { name: "Asked", cell: (row) => <When at={row.created_at} /> },
+            { name: "Plan", cell: (row) => <Link to="/tasks/$id" params={{ id: row.id }} className="text-accent underline">Read and decide</Link> },
           ]} />;
         }}
       </Shown>

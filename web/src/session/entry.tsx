@@ -1,5 +1,5 @@
 // One entry of the stream. All of its text is a stranger's: it goes through `Stranger` or `Prose` and becomes text nodes.
-import { memo, useState, type ReactNode } from "react";
+import { createContext, memo, useContext, useState, type ReactNode } from "react";
 import type { SchemaTestRun, SchemaTurn } from "../api/schema";
 import type { Call, Entry } from "../stream/fold";
 import { money } from "../stream/fold";
@@ -38,7 +38,7 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
     case "message":
       return (
         <div className="my-1.5 px-0.5">
-          <Head who={entry.role === "assistant" ? "Agent" : "Told"} at={entry.at} />
+          <Head who={entry.role === "assistant" ? "Agent" : "Told"} at={entry.at} fork={entry.growing ? undefined : entry.seq} />
           <Prose text={entry.text} />
           {entry.growing && <span className="pulse ml-0.5 inline-block h-3.5 w-1.5 bg-accent align-text-bottom" aria-hidden />}
         </div>
@@ -54,6 +54,13 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
           ))}
           {entry.files.length > 20 && <span>and {entry.files.length - 20} more</span>}
         </div>
+      );
+    case "plan":
+      return (
+        <section aria-label="Plan" className="my-2 rounded-lg border border-accent/50 bg-raised px-3.5 py-2.5">
+          <p className="mb-1 flex flex-wrap items-center gap-2"><strong className="font-semibold">Plan</strong><Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge></p>
+          <Prose text={entry.text} />
+        </section>
       );
     case "tests":
       return <TestsView run={entry.run} />;
@@ -92,11 +99,16 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
   }
 }
 
-function Head({ who, at }: { who: string; at: string }) {
+/** Begins another session at an event. */
+export const Fork = createContext<(seq: number) => void>(() => {});
+
+function Head({ who, at, fork }: { who: string; at: string; fork?: number }) {
+  const begin = useContext(Fork);
   return (
     <p className="mb-0.5 flex items-baseline gap-2">
       <span className="font-semibold">{firstLine(who, 60)}</span>
       <time dateTime={at} title={exact(at)} className="text-xs text-dim tabular-nums">{clock(at)}</time>
+      {fork !== undefined && <button type="button" onClick={() => begin(fork)} className="ml-auto text-xs text-dim opacity-0 group-hover:opacity-100 hover:text-text focus-visible:opacity-100">Fork from here</button>}
     </p>
   );
 }

@@ -15,6 +15,8 @@ import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, CopyButton, Trouble, Waiting } from "../ui/parts";
 import { ago, exact, took, useNow } from "../ui/time";
 import { useJournal } from "./journal";
+import { Composer, Decide, ForkDialog } from "./composer";
+import { Fork } from "./entry";
 import { Stream } from "./stream";
 
 const Changes = lazy(() => import("./changes"));
@@ -22,7 +24,6 @@ const EvidenceTab = lazy(() => import("./tabs").then((all) => ({ default: all.Ev
 const CostTab = lazy(() => import("./tabs").then((all) => ({ default: all.CostTab })));
 const TimelineTab = lazy(() => import("./tabs").then((all) => ({ default: all.TimelineTab })));
 const EnvironmentTab = lazy(() => import("./tabs").then((all) => ({ default: all.EnvironmentTab })));
-const NewTask = lazy(() => import("../pages/new-task"));
 
 const taskRoute = getRouteApi("/tasks/$id");
 const sessionRoute = getRouteApi("/sessions/$id");
@@ -73,7 +74,7 @@ function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab;
   const { task } = session;
   const title = firstLine(task.prompt);
   const { fold } = journal;
-  const [following, setFollowing] = useState(false);
+  const [forking, setForking] = useState<number | null>(null);
   useEffect(() => { document.title = `${title.slice(0, 60)} · Harvest`; }, [title]);
   const go = (next: string) => void navigate({ to: ".", search: next === "activity" ? {} : { tab: next as Tab }, replace: true });
   const counts: Partial<Record<Tab, number>> = { evidence: fold.tests.length, cost: fold.spent.length };
@@ -84,10 +85,10 @@ function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab;
         <header className="shrink-0 border-b border-line px-4 pt-2.5">
           <div className="flex flex-wrap items-center gap-2">
             <StatusIcon status={task.status} size={17} />
-            <h1 className="mr-auto min-w-0 flex-1 basis-48 truncate text-sm font-semibold" title={title}>{title}</h1>
+            <h1 className="mr-auto min-w-0 flex-1 basis-24 truncate text-sm font-semibold" title={title}>{title}</h1>
             {link !== "live" && <Badge tone={link === "away" ? "warn" : "plain"}>{link === "away" ? "Connection lost, coming back" : "Connecting"}</Badge>}
             {extra}
-            <Actions session={session} follow={() => setFollowing(true)} />
+            <Actions session={session} />
           </div>
           <p className="mt-0.5 flex flex-wrap gap-x-3 gap-y-0.5 text-xs text-dim xl:hidden">
             <span data-status={task.status}>{words(task.status)}</span><span>{shortRepository(task.repository)}</span><span>{task.agent}</span><span>{money(task.cost_usd)} of {money(task.budget_usd)}</span>
@@ -105,13 +106,18 @@ function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab;
         </header>
         <div id="session-part" role="tabpanel" aria-label={words(tab)} className="flex min-h-0 flex-1 flex-col">
           <Suspense fallback={<Waiting what={tab} />}>
-            {tab === "activity" && <Stream fold={fold} turns={session.turns} working={!isOver(task.status) && task.status !== "pending"} status={task.status} />}
+            {tab === "activity" && (
+              <Fork.Provider value={setForking}>
+                <Stream fold={fold} turns={session.turns} working={task.status === "provisioning" || task.status === "running"} status={task.status} />
+                {task.status === "awaiting_approval" && fold.plan ? <Decide key={fold.plan.seq} task={task.id} plan={fold.plan.text} /> : <Composer session={session} />}
+              </Fork.Provider>
+            )}
+            {forking !== null && <ForkDialog session={session.id} at={forking} onClose={() => setForking(null)} />}
             {tab === "changes" && <Changes session={session.id} version={fold.workChanges} over={isOver(task.status)} />}
             {tab === "evidence" && <EvidenceTab task={task} fold={fold} />}
             {tab === "cost" && <CostTab task={task} fold={fold} />}
             {tab === "timeline" && <TimelineTab session={session} fold={fold} />}
             {tab === "environment" && <EnvironmentTab session={session} fold={fold} />}
-            {following && <NewTask base={session.branch} repository={task.repository} onClose={() => setFollowing(false)} />}
           </Suspense>
         </div>
       </div>
@@ -120,7 +126,7 @@ function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab;
   );
 }
 
-function Actions({ session, follow }: { session: SchemaSessionDetail; follow: () => void }) {
+function Actions({ session }: { session: SchemaSessionDetail }) {
   const { task } = session;
   const path = { params: { path: { id: task.id } } };
   const stop = useMutation({ mutationFn: () => ok(api.POST("/api/sessions/{id}/stop", { params: { path: { id: session.id } } })) });
@@ -131,7 +137,6 @@ function Actions({ session, follow }: { session: SchemaSessionDetail; follow: ()
   return (
     <>
       {!over && <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>{stop.isSuccess ? "Stopping …" : "Stop"}</Button>}
-      {over && task.branch && <Button icon="plus" onClick={follow}>Follow up</Button>}
       {(task.status === "failed" || task.status === "cancelled") && <Button look="primary" icon="retry" disabled={retry.isPending} onClick={() => retry.mutate()}>Retry</Button>}
       <Menu.Root modal={false}>
         <Menu.Trigger asChild><Button look="quiet" icon="more" label="More actions" /></Menu.Trigger>

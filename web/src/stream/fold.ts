@@ -27,6 +27,7 @@ export type Entry = Common &
     | { kind: "tests"; run: SchemaTestRun }
     | { kind: "note"; text: string; tone: "plain" | "warn" | "bad" | "good"; mono?: string }
     | { kind: "raw"; lines: { stream: string; line: string }[]; more: number }
+    | { kind: "plan"; text: string; decision: string | null }
     | { kind: "end"; outcome: SchemaOutcome }
   );
 
@@ -67,6 +68,8 @@ export class Fold {
   stateChanges = 0;
   workChanges = 0;
   outcome: SchemaOutcome | null = null;
+  /** The plan that waits for someone. */
+  plan: (Entry & { kind: "plan" }) | null = null;
   first: number | null = null;
   lastAt: number | null = null;
   private calls = new Map<string, { entry: Entry & { kind: "call" }; span: Span }>();
@@ -86,6 +89,27 @@ export class Fold {
         this.outcome = null;
         this.stateChanges += 1;
         this.push({ ...common, kind: "prompt", author: event.data.author, number: event.data.number });
+        break;
+      case "turn.queued":
+        this.stateChanges += 1;
+        this.note(common, `${event.data.author} asked for more: ${event.data.prompt}`);
+        break;
+      case "plan.proposed":
+        this.stateChanges += 1;
+        this.plan = { ...common, kind: "plan", text: event.data.text, decision: null };
+        this.push(this.plan);
+        break;
+      case "plan.decided": {
+        this.stateChanges += 1;
+        const { approved, author, comment, plan } = event.data;
+        const decision = `${approved ? "Approved" : "Rejected"} by ${author}${plan ? ", changed" : ""}${comment ? `: ${comment}` : ""}`;
+        if (this.plan) this.replaceLast({ ...this.plan, text: plan ?? this.plan.text, decision });
+        this.plan = null;
+        this.note(common, decision, approved ? "good" : "warn");
+        break;
+      }
+      // What an agent needs to go on with a conversation; there is nothing to see.
+      case "conversation.kept":
         break;
       case "message.delta":
         if (this.growing) this.replaceLast((this.growing = { ...this.growing, text: this.growing.text + event.data.text }));
