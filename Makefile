@@ -1,7 +1,7 @@
 # `make` alone lists what can be done here. Whatever takes more than a line lies in scripts/ or in xtask/.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check bench clean
+.PHONY: help build run test check bench clean page
 
 # Failpoints and the benchmarks are compiled with the tests and the lints, so that they cannot rot.
 FEATURES := harvest/failpoints,xtask/bench
@@ -12,18 +12,22 @@ ARGS ?=
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-build: ## Build the release: one file, target/release/harvest
+# The page is part of the program.
+page:
+	@scripts/env scripts/page
+
+build: page ## Build the release: one file, target/release/harvest
 	@scripts/need cargo cc
 	scripts/env cargo build --release -p harvest
 
-run: ## Install what is missing, build the release and start the demo
+run: page ## Install what is missing, build the release and start the demo
 	@scripts/need cargo cc git bwrap
 	scripts/env cargo build --release -p harvest
 	scripts/env scripts/demo $(ARGS)
 
-test: ## Install what the tests need, run them all and count
+test: page ## Install what the tests need, run them all and count
 	@scripts/need cargo cc git bwrap python3 setpriv $(if $(HARVEST_TEST_SKIP_POSTGRES),,postgres) \
-		$(if $(HARVEST_TEST_SKIP_PODMAN),,podman runc)
+		$(if $(HARVEST_TEST_SKIP_PODMAN),,podman runc) $(if $(HARVEST_TEST_SKIP_BROWSER),,chromium)
 	@scripts/env scripts/test --features $(FEATURES) $(ARGS)
 
 check: ## Formatting, lints, licences, dependency directions
@@ -41,3 +45,4 @@ bench: ## Measure against the bare thing, and fail when a bound is broken
 
 clean: ## Remove what was built
 	scripts/env cargo clean
+	cd web && rm -rf node_modules && git clean -fdqX dist

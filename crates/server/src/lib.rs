@@ -16,6 +16,7 @@ mod idempotency;
 mod limits;
 mod metrics;
 mod openapi;
+mod pages;
 mod patient;
 mod problem;
 mod service;

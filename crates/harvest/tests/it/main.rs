@@ -23,6 +23,7 @@ mod limits;
 mod money;
 mod ordinary;
 mod packages;
+mod page;
 mod plan;
 mod prompts;
 mod queue;

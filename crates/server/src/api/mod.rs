@@ -33,7 +33,7 @@ use utoipa_axum::routes;
 
 use crate::problem::Problem;
 use crate::state::App;
-use crate::{auth, events, idempotency, metrics, openapi};
+use crate::{auth, events, idempotency, metrics, openapi, pages};
 
 /// Everything that the document describes.
 pub fn router() -> (Router<App>, OpenApi) {
@@ -90,9 +90,9 @@ pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
         .route_layer(from_fn_with_state(app.clone(), record::record))
         .route_layer(from_fn_with_state(app.clone(), auth::guard))
         .route_layer(from_fn_with_state(app.clone(), metrics::measure))
-        .route("/login", get(auth::login::login))
+        .route("/login", get(auth::login::login).layer(from_fn(pages::tell_people)))
         .merge(openapi::routes(document))
-        .fallback(nothing)
+        .fallback(pages::serve)
         .method_not_allowed_fallback(not_so)
         .layer(from_fn_with_state(app.clone(), auth::strict));
     // Asked for by machines, under whatever address they have for this one.
@@ -105,11 +105,6 @@ pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
         }))
         .layer(from_fn(headers))
         .with_state(app.clone())
-}
-
-async fn nothing(request: Request) -> Problem {
-    let detail = format!("there is nothing at {}", request.uri().path().escape_debug());
-    Problem::new(Code::UnknownAddress, detail).help("see /api/docs")
 }
 
 async fn not_so(request: Request) -> Problem {

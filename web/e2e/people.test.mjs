@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { ask, PATIENCE, status, World } from "./world.mjs";
+
+const world = new World();
+const limit = { timeout: PATIENCE * 3 };
+
+before(async () => {
+  await world.serve();
+}, limit);
+after(() => world.close(), limit);
+
+test("a link signs in once, and whoever is signed out is told what to do", limit, async () => {
+  const browser = await world.browser();
+  const stranger = await (await browser.newContext()).newPage();
+  await stranger.goto(`${world.server.url}/tasks`);
+  await stranger.getByRole("heading", { name: "You are signed out" }).waitFor();
+  await stranger.getByText("harvest token link").waitFor();
+
+  const { page, context } = await world.person();
+  const cookies = await context.cookies();
+  assert.ok(cookies.some((cookie) => cookie.httpOnly && cookie.sameSite === "Lax"));
+  assert.equal(await page.evaluate(() => document.cookie), "", "scripts cannot read the cookie");
+
+  await stranger.goto(world.server.link);
+  await stranger.getByText("That link was used before or has expired").waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "You are signed out" }).waitFor();
+});
+
+test("create, watch, changes, evidence, cost; all of it by its address too", limit, async () => {
+  const { page, faults, context } = await relinked();
+  const address = await ask(page, "Make the failing test pass", world.repo);
+  await status(page, "completed").waitFor();
+  await page.getByText("should print two").first().waitFor();
+  await page.getByRole("article").filter({ hasText: "Checked again" }).getByText("2 passed").first().waitFor();
+
+  await page.getByRole("tab", { name: "Changes" }).click();
+  await page.getByText("2 files").waitFor();
+  const changed = page.getByRole("region", { name: "Changes of src/two.sh" });
+  await changed.getByText("echo two", { exact: true }).waitFor();
+  await changed.getByText("echo three", { exact: true }).waitFor();
+
+  await page.getByRole("tab", { name: "Evidence" }).click();
+  const evidence = page.getByRole("region", { name: "Evidence" });
+  await evidence.getByText("1 failed").first().waitFor();
+  await evidence.getByText("2 passed").first().waitFor();
+
+  await page.getByRole("tab", { name: "Cost" }).click();
+  await page.getByRole("region", { name: "Calls of models" }).getByText("6,300").waitFor();
+
+  const other = await context.newPage();
+  await other.goto(`${address}?tab=timeline`);
+  await other.getByRole("region", { name: "Where the time went" }).getByText("Agent").waitFor();
+  await other.goto(`${address}?tab=environment`);
+  await other.getByRole("region", { name: "Sandboxes" }).getByText("Verify").waitFor();
+  assert.deepEqual(faults, []);
+});
+
+test("lists change while one looks, and their filters are in the address", limit, async () => {
+  const { page, context, faults } = await relinked();
+  const watcher = await context.newPage();
+  await watcher.goto(`${world.server.url}/tasks?q=seen%20from`);
+  await watcher.getByText("No task is like that").waitFor();
+  await ask(page, "Make it pass, seen from elsewhere", world.repo);
+  const row = watcher.getByRole("link", { name: /seen from elsewhere/ });
+  await row.getByRole("img", { name: "Completed" }).waitFor();
+  await watcher.goto(`${world.server.url}/tasks?status=failed`);
+  await watcher.getByText("No task is like that").waitFor();
+  await watcher.goto(`${world.server.url}/tasks?view=board`);
+  await watcher.getByRole("region", { name: "Done, tasks" }).getByText("seen from elsewhere").waitFor();
+  assert.deepEqual(faults, []);
+});
+
+test("what a hostile agent prints is text and nothing else", limit, async () => {
+  const { page, faults } = await relinked();
+  await ask(page, "Be hostile", world.repo);
+  await status(page, "failed").waitFor();
+  await page.getByText("<img src=x onerror=").first().waitFor();
+  await page.getByText("⟨U+202E⟩turned").first().waitFor();
+  const call = page.getByRole("button", { name: /shell|bash/i }).first();
+  if ((await call.getAttribute("aria-expanded")) === "false") await call.click();
+  await page.getByText("<b>bold</b> ␇").first().waitFor();
+  const longest = await page.evaluate(() => Math.max(...[...document.querySelectorAll("pre")].flatMap((pre) => pre.textContent.split("\n")).map((line) => line.length)));
+  assert.ok(longest <= 2_001, `a line of ${longest} characters is shown`);
+  await page.getByRole("tab", { name: "Changes" }).click();
+  await page.getByText("⟨U+202E⟩txt.exe").waitFor();
+  assert.equal(await page.evaluate(() => window.harmed), undefined);
+  assert.deepEqual(faults, []);
+});
+
+test("the server restarts, and the stream goes on without a line lost or repeated", limit, async () => {
+  const { page, context } = await relinked();
+  const address = await ask(page, "Go on slowly", world.repo);
+  await page.getByText("Step 2 of thirty.").waitFor();
+  await world.stop();
+  await page.getByText("Connection lost, coming back").waitFor();
+  await world.serve({ listen: world.server.address });
+  await page.getByText("Connection lost, coming back").waitFor({ state: "detached" });
+  await page.getByText("All thirty steps are done.").waitFor();
+  // Nothing was mended, so the tests say no.
+  await status(page, "failed").waitFor();
+
+  const shown = await everySeq(page);
+  const fresh = await context.newPage();
+  await fresh.goto(address);
+  await fresh.getByText("All thirty steps are done.").waitFor();
+  assert.deepEqual(shown, await everySeq(fresh), "what was watched is what is read afterwards");
+  assert.equal(new Set(shown).size, shown.length);
+});
+
+test("stopped by its button, tried again by another; with the keyboard alone", limit, async () => {
+  const { page } = await relinked();
+  await page.keyboard.press("c");
+  await page.locator("textarea:focus").waitFor();
+  await page.keyboard.type("Take it slowly");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Control+a");
+  await page.keyboard.type(world.repo);
+  await page.keyboard.press("Control+Enter");
+  await page.getByText("Step 1 of thirty.").waitFor();
+  await page.getByRole("button", { name: "Stop" }).focus();
+  await page.keyboard.press("Enter");
+  await status(page, "cancelled").waitFor();
+  await page.getByRole("button", { name: "Retry" }).focus();
+  await page.keyboard.press("Enter");
+  await status(page, "running").waitFor();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await status(page, "cancelled").waitFor();
+  await page.keyboard.press("Control+k");
+  await page.locator("input[role=combobox]:focus").waitFor();
+  await page.keyboard.type("credent");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Credentials" }).waitFor();
+  await page.keyboard.press("g");
+  await page.keyboard.press("t");
+  await page.getByRole("heading", { name: "Tasks" }).waitFor();
+});
+
+test("a credential goes in and never comes out", limit, async () => {
+  const { page } = await relinked();
+  const bodies = [];
+  page.on("response", async (response) => bodies.push(await response.text().catch(() => "")));
+  await page.goto(`${world.server.url}/credentials`);
+  await page.getByRole("button", { name: "Add credential" }).click();
+  await page.getByLabel("Secret").fill("sk-canary-0123456789abcdef-WXYZ");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByText("…WXYZ").waitFor();
+  await page.reload();
+  await page.getByText("…WXYZ").waitFor();
+  assert.ok(!(await page.content()).includes("sk-canary"));
+  assert.ok(!bodies.some((body) => body.includes("sk-canary")));
+});
+
+/** Links open once: everyone gets their own. */
+async function relinked() {
+  world.server.link = world.harvest("token", "link", "--url", world.server.url).match(/http:\S+/)[0];
+  return world.person();
+}
+
+/** The numbers of all entries, from the top to the end, though only those on the screen are drawn. */
+async function everySeq(page) {
+  const feed = page.getByRole("region", { name: "Activity" });
+  await feed.evaluate((element) => { element.scrollTop = 0; });
+  const seen = new Map();
+  for (;;) {
+    await page.waitForTimeout(50);
+    const found = await page.locator("[data-seq]").evaluateAll((all) => all.map((one) => [Number(one.getAttribute("aria-posinset")), Number(one.dataset.seq)]));
+    for (const [position, seq] of found) seen.set(position, seq);
+    const end = await feed.evaluate((element) => {
+      const last = element.scrollTop + element.clientHeight >= element.scrollHeight - 2;
+      element.scrollTop += element.clientHeight * 0.7;
+      return last;
+    });
+    if (end) return [...seen].sort(([a], [b]) => a - b).map(([, seq]) => seq);
+  }
+}

@@ -1,0 +1,45 @@
+// npm run screenshots: every page, light, dark and on a phone, into docs/screenshots.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { fill, PAGES, TABS } from "./pages.mjs";
+import { World } from "./world.mjs";
+
+const folder = process.argv[2] ?? fileURLToPath(new URL("../../docs/screenshots", import.meta.url));
+const LOOKS = [
+  ["light", { width: 1440, height: 900 }, "light"],
+  ["dark", { width: 1440, height: 900 }, "dark"],
+  ["phone", { width: 390, height: 844 }, "light"],
+];
+const world = new World();
+try {
+  await world.serve();
+  const { page, faults } = await world.person();
+  const address = new URL(await fill(world, page)).pathname;
+  const pages = [...PAGES, ...TABS.map((tab) => [`session-${tab}`, `${address}?tab=${tab}`])];
+  mkdirSync(folder, { recursive: true });
+  for (const [look, size, theme] of LOOKS) {
+    await page.setViewportSize(size);
+    await page.evaluate((theme) => localStorage.setItem("harvest-theme", theme), theme);
+    for (const [name, path] of pages) {
+      await page.goto(world.server.url + path);
+      await page.getByRole("heading", { level: 1 }).first().waitFor();
+      await page.waitForFunction(() => !/Reading .* …|Connecting|Connection lost/.test(document.body.innerText));
+      await page.waitForTimeout(150);
+      await page.screenshot({ path: join(folder, `${name}-${look}.png`) });
+    }
+    await page.goto(`${world.server.url}/tasks`);
+    await page.getByRole("heading", { level: 1 }).first().waitFor();
+    await page.keyboard.press("Control+k");
+    await page.getByRole("listbox", { name: "Choices" }).waitFor();
+    await page.screenshot({ path: join(folder, `palette-${look}.png`) });
+    const stranger = await (await world.chromium.newContext({ viewport: size, colorScheme: theme })).newPage();
+    await stranger.goto(world.server.url);
+    await stranger.getByRole("heading", { level: 1 }).waitFor();
+    await stranger.screenshot({ path: join(folder, `signed-out-${look}.png`) });
+  }
+  if (faults.length > 0) throw new Error(faults.join("\n"));
+  console.log(`${(pages.length + 2) * LOOKS.length} pictures in ${folder}`);
+} finally {
+  await world.close();
+}

@@ -1,0 +1,173 @@
+// A world of its own for every test: a repository, scripts that play the model, a real server, a real browser.
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const FLAGS = [
+  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync",
+];
+/** Nothing takes longer, even on a busy machine. */
+export const PATIENCE = 60_000;
+
+const harvest = process.env.HARVEST_BIN ?? join(root, "target/debug/harvest");
+const browserPath = process.env.HARVEST_CHROMIUM ?? "/usr/bin/chromium";
+
+const TEST_SCRIPT = `passed=0 failed=0
+for test in tests/*.sh; do
+    if sh "$test"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
+`;
+
+/** What agents of the tests do, by what the prompt says. */
+export const SCRIPT = {
+  price: { input_per_mtok: 3.0, output_per_mtok: 15.0 },
+  conversations: [
+    {
+      when_prompt_contains: "slowly",
+      replies: [
+        ...Array.from({ length: 30 }, (_, step) => ({ say: `Step ${step + 1} of thirty.`, shell: `sleep 0.4; echo step ${step + 1}`, tokens: { input: 1500, output: 30 } })),
+        { say: "All thirty steps are done." },
+      ],
+    },
+    {
+      when_prompt_contains: "hostile",
+      replies: [
+        {
+          say: "<img src=x onerror=\"window.harmed=1\"><script>window.harmed=1</script> \u001b[31mred\u001b[0m and \u202eturned\u202c around",
+          shell: "printf '\\033[2J\\033[31mcolour\\033[0m <b>bold</b> \\a\\n'; head -c 300000 /dev/zero | tr '\\0' x; echo",
+        },
+        { shell: "printf '<script>window.harmed=1</script>\\n\\342\\200\\256txt.exe\\n' > hostile.html" },
+        { say: "Done." },
+      ],
+    },
+    {
+      when_prompt_contains: "in vain",
+      replies: [{ say: "I will look at it.", shell: "cat missing.txt", tokens: { input: 2400, output: 60 } }, { say: "I could not find the file, so nothing was changed.", tokens: { input: 2600, output: 40 } }],
+    },
+    {
+      replies: [
+        { say: "The test `tests/two.sh` fails: `src/two.sh` prints **three** where it should print two.\n\nI will look at the file first.", shell: "cat src/two.sh tests/two.sh", tokens: { input: 5200, output: 80 } },
+        { say: "As expected. I correct it and say so in the notes.", shell: "printf 'echo two\\n' > src/two.sh && printf '# Notes\\n\\n- two.sh prints two\\n' > NOTES.md", tokens: { input: 5600, output: 120 } },
+        { shell: "sh test.sh", tokens: { input: 5900, output: 20 } },
+        { shell: "git add --all && git commit --quiet --message 'Print two, as the test expects'", tokens: { input: 6100, output: 40 } },
+        { say: "Done:\n\n- `src/two.sh` prints two\n- `NOTES.md` says so\n\nAll tests pass.", tokens: { input: 6300, output: 60 } },
+      ],
+    },
+  ],
+};
+
+export class World {
+  constructor() {
+    this.folder = mkdtempSync(join(tmpdir(), "hv"));
+    this.repo = join(this.folder, "orchard");
+    mkdirSync(join(this.folder, "home"));
+    mkdirSync(this.repo);
+    this.git("init", "--quiet", "--initial-branch=main");
+    for (const [name, content] of Object.entries({
+      "test.sh": TEST_SCRIPT, "src/one.sh": "echo one\n", "src/two.sh": "echo three\n",
+      "tests/one.sh": '[ "$(sh src/one.sh)" = one ]\n', "tests/two.sh": '[ "$(sh src/two.sh)" = two ]\n',
+    })) {
+      mkdirSync(join(this.repo, name, ".."), { recursive: true });
+      writeFileSync(join(this.repo, name), content);
+    }
+    this.git("add", "--all");
+    this.git("commit", "--quiet", "--message", "Start");
+    writeFileSync(join(this.folder, "script.yaml"), JSON.stringify(SCRIPT));
+  }
+
+  env(more = {}) {
+    return { PATH, LANG: "C.UTF-8", HOME: join(this.folder, "home"), ...more };
+  }
+
+  git(...args) {
+    const who = { GIT_AUTHOR_NAME: "Ada", GIT_AUTHOR_EMAIL: "ada@example.com", GIT_COMMITTER_NAME: "Ada", GIT_COMMITTER_EMAIL: "ada@example.com" };
+    succeeds(spawnSync("git", args, { cwd: this.repo, env: this.env({ GIT_CONFIG_NOSYSTEM: "1", ...who }), encoding: "utf8" }));
+  }
+
+  harvest(...args) {
+    const ran = spawnSync(harvest, ["--data-dir", join(this.folder, "data"), ...args], { cwd: this.repo, env: this.env(), encoding: "utf8", timeout: PATIENCE });
+    return succeeds(ran).stdout;
+  }
+
+  /** `harvest serve` until it listens. */
+  async serve({ listen = "127.0.0.1:0", args = [] } = {}) {
+    const script = join(this.folder, "script.yaml");
+    const all = ["--data-dir", join(this.folder, "data"), "serve", "--listen", listen, "--json", "--model-script", script, "--agents", "2", "--drain", "1s", ...args];
+    const child = spawn(harvest, all, { cwd: this.repo, env: this.env(), stdio: ["ignore", "pipe", "pipe"] });
+    let said = "";
+    child.stderr.on("data", (bytes) => { said = (said + bytes).slice(-4000); });
+    const listening = await new Promise((resolve, reject) => {
+      child.once("exit", (code) => reject(new Error(`harvest serve ended with ${code}: ${said}`)));
+      createInterface(child.stdout).on("line", (line) => {
+        const event = JSON.parse(line);
+        if (event.type === "listening") resolve(event);
+      });
+    });
+    this.server = { child, url: `http://${listening.address}`, address: listening.address, link: listening.link };
+    return this.server;
+  }
+
+  async stop(signal = "SIGTERM") {
+    const child = this.server?.child;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill(signal);
+    await ended;
+  }
+
+  async browser() {
+    if (!existsSync(browserPath)) throw new Error(`there is no Chromium at ${browserPath}: install it, or name it in HARVEST_CHROMIUM`);
+    this.chromium = await chromium.launch({ executablePath: browserPath, args: FLAGS, env: this.env() });
+    return this.chromium;
+  }
+
+  /** A person's window, signed in by the link. Whatever the page should not do is in `faults`. */
+  async person(options = {}) {
+    const browser = this.chromium ?? (await this.browser());
+    const context = await browser.newContext({ reducedMotion: "reduce", ...options });
+    context.setDefaultTimeout(PATIENCE);
+    const page = await context.newPage();
+    const faults = [];
+    page.on("pageerror", (error) => faults.push(String(error)));
+    page.on("console", (message) => {
+      if (message.type() === "error" && /Content Security Policy|Refused to|Uncaught/.test(message.text())) faults.push(message.text());
+    });
+    page.on("request", (request) => {
+      if (!request.url().startsWith(this.server.url) && !request.url().startsWith("data:") && !request.url().startsWith("ws")) faults.push(`asked ${request.url()}`);
+    });
+    await page.goto(this.server.link);
+    await page.getByRole("heading", { name: "Tasks" }).waitFor();
+    return { page, context, faults };
+  }
+
+  async close() {
+    await this.chromium?.close();
+    await this.stop();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+export async function ask(page, prompt, repository) {
+  await page.goto(new URL("/tasks?new=true", page.url()).href);
+  await page.getByLabel("What is to be done").fill(prompt);
+  await page.getByLabel("Repository", { exact: true }).last().fill(repository);
+  await page.getByRole("button", { name: "Begin" }).click();
+  await page.waitForURL(/\/tasks\/[a-z0-9]{6,}/);
+  return page.url();
+}
+
+export const status = (page, name) => page.locator(`[data-status="${name}"]:visible`).first();
+
+function succeeds(ran) {
+  if (ran.status !== 0) throw new Error(`${ran.stderr || ran.error}`);
+  return ran;
+}

@@ -1,0 +1,91 @@
+// News from /api/events keep what is shown up to date: a task that is on the screen changes in place, and lists are read again
+// when something is new to them, at most once a second.
+import type { InfiniteData, QueryClient } from "@tanstack/react-query";
+import type { SchemaPageTask, SchemaTask, SchemaTaskStatus } from "./schema";
+import { isOver } from "./words";
+
+interface Notice {
+  task_id: string;
+  session_id: string;
+  type: string;
+  status: SchemaTaskStatus;
+}
+
+const PAUSE = 1_000;
+const REST = 5_000;
+
+export function listen(client: QueryClient): () => void {
+  const again = new Set<string>();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let lost = false;
+  let over = false;
+
+  const later = (...keys: string[]) => {
+    keys.forEach((key) => again.add(key));
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      for (const key of again) void client.invalidateQueries({ queryKey: key.split("/") });
+      again.clear();
+    }, PAUSE);
+  };
+  const everything = () => later("tasks", "task", "session", "queue", "convoys", "stats");
+
+  const heard = (message: Event) => {
+    const notice = JSON.parse((message as MessageEvent<string>).data) as Notice;
+    let known = false;
+    client.setQueriesData<InfiniteData<SchemaPageTask>>({ queryKey: ["tasks"] }, (lists) => {
+      if (!lists) return lists;
+      let changed = false;
+      const pages = lists.pages.map((page) => {
+        const index = page.items.findIndex((task) => task.id === notice.task_id);
+        if (index < 0) return page;
+        known = true;
+        if (page.items[index]!.status === notice.status) return page;
+        changed = true;
+        const items: SchemaTask[] = page.items.slice();
+        items[index] = { ...items[index]!, status: notice.status };
+        return { ...page, items };
+      });
+      return changed ? { ...lists, pages } : lists;
+    });
+    later(`task/${notice.task_id}`, `session/${notice.session_id}`, "queue");
+    if (!known || isOver(notice.status)) later("tasks", "convoys", "stats");
+  };
+
+  let source: EventSource | null = null;
+  const open = () => {
+    if (source) return;
+    source = new EventSource("/api/events");
+    source.addEventListener("notice", heard);
+    source.addEventListener("missed", everything);
+    source.onerror = () => {
+      lost = true;
+      // It comes back by itself unless the server refused; then it has to be asked for again.
+      if (source?.readyState === EventSource.CLOSED) setTimeout(reopen, REST);
+    };
+    source.onopen = () => {
+      if (lost) everything();
+      lost = false;
+    };
+  };
+  const close = () => {
+    source?.close();
+    source = null;
+    lost = true;
+  };
+  const reopen = () => {
+    if (over || document.hidden) return;
+    close();
+    open();
+  };
+  // Browsers have six connections for a server, over all tabs: those that nobody looks at do without.
+  const looked = () => (document.hidden ? close() : open());
+  document.addEventListener("visibilitychange", looked);
+  looked();
+  return () => {
+    over = true;
+    document.removeEventListener("visibilitychange", looked);
+    clearTimeout(timer);
+    close();
+  };
+}

@@ -1,0 +1,29 @@
+import { NAV } from "./nav";
+import { Dialog, Key } from "./ui/parts";
+
+const KEYS: [string[], string][] = [
+  [["Ctrl", "K"], "Search and commands"],
+  [["C"], "New task"],
+  [["/"], "Search this list"],
+  [["J"], "Down a list"],
+  [["K"], "Up a list"],
+  [["Enter"], "Open"],
+  [["End"], "To the newest of a stream, and stay there"],
+  [["?"], "These keys"],
+];
+
+export default function KeyHelp({ onClose }: { onClose: () => void }) {
+  const pages = NAV.flatMap((group) => group.items).map((item): [string[], string] => [["G", item.key.toUpperCase()], item.name]);
+  return (
+    <Dialog title="Keys" onClose={onClose}>
+      <dl className="grid gap-x-6 gap-y-1.5 p-4 sm:grid-cols-2">
+        {[...KEYS, ...pages].map(([keys, what]) => (
+          <div key={what} className="flex items-center justify-between gap-3">
+            <dt>{what}</dt>
+            <dd className="flex gap-1">{keys.map((key) => <Key key={key}>{key}</Key>)}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

@@ -1,0 +1,34 @@
+import type { IconName } from "./ui/icons";
+
+export interface NavItem {
+  name: string;
+  to: "/tasks" | "/approvals" | "/queue" | "/repositories" | "/agents" | "/credentials" | "/tokens" | "/schedules" | "/convoys" | "/statistics" | "/audit";
+  icon: IconName;
+  /** Behind `g`. */
+  key: string;
+  count?: true;
+}
+
+export const NAV: { name: string; items: NavItem[] }[] = [
+  {
+    name: "Work",
+    items: [
+      { name: "Tasks", to: "/tasks", icon: "tasks", key: "t" },
+      { name: "Approvals", to: "/approvals", icon: "approve", key: "p", count: true },
+      { name: "Convoys", to: "/convoys", icon: "convoy", key: "v" },
+      { name: "Schedules", to: "/schedules", icon: "schedule", key: "s" },
+      { name: "Queue and workers", to: "/queue", icon: "queue", key: "q" },
+      { name: "Statistics", to: "/statistics", icon: "chart", key: "i" },
+    ],
+  },
+  {
+    name: "Set up",
+    items: [
+      { name: "Repositories", to: "/repositories", icon: "repository", key: "r" },
+      { name: "Agents", to: "/agents", icon: "agent", key: "a" },
+      { name: "Credentials", to: "/credentials", icon: "key", key: "c" },
+      { name: "Tokens", to: "/tokens", icon: "token", key: "k" },
+      { name: "Audit", to: "/audit", icon: "audit", key: "u" },
+    ],
+  },
+];

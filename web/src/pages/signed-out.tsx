@@ -1,0 +1,22 @@
+import { useEffect } from "react";
+import { Sheaf } from "../ui/icons";
+import { Button, Code } from "../ui/parts";
+
+/** Of the address that was opened; the router has its own by the time this is shown. */
+const used = new URLSearchParams(location.search).get("link") === "used";
+
+export function SignedOut() {
+  useEffect(() => { document.title = "Signed out · Harvest"; }, []);
+  return (
+    <main className="flex min-h-full items-center justify-center bg-side p-4">
+      <div className="card w-full max-w-md p-6 shadow-sm">
+        <div className="mb-4 flex items-center gap-2"><Sheaf size={24} /><h1 className="text-base font-semibold">You are signed out</h1></div>
+        {used && <p role="alert" className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">That link was used before or has expired. Each one opens once, within an hour.</p>}
+        <p className="mb-2 text-dim">Harvest signs you in by a link that opens once. On the machine where it runs, ask for one and open it here:</p>
+        <pre className="mb-4 overflow-x-auto rounded-md border border-line bg-side px-3 py-2 font-mono text-xs" tabIndex={0}>harvest token link</pre>
+        <p className="mb-4 text-dim"><Code>harvest serve</Code> prints one too when it starts. If the server is someone else's, ask them for a link.</p>
+        <Button look="primary" onClick={() => location.assign("/")}>I have opened it</Button>
+      </div>
+    </main>
+  );
+}

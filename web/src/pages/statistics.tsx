@@ -1,0 +1,132 @@
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { queries } from "../api/queries";
+import type { SchemaSums } from "../api/schema";
+import { shortRepository } from "../api/words";
+import { money } from "../stream/fold";
+import { Empty, Page, Table } from "../ui/parts";
+import { took } from "../ui/time";
+import { Figure, Shown } from "./tables";
+
+const RANGES = [7, 30, 90] as const;
+const BY = ["agent", "model", "repository", "person"] as const;
+const DAY = 24 * 60 * 60 * 1000;
+const OUTCOMES: Series[] = [
+  { name: "Completed", colour: "--good", of: (one) => one.completed },
+  { name: "Failed", colour: "--bad", of: (one) => one.failed },
+  { name: "Cancelled", colour: "--dim", of: (one) => one.cancelled },
+];
+const COST: Series[] = [{ name: "Cost", colour: "--accent", of: (one) => one.cost_usd }];
+
+export function StatisticsPage() {
+  const [days, setDays] = useState<(typeof RANGES)[number]>(30);
+  const [by, setBy] = useState<(typeof BY)[number]>("agent");
+  const from = new Date(Date.now() - (days - 1) * DAY).toISOString().slice(0, 10);
+  const daily = useQuery(queries.stats("day", from));
+  const groups = useQuery(queries.stats(by, from));
+  return (
+    <Page title="Statistics" actions={<Pick label="Range" of={RANGES} value={days} pick={setDays} name={(one) => `${one} days`} />}>
+      <Shown of={daily} what="statistics">
+        {({ total, items }) => total.completed + total.failed + total.cancelled === 0 ? <Empty title="No task has ended in these days" icon="chart">Every task that ends is counted here by its day.</Empty> : (
+          <>
+            <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-5">
+              <Figure name="Completed" value={total.completed.toLocaleString()} />
+              <Figure name="Success" value={total.success_rate == null ? "–" : `${Math.round(total.success_rate * 100)} %`} />
+              <Figure name="Left a branch" value={total.delivered.toLocaleString()} />
+              <Figure name="Mean time" value={total.mean_seconds == null ? "–" : took(total.mean_seconds * 1000)} />
+              <Figure name="Cost" value={money(total.cost_usd)} />
+            </dl>
+            <div className="grid gap-4 lg:grid-cols-2">
+              <Chart title="Tasks that ended, by day" days={days} items={items} series={OUTCOMES} />
+              <Chart title="Cost by day, US dollars" days={days} items={items} series={COST} />
+            </div>
+          </>
+        )}
+      </Shown>
+      <Shown of={groups} what="groups">
+        {({ items }) => items.length === 0 ? null : (
+          <section aria-labelledby="groups" className="flex flex-col gap-2">
+            <div className="flex flex-wrap items-center gap-2"><h2 id="groups" className="mr-auto font-semibold">Compared</h2><Pick label="Compared by" of={BY} value={by} pick={setBy} name={(one) => one} /></div>
+            <Table label={`Compared by ${by}`} rows={items} id={(row) => row.key} columns={[
+              { name: by.charAt(0).toUpperCase() + by.slice(1), cell: (row) => <span className="font-medium" title={row.key}>{by === "repository" ? shortRepository(row.key) : row.key || "not named"}</span> },
+              { name: "Completed", number: true, cell: (row) => row.completed },
+              { name: "Failed", number: true, cell: (row) => row.failed },
+              { name: "Cancelled", number: true, minor: true, cell: (row) => row.cancelled },
+              { name: "Success", number: true, cell: (row) => row.success_rate == null ? "–" : `${Math.round(row.success_rate * 100)} %` },
+              { name: "Mean time", number: true, minor: true, cell: (row) => row.mean_seconds == null ? "–" : took(row.mean_seconds * 1000) },
+              { name: "Cost", number: true, cell: (row) => money(row.cost_usd) },
+            ]} />
+          </section>
+        )}
+      </Shown>
+    </Page>
+  );
+}
+
+function Pick<T extends string | number>({ label, of, value, pick, name }: { label: string; of: readonly T[]; value: T; pick: (value: T) => void; name: (value: T) => string }) {
+  return (
+    <div role="group" aria-label={label} className="flex rounded-md border border-line p-0.5">
+      {of.map((one) => <button key={one} type="button" aria-pressed={one === value} onClick={() => pick(one)} className={`h-6 rounded px-2 font-medium capitalize ${one === value ? "bg-hover" : "text-dim hover:text-text"}`}>{name(one)}</button>)}
+    </div>
+  );
+}
+
+interface Series {
+  name: string;
+  colour: string;
+  of: (one: SchemaSums) => number;
+}
+
+/** Stacked bars. What they show stands in words too, for those who cannot see them. */
+function Chart({ title, days, items, series }: { title: string; days: number; items: SchemaSums[]; series: Series[] }) {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const byDay = new Map(items.map((one) => [one.key, one]));
+    const today = Date.parse(new Date().toISOString().slice(0, 10));
+    const xs = Array.from({ length: days }, (_, index) => (today - (days - 1 - index) * DAY) / 1000);
+    const sums = xs.map(() => 0);
+    const stacked = series.map((one) => xs.map((x, index) => {
+      const found = byDay.get(new Date(x * 1000).toISOString().slice(0, 10));
+      return (sums[index] = sums[index]! + (found ? one.of(found) : 0));
+    }));
+    let plot: uPlot | null = null;
+    const draw = () => {
+      plot?.destroy();
+      const style = getComputedStyle(document.documentElement);
+      const colour = (name: string) => style.getPropertyValue(name).trim();
+      const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+      plot = new uPlot({
+        width: element.clientWidth, height: 200, legend: { show: false }, cursor: { show: false },
+        tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), "Etc/UTC"),
+        scales: { x: { range: (_, min, max) => [min - DAY / 2000, max + DAY / 2000] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+        axes: [{ ...axis, grid: { show: false }, values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" })) }, { ...axis, size: 48 }],
+        // The tallest is drawn first, so that those below lie in front of it.
+        series: [{}, ...series.map((one) => ({ label: one.name, fill: colour(one.colour), stroke: colour(one.colour), width: 0, points: { show: false }, paths: uPlot.paths.bars?.({ size: [0.7, 28] }) })).reverse()],
+      }, [xs, ...stacked.reverse()], element);
+      stacked.reverse();
+    };
+    draw();
+    const watch = new ResizeObserver(draw);
+    watch.observe(element);
+    addEventListener("harvest-theme", draw);
+    return () => {
+      watch.disconnect();
+      removeEventListener("harvest-theme", draw);
+      plot?.destroy();
+    };
+  }, [days, items, series]);
+  const words = items.map((one) => `${one.key}: ${series.map((line) => `${line.of(one)} ${line.name.toLowerCase()}`).join(", ")}`).join("; ");
+  return (
+    <figure className="card min-w-0 p-3">
+      <figcaption className="mb-2 flex flex-wrap items-center gap-3">
+        <span className="mr-auto font-semibold">{title}</span>
+        {series.length > 1 && series.map((one) => <span key={one.name} className="inline-flex items-center gap-1.5 text-xs text-dim"><span className="size-2 rounded-sm" style={{ background: `var(${one.colour})` }} />{one.name}</span>)}
+      </figcaption>
+      <div ref={box} role="img" aria-label={`${title}. ${words}`} className="h-[200px] overflow-hidden" />
+    </figure>
+  );
+}

@@ -1,0 +1,227 @@
+import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link, getRouteApi, useNavigate } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { lazy, memo, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { queries } from "../api/queries";
+import type { SchemaTask } from "../api/schema";
+import { STATUSES, shortRepository, verdict } from "../api/words";
+import { isWriting } from "../keyboard";
+import type { TaskSearch } from "../router";
+import { money } from "../stream/fold";
+import { firstLine } from "../text/harmless";
+import { StatusIcon, words } from "../ui/icons";
+import { Badge, Button, Code, Empty, Page, Trouble, Waiting } from "../ui/parts";
+import { ago, exact, useNow } from "../ui/time";
+
+const NewTask = lazy(() => import("./new-task"));
+const route = getRouteApi("/tasks");
+const ROW = 40;
+
+export function TasksPage() {
+  const search = route.useSearch();
+  const navigate = useNavigate({ from: "/tasks" });
+  const { view, new: creating, ...filter } = search;
+  const tasks = useInfiniteQuery({ ...queries.tasks(filter), placeholderData: keepPreviousData });
+  const all = useMemo(() => tasks.data?.pages.flatMap((page) => page.items) ?? [], [tasks.data]);
+  const filtered = Object.values(filter).some(Boolean);
+  const change = (next: Partial<TaskSearch>) => void navigate({ search: (before) => ({ ...before, ...next }), replace: true });
+  const more = () => { if (tasks.hasNextPage && !tasks.isFetchingNextPage) void tasks.fetchNextPage(); };
+
+  return (
+    <Page
+      fill title="Tasks"
+      actions={
+        <>
+          <div role="group" aria-label="View" className="flex rounded-md border border-line p-0.5">
+            {(["list", "board"] as const).map((one) => {
+              const chosen = (view ?? "list") === one;
+              return (
+                <button key={one} type="button" aria-pressed={chosen} onClick={() => change({ view: one === "board" ? one : undefined })}
+                  className={`h-6 rounded px-2 font-medium ${chosen ? "bg-hover" : "text-dim hover:text-text"}`}>{words(one)}</button>
+              );
+            })}
+          </div>
+          <Button look="primary" icon="plus" onClick={() => change({ new: true })}>New task</Button>
+        </>
+      }
+    >
+      <Filters search={search} change={change} />
+      {tasks.isPending ? <Waiting what="tasks" /> : tasks.isError && all.length === 0 ? (
+        <div className="p-4"><Trouble error={tasks.error} again={() => void tasks.refetch()} /></div>
+      ) : all.length === 0 ? (
+        filtered ? (
+          <Empty title="No task is like that" icon="search"><Button className="mt-2" onClick={() => void navigate({ search: { view } })}>Show all tasks</Button></Empty>
+        ) : <First create={() => change({ new: true })} />
+      ) : view === "board" ? <Board tasks={all} more={tasks.hasNextPage ? more : undefined} /> : <List tasks={all} more={more} />}
+      <Suspense>{creating && <NewTask onClose={() => change({ new: undefined })} />}</Suspense>
+    </Page>
+  );
+}
+
+function First({ create }: { create: () => void }) {
+  const repositories = useQuery(queries.repositories);
+  const agents = useQuery(queries.agents);
+  const usable = agents.data?.items.filter((agent) => agent.installed && agent.usable_providers.length > 0) ?? [];
+  const known = (repositories.data?.items.length ?? 0) > 0;
+  return (
+    <Empty title="Nothing has been asked for yet" icon="tasks">
+      <p>Say what to do in a git repository. An agent works on it in a sandbox, Harvest runs the tests, and you get a branch with the evidence.</p>
+      <ol className="my-4 space-y-1.5 text-left">
+        <Step done={usable.length > 0}>An agent that can reach a model: <Link to="/credentials" className="text-accent underline">add a key</Link></Step>
+        <Step done={known}>A repository: <Link to="/repositories" className="text-accent underline">add one</Link>, or give its path</Step>
+        <Step done={false}>A task, in plain words</Step>
+      </ol>
+      <Button look="primary" icon="plus" onClick={create}>New task</Button>
+    </Empty>
+  );
+}
+
+function Step({ done, children }: { done: boolean; children: React.ReactNode }) {
+  return <li className="flex items-center gap-2"><StatusIcon status={done ? "completed" : "pending"} /><span>{children}</span></li>;
+}
+
+function Filters({ search, change }: { search: TaskSearch; change: (next: Partial<TaskSearch>) => void }) {
+  const repositories = useQuery(queries.repositories);
+  const agents = useQuery(queries.agents);
+  const [q, setQ] = useState(search.q ?? "");
+  const latest = useRef(change);
+  latest.current = change;
+  useEffect(() => {
+    if (q === (search.q ?? "")) return;
+    const timer = setTimeout(() => latest.current({ q: q || undefined }), 200);
+    return () => clearTimeout(timer);
+  }, [q, search.q]);
+  const names = (repositories.data?.items ?? []).map((one) => one.name);
+  return (
+    <div role="search" className="flex shrink-0 flex-wrap items-center gap-2 border-b border-line px-4 py-2">
+      <input type="search" data-search value={q} onChange={(event) => setQ(event.target.value)} aria-label="Search tasks" placeholder="Search tasks"
+        className="field !w-full min-w-0 sm:!w-56" />
+      <Choice label="Status" value={search.status} options={STATUSES.map((status) => [status, words(status)])} pick={(status) => change({ status: status as TaskSearch["status"] })} />
+      {names.length > 0 && <Choice label="Repository" value={search.repository} options={names.map((name) => [name, name])} pick={(repository) => change({ repository })} />}
+      <Choice label="Agent" value={search.agent} options={(agents.data?.items ?? []).map((one) => [one.id, one.name])} pick={(agent) => change({ agent })} />
+      {search.convoy && <Button onClick={() => change({ convoy: undefined })} icon="close">Convoy {search.convoy}</Button>}
+      {search.requested_by && <Button onClick={() => change({ requested_by: undefined })} icon="close">By {search.requested_by}</Button>}
+    </div>
+  );
+}
+
+function Choice({ label, value, options, pick }: { label: string; value?: string; options: [string, string][]; pick: (value?: string) => void }) {
+  return (
+    <select aria-label={label} value={value ?? ""} onChange={(event) => pick(event.target.value || undefined)}
+      className={`h-8 max-w-40 rounded-md border bg-page px-2 ${value ? "border-accent font-medium text-accent" : "border-line text-dim"}`}>
+      <option value="">{label}</option>
+      {value && !options.some(([id]) => id === value) && <option value={value}>{value}</option>}
+      {options.map(([id, name]) => <option key={id} value={id}>{name}</option>)}
+    </select>
+  );
+}
+
+function List({ tasks, more }: { tasks: SchemaTask[]; more: () => void }) {
+  const box = useRef<HTMLDivElement>(null);
+  const navigate = useNavigate();
+  const now = useNow();
+  const [at, setAt] = useState(-1);
+  const rows = useVirtualizer({ count: tasks.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 12 });
+  const items = rows.getVirtualItems();
+  const end = items.at(-1)?.index ?? 0;
+  useEffect(() => { if (end >= tasks.length - 20) more(); }, [end, tasks.length, more]);
+
+  const state = useRef({ at, tasks });
+  state.current = { at, tasks };
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target) || document.querySelector("dialog[open]")) return;
+      const { at, tasks } = state.current;
+      const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
+      if (step) {
+        const next = Math.max(0, Math.min(tasks.length - 1, at + step));
+        setAt(next);
+        rows.scrollToIndex(next);
+      } else if (event.key === "Enter" && at >= 0 && !(event.target instanceof HTMLAnchorElement) && !(event.target instanceof HTMLButtonElement)) {
+        const task = tasks[at];
+        if (task) void navigate({ to: "/tasks/$id", params: { id: task.id } });
+      } else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [navigate, rows]);
+
+  return (
+    <div ref={box} className="min-h-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="List of tasks">
+      <div role="list" className="relative" style={{ height: rows.getTotalSize() }}>
+        {items.map((item) => {
+          const task = tasks[item.index]!;
+          return (
+            <div key={task.id} role="listitem" className="absolute inset-x-0 top-0" style={{ height: item.size, transform: `translateY(${item.start}px)` }}>
+              <Row task={task} now={now} chosen={item.index === at} />
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: number; chosen: boolean }) {
+  const tests = verdict(task);
+  return (
+    <Link to="/tasks/$id" params={{ id: task.id }} data-task={task.id}
+      className={`flex h-full items-center gap-3 border-b border-line px-4 hover:bg-hover ${chosen ? "bg-hover shadow-[inset_2px_0_var(--accent)]" : ""}`}>
+      <StatusIcon status={task.status} />
+      <span className="min-w-0 flex-1 truncate">{firstLine(task.prompt)}</span>
+      {task.error && <span className="hidden max-w-64 truncate text-bad xl:inline">{firstLine(task.error, 120)}</span>}
+      {task.priority !== "normal" && <span className="hidden sm:inline"><Badge tone={task.priority === "low" ? "plain" : "warn"}>{words(task.priority)}</Badge></span>}
+      {tests && <span className="hidden sm:inline"><Badge tone={tests.tone}>{tests.text}</Badge></span>}
+      <span className="hidden w-28 truncate text-dim md:inline">{shortRepository(task.repository)}</span>
+      <span className="hidden w-24 truncate text-dim lg:inline">{task.agent}</span>
+      <span className="hidden w-14 text-right text-dim tabular-nums sm:inline">{task.cost_usd > 0 ? money(task.cost_usd) : ""}</span>
+      <time dateTime={task.created_at} title={exact(task.created_at)} className="w-9 text-right text-dim tabular-nums">{ago(task.created_at, now)}</time>
+    </Link>
+  );
+});
+
+const COLUMNS = [
+  { name: "Waiting", icon: "pending", of: ["pending"] },
+  { name: "Working", icon: "running", of: ["provisioning", "running"] },
+  { name: "Needs you", icon: "awaiting_approval", of: ["awaiting_approval", "interrupted"] },
+  { name: "Done", icon: "completed", of: ["completed"] },
+  { name: "Not done", icon: "failed", of: ["failed", "cancelled"] },
+];
+
+function Board({ tasks, more }: { tasks: SchemaTask[]; more?: () => void }) {
+  const now = useNow();
+  return (
+    <div className="flex min-h-0 flex-1 snap-x scroll-px-4 gap-3 overflow-x-auto p-4" tabIndex={0} role="region" aria-label="Board of tasks">
+      {COLUMNS.map((column) => {
+        const own = tasks.filter((task) => column.of.includes(task.status));
+        return (
+          <section key={column.name} aria-label={column.name} className="flex w-72 shrink-0 snap-start flex-col rounded-lg bg-side lg:w-auto lg:min-w-52 lg:flex-1">
+            <h2 className="flex items-center gap-2 px-3 py-2 font-medium"><StatusIcon status={column.icon} /> {column.name} <span className="text-dim">{own.length}</span></h2>
+            <div className="flex min-h-0 flex-1 flex-col gap-2 overflow-y-auto px-2 pb-2" tabIndex={0} role="region" aria-label={`${column.name}, tasks`}>
+              {own.slice(0, 200).map((task) => <Card key={task.id} task={task} now={now} />)}
+              {own.length === 0 && <p className="px-1 py-2 text-dim">None</p>}
+            </div>
+          </section>
+        );
+      })}
+      {more && <div className="shrink-0 self-start"><Button onClick={more}>Show older</Button></div>}
+    </div>
+  );
+}
+
+const Card = memo(function Card({ task, now }: { task: SchemaTask; now: number }) {
+  const tests = verdict(task);
+  return (
+    <Link to="/tasks/$id" params={{ id: task.id }} data-task={task.id} className="card block p-2.5 shadow-sm hover:border-strong">
+      <span className="line-clamp-3 break-words">{firstLine(task.prompt)}</span>
+      <span className="mt-2 flex flex-wrap items-center gap-x-2 gap-y-1 text-xs text-dim">
+        <StatusIcon status={task.status} size={13} />
+        <Code>{shortRepository(task.repository)}</Code>
+        <span>{task.agent}</span>
+        {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
+        <time dateTime={task.created_at} className="ml-auto tabular-nums">{ago(task.created_at, now)}</time>
+      </span>
+    </Link>
+  );
+});

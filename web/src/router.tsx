@@ -1,0 +1,110 @@
+// The addresses of the page. Whatever a filter or a tab shows is in the address, so that it can be sent to someone.
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
+import { isStatus, type SchemaStatus } from "./api/words";
+import { Shell } from "./shell";
+import { Empty, Trouble } from "./ui/parts";
+import { TasksPage } from "./pages/tasks";
+
+export interface TaskSearch {
+  view?: "list" | "board";
+  status?: SchemaStatus;
+  repository?: string;
+  agent?: string;
+  convoy?: string;
+  requested_by?: string;
+  q?: string;
+  /** The dialog that makes a task is open. */
+  new?: true;
+}
+
+export const TABS = ["activity", "changes", "evidence", "cost", "timeline", "environment"] as const;
+export type Tab = (typeof TABS)[number];
+
+export interface SessionSearch {
+  tab?: Tab;
+}
+
+const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
+
+const root = createRootRoute({ component: Shell });
+
+const home = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  beforeLoad: () => {
+    throw redirect({ to: "/tasks", replace: true });
+  },
+});
+
+const tasks = createRoute({
+  getParentRoute: () => root,
+  path: "/tasks",
+  validateSearch: (search: Record<string, unknown>): TaskSearch => ({
+    view: search.view === "board" ? "board" : undefined,
+    status: isStatus(search.status) ? search.status : undefined,
+    repository: text(search.repository),
+    agent: text(search.agent),
+    convoy: text(search.convoy),
+    requested_by: text(search.requested_by),
+    q: text(search.q),
+    new: search.new === true || undefined,
+  }),
+  component: TasksPage,
+});
+
+const sessionSearch = (search: Record<string, unknown>): SessionSearch => ({
+  tab: TABS.find((tab) => tab === search.tab && tab !== "activity"),
+});
+
+const task = createRoute({
+  getParentRoute: () => root,
+  path: "/tasks/$id",
+  validateSearch: sessionSearch,
+  component: lazyRouteComponent(() => import("./session/page"), "TaskPage"),
+});
+
+const session = createRoute({
+  getParentRoute: () => root,
+  path: "/sessions/$id",
+  validateSearch: sessionSearch,
+  component: lazyRouteComponent(() => import("./session/page"), "SessionPage"),
+});
+
+const page = <P extends string>(path: P, load: Parameters<typeof lazyRouteComponent>[0], name: string) =>
+  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load, name) });
+
+const tables = () => import("./pages/tables");
+const keys = () => import("./pages/keys");
+
+const routes = root.addChildren([
+  home,
+  tasks,
+  task,
+  session,
+  page("/approvals", tables, "ApprovalsPage"),
+  page("/queue", tables, "QueuePage"),
+  page("/repositories", tables, "RepositoriesPage"),
+  page("/agents", tables, "AgentsPage"),
+  page("/schedules", tables, "SchedulesPage"),
+  page("/convoys", tables, "ConvoysPage"),
+  page("/audit", tables, "AuditPage"),
+  page("/credentials", keys, "CredentialsPage"),
+  page("/tokens", keys, "TokensPage"),
+  page("/statistics", () => import("./pages/statistics"), "StatisticsPage"),
+]);
+
+export function makeRouter() {
+  return createRouter({
+    routeTree: routes,
+    defaultPreload: "intent",
+    scrollRestoration: false,
+    defaultErrorComponent: ({ error }) => <div className="p-4"><Trouble error={error} /></div>,
+    defaultNotFoundComponent: () => <Empty title="There is nothing at this address" icon="search">Perhaps the link is of another installation.</Empty>,
+  });
+}
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: ReturnType<typeof makeRouter>;
+  }
+}

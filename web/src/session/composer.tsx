@@ -1,0 +1,105 @@
+// What a person says to a session: more to do, yes or no to a plan, another way from an earlier moment.
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useRef, useState, type FormEvent, type KeyboardEvent } from "react";
+import { api, ok } from "../api/client";
+import { queries } from "../api/queries";
+import type { SchemaSessionDetail } from "../api/schema";
+import { isOver } from "../api/words";
+import { Button, Dialog, Field, Trouble } from "../ui/parts";
+
+const sends = (event: KeyboardEvent) => event.key === "Enter" && (event.ctrlKey || event.metaKey);
+
+export function Composer({ session }: { session: SchemaSessionDetail }) {
+  const agents = useQuery(queries.agents);
+  const [text, setText] = useState("");
+  const [agent, setAgent] = useState("");
+  const more = useMutation({
+    mutationFn: () => ok(api.POST("/api/sessions/{id}/prompts", { params: { path: { id: session.id } }, body: { prompt: text, agent: agent || undefined } })),
+    onSuccess: () => setText(""),
+  });
+  const over = isOver(session.task.status);
+  const queued = session.turns.filter((turn) => turn.status === "queued").length;
+  const send = () => { if (text.trim() && !more.isPending) more.mutate(); };
+  return (
+    <div className="shrink-0 border-t border-line px-4 py-3">
+      <form className="mx-auto flex max-w-4xl flex-col gap-2" onSubmit={(event) => { event.preventDefault(); send(); }}>
+        {more.isError && <Trouble error={more.error} />}
+        <textarea rows={Math.min(8, Math.max(2, text.split("\n").length))} value={text} onChange={(event) => setText(event.target.value)} aria-label="Ask for more"
+          onKeyDown={(event) => { if (sends(event)) send(); }} className="field resize-none" placeholder={over ? "Ask for more; it goes on where it stopped" : "Ask for more; it is queued until the agent is done"} />
+        <div className="flex items-center gap-2">
+          <select aria-label="With which agent" value={agent} onChange={(event) => setAgent(event.target.value)} className="h-7 max-w-48 rounded-md border border-line bg-page px-2 text-dim">
+            <option value="">Same agent</option>
+            {(agents.data?.items ?? []).filter((one) => one.installed).map((one) => <option key={one.id} value={one.id}>{one.name}</option>)}
+          </select>
+          <span className="mr-auto truncate text-xs text-dim">{queued > 0 ? `${queued} queued` : <span className="hidden sm:inline">Ctrl Enter sends</span>}</span>
+          <Button look="primary" type="submit" disabled={!text.trim() || more.isPending}>{over ? "Send" : "Queue"}</Button>
+        </div>
+      </form>
+    </div>
+  );
+}
+
+export function Decide({ task, plan }: { task: string; plan: string }) {
+  const [mode, setMode] = useState<"ask" | "edit" | "reject">("ask");
+  const input = useRef<HTMLTextAreaElement>(null);
+  const path = { params: { path: { id: task } } };
+  const approve = useMutation({ mutationFn: (changed?: string) => ok(api.POST("/api/tasks/{id}/approve", { ...path, body: { plan: changed } })) });
+  const reject = useMutation({ mutationFn: (comment?: string) => ok(api.POST("/api/tasks/{id}/reject", { ...path, body: { comment } })) });
+  const busy = approve.isPending || reject.isPending;
+  const error = approve.error ?? reject.error;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const text = input.current?.value.trim() || undefined;
+    if (mode === "edit") approve.mutate(text);
+    else reject.mutate(text);
+  };
+  return (
+    <section aria-label="Decide on the plan" className="max-h-[60%] shrink-0 overflow-auto border-t border-line bg-side px-4 py-3">
+      <form onSubmit={submit} className="mx-auto flex max-w-4xl flex-col gap-2">
+        {error && <Trouble error={error} />}
+        {mode !== "ask" && (
+          <textarea ref={input} key={mode} autoFocus rows={mode === "edit" ? 12 : 3} defaultValue={mode === "edit" ? plan : ""} className="field font-mono text-xs"
+            aria-label={mode === "edit" ? "The plan" : "What is wrong with it"} placeholder="What is wrong with it: another plan is made. Empty: the task is cancelled." />
+        )}
+        <div className="flex flex-wrap items-center gap-2">
+          <p className="mr-auto font-medium">The agent waits for your decision</p>
+          {mode === "ask" ? (
+            <>
+              <Button look="danger" onClick={() => setMode("reject")}>Reject</Button>
+              <Button onClick={() => setMode("edit")}>Edit</Button>
+              <Button look="primary" disabled={busy} onClick={() => approve.mutate(undefined)}>Approve</Button>
+            </>
+          ) : (
+            <>
+              <Button onClick={() => setMode("ask")}>Back</Button>
+              <Button look={mode === "edit" ? "primary" : "danger"} type="submit" disabled={busy}>{mode === "edit" ? "Approve as edited" : "Reject"}</Button>
+            </>
+          )}
+        </div>
+      </form>
+    </section>
+  );
+}
+
+export function ForkDialog({ session, at, onClose }: { session: string; at: number; onClose: () => void }) {
+  const navigate = useNavigate();
+  const [prompt, setPrompt] = useState("");
+  const fork = useMutation({
+    mutationFn: () => ok(api.POST("/api/sessions/{id}/fork", { params: { path: { id: session } }, body: { at, prompt } })),
+    onSuccess: (made) => {
+      onClose();
+      void navigate({ to: "/sessions/$id", params: { id: made.id } });
+    },
+  });
+  return (
+    <Dialog title="Fork from here" onClose={onClose}>
+      <form className="flex flex-col gap-3 p-4" onSubmit={(event) => { event.preventDefault(); fork.mutate(); }}>
+        <p className="text-dim">A new session begins with the work and the conversation as they were at event {at}. This one stays as it is.</p>
+        <Field label="What to do from there">{(id) => <textarea id={id} required autoFocus rows={4} value={prompt} onChange={(event) => setPrompt(event.target.value)} onKeyDown={(event) => { if (sends(event)) event.currentTarget.form?.requestSubmit(); }} className="field" />}</Field>
+        {fork.isError && <Trouble error={fork.error} />}
+        <div className="flex justify-end gap-2"><Button onClick={onClose}>Cancel</Button><Button look="primary" type="submit" disabled={fork.isPending}>Fork</Button></div>
+      </form>
+    </Dialog>
+  );
+}

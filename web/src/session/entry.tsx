@@ -1,0 +1,190 @@
+// One entry of the stream. All of its text is a stranger's: it goes through `Stranger` or `Prose` and becomes text nodes.
+import { createContext, memo, useContext, useState, type ReactNode } from "react";
+import type { SchemaTestRun, SchemaTurn } from "../api/schema";
+import type { Call, Entry } from "../stream/fold";
+import { money } from "../stream/fold";
+import { firstLine, harmless, MOST_LINES_FOLDED } from "../text/harmless";
+import { Prose, Stranger } from "../text/show";
+import { Icon, StatusIcon, words } from "../ui/icons";
+import { Badge, Code } from "../ui/parts";
+import { clock, exact, took } from "../ui/time";
+
+interface Props {
+  entry: Entry;
+  turns: SchemaTurn[];
+  position: number;
+  size: number;
+}
+
+export const EntryView = memo(function EntryView({ entry, turns, position, size }: Props) {
+  return (
+    <article aria-posinset={position} aria-setsize={size} data-seq={entry.seq} className="group relative py-1">
+      {draw(entry, turns)}
+    </article>
+  );
+}, (before, after) => before.entry === after.entry && before.turns === after.turns && before.position === after.position);
+
+function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
+  switch (entry.kind) {
+    case "prompt": {
+      const turn = turns.find((one) => one.number === entry.number);
+      return (
+        <div className="my-2 rounded-lg border border-line bg-side px-3.5 py-2.5">
+          <Head who={entry.author} at={entry.at} />
+          <Prose text={turn?.prompt ?? "…"} />
+        </div>
+      );
+    }
+    case "message":
+      return (
+        <div className="my-1.5 px-0.5">
+          <Head who={entry.role === "assistant" ? "Agent" : "Told"} at={entry.at} fork={entry.growing ? undefined : entry.seq} />
+          <Prose text={entry.text} />
+          {entry.growing && <span className="pulse ml-0.5 inline-block h-3.5 w-1.5 bg-accent align-text-bottom" aria-hidden />}
+        </div>
+      );
+    case "call":
+      return <CallView call={entry.call} at={entry.at} />;
+    case "files":
+      return (
+        <div className="flex flex-wrap items-center gap-1.5 px-0.5 text-dim">
+          <Icon name="file" size={14} />
+          {entry.files.slice(0, 20).map((file) => (
+            <span key={file.path} className="inline-flex min-w-0 items-center gap-1"><Badge tone={file.change === "added" ? "good" : file.change === "deleted" ? "bad" : "plain"}>{words(file.change)}</Badge><Code>{firstLine(file.path, 200)}</Code></span>
+          ))}
+          {entry.files.length > 20 && <span>and {entry.files.length - 20} more</span>}
+        </div>
+      );
+    case "plan":
+      return (
+        <section aria-label="Plan" className="my-2 rounded-lg border border-accent/50 bg-raised px-3.5 py-2.5">
+          <p className="mb-1 flex flex-wrap items-center gap-2"><strong className="font-semibold">Plan</strong><Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge></p>
+          <Prose text={entry.text} />
+        </section>
+      );
+    case "tests":
+      return <TestsView run={entry.run} />;
+    case "raw":
+      return (
+        <details className="px-0.5 text-dim">
+          <summary>{entry.lines.length + entry.more} {entry.lines.length === 1 ? "line" : "lines"} of other output</summary>
+          <div className="mt-1 rounded-md border border-line bg-side px-3 py-2">
+            <Stranger text={entry.lines.map((one) => one.line).join("\n")} />
+            {entry.more > 0 && <p>and {entry.more} more lines</p>}
+          </div>
+        </details>
+      );
+    case "note": {
+      const tone = { plain: "text-dim", warn: "text-warn", bad: "text-bad", good: "text-good" }[entry.tone];
+      return (
+        <p className={`flex items-baseline gap-2 px-0.5 ${tone}`}>
+          <span className="mt-px size-1.5 shrink-0 self-center rounded-full bg-current" aria-hidden />
+          <span className="min-w-0 break-words">{firstLine(entry.text, 600)} {entry.mono && <Code>{firstLine(entry.mono, 400)}</Code>}</span>
+          <time dateTime={entry.at} title={exact(entry.at)} className="ml-auto shrink-0 text-xs text-dim tabular-nums">{clock(entry.at)}</time>
+        </p>
+      );
+    }
+    case "end": {
+      const { status, error, cost_usd, branch } = entry.outcome;
+      return (
+        <div className={`my-2 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-lg border border-line px-3.5 py-2.5 ${status === "completed" ? "bg-good-soft" : status === "failed" ? "bg-bad-soft" : "bg-side"}`}>
+          <StatusIcon status={status} />
+          <strong className="font-semibold">{words(status)}</strong>
+          {error && <span className="min-w-0 break-words">{firstLine(error, 600)}</span>}
+          {branch && <Code>{branch}</Code>}
+          <span className="ml-auto tabular-nums">{money(cost_usd)}</span>
+        </div>
+      );
+    }
+  }
+}
+
+/** Begins another session at an event. */
+export const Fork = createContext<(seq: number) => void>(() => {});
+
+function Head({ who, at, fork }: { who: string; at: string; fork?: number }) {
+  const begin = useContext(Fork);
+  return (
+    <p className="mb-0.5 flex items-baseline gap-2">
+      <span className="font-semibold">{firstLine(who, 60)}</span>
+      <time dateTime={at} title={exact(at)} className="text-xs text-dim tabular-nums">{clock(at)}</time>
+      {fork !== undefined && <button type="button" onClick={() => begin(fork)} className="ml-auto text-xs text-dim opacity-0 group-hover:opacity-100 hover:text-text focus-visible:opacity-100">Fork from here</button>}
+    </p>
+  );
+}
+
+function CallView({ call, at }: { call: Call; at: string }) {
+  const [open, setOpen] = useState(false);
+  const duration = call.endedAt ? Date.parse(call.endedAt) - Date.parse(at) : null;
+  const shown = summary(call);
+  return (
+    <div className={`rounded-lg border bg-raised ${call.failed ? "border-bad/40" : "border-line"}`}>
+      <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className="flex w-full items-center gap-2 rounded-lg px-3 py-1.5 text-left hover:bg-hover">
+        <span className={`text-dim transition-transform ${open ? "rotate-90" : ""}`}><Icon name="chevron" size={13} /></span>
+        <span className="shrink-0 font-medium">{firstLine(call.name, 60)}</span>
+        <code className="min-w-0 flex-1 truncate font-mono text-xs text-dim">{shown}</code>
+        {call.output === null ? <span className="pulse text-xs text-warn">running</span> : call.failed ? <Badge tone="bad">failed</Badge> : null}
+        {duration !== null && <span className="shrink-0 text-xs text-dim tabular-nums">{took(duration)}</span>}
+      </button>
+      {(open || call.failed) && call.output !== null && (
+        <div className="border-t border-line px-3 py-2">
+          {open && <Stranger text={inputText(call.input)} lines={40} />}
+          {call.output === "" ? <p className="text-dim">No output</p> : <div className={open ? "mt-2 border-t border-line pt-2" : ""}><Stranger text={call.output} lines={open ? undefined : MOST_LINES_FOLDED} /></div>}
+        </div>
+      )}
+      {open && call.output === null && <div className="border-t border-line px-3 py-2"><Stranger text={inputText(call.input)} lines={40} /></div>}
+    </div>
+  );
+}
+
+/** The one thing that tells what a call is about. */
+function summary(call: Call): string {
+  const input = call.input;
+  if (typeof input === "string") return firstLine(input, 240);
+  if (typeof input !== "object" || input === null) return "";
+  const fields = input as Record<string, unknown>;
+  for (const name of ["command", "cmd", "file_path", "path", "pattern", "query", "url", "description"]) {
+    const value = fields[name];
+    if (typeof value === "string") return firstLine(value, 240);
+    if (Array.isArray(value)) return firstLine(value.join(" "), 240);
+  }
+  return firstLine(JSON.stringify(input), 240);
+}
+
+function inputText(input: unknown): string {
+  if (typeof input === "string") return input;
+  if (typeof input === "object" && input !== null) {
+    const entries = Object.entries(input as Record<string, unknown>);
+    return entries.map(([name, value]) => (typeof value === "string" ? `${name}: ${value}` : `${name}: ${JSON.stringify(value)}`)).join("\n");
+  }
+  return input == null ? "" : String(input);
+}
+
+export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: boolean }) {
+  const good = run.exit_code === 0 && !run.timed_out;
+  const where = run.purpose === "baseline" ? "Before the change" : run.purpose === "verify" ? "Checked again, in a clean sandbox" : words(run.purpose);
+  return (
+    <details open={open} className="rounded-lg border border-line bg-raised">
+      <summary className="flex flex-wrap items-center gap-2 px-3 py-1.5">
+        <StatusIcon status={good ? "completed" : run.purpose === "baseline" ? "cancelled" : "failed"} size={14} />
+        <span className="font-medium">{where}</span>
+        <code className="min-w-0 flex-1 basis-24 truncate font-mono text-xs text-dim">{harmless(run.command)}</code>
+        <Counts run={run} />
+        <span className="text-xs text-dim tabular-nums">{took(run.duration_ms)}</span>
+      </summary>
+      <div className="border-t border-line px-3 py-2"><Stranger text={run.output_tail || "No output"} /></div>
+    </details>
+  );
+}
+
+export function Counts({ run }: { run: Pick<SchemaTestRun, "passed" | "failed" | "skipped" | "exit_code"> & { timed_out?: boolean } }) {
+  return (
+    <span className="inline-flex flex-wrap gap-1">
+      {run.timed_out && <Badge tone="bad">timed out</Badge>}
+      {run.passed != null && <Badge tone="good">{run.passed} passed</Badge>}
+      {run.failed ? <Badge tone="bad">{run.failed} failed</Badge> : null}
+      {run.skipped ? <Badge tone="warn">{run.skipped} skipped</Badge> : null}
+      <Badge tone={run.exit_code === 0 ? "plain" : "bad"}>exit {run.exit_code}</Badge>
+    </span>
+  );
+}

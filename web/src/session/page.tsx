@@ -1,0 +1,206 @@
+// A session: what was asked, what the agent does about it, and what came of it.
+import { useMutation, useQuery } from "@tanstack/react-query";
+import * as Menu from "@radix-ui/react-dropdown-menu";
+import * as Tabs from "@radix-ui/react-tabs";
+import { getRouteApi, Link as To, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
+import { api, ok } from "../api/client";
+import { queries } from "../api/queries";
+import type { SchemaSessionDetail } from "../api/schema";
+import { isOver, shortRepository, verdict } from "../api/words";
+import { TABS, type Tab } from "../router";
+import { money } from "../stream/fold";
+import { firstLine } from "../text/harmless";
+import { StatusIcon, words } from "../ui/icons";
+import { Badge, Button, Code, CopyButton, Trouble, Waiting } from "../ui/parts";
+import { ago, exact, took, useNow } from "../ui/time";
+import { useJournal } from "./journal";
+import { Composer, Decide, ForkDialog } from "./composer";
+import { Fork } from "./entry";
+import { Stream } from "./stream";
+
+const Changes = lazy(() => import("./changes"));
+const EvidenceTab = lazy(() => import("./tabs").then((all) => ({ default: all.EvidenceTab })));
+const CostTab = lazy(() => import("./tabs").then((all) => ({ default: all.CostTab })));
+const TimelineTab = lazy(() => import("./tabs").then((all) => ({ default: all.TimelineTab })));
+const EnvironmentTab = lazy(() => import("./tabs").then((all) => ({ default: all.EnvironmentTab })));
+
+const taskRoute = getRouteApi("/tasks/$id");
+const sessionRoute = getRouteApi("/sessions/$id");
+
+export function TaskPage() {
+  const { id } = taskRoute.useParams();
+  const { tab } = taskRoute.useSearch();
+  const task = useQuery(queries.task(id));
+  const [chosen, choose] = useState(0);
+  if (task.isPending) return <Waiting what="the task" />;
+  if (task.isError) return <Missing error={task.error} />;
+  const sessions = task.data.sessions;
+  const session = sessions[Math.min(chosen, sessions.length - 1)];
+  if (!session) return <Missing error={new Error("The task has no session")} />;
+  const race = sessions.length > 1 && (
+    <select aria-label="Session" className="h-7 rounded-md border border-line bg-page px-2" value={chosen} onChange={(event) => choose(Number(event.target.value))}>
+      {sessions.map((one, index) => <option key={one.id} value={index}>Session {index + 1}</option>)}
+    </select>
+  );
+  return <Loaded key={session.id} id={session.id} tab={tab} extra={race} />;
+}
+
+export function SessionPage() {
+  const { id } = sessionRoute.useParams();
+  const { tab } = sessionRoute.useSearch();
+  return <Loaded key={id} id={id} tab={tab} />;
+}
+
+function Missing({ error }: { error: unknown }) {
+  return (
+    <div className="mx-auto max-w-xl p-6">
+      <Trouble error={error} />
+      <To to="/tasks" className="mt-3 inline-block text-accent underline">All tasks</To>
+    </div>
+  );
+}
+
+function Loaded({ id, tab, extra }: { id: string; tab?: Tab; extra?: ReactNode }) {
+  const session = useQuery(queries.session(id));
+  if (session.isPending) return <Waiting what="the session" />;
+  if (session.isError) return <Missing error={session.error} />;
+  return <View session={session.data} tab={tab ?? "activity"} extra={extra} />;
+}
+
+function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab; extra?: ReactNode }) {
+  const { journal, link } = useJournal(session.id);
+  const navigate = useNavigate();
+  const { task } = session;
+  const title = firstLine(task.prompt);
+  const { fold } = journal;
+  const [forking, setForking] = useState<number | null>(null);
+  useEffect(() => { document.title = `${title.slice(0, 60)} · Harvest`; }, [title]);
+  const go = (next: string) => void navigate({ to: ".", search: next === "activity" ? {} : { tab: next as Tab }, replace: true });
+  const counts: Partial<Record<Tab, number>> = { evidence: fold.tests.length, cost: fold.spent.length };
+
+  return (
+    <div className="flex h-full min-h-0">
+      <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+        <header className="shrink-0 border-b border-line px-4 pt-2.5">
+          <div className="flex flex-wrap items-center gap-2">
+            <StatusIcon status={task.status} size={17} />
+            <h1 className="mr-auto min-w-0 flex-1 basis-24 truncate text-sm font-semibold" title={title}>{title}</h1>
+            {link !== "live" && <Badge tone={link === "away" ? "warn" : "plain"}>{link === "away" ? "Connection lost, coming back" : "Connecting"}</Badge>}
+            {extra}
+            <Actions session={session} />
+          </div>
+          <p className="mt-0.5 flex flex-wrap gap-x-3 gap-y-0.5 text-xs text-dim xl:hidden">
+            <span data-status={task.status}>{words(task.status)}</span><span>{shortRepository(task.repository)}</span><span>{task.agent}</span><span>{money(task.cost_usd)} of {money(task.budget_usd)}</span>
+          </p>
+          <Tabs.Root value={tab} onValueChange={go} activationMode="manual">
+            <Tabs.List aria-label="Parts of the session" className="-mb-px mt-1 flex gap-4 overflow-x-auto">
+              {TABS.map((one) => (
+                <Tabs.Trigger key={one} value={one} aria-controls="session-part"
+                  className="flex items-center gap-1 border-b-2 border-transparent py-1.5 font-medium whitespace-nowrap text-dim hover:text-text data-[state=active]:border-accent data-[state=active]:text-text">
+                  {words(one)}{counts[one] ? <span className="text-xs text-dim">{counts[one]}</span> : null}
+                </Tabs.Trigger>
+              ))}
+            </Tabs.List>
+          </Tabs.Root>
+        </header>
+        <div id="session-part" role="tabpanel" aria-label={words(tab)} className="flex min-h-0 flex-1 flex-col">
+          <Suspense fallback={<Waiting what={tab} />}>
+            {tab === "activity" && (
+              <Fork.Provider value={setForking}>
+                <Stream fold={fold} turns={session.turns} working={task.status === "provisioning" || task.status === "running"} status={task.status} />
+                {task.status === "awaiting_approval" && fold.plan ? <Decide key={fold.plan.seq} task={task.id} plan={fold.plan.text} /> : <Composer session={session} />}
+              </Fork.Provider>
+            )}
+            {forking !== null && <ForkDialog session={session.id} at={forking} onClose={() => setForking(null)} />}
+            {tab === "changes" && <Changes session={session.id} version={fold.workChanges} over={isOver(task.status)} />}
+            {tab === "evidence" && <EvidenceTab task={task} fold={fold} />}
+            {tab === "cost" && <CostTab task={task} fold={fold} />}
+            {tab === "timeline" && <TimelineTab session={session} fold={fold} />}
+            {tab === "environment" && <EnvironmentTab session={session} fold={fold} />}
+          </Suspense>
+        </div>
+      </div>
+      <Properties session={session} cost={fold.spent.at(-1)?.total} />
+    </div>
+  );
+}
+
+function Actions({ session }: { session: SchemaSessionDetail }) {
+  const { task } = session;
+  const path = { params: { path: { id: task.id } } };
+  const stop = useMutation({ mutationFn: () => ok(api.POST("/api/sessions/{id}/stop", { params: { path: { id: session.id } } })) });
+  const retry = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/retry", path)) });
+  const terminate = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/terminate", path)) });
+  const trouble = stop.error ?? retry.error ?? terminate.error;
+  const over = isOver(task.status);
+  return (
+    <>
+      {!over && <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>{stop.isSuccess ? "Stopping …" : "Stop"}</Button>}
+      {(task.status === "failed" || task.status === "cancelled") && <Button look="primary" icon="retry" disabled={retry.isPending} onClick={() => retry.mutate()}>Retry</Button>}
+      <Menu.Root modal={false}>
+        <Menu.Trigger asChild><Button look="quiet" icon="more" label="More actions" /></Menu.Trigger>
+        <Menu.Portal>
+          <Menu.Content align="end" sideOffset={4} className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 shadow-lg">
+            <Item act={() => void navigator.clipboard?.writeText(session.branch)}>Copy name of branch</Item>
+            <Item act={() => void navigator.clipboard?.writeText(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
+            <Item act={() => window.open(`/api/sessions/${session.id}/events?limit=1000`, "_blank", "noopener")}>Events as JSON</Item>
+            {!over && <Item act={() => terminate.mutate()} danger>Terminate at once</Item>}
+          </Menu.Content>
+        </Menu.Portal>
+      </Menu.Root>
+      {trouble && <div className="basis-full"><Trouble error={trouble} /></div>}
+    </>
+  );
+}
+
+function Item({ act, danger, children }: { act: () => void; danger?: boolean; children: ReactNode }) {
+  return <Menu.Item onSelect={act} className={`cursor-pointer rounded px-2 py-1 outline-none data-[highlighted]:bg-hover ${danger ? "text-bad" : ""}`}>{children}</Menu.Item>;
+}
+
+/** What is known about it, beside everything else, where there is room. */
+function Properties({ session, cost }: { session: SchemaSessionDetail; cost?: number }) {
+  const { task } = session;
+  const now = useNow(isOver(task.status) ? 60_000 : 1_000);
+  const tests = verdict(task);
+  const end = task.finished_at ? Date.parse(task.finished_at) : now;
+  const spent = Math.max(task.cost_usd, cost ?? 0);
+  return (
+    <aside aria-label="Properties" className="hidden w-72 shrink-0 overflow-y-auto border-l border-line p-4 xl:block" tabIndex={0}>
+      <dl className="grid grid-cols-[6rem_1fr] gap-x-2 gap-y-2">
+        <Row name="Status"><span className="inline-flex items-center gap-1.5 font-medium" data-status={task.status}><StatusIcon status={task.status} />{words(task.status)}</span></Row>
+        {task.reason && <Row name="Because of"><Badge tone="bad">{words(task.reason)}</Badge></Row>}
+        {tests && <Row name="Tests"><Badge tone={tests.tone}>{tests.text}</Badge></Row>}
+        <Row name="Repository"><span title={task.repository}>{shortRepository(task.repository)}</span></Row>
+        <Row name="Branch"><span className="flex items-center gap-1"><Code>{session.branch}</Code><CopyButton text={session.branch} label="Copy name of branch" /></span></Row>
+        <Row name="From"><Code>{task.base.slice(0, 10)}</Code></Row>
+        {task.commit && <Row name="Result"><Code>{task.commit.slice(0, 10)}</Code></Row>}
+        <Row name="Agent">{task.agent}</Row>
+        {task.model && <Row name="Model">{task.model}</Row>}
+        <Row name="Asked by"><To to="/tasks" search={{ requested_by: task.requested_by }} className="hover:underline">{task.requested_by}</To>, {task.source}</Row>
+        <Row name="Asked"><time dateTime={task.created_at} title={exact(task.created_at)}>{ago(task.created_at, now)} ago</time></Row>
+        <Row name="Took">{took(end - Date.parse(task.created_at))}</Row>
+        <Row name="Cost">
+          <span className="tabular-nums">{money(spent)} of {money(task.budget_usd)}</span>
+          <Meter part={task.budget_usd > 0 ? spent / task.budget_usd : 0} label="Part of the budget that is spent" />
+        </Row>
+        {task.convoy && <Row name="Convoy"><To to="/tasks" search={{ convoy: task.convoy }} className="text-accent hover:underline">{task.convoy}</To></Row>}
+        {task.tries > 1 && <Row name="Tries">{task.tries}</Row>}
+      </dl>
+      {task.error && <p className="mt-4 rounded-md bg-bad-soft px-3 py-2 break-words text-bad">{firstLine(task.error, 500)}</p>}
+    </aside>
+  );
+}
+
+function Row({ name, children }: { name: string; children: ReactNode }) {
+  return <><dt className="text-dim">{name}</dt><dd className="min-w-0 break-words">{children}</dd></>;
+}
+
+export function Meter({ part, label }: { part: number; label: string }) {
+  const percent = Math.min(100, Math.round(part * 100));
+  return (
+    <div role="meter" aria-label={label} aria-valuenow={percent} aria-valuemin={0} aria-valuemax={100} className="mt-1 h-1.5 overflow-hidden rounded-full bg-hover">
+      <div className={`h-full rounded-full ${percent >= 80 ? "bg-warn" : "bg-accent"}`} style={{ width: `${percent}%` }} />
+    </div>
+  );
+}

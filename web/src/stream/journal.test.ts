@@ -1,0 +1,138 @@
+import { describe, expect, it, vi } from "vitest";
+import { follow, type Link } from "./follow";
+import { Journal, type JournalEvent } from "./journal";
+
+const AT = "2026-11-15T10:00:00Z";
+
+function event(seq: number, type: string, data: unknown): JournalEvent {
+  return { seq, at: AT, session_id: "s", type, data } as JournalEvent;
+}
+
+const says = (seq: number) => event(seq, "message", { role: "assistant", text: `line ${seq}` });
+const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => says(from + index));
+const numbers = (journal: Journal) => journal.fold.entries.map((entry) => entry.seq);
+
+describe("a journal", () => {
+  it("joins replay and live without gap or repetition, however they overlap", () => {
+    const journal = new Journal();
+    expect(journal.take(range(1, 40))).toBe("whole");
+    expect(journal.take(range(30, 60))).toBe("whole");
+    expect(journal.take(range(1, 5))).toBe("whole");
+    expect(numbers(journal)).toEqual(Array.from({ length: 60 }, (_, index) => index + 1));
+  });
+
+  it("stops at a gap and goes on behind what it has", () => {
+    const journal = new Journal();
+    expect(journal.take([...range(1, 3), ...range(5, 9)])).toBe("gap");
+    expect(journal.after).toBe(3);
+    expect(journal.take(range(4, 9))).toBe("whole");
+    expect(numbers(journal)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  });
+
+  it("tells listeners once for a bundle, and not at all for what is known", () => {
+    const journal = new Journal();
+    const told = vi.fn();
+    journal.subscribe(told);
+    journal.take(range(1, 1000));
+    journal.take(range(1, 1000));
+    expect(told).toHaveBeenCalledTimes(1);
+  });
+
+  it("folds 100,000 events quickly enough to open a long session", () => {
+    const journal = new Journal();
+    const began = performance.now();
+    for (let from = 1; from < 100_000; from += 2000) journal.take(range(from, from + 1999));
+    expect(journal.after).toBe(100_000);
+    expect(performance.now() - began).toBeLessThan(8_000);
+  });
+});
+
+describe("what a person reads", () => {
+  it("grows a message from its pieces and keeps its place", () => {
+    const { fold } = taken([
+      event(1, "message.delta", { text: "Hel" }),
+      event(2, "message.delta", { text: "lo" }),
+      event(3, "message", { role: "assistant", text: "Hello." }),
+      event(4, "message.delta", { text: "Next" }),
+    ]);
+    expect(fold.entries).toMatchObject([
+      { seq: 1, kind: "message", text: "Hello.", growing: false },
+      { seq: 4, kind: "message", text: "Next", growing: true },
+    ]);
+  });
+
+  it("puts a result to its call, also when calls overlap", () => {
+    const { fold } = taken([
+      event(1, "tool.call", { id: "a", name: "shell", input: { command: "ls" } }),
+      event(2, "tool.call", { id: "b", name: "read", input: {} }),
+      event(3, "tool.result", { id: "a", output: "one", is_error: false }),
+      event(4, "tool.result", { id: "b", output: "no such file", is_error: true }),
+    ]);
+    expect(fold.entries).toMatchObject([
+      { seq: 1, call: { output: "one", failed: false } },
+      { seq: 2, call: { output: "no such file", failed: true } },
+    ]);
+  });
+
+  it("adds up what was spent", () => {
+    const usage = { provider: "p", model: "m", input_tokens: 10, output_tokens: 1, cost_usd: 0.25, estimated: false };
+    const { fold } = taken([event(1, "usage", usage), event(2, "usage", usage)]);
+    expect(fold.spent.map((one) => one.total)).toEqual([0.25, 0.5]);
+  });
+
+  it("shows what it does not know instead of leaving it out", () => {
+    const { fold } = taken([event(1, "future.event", { answer: 42 })]);
+    expect(fold.entries).toMatchObject([{ kind: "note", text: "future.event", mono: '{"answer":42}' }]);
+  });
+});
+
+describe("following", () => {
+  it("comes back behind the last event after a loss, and keeps what arrived before it", () => {
+    vi.useFakeTimers();
+    vi.stubGlobal("location", { href: "http://127.0.0.1:7070/sessions/s" });
+    const sockets: Fake[] = [];
+    const links: Link[] = [];
+    const journal = new Journal();
+    const open = (url: string) => {
+      const socket = new Fake(url);
+      sockets.push(socket);
+      return socket as unknown as WebSocket;
+    };
+    const followed = follow("s", journal, (link) => links.push(link), { open, soon: (work) => void setTimeout(work, 16) });
+    const first = sockets[0]!;
+    first.onopen();
+    range(1, 3).forEach((one) => first.onmessage({ data: JSON.stringify(one) }));
+    first.onclose();
+    expect(journal.after).toBe(3);
+    vi.advanceTimersByTime(1_000);
+    const second = sockets[1]!;
+    expect(new URL(second.url).searchParams.get("after")).toBe("3");
+    second.onopen();
+    // Something was lost on the way: it asks again rather than show a gap.
+    second.onmessage({ data: JSON.stringify(says(5)) });
+    vi.advanceTimersByTime(2_000);
+    expect(new URL(sockets[2]!.url).searchParams.get("after")).toBe("3");
+    range(4, 6).forEach((one) => sockets[2]!.onmessage({ data: JSON.stringify(one) }));
+    vi.advanceTimersByTime(20);
+    expect(numbers(journal)).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(links.slice(0, 3)).toEqual(["connecting", "live", "away"]);
+    followed.stop();
+    vi.advanceTimersByTime(60_000);
+    expect(sockets).toHaveLength(3);
+    vi.useRealTimers();
+  });
+});
+
+class Fake {
+  onopen = () => {};
+  onmessage = (_: { data: string }) => {};
+  onclose = () => {};
+  constructor(readonly url: string) {}
+  close() {}
+}
+
+function taken(events: JournalEvent[]): Journal {
+  const journal = new Journal();
+  expect(journal.take(events)).toBe("whole");
+  return journal;
+}

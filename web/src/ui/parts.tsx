@@ -1,0 +1,169 @@
+// The small parts that every page is made of.
+import { useEffect, useId, useRef, type ButtonHTMLAttributes, type ReactNode } from "react";
+import { problemOf } from "../api/client";
+import { Icon, type IconName } from "./icons";
+
+type Look = "plain" | "primary" | "danger" | "quiet";
+
+const looks: Record<Look, string> = {
+  plain: "border-strong bg-raised hover:bg-hover",
+  primary: "border-transparent bg-accent text-on-accent hover:opacity-90",
+  danger: "border-strong bg-raised text-bad hover:bg-bad-soft",
+  quiet: "border-transparent text-dim hover:bg-hover hover:text-text",
+};
+
+interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+  look?: Look;
+  icon?: IconName;
+  /** For buttons that show an icon alone. */
+  label?: string;
+}
+
+export function Button({ look = "plain", icon, label, children, className = "", type = "button", ...rest }: ButtonProps) {
+  return (
+    <button
+      type={type} aria-label={label} title={label}
+      className={`inline-flex h-7 shrink-0 items-center justify-center gap-1.5 rounded-md border px-2.5 text-[13px] font-medium whitespace-nowrap disabled:opacity-50 ${looks[look]} ${children ? "" : "w-7 px-0"} ${className}`}
+      {...rest}
+    >
+      {icon && <Icon name={icon} size={15} />}
+      {children}
+    </button>
+  );
+}
+
+export function Key({ children }: { children: ReactNode }) {
+  return <kbd className="rounded border border-line bg-side px-1 font-mono text-[11px] text-dim">{children}</kbd>;
+}
+
+export function Trouble({ error, again }: { error: unknown; again?: () => void }) {
+  const { detail, help, code, field } = problemOf(error);
+  return (
+    <div role="alert" className="rounded-md border border-line bg-bad-soft px-3 py-2">
+      <p className="font-medium text-bad">{field ? `${field}: ${detail}` : detail}</p>
+      {(help || code) && <p>{[help, code && `harvest explain ${code}`].filter(Boolean).join(" · ")}</p>}
+      {again && <Button className="mt-2" onClick={again}>Try again</Button>}
+    </div>
+  );
+}
+
+export function Empty({ title, children, icon }: { title: string; children?: ReactNode; icon?: IconName }) {
+  return (
+    <div className="mx-auto flex max-w-md flex-col items-center gap-2 px-4 py-16 text-center">
+      {icon && <span className="text-dim"><Icon name={icon} size={28} /></span>}
+      <h2 className="text-sm font-semibold">{title}</h2>
+      <div className="text-dim">{children}</div>
+    </div>
+  );
+}
+
+export function Waiting({ what }: { what: string }) {
+  return <p role="status" className="px-4 py-6 text-dim">Reading {what} …</p>;
+}
+
+export function Code({ children }: { children: ReactNode }) {
+  return <code className="rounded bg-hover px-1 py-0.5 font-mono text-xs break-all text-text">{children}</code>;
+}
+
+const tones = { plain: "bg-hover text-dim", good: "bg-good-soft text-good", bad: "bg-bad-soft text-bad", warn: "bg-warn-soft text-warn", accent: "bg-accent-soft text-accent" };
+
+export type Tone = keyof typeof tones;
+
+export function Badge({ tone = "plain", children }: { tone?: Tone; children: ReactNode }) {
+  return <span className={`inline-flex shrink-0 items-center rounded px-1.5 text-xs font-medium whitespace-nowrap ${tones[tone]}`}>{children}</span>;
+}
+
+/** The browser's own dialog: it keeps the focus, makes the rest inert and closes with Escape. */
+export function Dialog({ title, onClose, children, wide, bare }: { title: string; onClose: () => void; children: ReactNode; wide?: boolean; bare?: boolean }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  useEffect(() => {
+    const own = dialog.current;
+    const before = document.activeElement;
+    own?.showModal();
+    return () => {
+      own?.close();
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <dialog
+      ref={dialog} aria-labelledby={heading} onCancel={(event) => { event.preventDefault(); onClose(); }}
+      onMouseDown={(event) => { if (event.target === dialog.current) onClose(); }}
+      className={`mx-auto mt-[8vh] mb-auto max-h-[84vh] w-[calc(100%-1.500rem)] overflow-auto rounded-xl border border-line bg-raised p-0 shadow-2xl ${wide ? "max-w-2xl" : "max-w-lg"}`}
+    >
+      <h2 id={heading} className={bare ? "sr-only" : "border-b border-line px-4 py-3 text-sm font-semibold"}>{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+export function Field({ label, hint, children }: { label: string; hint?: ReactNode; children: (id: string) => ReactNode }) {
+  const id = useId();
+  return (
+    <div className="min-w-0">
+      <label htmlFor={id} className="mb-1 block text-xs font-medium text-dim">{label}</label>
+      {children(id)}
+      {hint && <p className="mt-1 text-xs text-dim">{hint}</p>}
+    </div>
+  );
+}
+
+export interface Column<T> {
+  name: string;
+  cell: (row: T) => ReactNode;
+  /** Left out on a phone. */
+  minor?: boolean;
+  number?: boolean;
+}
+
+export function Table<T>({ label, columns, rows, id }: { label: string; columns: Column<T>[]; rows: T[]; id: (row: T) => string | number }) {
+  const look = (column: Column<T>) => `${column.minor ? "hidden md:table-cell" : ""} ${column.number ? "text-right tabular-nums" : "text-left"}`;
+  return (
+    <div className="card overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
+      <table className="w-full border-collapse">
+        <thead>
+          <tr className="border-b border-line">
+            {columns.map((column) => (
+              <th key={column.name} scope="col" className={`px-3 py-2 text-xs font-medium whitespace-nowrap text-dim ${look(column)}`}>
+                {column.name || <span className="sr-only">Actions</span>}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={id(row)} className="border-b border-line last:border-0 hover:bg-hover">
+              {columns.map((column) => <td key={column.name} className={`px-3 py-1.5 align-middle ${look(column)}`}>{column.cell(row)}</td>)}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A page with its heading. `fill` leaves scrolling to what is inside. */
+export function Page({ title, actions, children, fill, about }: { title: string; actions?: ReactNode; children: ReactNode; fill?: boolean; about?: ReactNode }) {
+  useEffect(() => { document.title = `${title} · Harvest`; }, [title]);
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <header className="flex min-h-12 shrink-0 flex-wrap items-center gap-2 border-b border-line px-4 py-2">
+        <h1 className="mr-auto text-sm font-semibold">{title}</h1>
+        {actions}
+      </header>
+      {fill ? children : (
+        <div className="min-h-0 flex-1 overflow-auto" tabIndex={-1}>
+          <div className="mx-auto flex max-w-6xl flex-col gap-4 p-4">
+            {about && <p className="max-w-3xl text-dim">{about}</p>}
+            {children}
+          </div>
+        </div>
+      )}
+    </div>
+  );
+}
+
+export function CopyButton({ text, label }: { text: string; label: string }) {
+  return <Button look="quiet" icon="copy" label={label} onClick={() => void navigator.clipboard?.writeText(text)} />;
+}
