@@ -26,7 +26,4 @@ CREATE TABLE stats (
   time_ms INTEGER NOT NULL,
   PRIMARY KEY (day, repository, agent, model, person, status)
 ) STRICT, WITHOUT ROWID;
-CREATE TRIGGER tasks_ended AFTER UPDATE OF status ON tasks
-WHEN (NEW.status IN ('completed', 'failed', 'cancelled')) <> (OLD.status IN ('completed', 'failed', 'cancelled'))
-BEGIN INSERT OR IGNORE INTO uncounted VALUES (NEW.number); END;
 INSERT INTO uncounted SELECT number FROM tasks WHERE status IN ('completed', 'failed', 'cancelled');

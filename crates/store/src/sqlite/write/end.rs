@@ -38,6 +38,7 @@ pub(crate) fn finish(
         at.to_string(),
         status.map(TaskStatus::as_str),
     ])?;
+    recount(db, rows.task)?;
     let before: String =
         db.prepare_cached("SELECT status FROM turns WHERE number = ?1")?.query_row([rows.turn], |row| row.get(0))?;
     db.prepare_cached(
@@ -159,5 +160,11 @@ pub(crate) fn begin_again(db: &Connection, task: i64, by: Move) -> Result<(), Er
         "UPDATE tasks SET reason = NULL, error = NULL, evidence = NULL, finished_at = NULL WHERE number = ?1",
     )?
     .execute([task])?;
+    recount(db, task)
+}
+
+/// What the task adds to the statistics has changed.
+fn recount(db: &Connection, task: i64) -> Result<(), Error> {
+    db.prepare_cached("INSERT OR IGNORE INTO uncounted VALUES (?1)")?.execute([task])?;
     Ok(())
 }
