@@ -50,12 +50,12 @@ impl Wish {
         true
     }
 
-    /// What to do about it. Where nothing is said, what leaves this machine is encrypted.
+    /// What to do about it. Where nothing is said, or nothing that holds, what leaves this machine is encrypted.
     pub(super) fn security(&self, config: &Config) -> Result<Security, Error> {
         let wanted = match self.mode.as_deref() {
             Some("disable") => false,
             Some("require" | "verify-ca" | "verify-full") => true,
-            None => config.get_hosts().iter().any(is_elsewhere),
+            None | Some("allow" | "prefer") => config.get_hosts().iter().any(is_elsewhere),
             Some(other) => {
                 return Err(Error::BadAddress(format!(
                     "sslmode={other} is not known: use `verify-full`, or `disable` to go without encryption"
@@ -144,6 +144,7 @@ mod tests {
         assert_eq!(encrypted("postgres://ada@[::1]/harvest?application_name=x&sslmode=verify-full"), Ok(true));
         assert_eq!(encrypted("host=/run/postgresql user=ada"), Ok(false));
         assert_eq!(encrypted("host=10.1.2.3 user=ada"), Ok(true));
+        assert_eq!(encrypted("host=10.1.2.3 user=ada sslmode=prefer"), Ok(true));
         assert_eq!(encrypted("host=10.1.2.3 user=ada sslmode='disable'"), Ok(false));
     }
 
@@ -157,8 +158,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_kept_to_is_refused() {
-        let refused = encrypted("host=db user=a sslmode=prefer").unwrap_err();
-        assert!(refused.contains("sslmode=prefer is not known: use `verify-full`, or `disable`"), "{refused}");
+        let refused = encrypted("host=db user=a sslmode=perhaps").unwrap_err();
+        assert!(refused.contains("sslmode=perhaps is not known: use `verify-full`, or `disable`"), "{refused}");
         let refused = encrypted("host=db user=a sslrootcert=/nowhere/ca.pem").unwrap_err();
         assert!(refused.contains("sslrootcert=/nowhere/ca.pem: "), "{refused}");
         let refused = encrypted("host=db user=a sslrootcert=/dev/null").unwrap_err();
