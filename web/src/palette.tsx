@@ -24,11 +24,13 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const list = useId();
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
-  const wanted = useDeferredValue(typed.trim());
+  const wanted = typed.trim();
+  // Only the search may lag behind: Enter does what is on top for what was typed.
+  const asked = useDeferredValue(wanted);
   const found = useQuery({
-    queryKey: ["tasks-found", wanted],
+    queryKey: ["tasks-found", asked],
     placeholderData: keepPreviousData,
-    queryFn: () => ok(api.GET("/api/tasks", { params: { query: { limit: 8, q: wanted || undefined } } })),
+    queryFn: () => ok(api.GET("/api/tasks", { params: { query: { limit: 8, q: asked || undefined } } })),
   });
 
   const then = (act: () => void) => () => { onClose(); act(); };
