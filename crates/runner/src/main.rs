@@ -20,6 +20,7 @@ mod link;
 mod process;
 mod reap;
 mod registry;
+mod signals;
 mod spool;
 mod supervisor;
 mod tree;
@@ -35,6 +36,9 @@ const FAILED: u8 = 125;
 fn main() -> ExitCode {
     if let Err(error) = descriptors::seal() {
         return fail(&format!("open files cannot be kept from what is started: {error}"));
+    }
+    if let Err(error) = signals::restore() {
+        return fail(&format!("signals cannot be restored: {error}"));
     }
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let text: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap_or_default()).collect();

@@ -59,7 +59,8 @@ fn a_silent_agent_is_interrupted_and_may_finish_what_it_does() {
          (setsid sleep 987654 &)\necho I begin\nsleep 987654 & wait\n"
     );
     let _agent = add_agent(&world, &text);
-    let ran = world.run(&json!([{}]), &["--agent", "mine"]);
+    // However Harvest itself was started.
+    let ran = world.run_with(&json!([{}]), &["--agent", "mine"]).deaf_to_interrupts().start().finish();
     let outcome = assert_limit(&world, &ran, "stall", "stall", "HV-0404");
     assert_eq!(outcome["error"], "the agent printed nothing for 1 s");
     assert_eq!(ran.of_type("message").last().unwrap()["text"], "I was interrupted");

@@ -292,6 +292,21 @@ impl Harvest {
         self
     }
 
+    /// As a shell starts it that puts it into the background: SIGINT is ignored.
+    pub fn deaf_to_interrupts(mut self) -> Self {
+        let mut shell = Command::new("/bin/sh");
+        shell
+            .args(["-c", "trap '' INT; exec \"$@\"", "sh"])
+            .arg(self.command.get_program())
+            .args(self.command.get_args());
+        shell.env_clear().envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if let Some(folder) = self.command.get_current_dir() {
+            shell.current_dir(folder);
+        }
+        self.command = shell;
+        self
+    }
+
     pub fn start(mut self) -> Running {
         let mut child = self.command.stdin(self.input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
