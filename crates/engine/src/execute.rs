@@ -56,6 +56,7 @@ pub(crate) struct Briefing<'a> {
     /// The agent's own name of the conversation to go on with.
     pub(crate) resume: Option<&'a str>,
     pub(crate) plan: bool,
+    pub(crate) mcp: &'a [harvest_agents::mcp::Offer],
 }
 
 impl<'a> Briefing<'a> {
@@ -79,6 +80,7 @@ impl<'a> Briefing<'a> {
             max_turns: self.max_turns,
             resume: self.resume,
             plan: self.plan,
+            mcp: self.mcp,
         }
     }
 }
@@ -246,22 +248,38 @@ impl Turn {
         memory: &Memory,
         which: Attempts,
     ) -> Result<Ended, Halt> {
-        let options = &self.engine.options;
-        let choice = self.engine.model_choice(agent, &for_agent(&self.task, &agent.id));
-        let asked = self.plan.prompt(self.task.prompt.as_str());
+        let asked = match self.gate.returned() {
+            Some(returned) => returned.prompt(self.task.prompt.as_str()),
+            None => self.plan.prompt(self.task.prompt.as_str()),
+        };
         // One that remembers has been told the rest, and one that plans does nothing that there are rules for.
         let whole = if self.plan.is_wanted() || memory.own.is_some() {
             asked
         } else {
             self.compose(agent, &asked, &Occasion::Task {}).await?
         };
-        let prompt = memory.prompt(&whole);
+        let choice = self.engine.model_choice(agent, &for_agent(&self.task, &agent.id));
+        self.attempt_asking(place, agent, memory, (&memory.prompt(&whole), &choice), which).await
+    }
+
+    /// The same with a prompt of its own.
+    pub(crate) async fn attempt_asking(
+        &self,
+        place: &Place,
+        agent: &Agent,
+        memory: &Memory,
+        (prompt, choice): (&str, &ModelChoice),
+        which: Attempts,
+    ) -> Result<Ended, Halt> {
+        let options = &self.engine.options;
+        let offers = self.offers(agent, &place.sandbox).await?;
         let briefing = Briefing {
-            prompt: &prompt,
-            choice: &choice,
+            prompt,
+            choice,
             max_turns: self.task.settings.max_turns,
             resume: memory.own.as_ref().map(|kept| kept.name.as_str()),
             plan: self.plan.is_wanted(),
+            mcp: &offers,
         };
         let mut spec = self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path());
         spec.files.splice(0..0, place.take_files());

@@ -21,7 +21,7 @@ use crate::support::{PATH, Ran, World};
 
 const KEY: &str = "sk-canary-0123456789-wxyz";
 /// Looks for the key wherever an agent can look, without naming it.
-const SEARCH: &str = "printf 'sk-can%s\\n' ary | { read -r key
+pub const SEARCH: &str = "printf 'sk-can%s\\n' ary | { read -r key
     (cat /proc/[0-9]*/environ | tr '\\0' '\\n'; env; grep -rIsl \"$key\" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr) 2>/dev/null |
     grep -c -e \"$key\" -e '^/' | sed 's/^/found /'; }";
 
