@@ -63,7 +63,7 @@ pub use keyring::Keyring;
 pub use meter::day_of;
 pub use owner::Ownership;
 pub use pool::{Limits, Notice, Pool, Summary};
-pub use prompting::PromptBook;
+pub use prompting::{FailedCheck, Found, PromptBook, Remark, Situation};
 pub use recover::{Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};

@@ -413,7 +413,7 @@ fn codex_finishes_what_claude_code_had_no_quota_for() {
     let begun = json!([{ "say": "I begin.", "shell": crate::support::FIX }, { "status": 402 }]);
     let goes_on = json!([{ "expect": "I begin.", "shell": "cp src/two.sh src/copy.sh" }, { "say": "Finished." }]);
     let conversations = json!([
-        { "when_prompt_contains": "What is asked of you now", "replies": goes_on },
+        { "when_prompt_contains": "You have begun already", "replies": goes_on },
         { "when_prompt_contains": "failing test", "replies": begun },
         { "replies": [{ "say": "Yes." }] },
     ]);
