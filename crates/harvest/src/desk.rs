@@ -150,6 +150,7 @@ fn saved(ask: &Ask) -> Result<(SavedRequest, Prompt), Refusal> {
         require_tests: ask.require_tests,
         fallback_agents: Vec::new(),
         plan: ask.plan,
+        care: cli::Care::default(),
         timeout_ms: ask.timeout.map(|seconds| millis(Duration::from_secs(seconds))),
         budget_usd: ask.budget_usd,
         priority: ask.priority,

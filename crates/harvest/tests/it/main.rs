@@ -17,9 +17,11 @@ mod egress;
 mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
+mod gate;
 mod hooks;
 mod killed;
 mod limits;
+mod mcp;
 mod money;
 mod ordinary;
 mod packages;
