@@ -33,7 +33,7 @@ impl Turn {
     /// The whole prompt for what a person asked.
     pub(crate) async fn compose(&self, agent: &Agent, request: &str, occasion: &Occasion<'_>) -> Result<String, Halt> {
         let options = &self.engine.options;
-        let identity = options.tenancy.identity(&self.task.requested_by, &self.task.repository);
+        let identity = options.tenancy.now().identity(&self.task.requested_by, &self.task.repository);
         let mut tokens = CONTEXT_TOKENS;
         let conventions = self.conventions(agent).await?;
         let (conventions, mut left_out) = fit(conventions, &mut tokens);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use harvest_agents::Provider;
 use harvest_core::Code;
 use harvest_engine::{ModelChoice, Notice, Stop};
-use harvest_server::{Handle, Options, Pace, Service};
+use harvest_server::{Handle, Options, Service};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
 
@@ -17,9 +17,9 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::run::on_signals;
-use crate::up;
 use crate::view::Style;
 use crate::works::{self, Wanted};
+use crate::{projects, sign_in, tracer, up};
 
 pub async fn serve(global: &Global, environment: Environment, options: Serve) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -44,6 +44,7 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
     } else {
         installation.queueing_engine()?
     };
+    let exporter = tracer::exporter(&installation)?;
     let service = Service::bind(Options {
         listen: options.listen,
         public_url: options.public_url,
@@ -53,7 +54,9 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         desk: Arc::new(FrontDesk { installation: installation.clone() }),
         clock: installation.clock.clone(),
         entropy: installation.entropy.clone(),
-        pace: Pace::default(),
+        pace: installation.settings()?.pace(),
+        telemetry: exporter.clone(),
+        sign_in: sign_in::options(&installation).await?,
     })
     .await?;
     announce(global, style, &service.handle()?).await?;
@@ -64,21 +67,27 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         "taking no more work; waiting for what is under way (once more to leave at once)",
     );
     let working = async {
-        let wanted =
-            Wanted { agents: options.agents, lease: options.lease, patience: options.drain, ..Wanted::default() };
+        let wanted = Wanted {
+            agents: options.agents,
+            lease: options.lease,
+            patience: options.drain,
+            telemetry: exporter.clone(),
+            ..Wanted::default()
+        };
         let tell = |notice: &Notice| drop(if global.json { up::show_json(notice) } else { up::show(style, notice) });
         let worked = match works {
             true => works::work(global, style, &installation, &engine, wanted, drain, tell).await.map(drop),
-            false => {
-                drain.requested().await;
-                Ok(())
-            }
+            false => tokio::select! {
+                () = drain.requested() => Ok(()),
+                never = projects::follow(&installation) => match never {},
+            },
         };
         // The API answers until the last turn is over.
         close.request();
         worked
     };
     let (worked, served) = tokio::join!(working, service.run(close.clone()));
+    exporter.close().await;
     worked?;
     served?;
     Ok(Exit::Done)

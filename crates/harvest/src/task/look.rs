@@ -1,7 +1,7 @@
 //! list, show, logs, diff: nothing here changes anything.
 
 use harvest_core::{Code, Event, Task, TaskId, TaskStatus};
-use harvest_store::{TaskDetail, TaskQuery};
+use harvest_store::{TaskDetail, TaskPage, TaskQuery};
 use harvest_workspace::SessionRepository;
 use serde_json::json;
 
@@ -20,23 +20,26 @@ pub async fn list(
     style: Style,
     query: TaskQuery,
 ) -> Result<Exit, Failure> {
-    let page = installation.store.tasks(query).await?;
+    list_page(global, style, &installation.store.tasks(query).await?);
+    Ok(Exit::Done)
+}
+
+pub fn list_page(global: &Global, style: Style, page: &TaskPage) {
     if global.json {
-        let _ = output::json(&page);
-        return Ok(Exit::Done);
+        let _ = output::json(page);
+        return;
     }
     if page.items.is_empty() {
         let _ = output::line("no tasks yet; give one: harvest run \"Make the failing test pass\"");
     }
     for task in &page.items {
         if output::line(&row(style, task)).is_err() {
-            return Ok(Exit::Done);
+            return;
         }
     }
-    if let Some(cursor) = page.next_cursor {
+    if let Some(cursor) = &page.next_cursor {
         let _ = output::line(&style.dim(&format!("more: harvest task list --cursor {cursor}")));
     }
-    Ok(Exit::Done)
 }
 
 pub fn row(style: Style, task: &Task) -> String {
@@ -62,13 +65,12 @@ pub fn row(style: Style, task: &Task) -> String {
 }
 
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
-    let detail = installation.store.task(id).await?;
-    if global.json {
-        let _ = output::json(&detail);
-    } else {
-        let _ = output::line(&page(style, &detail));
-    }
+    show_detail(global, style, &installation.store.task(id).await?);
     Ok(Exit::Done)
+}
+
+pub fn show_detail(global: &Global, style: Style, detail: &TaskDetail) {
+    let _ = if global.json { output::json(detail) } else { output::line(&page(style, detail)) };
 }
 
 fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
@@ -156,7 +158,7 @@ pub async fn logs(global: &Global, installation: &Installation, style: Style, id
     Ok(Exit::Done)
 }
 
-fn print(global: &Global, activity: &mut Activity, event: &Event) -> Result<(), output::Closed> {
+pub fn print(global: &Global, activity: &mut Activity, event: &Event) -> Result<(), output::Closed> {
     if global.json {
         return output::json(event);
     }
@@ -179,15 +181,18 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
         })?;
         patch = repository.diff(&task.base, commit).await?;
     }
-    let _ = if global.json {
-        output::json(&json!({ "base": task.base, "commit": task.commit, "diff": String::from_utf8_lossy(&patch) }))
-    } else {
-        // A program gets the diff as it is; a terminal gets nothing that could steer it.
-        if style.terminal {
-            output::line(clean(&String::from_utf8_lossy(&patch)).trim_end())
-        } else {
-            output::bytes(&patch)
-        }
-    };
+    let document = json!({ "base": task.base, "commit": task.commit, "diff": String::from_utf8_lossy(&patch) });
+    show_diff(global, style, &document, &patch);
     Ok(Exit::Done)
+}
+
+pub fn show_diff(global: &Global, style: Style, document: &serde_json::Value, patch: &[u8]) {
+    let _ = if global.json {
+        output::json(document)
+    } else if style.terminal {
+        // A program gets the diff as it is; a terminal gets nothing that could steer it.
+        output::line(clean(&String::from_utf8_lossy(patch)).trim_end())
+    } else {
+        output::bytes(patch)
+    };
 }

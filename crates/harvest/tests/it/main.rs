@@ -17,6 +17,7 @@ mod egress;
 mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
+mod fake_github;
 mod hooks;
 mod killed;
 mod limits;
@@ -34,6 +35,8 @@ mod script;
 mod security;
 mod serve;
 mod serve_access;
+mod serve_github;
+mod serve_projects;
 mod serve_schema;
 mod serve_streams;
 mod served;
