@@ -1,15 +1,15 @@
 //! The few endpoints of GitHub that sign people in, with GitHub's own rules: codes and refresh tokens work once, the verifier
 //! has to fit the challenge, trouble with a grant is told with status 200.
 
-use std::collections::{HashMap, HashSet};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+use crate::http::{Asked, Reply, host};
 
 pub const CLIENT_ID: &str = "Iv1.0123456789abcdef";
 pub const CLIENT_SECRET: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -30,7 +30,6 @@ struct Books {
     refresh: HashMap<String, String>,
     made: u64,
     asked: Vec<String>,
-    known_redirects: HashSet<String>,
 }
 
 #[derive(Clone)]
@@ -41,18 +40,15 @@ pub struct FakeGithub {
 
 impl FakeGithub {
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let books = Arc::new(Mutex::new(Books { login: "Ada".into(), account: 7, ..Books::default() }));
-        let github = Self { url, books };
-        let own = github.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let own = own.clone();
-                std::thread::spawn(move || own.serve(stream));
-            }
+        let own = books.clone();
+        let url = host(move |asked| {
+            let fields = form(if asked.method == "POST" { str::from_utf8(&asked.body).unwrap() } else { &asked.query });
+            let mut books = own.lock().unwrap();
+            let (status, location, body) = answer(&mut books, &asked, &fields);
+            Reply { status, location, body }
         });
-        github
+        Self { url, books }
     }
 
     pub fn person(&self, login: &str, account: u64) {
@@ -80,75 +76,34 @@ impl FakeGithub {
     pub fn asked(&self) -> Vec<String> {
         self.books.lock().unwrap().asked.clone()
     }
+}
 
-    fn serve(&self, mut stream: TcpStream) {
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        loop {
-            let mut first = String::new();
-            if reader.read_line(&mut first).unwrap_or(0) == 0 {
-                return;
-            }
-            let mut headers = HashMap::new();
-            loop {
-                let mut line = String::new();
-                reader.read_line(&mut line).unwrap();
-                let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-                headers.insert(name.to_ascii_lowercase(), value.to_owned());
-            }
-            let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            let mut words = first.split_whitespace();
-            let (method, target) = (words.next().unwrap(), words.next().unwrap());
-            let (path, query) = target.split_once('?').unwrap_or((target, ""));
-            let fields = form(if method == "POST" { std::str::from_utf8(&body).unwrap() } else { query });
-            let (status, location, answer) = self.answer(method, path, &fields, &headers);
-            let location = location.map(|to| format!("location: {to}\r\n")).unwrap_or_default();
-            let text = answer.to_string();
-            let head = format!(
-                "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{location}content-length: {}\r\n\r\n",
-                text.len()
-            );
-            if stream.write_all((head + &text).as_bytes()).is_err() {
-                return;
+fn answer(books: &mut Books, asked: &Asked, fields: &HashMap<String, String>) -> (u16, Option<String>, Value) {
+    let (method, path, headers) = (asked.method.as_str(), asked.path.as_str(), &asked.headers);
+    books.asked.push(format!("{method} {path}"));
+    let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
+    match (method, path) {
+        ("GET", "/login/oauth/authorize") => {
+            assert_eq!((field("client_id").as_str(), field("code_challenge_method").as_str()), (CLIENT_ID, "S256"));
+            books.made += 1;
+            let code = format!("code{}", books.made);
+            books.codes.insert(code.clone(), (field("code_challenge"), field("redirect_uri")));
+            (302, Some(format!("{}?code={code}&state={}", field("redirect_uri"), field("state"))), json!({}))
+        }
+        ("POST", "/login/oauth/access_token") => (200, None, grant(books, &field)),
+        ("GET", _) => {
+            let path = path.strip_prefix("/api/v3").unwrap_or("/nothing");
+            let token = headers.get("authorization").and_then(|value| value.strip_prefix("Bearer "));
+            let Some(login) = token.and_then(|token| books.tokens.get(token)) else {
+                return (401, None, json!({ "message": "Bad credentials" }));
+            };
+            match (path, books.memberships.get(path)) {
+                ("/user", _) => (200, None, json!({ "login": login, "id": books.account })),
+                (_, Some(state)) => (200, None, json!({ "state": state, "role": "member" })),
+                _ => (404, None, json!({ "message": "Not Found" })),
             }
         }
-    }
-
-    fn answer(
-        &self,
-        method: &str,
-        path: &str,
-        fields: &HashMap<String, String>,
-        headers: &HashMap<String, String>,
-    ) -> (u16, Option<String>, Value) {
-        let mut books = self.books.lock().unwrap();
-        books.asked.push(format!("{method} {path}"));
-        let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
-        match (method, path) {
-            ("GET", "/login/oauth/authorize") => {
-                assert_eq!((field("client_id").as_str(), field("code_challenge_method").as_str()), (CLIENT_ID, "S256"));
-                books.made += 1;
-                let code = format!("code{}", books.made);
-                books.codes.insert(code.clone(), (field("code_challenge"), field("redirect_uri")));
-                books.known_redirects.insert(field("redirect_uri"));
-                (302, Some(format!("{}?code={code}&state={}", field("redirect_uri"), field("state"))), json!({}))
-            }
-            ("POST", "/login/oauth/access_token") => (200, None, grant(&mut books, &field)),
-            ("GET", _) => {
-                let path = path.strip_prefix("/api/v3").unwrap_or("/nothing");
-                let token = headers.get("authorization").and_then(|value| value.strip_prefix("Bearer "));
-                let Some(login) = token.and_then(|token| books.tokens.get(token)) else {
-                    return (401, None, json!({ "message": "Bad credentials" }));
-                };
-                match (path, books.memberships.get(path)) {
-                    ("/user", _) => (200, None, json!({ "login": login, "id": books.account })),
-                    (_, Some(state)) => (200, None, json!({ "state": state, "role": "member" })),
-                    _ => (404, None, json!({ "message": "Not Found" })),
-                }
-            }
-            _ => (404, None, json!({ "message": "Not Found" })),
-        }
+        _ => (404, None, json!({ "message": "Not Found" })),
     }
 }
 

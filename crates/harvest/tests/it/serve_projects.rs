@@ -59,9 +59,10 @@ fn a_project_is_made_changed_and_removed() {
     assert_eq!(admin.delete("/api/projects/orchard").status, 204);
     admin.delete("/api/projects/orchard").problem(404, "HV-0612");
     admin.delete("/api/projects/shop").problem(403, "HV-0602");
-    let actions: Vec<_> =
-        admin.get("/api/audit").ok()["items"].as_array().unwrap().iter().map(|entry| entry["action"].clone()).collect();
-    assert_eq!(actions[actions.len() - 3..], ["project.create", "project.change", "project.remove"]);
+    let log = admin.get("/api/audit").ok();
+    let actions = log["items"].as_array().unwrap().iter().filter_map(|entry| entry["action"].as_str());
+    let actions: Vec<&str> = actions.filter(|action| action.starts_with("project.")).collect();
+    assert_eq!(actions, ["project.create", "project.change", "project.remove"]);
 }
 
 #[test]

@@ -75,6 +75,8 @@ impl Sqlite {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
+        // What is deleted is gone, as far as it costs no more than clearing memory; see `forget_session`.
+        connection.pragma_update(None, "secure_delete", "FAST")?;
         connection.pragma_update(None, "cache_size", CACHE_KIB)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         // Else a statement with a limit is compiled anew whenever the limit is given.

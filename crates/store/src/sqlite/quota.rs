@@ -57,7 +57,11 @@ impl Quotas for Sqlite {
         let session = session.clone();
         self.write(move |db, effects| {
             effects.queue = true;
-            forget(db, &session)
+            // What is deleted is overwritten, too: the pages of a database outlive what was on them.
+            db.pragma_update(None, "secure_delete", true)?;
+            let forgotten = forget(db, &session);
+            db.pragma_update(None, "secure_delete", "FAST")?;
+            forgotten
         })
         .await
     }
