@@ -105,11 +105,7 @@ impl Desk for FrontDesk {
             branch: new.branch.clone(),
             setup: new.setup.clone(),
             build: new.build.clone(),
-            depth: None,
-            partial: false,
-            sparse: Vec::new(),
-            every: None,
-            alert: None,
+            ..RepoAdd::default()
         };
         Ok(repo::keep(&self.installation, options).await?)
     }

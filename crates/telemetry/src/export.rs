@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use harvest_outbound::{Ask, Client, Method};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::otlp;
@@ -27,6 +27,7 @@ pub struct Exporter {
     queue: Option<mpsc::Sender<Span>>,
     dropped: Arc<AtomicU64>,
     sending: Arc<tokio::sync::Mutex<Option<JoinHandle<()>>>>,
+    closing: Arc<Notify>,
 }
 
 impl Exporter {
@@ -35,8 +36,10 @@ impl Exporter {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let dropped = Arc::new(AtomicU64::new(0));
         let url = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
-        let sending = tokio::spawn(send(url, waiting, dropped.clone()));
-        Self { queue: Some(queue), dropped, sending: Arc::new(tokio::sync::Mutex::new(Some(sending))) }
+        let closing = Arc::new(Notify::new());
+        let sending = tokio::spawn(send(url, waiting, closing.clone(), dropped.clone()));
+        let sending = Arc::new(tokio::sync::Mutex::new(Some(sending)));
+        Self { queue: Some(queue), dropped, sending, closing }
     }
 
     pub fn is_on(&self) -> bool {
@@ -58,9 +61,9 @@ impl Exporter {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Sends what is left, for a little while. Nothing is taken by this clone afterwards.
-    pub async fn close(mut self) {
-        self.queue = None;
+    /// Sends what is left, for a little while. Nothing is taken by any clone afterwards.
+    pub async fn close(self) {
+        self.closing.notify_one();
         let sending = self.sending.lock().await.take();
         if let Some(sending) = sending {
             let ending = sending.abort_handle();
@@ -71,11 +74,21 @@ impl Exporter {
     }
 }
 
-/// Until every sender is gone.
-async fn send(url: String, mut waiting: mpsc::Receiver<Span>, dropped: Arc<AtomicU64>) {
+/// Until it is to close and everything was sent, or every sender is gone.
+async fn send(url: String, mut waiting: mpsc::Receiver<Span>, closing: Arc<Notify>, dropped: Arc<AtomicU64>) {
     let client = Client::new(PATIENCE);
     let mut batch = Vec::with_capacity(BATCH);
-    while waiting.recv_many(&mut batch, BATCH).await > 0 {
+    loop {
+        let count = tokio::select! {
+            count = waiting.recv_many(&mut batch, BATCH) => count,
+            () = closing.notified() => {
+                waiting.close();
+                continue;
+            }
+        };
+        if count == 0 {
+            return;
+        }
         let document = otlp::document(&batch);
         let mut told = Err("nobody was asked".to_owned());
         for number in 1..=TRIES {

@@ -21,11 +21,24 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
         }
         Session::Prompt(asked) => {
             let (agent, model) = (asked.options.agent, asked.options.model);
-            prompt(global, style, remote, &asked.id, &asked.prompt, agent, model, asked.options.idempotency_key).await
+            here_only(asked.options.asking.follow)?;
+            prompt(global, style, remote, &asked.id, &asked.prompt, agent, model, asked.options.asking.idempotency_key)
+                .await
         }
         Session::Continue(asked) => {
             let words = asked.prompt.as_deref().unwrap_or(GO_ON);
-            prompt(global, style, remote, &asked.id, words, Some(asked.agent), asked.model, asked.idempotency_key).await
+            here_only(asked.asking.follow)?;
+            prompt(
+                global,
+                style,
+                remote,
+                &asked.id,
+                words,
+                Some(asked.agent),
+                asked.model,
+                asked.asking.idempotency_key,
+            )
+            .await
         }
         Session::Fork(asked) => {
             let id = find(remote, &asked.id).await?;
@@ -64,6 +77,14 @@ async fn prompt(
         output::line(&format!("{} turn {} of session {session} is queued", style.ok(), turn.number))
     };
     Ok(Exit::Done)
+}
+
+fn here_only(follow: bool) -> Result<(), Failure> {
+    if !follow {
+        return Ok(());
+    }
+    let help = "leave it out, and look with `harvest task logs`, or at the server's page";
+    Err(Failure::refused(Code::BadOption, "--follow watches this machine alone, not a server", help))
 }
 
 /// A session by the beginning of its id, or of that of its task.

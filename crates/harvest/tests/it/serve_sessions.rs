@@ -157,7 +157,8 @@ fn tasks_under_way_are_counted_for_token_person_team_and_project() {
 fn what_was_spent_today_is_counted_too_and_rates_can_be_set() {
     let world = World::new();
     settings(&world, "[quota]\ntoken_daily_usd = 0.001\n[rate]\nwrites = 4\n");
-    let server = world.serve_with(&json!([{ "say": "Done." }]), &["--agents", "1"]);
+    let server =
+        world.serve_with(&json!([{ "say": "Done.", "tokens": { "input": 100, "output": 10 } }]), &["--agents", "1"]);
     let one = client(&world, &server, &[]);
     let spent = one.worked_off(&world.ask("Mend it"));
     assert!(spent["cost_usd"].as_f64().unwrap() >= 0.001, "{spent}");
