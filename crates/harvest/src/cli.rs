@@ -19,7 +19,7 @@ pub use credential::{Credential, CredentialAdd};
 pub use mcp::{Mcp, McpAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
-pub use server::{Audit, Serve, Token, TokenCreate};
+pub use server::{Audit, LogFormat, Login, Serve, Token, TokenCreate};
 pub use session::{Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
@@ -60,6 +60,9 @@ pub struct Global {
     /// Write log lines to standard error, e.g. `debug` or `harvest_engine=trace`
     #[arg(long, global = true, value_name = "FILTER")]
     pub log: Option<String>,
+    /// How log lines are written
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -84,6 +87,8 @@ pub enum Command {
     /// Who did what over the API
     #[command(subcommand)]
     Audit(Audit),
+    /// Keep a token for a server that `HARVEST_URL` names
+    Login(Login),
     /// Repositories with their dependencies installed before anyone asks
     #[command(subcommand)]
     Repo(Repo),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use harvest_agents::Provider;
 use harvest_core::Code;
 use harvest_engine::{Engine, ModelChoice, Notice, Stop};
-use harvest_server::{Handle, Options, Pace, Service};
+use harvest_server::{Handle, Options, Service};
+use harvest_telemetry::Exporter;
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
 
@@ -18,9 +19,9 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::run::{on_signals, warn_of};
-use crate::up;
 use crate::view::Style;
 use crate::works::{self, Wanted};
+use crate::{projects, sign_in, tracer, up};
 
 pub async fn serve(global: &Global, environment: Environment, options: Serve) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -41,7 +42,8 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
     } else {
         installation.queueing_engine()?
     };
-    let service = listen(&installation, &engine, options.listen, options.public_url).await?;
+    let exporter = tracer::exporter(&installation)?;
+    let service = listen(&installation, &engine, options.listen, options.public_url, exporter.clone()).await?;
     announce(global, style, &service.handle()?).await?;
     let (drain, close) = (Stop::default(), Stop::default());
     on_signals(
@@ -50,21 +52,27 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         "taking no more work; waiting for what is under way (once more to leave at once)",
     );
     let working = async {
-        let wanted =
-            Wanted { agents: options.agents, lease: options.place.lease, patience: options.drain, ..Wanted::default() };
+        let wanted = Wanted {
+            agents: options.agents,
+            lease: options.place.lease,
+            patience: options.drain,
+            telemetry: exporter.clone(),
+            ..Wanted::default()
+        };
         let tell = |notice: &Notice| drop(if global.json { up::show_json(notice) } else { up::show(style, notice) });
         let worked = match works {
             true => works::work(global, style, &installation, &engine, wanted, drain, tell).await.map(drop),
-            false => {
-                drain.requested().await;
-                Ok(())
-            }
+            false => tokio::select! {
+                () = drain.requested() => Ok(()),
+                never = projects::follow(&installation) => match never {},
+            },
         };
         // The API answers until the last turn is over.
         close.request();
         worked
     };
     let (worked, served) = tokio::join!(working, service.run(close.clone()));
+    exporter.close().await;
     worked?;
     served?;
     Ok(Exit::Done)
@@ -76,6 +84,7 @@ pub async fn listen(
     engine: &Engine,
     listen: SocketAddr,
     public_url: Option<String>,
+    telemetry: Exporter,
 ) -> Result<Service, Failure> {
     let options = Options {
         listen,
@@ -86,7 +95,9 @@ pub async fn listen(
         desk: Arc::new(FrontDesk { installation: installation.clone() }),
         clock: installation.clock.clone(),
         entropy: installation.entropy.clone(),
-        pace: Pace::default(),
+        pace: installation.settings()?.pace(),
+        telemetry,
+        sign_in: sign_in::options(installation).await?,
     };
     Ok(Service::bind(options).await?)
 }

@@ -15,7 +15,7 @@ use crate::output;
 use crate::run::{on_signals, warn_of};
 use crate::view::{Style, clean};
 use crate::works::Wanted;
-use crate::{ask, works};
+use crate::{ask, tracer, works};
 
 pub async fn up(global: &Global, environment: Environment, options: Up) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -37,9 +37,18 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         cost: options.max_usd,
         ..Limits::default()
     };
-    let wanted = Wanted { agents: options.agents, lease: options.place.lease, limits, patience: None };
+    let telemetry = tracer::exporter(&installation)?;
+    let wanted = Wanted {
+        agents: options.agents,
+        lease: options.place.lease,
+        limits,
+        patience: None,
+        telemetry: telemetry.clone(),
+    };
     let tell = |notice: &Notice| drop(if global.json { show_json(notice) } else { show(style, notice) });
-    let summary = works::work(global, style, &installation, &engine, wanted, drain, tell).await?;
+    let summary = works::work(global, style, &installation, &engine, wanted, drain, tell).await;
+    telemetry.close().await;
+    let summary = summary?;
     if !global.json {
         let _ = output::line(&closing(style, &summary, engine.warm_stats()));
     } else {

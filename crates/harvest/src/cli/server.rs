@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use harvest_core::Role;
 
 use super::{WorkPlace, duration};
@@ -79,6 +79,34 @@ pub struct TokenCreate {
     /// After so many days it opens nothing any more
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=3650))]
     pub expires_in_days: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  harvest login --url https://harvest.example.com
+  printf %s \"$TOKEN\" | harvest login --url http://127.0.0.1:7070 --from-stdin
+  HARVEST_URL=https://harvest.example.com harvest task list
+
+With HARVEST_URL set, `harvest task`, `harvest session` and `harvest status` speak to that server. The token is kept in
+login.json in the configuration folder, which only you can read; HARVEST_TOKEN goes before it.")]
+pub struct Login {
+    /// Where the server is [default: HARVEST_URL]
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// Read the token from standard input
+    #[arg(long)]
+    pub from_stdin: bool,
+    /// Keep the token for this server no longer
+    #[arg(long, conflicts_with = "from_stdin")]
+    pub forget: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON document on each line
+    Json,
 }
 
 #[derive(Debug, Subcommand)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use harvest_core::Code;
 use harvest_engine::{Engine, Notice, Stop};
 use harvest_server::{Handle, Service};
+use harvest_telemetry::Exporter;
 
 use crate::cli::{Global, RepoAdd};
 use crate::environment::Environment;
@@ -34,10 +35,10 @@ pub async fn open(
     wanted: Option<SocketAddr>,
 ) -> Result<Service, Failure> {
     let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    match serve::listen(installation, engine, wanted.unwrap_or(at(PORT)), None).await {
+    match serve::listen(installation, engine, wanted.unwrap_or(at(PORT)), None, Exporter::default()).await {
         // Most likely another Harvest, which is no reason to show nothing.
         Err(failure) if failure.code == Code::CannotListen && wanted.is_none() => {
-            serve::listen(installation, engine, at(0), None).await
+            serve::listen(installation, engine, at(0), None, Exporter::default()).await
         }
         listening => listening,
     }
