@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::saved::SavedRequest;
 use crate::schedule::When;
-use crate::{credential, repo, schedule, template};
+use crate::{credential, demo, repo, schedule, template};
 
 #[derive(Debug)]
 pub struct FrontDesk {
@@ -125,6 +125,10 @@ impl Desk for FrontDesk {
     async fn rotate_credential(&self, mut kept: Credential, new: String) -> Result<Credential, Refusal> {
         credential::replace(&self.installation, &mut kept, &secret(&new)?).await?;
         Ok(kept)
+    }
+
+    async fn demo(&self) -> Result<Vec<Request>, Refusal> {
+        Ok(demo::requests(&self.installation).await?)
     }
 
     fn owner(&self) -> String {

@@ -42,6 +42,9 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 
     async fn rotate_credential(&self, credential: Credential, secret: String) -> Result<Credential, Refusal>;
 
+    /// The tasks of the demo, on a sample repository that is made where it is missing.
+    async fn demo(&self) -> Result<Vec<Request>, Refusal>;
+
     /// Whom the one-time link signs in: the person who started the server.
     fn owner(&self) -> String;
 }

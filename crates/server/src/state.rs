@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::auth::{Cookie, Origins, Principal, secret};
 use crate::desk::Desk;
-use crate::events::{Feed, Tails};
+use crate::events::{Feed, Presence, Tails};
 use crate::limits::Limiter;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -35,6 +35,7 @@ pub struct Shared {
     pub pace: Limiter,
     pub tails: Tails,
     pub feed: Feed,
+    pub presence: Presence,
     pub metrics: Metrics,
     /// Set when the server is to end: streams say so and close.
     pub closing: Stop,

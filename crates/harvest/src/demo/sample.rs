@@ -68,6 +68,12 @@ pub const JOBS: &[Job] = &[
     },
 ];
 
+/// The repository in `folder`, made if it is missing: branches of earlier demos stay.
+pub async fn existing_or_new(folder: &Path) -> Result<PathBuf, Failure> {
+    let repository = folder.join("orchard");
+    if repository.join(".git/refs/heads/main").exists() { Ok(repository) } else { create(folder).await }
+}
+
 /// Makes the repository anew in `folder`.
 pub async fn create(folder: &Path) -> Result<PathBuf, Failure> {
     let io =
