@@ -96,6 +96,9 @@ pub enum EventBody {
         estimated: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call_id: Option<CallId>,
+        /// From asking to the end of the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<u64>,
     },
     /// Half, or most, of a budget is spent. Told once for each.
     #[serde(rename = "budget.reached")]

@@ -61,7 +61,8 @@ impl Turn {
 impl Engine {
     /// What this worker allows, less what the repository does without.
     pub(crate) fn policy_of(&self, task: &Task) -> Policy {
-        let allowed = self.options.egress.of(&task.repository);
+        let hosts = self.options.egress.now();
+        let allowed = hosts.of(&task.repository);
         match &task.settings.egress {
             None => allowed.clone(),
             // A rule that cannot be read allows nothing.

@@ -355,11 +355,18 @@ impl Turn {
         let grace = Duration::from_millis(self.task.settings.supervision.grace_ms);
         let mut ending: Option<Ending> = None;
         let mut ended_by: Option<Failure> = None;
+        let mut killed = false;
         let mut did_anything = false;
         let exit_code = loop {
             let due = ending.as_ref().map_or(supervisor.due(), Ending::due);
             let next = tokio::select! {
                 biased;
+                () = self.stop.requested_at_once(), if !killed => {
+                    killed = true;
+                    ended_by.get_or_insert_with(|| self.stopped());
+                    ending = Some(Ending::at_once(Instant::now()));
+                    continue;
+                }
                 () = self.stop.requested(), if ending.is_none() => Next::End(self.stopped()),
                 () = self.meter.exhausted(), if ending.is_none() => {
                     Next::End(Failure::new(FailureReason::Budget, self.meter.message()))

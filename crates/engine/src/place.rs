@@ -196,7 +196,7 @@ impl Turn {
             return Arc::new(NoCredentials);
         }
         let options = &self.engine.options;
-        options.keyring.of(options.tenancy.identity(&self.task.requested_by, &self.task.repository))
+        options.keyring.of(options.tenancy.now().identity(&self.task.requested_by, &self.task.repository))
     }
 
     /// Ends everything in the place and removes every trace of it.

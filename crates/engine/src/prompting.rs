@@ -119,7 +119,7 @@ impl Engine {
         request: &str,
         situation: &Situation,
     ) -> Result<String, prompt::Error> {
-        let project = self.options.tenancy.identity(person, repository).project;
+        let project = self.options.tenancy.now().identity(person, repository).project;
         self.options.prompts.tell(project.as_deref(), request, situation)
     }
 }
@@ -130,7 +130,7 @@ fn unfilled(error: prompt::Error) -> Halt {
 
 impl Turn {
     fn project(&self) -> Option<String> {
-        self.engine.options.tenancy.identity(&self.task.requested_by, &self.task.repository).project
+        self.engine.options.tenancy.now().identity(&self.task.requested_by, &self.task.repository).project
     }
 
     /// A prompt for an agent that has been told everything else.

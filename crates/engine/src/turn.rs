@@ -112,7 +112,8 @@ impl Engine {
         }
         let checkpoints = repository.last_checkpoint(&session.id).await?.map_or(0, |(number, _)| number);
         let (entropy, till) = (options.entropy.clone(), self.till.clone());
-        let meter = Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy, &task));
+        let meter =
+            Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy.now(), &task));
         Ok(Turn {
             engine: self.clone(),
             owner: owner.clone(),

@@ -198,11 +198,13 @@ fn agent_and_model(
     let wanted = settings.get(Key::Agent);
     let id = wanted.value.as_ref().map_or_else(|| unnamed(known, decide).to_owned(), Value::text);
     let agent = find_agent(known.registry, &id).map_err(|failure| match wanted.origin {
-        Origin::File(_) | Origin::Project { .. } | Origin::Repository { .. } => Failure {
-            code: Code::BadConfig,
-            message: format!("{}: `agent`: {}", wanted.origin.describe(), failure.message),
-            ..failure
-        },
+        Origin::File(_) | Origin::Project { .. } | Origin::ProjectSettings { .. } | Origin::Repository { .. } => {
+            Failure {
+                code: Code::BadConfig,
+                message: format!("{}: `agent`: {}", wanted.origin.describe(), failure.message),
+                ..failure
+            }
+        }
         Origin::Default | Origin::CommandLine => failure,
     })?;
     let named = settings.text(Key::Model);

@@ -19,8 +19,8 @@ pub use credential::{Credential, CredentialAdd};
 pub use mcp::{Mcp, McpAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
-pub use server::{Audit, Serve, Token, TokenCreate};
-pub use session::{PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt};
+pub use server::{Audit, LogFormat, Login, Serve, Token, TokenCreate};
+pub use session::{Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, hours, pool_size, priority, status};
@@ -60,6 +60,9 @@ pub struct Global {
     /// Write log lines to standard error, e.g. `debug` or `harvest_engine=trace`
     #[arg(long, global = true, value_name = "FILTER")]
     pub log: Option<String>,
+    /// How log lines are written
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -84,6 +87,8 @@ pub enum Command {
     /// Who did what over the API
     #[command(subcommand)]
     Audit(Audit),
+    /// Keep a token for a server that `HARVEST_URL` names
+    Login(Login),
     /// Repositories with their dependencies installed before anyone asks
     #[command(subcommand)]
     Repo(Repo),
@@ -281,11 +286,16 @@ pub enum SandboxKind {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  harvest demo\n  harvest demo --once")]
+#[command(after_help = "Examples:
+  harvest demo                 four tasks on the page, live; then give it your own, until Ctrl-C
+  harvest demo --once --json")]
 pub struct Demo {
-    /// Exit when the tasks are done: 0 when all four ended as they should
+    /// No page: exit when the tasks are done, 0 when all four ended as they should
     #[arg(long)]
     pub once: bool,
+    /// Where the page is, beside the tasks [default: 127.0.0.1:7070, or any free port when that is taken]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
+    pub listen: Option<std::net::SocketAddr>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -430,6 +440,13 @@ pub struct Up {
     /// Stop taking work when this much is spent
     #[arg(long, value_name = "X", value_parser = budget)]
     pub max_usd: Option<Cost>,
+    #[command(flatten)]
+    pub place: WorkPlace,
+}
+
+/// Where and by whose leave the queue is worked off: `harvest up` and `harvest serve`.
+#[derive(Debug, Args)]
+pub struct WorkPlace {
     /// Let a file play the model: no key, no network
     #[arg(long, value_name = "FILE")]
     pub model_script: Option<PathBuf>,

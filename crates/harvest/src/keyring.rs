@@ -15,6 +15,7 @@ use harvest_store::{CredentialRecord, Store};
 use harvest_vault::{ExposeSecret, Redactor, SecretString};
 use tokio::sync::watch;
 
+use crate::environment::key_variable;
 use crate::keychain::Keychain;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -169,7 +170,11 @@ impl Vault {
         lock(&self.seen).changes.mark_unchanged();
         let before = Arc::clone(&lock(&self.seen).opened);
         let opened = match self.store.credentials().await {
-            Ok(records) => self.open(&before, records).await,
+            Ok(mut records) => {
+                // Others are for people and forges.
+                records.retain(|record| key_variable(&record.credential.provider).is_some());
+                self.open(&before, records).await
+            }
             Err(error) => {
                 tracing::error!(%error, "the vault cannot be looked into; the credentials known so far are used");
                 before

@@ -45,8 +45,8 @@ A change of the master key that was cut off is finished by the next one; meanwhi
 
 #[derive(Debug, Args)]
 pub struct CredentialAdd {
-    /// anthropic, openai, gemini, ollama, or mcp
-    #[arg(value_name = "PROVIDER", value_parser = ["anthropic", "openai", "gemini", "ollama", "mcp"])]
+    /// anthropic, openai, gemini, ollama or mcp; github-sign-in for the client secret that people sign in with
+    #[arg(value_name = "PROVIDER", value_parser = ["anthropic", "openai", "gemini", "ollama", "mcp", "github-sign-in"])]
     pub provider: String,
     /// user, user:NAME, team:NAME or project:NAME [default: you]
     #[arg(long, value_name = "SCOPE", value_parser = scope)]

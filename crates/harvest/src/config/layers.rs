@@ -1,5 +1,5 @@
-//! Settings and where each comes from: defaults < harvest.toml < the project in it < .harvest.toml of the repository < the
-//! command line. A repository's file is written by whoever can commit there, so it may set little, and of money and hosts
+//! Settings and where each comes from: defaults < harvest.toml < the project in it < the project's settings over the API <
+//! .harvest.toml of the repository < the command line. A repository's file is written by whoever can commit there, so it may set little, and of money and hosts
 //! only less.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use harvest_engine::{Hosts, Team, Tenancy};
 use harvest_gateway::Patience;
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
+use harvest_server::{Pace, Quota, Quotas};
 use serde_json::json;
 
 use super::value::{Key, Value};
@@ -27,6 +28,10 @@ pub enum Origin {
         name: String,
         file: PathBuf,
     },
+    /// Set for a project over the API.
+    ProjectSettings {
+        name: String,
+    },
     /// `.harvest.toml` at a commit of the repository.
     Repository {
         name: String,
@@ -41,6 +46,7 @@ impl Origin {
             Self::Default => "default".to_owned(),
             Self::File(path) => path.display().to_string(),
             Self::Project { name, file } => format!("project {name} in {}", file.display()),
+            Self::ProjectSettings { name } => format!("settings of project {name}"),
             Self::Repository { name, commit } => {
                 format!(".harvest.toml of {name} at {}", commit.get(..10).unwrap_or(commit))
             }
@@ -53,6 +59,7 @@ impl Origin {
             Self::Default => "default",
             Self::File(_) => "file",
             Self::Project { .. } => "project",
+            Self::ProjectSettings { .. } => "project_settings",
             Self::Repository { .. } => "repository",
             Self::CommandLine => "command_line",
         }
@@ -65,7 +72,7 @@ impl Origin {
     fn may_set(&self, key: Key) -> bool {
         match self {
             Self::Repository { .. } => key.may_be_set_by_a_repository(),
-            Self::Project { .. } => key.may_be_set_by_a_project(),
+            Self::Project { .. } | Self::ProjectSettings { .. } => key.may_be_set_by_a_project(),
             Self::Default | Self::File(_) | Self::CommandLine => true,
         }
     }
@@ -80,12 +87,13 @@ pub struct Layer {
     pub servers: toml::Table,
 }
 
-/// A table `[project.NAME]`: settings for the repositories it lists.
+/// A table `[project.NAME]`, a project made over the API, or both: settings for the repositories it lists.
 #[derive(Debug, Clone)]
 pub struct Project {
     name: String,
     repositories: Vec<String>,
-    layer: Layer,
+    /// The weaker first.
+    layers: Vec<Layer>,
 }
 
 impl Project {
@@ -108,7 +116,7 @@ impl Project {
             };
             let repositories = texts.into_iter().map(str::to_owned).collect();
             let origin = Origin::Project { name: name.clone(), file: file.to_owned() };
-            Ok(Self { name, layer: Layer::read(origin, settings)?, repositories })
+            Ok(Self { name, layers: vec![Layer::read(origin, settings)?], repositories })
         };
         tables.into_iter().map(read).collect()
     }
@@ -149,6 +157,16 @@ impl Layer {
         Self::read(origin, table)
     }
 
+    /// What was set for a project over the API: the same names and values as in a table of `harvest.toml`.
+    pub fn of_settings(project: &str, settings: &serde_json::Value) -> Result<Self, Failure> {
+        let origin = Origin::ProjectSettings { name: project.to_owned() };
+        let table = toml::Table::try_from(settings).map_err(|_| {
+            let message = format!("{}: it is no object of settings, or one of them is null", origin.describe());
+            refuse(&message, "leave out what is not to be set")
+        })?;
+        Self::read(origin, table)
+    }
+
     fn read(origin: Origin, mut table: toml::Table) -> Result<Self, Failure> {
         let place = origin.describe();
         let servers = match table.remove("mcp") {
@@ -170,7 +188,7 @@ impl Layer {
             let Some(key) = known.filter(allowed) else {
                 let why = match (known, &origin) {
                     (None, _) => "is no setting",
-                    (_, Origin::Project { .. }) => "cannot be set by a project",
+                    (_, Origin::Project { .. } | Origin::ProjectSettings { .. }) => "cannot be set by a project",
                     _ => "cannot be set by a repository",
                 };
                 let names: Vec<&str> = Key::ALL.iter().filter(|key| allowed(key)).map(|key| key.name()).collect();
@@ -259,6 +277,38 @@ impl Layers {
         Ok(self.with(Layer::read(Origin::File(file), table)?))
     }
 
+    /// Those that were made over the API. What one of them sets and no longer can is left out; whoever sets it is told.
+    pub fn with_projects(mut self, kept: &[harvest_store::Project]) -> Self {
+        for project in kept {
+            let layer = Layer::of_settings(&project.name, &project.settings).map_err(|failure| {
+                tracing::warn!(project = project.name, reason = failure.message, "settings of a project are left out");
+            });
+            let layer = layer.into_iter();
+            match self.projects.iter_mut().find(|known| known.name == project.name) {
+                Some(known) => {
+                    known.repositories.extend(project.repositories.iter().cloned());
+                    known.layers.extend(layer);
+                }
+                None => self.projects.push(Project {
+                    name: project.name.clone(),
+                    repositories: project.repositories.clone(),
+                    layers: layer.collect(),
+                }),
+            }
+        }
+        self
+    }
+
+    /// With what a project says; `None` when there is none of that name.
+    pub fn for_project(self, name: &str) -> Option<Self> {
+        let project = self.projects.iter().find(|project| project.name == name)?.clone();
+        Some(self.within(&project))
+    }
+
+    fn within(self, project: &Project) -> Self {
+        project.layers.iter().cloned().fold(self, Self::with)
+    }
+
     pub fn with(mut self, layer: Layer) -> Self {
         self.layers.push(layer);
         self
@@ -267,7 +317,7 @@ impl Layers {
     /// What the project of this repository says, if it belongs to one.
     pub fn for_repository(self, repository: &str) -> Self {
         match self.project_of(repository).cloned() {
-            Some(project) => self.with(project.layer),
+            Some(project) => self.within(&project),
             None => self,
         }
     }
@@ -415,12 +465,32 @@ impl Layers {
         let project = |project: &Project| harvest_engine::Project {
             name: project.name.clone(),
             repositories: project.repositories.clone(),
-            daily: self.clone().with(project.layer.clone()).money(Key::ProjectDailyUsd),
+            daily: self.clone().within(project).money(Key::ProjectDailyUsd),
         };
         Tenancy {
             user_daily: self.money(Key::UserDailyUsd),
             teams: self.teams.clone(),
             projects: self.projects.iter().map(project).collect(),
+        }
+    }
+
+    /// How much each may have under way and spend in a day.
+    pub fn quotas(&self) -> Quotas {
+        let quota = |sessions, daily| Quota { sessions: self.count(sessions).map(u64::from), daily: self.money(daily) };
+        Quotas {
+            token: quota(Key::QuotaTokenSessions, Key::QuotaTokenDailyUsd),
+            user: quota(Key::QuotaUserSessions, Key::UserDailyUsd),
+            team: quota(Key::QuotaTeamSessions, Key::QuotaTeamDailyUsd),
+            project: quota(Key::QuotaProjectSessions, Key::ProjectDailyUsd),
+        }
+    }
+
+    /// Requests in a minute, for each token.
+    pub fn pace(&self) -> Pace {
+        let usual = Pace::default();
+        Pace {
+            reads: self.count(Key::RateReads).unwrap_or(usual.reads),
+            writes: self.count(Key::RateWrites).unwrap_or(usual.writes),
         }
     }
 

@@ -12,7 +12,7 @@ use harvest_core::Code;
 use harvest_forge::{Base, Forge};
 use harvest_workspace::Mirrors;
 
-pub use layers::{Layer, Layers, Origin};
+pub use layers::{Layer, Layers, Origin, Setting};
 pub use show::config;
 pub use value::{Key, Value};
 
@@ -55,7 +55,7 @@ pub fn load(source: &Source) -> Result<Layers, Failure> {
 
 impl Installation {
     pub fn settings(&self) -> Result<Layers, Failure> {
-        load(&self.config)
+        Ok(load(&self.config)?.with_projects(&self.projects.now().projects))
     }
 
     /// With what the repository says at the commit that work starts from.

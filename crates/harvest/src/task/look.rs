@@ -1,7 +1,7 @@
 //! list, show, logs, diff: nothing here changes anything.
 
 use harvest_core::{Code, Event, Task, TaskId, TaskStatus};
-use harvest_store::{TaskDetail, TaskQuery};
+use harvest_store::{TaskDetail, TaskPage, TaskQuery};
 use harvest_workspace::SessionRepository;
 use serde_json::json;
 
@@ -21,23 +21,26 @@ pub async fn list(
     style: Style,
     query: TaskQuery,
 ) -> Result<Exit, Failure> {
-    let page = installation.store.tasks(query).await?;
+    list_page(global, style, &installation.store.tasks(query).await?);
+    Ok(Exit::Done)
+}
+
+pub fn list_page(global: &Global, style: Style, page: &TaskPage) {
     if global.json {
-        let _ = output::json(&page);
-        return Ok(Exit::Done);
+        let _ = output::json(page);
+        return;
     }
     if page.items.is_empty() {
         let _ = output::line("no tasks yet; give one: harvest run \"Make the failing test pass\"");
     }
     for task in &page.items {
         if output::line(&row(style, task)).is_err() {
-            return Ok(Exit::Done);
+            return;
         }
     }
-    if let Some(cursor) = page.next_cursor {
+    if let Some(cursor) = &page.next_cursor {
         let _ = output::line(&style.dim(&format!("more: harvest task list --cursor {cursor}")));
     }
-    Ok(Exit::Done)
 }
 
 pub fn row(style: Style, task: &Task) -> String {
@@ -65,20 +68,25 @@ pub fn row(style: Style, task: &Task) -> String {
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
     let detail = installation.store.task(id).await?;
     let proposal = proposal::of(installation, &detail).await?;
-    if global.json {
-        let mut shown = serde_json::to_value(&detail).unwrap_or_default();
+    show_detail(global, style, &detail, proposal.as_ref());
+    Ok(Exit::Done)
+}
+
+/// A task and, where someone has to decide, on what.
+pub fn show_detail(global: &Global, style: Style, detail: &TaskDetail, proposal: Option<&Proposal>) {
+    let _ = if global.json {
+        let mut shown = serde_json::to_value(detail).unwrap_or_default();
         if let Some(proposal) = proposal {
             shown["proposal"] = serde_json::to_value(proposal).unwrap_or_default();
         }
-        let _ = output::json(&shown);
+        output::json(&shown)
     } else {
-        let mut text = page(style, &detail);
-        if let Some(proposal) = &proposal {
-            text.push_str(&waiting(style, id.short(), proposal));
+        let mut text = page(style, detail);
+        if let Some(proposal) = proposal {
+            text.push_str(&waiting(style, detail.task.id.short(), proposal));
         }
-        let _ = output::line(&text);
-    }
-    Ok(Exit::Done)
+        output::line(&text)
+    };
 }
 
 /// What there is to decide on.
@@ -187,7 +195,7 @@ pub async fn logs(global: &Global, installation: &Installation, style: Style, id
     Ok(Exit::Done)
 }
 
-fn print(global: &Global, activity: &mut Activity, event: &Event) -> Result<(), output::Closed> {
+pub fn print(global: &Global, activity: &mut Activity, event: &Event) -> Result<(), output::Closed> {
     if global.json {
         return output::json(event);
     }
@@ -215,15 +223,18 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
         })?;
         patch = repository.diff(&task.base, commit).await?;
     }
-    let _ = if global.json {
-        output::json(&json!({ "base": task.base, "commit": commit, "diff": String::from_utf8_lossy(&patch) }))
-    } else {
-        // A program gets the diff as it is; a terminal gets nothing that could steer it.
-        if style.terminal {
-            output::line(clean(&String::from_utf8_lossy(&patch)).trim_end())
-        } else {
-            output::bytes(&patch)
-        }
-    };
+    let document = json!({ "base": task.base, "commit": task.commit, "diff": String::from_utf8_lossy(&patch) });
+    show_diff(global, style, &document, &patch);
     Ok(Exit::Done)
+}
+
+pub fn show_diff(global: &Global, style: Style, document: &serde_json::Value, patch: &[u8]) {
+    let _ = if global.json {
+        output::json(document)
+    } else if style.terminal {
+        // A program gets the diff as it is; a terminal gets nothing that could steer it.
+        output::line(clean(&String::from_utf8_lossy(patch)).trim_end())
+    } else {
+        output::bytes(patch)
+    };
 }

@@ -96,7 +96,7 @@ async fn decide(
     Ok(Exit::Done)
 }
 
-fn read_plan(path: &Path) -> Result<String, Failure> {
+pub fn read_plan(path: &Path) -> Result<String, Failure> {
     let refuse = |why: String| {
         let message = format!("the plan in {} cannot be used: {why}", path.display());
         Failure::refused(Code::BadOption, message, "give a text file, or `-` for standard input")
