@@ -112,7 +112,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "harvest-server",
-        uses: &["harvest-core", "harvest-engine", "harvest-store", "harvest-workspace"],
+        uses: &["harvest-core", "harvest-engine", "harvest-forge", "harvest-store", "harvest-workspace"],
         never: &[SQL],
         because: "it speaks HTTP and asks the engine, the store and the installation by their handles",
     },

@@ -32,6 +32,8 @@ codes! {
     RefLocked = "0106", "a ref of the repository is locked";
     UnsupportedUrl = "0107", "the repository's URL cannot be used";
     FetchFailed = "0108", "the repository could not be fetched";
+    ForgeRefused = "0109", "GitHub refused";
+    ForgeUnreachable = "0110", "GitHub cannot be reached";
     BadPrompt = "0111", "the prompt is empty or too long";
     UnknownAgent = "0121", "there is no such agent";
     NoModel = "0122", "no model key and no model script";

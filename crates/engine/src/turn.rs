@@ -9,6 +9,7 @@ use harvest_forge::Forge;
 use harvest_store::{Lease, Step, TaskDetail};
 use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 
+use crate::deliver::{Finished, Progress};
 use crate::error::Halt;
 use crate::execute::Execution;
 use crate::journal::Journal;
@@ -130,7 +131,7 @@ impl Engine {
 
     /// The mirror of a task's repository, with its base in it.
     pub(crate) async fn mirror_of(&self, task: &Task) -> Result<(Arc<dyn Forge>, Mirror), Error> {
-        let forge: Arc<dyn Forge> = harvest_forge::open(&task.repository, self.options.git.clone()).await?.into();
+        let forge: Arc<dyn Forge> = self.options.forges.open(&task.repository).await?.into();
         let object_format = if task.base.len() == SHA256_HEX { "sha256" } else { "sha1" };
         let mirror = self.mirrors.open(&forge.identity(), object_format).await?;
         mirror.ensure(&task.base, || forge.fetch(&mirror, &task.base)).await?;
@@ -153,7 +154,12 @@ impl Turn {
                 self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
                 Ok(before)
             }
-            None => self.do_stage(StageName::Execute, self.execute()).await,
+            None => {
+                // Beside the work: whoever is to hear of it must not hold it up.
+                let working = self.do_stage(StageName::Execute, self.execute());
+                let (told, executed) = tokio::join!(self.tell(Progress::Working), working);
+                told.and(executed)
+            }
         };
         let execution = match execution {
             Ok(execution) => execution,
@@ -181,7 +187,8 @@ impl Turn {
         {
             return self.retry_later(failure).await;
         }
-        let branch = match self.resume_or(StageName::Deliver, self.deliver(&execution.commit)).await {
+        let finished = Finished { commit: &execution.commit, evidence: evidence.as_ref(), failure: failure.as_ref() };
+        let branch = match self.resume_or(StageName::Deliver, self.deliver(finished)).await {
             Ok(branch) => branch,
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(undelivered)) => {
@@ -189,6 +196,10 @@ impl Turn {
                 None
             }
         };
+        let finished = Finished { commit: &execution.commit, evidence: evidence.as_ref(), failure: failure.as_ref() };
+        if let Err(Halt::Engine(error)) = self.tell(Progress::Ended(finished)).await {
+            return Err(error);
+        }
         self.record(&execution, evidence, branch, failure).await
     }
 

@@ -1,6 +1,7 @@
 //! The command line. Every command has examples in its help and `--json` for scripts.
 
 mod credential;
+mod dev;
 mod recurring;
 mod repo;
 mod server;
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use harvest_core::Cost;
 
 pub use credential::{Credential, CredentialAdd};
+pub use dev::{Dev, FakeGithub};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
 pub use server::{Audit, Serve, Token, TokenCreate};
@@ -125,6 +127,9 @@ pub enum Command {
     /// The coding agents Harvest can drive
     #[command(subcommand)]
     Agent(Agent),
+    /// Try things out without accounts
+    #[command(subcommand)]
+    Dev(Dev),
     /// Check what this machine offers and what is missing
     #[command(after_help = "Examples:\n  harvest doctor\n  harvest doctor --json")]
     Doctor,

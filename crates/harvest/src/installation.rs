@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use harvest_core::{Clock, Code, Entropy, Timestamp};
 use harvest_engine::{DataFolder, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
-use harvest_forge::Forge;
+use harvest_forge::{Forge, Forges};
 use harvest_gateway::cassette::Cassette;
 use harvest_gateway::{Gateway, Prices, Script, Upstream, registry as packages};
 use harvest_sandbox::{Binaries, Provider, local, none};
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::keychain::Keychain;
 use crate::keyring::VaultKeyring;
 use crate::prompts::prompts;
-use crate::{config, output, programs, toolchain};
+use crate::{config, github, output, programs, toolchain};
 
 /// Tells a data directory from any other folder, whatever database it goes with.
 const MARK: &str = ".harvest";
@@ -60,6 +60,10 @@ pub struct Installation {
     pub entropy: Arc<dyn Entropy>,
     pub keys: ModelKeys,
     pub config: config::Source,
+    /// How repositories are opened, with the account on GitHub if there is one.
+    pub forges: Forges,
+    /// What browsers call the server of this process.
+    pub public_url: Option<String>,
 }
 
 impl Installation {
@@ -76,15 +80,19 @@ impl Installation {
         let keys = environment.model_keys()?.and_of(&opened);
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret().to_owned());
         let secrets = keys.own.values().map(|own| copy(&own.key));
-        let secrets = secrets.chain(opened.iter().map(|opened| copy(&opened.secret)));
+        let secrets = secrets.chain(opened.iter().flat_map(|opened| github::secrets(opened)));
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let account = github::account(&opened, &environment.user(), &clock);
         let installation = Self {
+            forges: Forges::new(environment.git(), account),
+            public_url: None,
             config: config::source(global, &environment),
             environment,
             data,
             store,
             redactor: Arc::new(redactor),
-            clock: Arc::new(SystemClock),
+            clock,
             entropy: Arc::new(SystemEntropy),
             keys,
         };
@@ -265,7 +273,8 @@ impl Installation {
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             toolchain,
-            git: self.environment.git(),
+            forges: self.forges.clone(),
+            delivery: settings.delivery(self.public_url.as_deref()),
             model,
             egress: settings.hosts(),
             limits: settings.limits(),

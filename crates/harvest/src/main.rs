@@ -12,6 +12,7 @@ mod container;
 mod convoy;
 mod credential;
 mod demo;
+mod dev;
 mod desk;
 mod doctor;
 mod environment;
@@ -19,6 +20,7 @@ mod explain;
 mod failure;
 mod follow;
 mod gc;
+mod github;
 mod installation;
 mod keychain;
 mod keyring;
@@ -108,6 +110,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Gc(options) => gc::gc(global, environment, &options).await,
         Command::Agent(cli::Agent::Check { id }) => agent::check(global, environment, &id).await,
         Command::Agent(cli::Agent::List) => agent::list(global, environment).await,
+        Command::Dev(command) => dev::dev(global, environment, command).await,
         Command::Doctor => doctor::doctor(global, environment).await,
         Command::Explain { code } => explain::explain(global, &code),
     }

@@ -14,6 +14,7 @@ use crate::cli::{Global, SandboxKind, Serve};
 use crate::desk::FrontDesk;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
+use crate::github;
 use crate::installation::Installation;
 use crate::output;
 use crate::run::on_signals;
@@ -24,7 +25,9 @@ use crate::works::{self, Wanted};
 pub async fn serve(global: &Global, environment: Environment, options: Serve) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
-    let installation = Arc::new(Installation::open(global, environment).await?);
+    let mut installation = Installation::open(global, environment).await?;
+    installation.public_url.clone_from(&options.public_url);
+    let installation = Arc::new(installation);
     let works = options.agents != Some(0);
     let engine = if works {
         if options.sandbox == SandboxKind::None {
@@ -54,6 +57,7 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         clock: installation.clock.clone(),
         entropy: installation.entropy.clone(),
         pace: Pace::default(),
+        webhooks: github::webhooks(&installation)?,
     })
     .await?;
     announce(global, style, &service.handle()?).await?;

@@ -21,6 +21,7 @@ mod patient;
 mod problem;
 mod service;
 mod state;
+mod webhooks;
 
 pub use api::ask::Ask;
 pub use api::credentials::NewCredential;
@@ -34,3 +35,4 @@ pub use error::Error;
 pub use limits::Pace;
 pub use openapi::document;
 pub use service::{Handle, Options, Service, link};
+pub use webhooks::Webhooks;

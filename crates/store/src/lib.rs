@@ -12,8 +12,8 @@ pub mod sqlite;
 
 pub use contract::{
     Access, AccessToken, Answer, AnswerKey, AttemptUpdate, AuditEntry, AuditQuery, Balance, Begun, Bill, BrokenChain,
-    Cap, Charge, Claim, Convoy, CredentialRecord, End, Grown, IdempotencyKey, Lease, MissedRuns, NewAudit, NewSecret,
-    NewTask, NewTurn, Order, Owner, OwnerKind, PlanDecision, PlanVerdict, QueueSettings, QueueState, Reclaimed,
+    Cap, Charge, Claim, Convoy, CredentialRecord, Delivery, End, Grown, IdempotencyKey, Inbox, Lease, Link, LinkEnd, LinkKind, MissedRuns, NewAudit, NewSecret,
+    NewTask, NewTurn, Order, Owner, OwnerKind, PlanDecision, PlanVerdict, PullRequestStat, QueueSettings, QueueState, Reclaimed,
     Repository, Reservation, Rows, SandboxRecord, Schedule, SessionPage, SessionQuery, SessionSummary, Settlement,
     Spending, Stat, StatKey, StatQuery, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template, TokenKind,
     TurnCounts,

@@ -51,6 +51,13 @@ pub enum Key {
     LimitDisk,
     LimitFiles,
     LimitOutput,
+    /// Whom people assign, ask and speak to on GitHub.
+    GithubLogin,
+    GithubLabel,
+    /// What failed is proposed as a draft.
+    GithubDraftFailed,
+    /// How often failed checks and reviews make a session go on.
+    GithubFixes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +79,7 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 43] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -112,9 +119,13 @@ impl Key {
         Self::LimitDisk,
         Self::LimitFiles,
         Self::LimitOutput,
+        Self::GithubLogin,
+        Self::GithubLabel,
+        Self::GithubDraftFailed,
+        Self::GithubFixes,
     ];
     /// Names with a dot stand in tables.
-    pub const TABLES: [&str; 3] = ["egress", "registries", "limits"];
+    pub const TABLES: [&str; 4] = ["egress", "registries", "limits", "github"];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -157,6 +168,10 @@ impl Key {
             Self::LimitDisk => "limits.disk",
             Self::LimitFiles => "limits.files",
             Self::LimitOutput => "limits.output",
+            Self::GithubLogin => "github.login",
+            Self::GithubLabel => "github.label",
+            Self::GithubDraftFailed => "github.draft_failed",
+            Self::GithubFixes => "github.fixes",
         }
     }
 
@@ -198,6 +213,10 @@ impl Key {
             Self::LimitDisk => "disk = \"20GiB\"",
             Self::LimitFiles => "files = 2000000",
             Self::LimitOutput => "output = \"1GiB\"",
+            Self::GithubLogin => "login = \"harvest\" in [github]",
+            Self::GithubLabel => "label = \"harvest\" in [github]",
+            Self::GithubDraftFailed => "draft_failed = true in [github]",
+            Self::GithubFixes => "fixes = 5 in [github]",
         }
     }
 
@@ -231,7 +250,9 @@ impl Key {
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
             Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm => None,
-            Self::RequireTests | Self::Plan => Some(Value::Flag(false)),
+            Self::RequireTests | Self::Plan | Self::GithubDraftFailed => Some(Value::Flag(false)),
+            Self::GithubLogin | Self::GithubLabel => Some(Value::Text("harvest".to_owned())),
+            Self::GithubFixes => Some(Value::Count(5)),
             Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
             Self::Stall => Some(Value::Time(Duration::from_millis(supervision.stall_ms))),
             Self::MaxTurns => Some(Value::Count(50)),
@@ -284,8 +305,14 @@ impl Key {
             fits.map(Value::Count).ok_or_else(|| format!("it must be between {from} and {to}"))
         };
         match self {
-            Self::Agent | Self::Model | Self::Test => text().map(Value::Text),
-            Self::RequireTests | Self::Plan => {
+            Self::Agent | Self::Model | Self::Test | Self::GithubLabel => text().map(Value::Text),
+            Self::GithubLogin => {
+                let login = text()?.trim_start_matches('@').to_owned();
+                let plain = login.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_[]".contains(&byte));
+                if plain && !login.is_empty() { Ok(Value::Text(login)) } else { Err("it must be a GitHub login".to_owned()) }
+            }
+            Self::GithubFixes => count(0, 100),
+            Self::RequireTests | Self::Plan | Self::GithubDraftFailed => {
                 value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned())
             }
             Self::Timeout | Self::Stall | Self::Grace | Self::Lease => duration(&text()?).map(Value::Time),

@@ -15,8 +15,12 @@ mod commands;
 mod credentials;
 mod egress;
 mod evidence;
+#[path = "../../../forge/tests/it/description.rs"]
+mod description;
 #[cfg(feature = "failpoints")]
 mod failpoints;
+mod github;
+mod github_webhooks;
 mod hooks;
 mod killed;
 mod limits;

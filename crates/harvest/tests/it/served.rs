@@ -117,6 +117,11 @@ pub struct Client {
 }
 
 impl Client {
+    /// Someone else's server.
+    pub fn at(url: &str, token: &str) -> Self {
+        Self { url: url.to_owned(), headers: vec![("authorization".to_owned(), format!("Bearer {token}"))] }
+    }
+
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_prompts.sql"),
     include_str!("migrations/0011_access.sql"),
     include_str!("migrations/0013_stats.sql"),
+    include_str!("migrations/0016_inbox.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

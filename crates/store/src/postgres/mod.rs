@@ -8,6 +8,7 @@ mod access;
 mod connection;
 mod create;
 mod credential;
+mod inbox;
 mod ledger;
 mod listen;
 mod migrate;

@@ -3,6 +3,7 @@
 mod access;
 mod credential;
 pub mod file;
+mod inbox;
 mod ledger;
 mod migrate;
 mod read;

@@ -14,6 +14,7 @@ mod contended;
 mod credentials;
 mod dependencies;
 mod durability;
+mod inbox;
 mod journal;
 mod leases;
 mod ledger;
