@@ -59,6 +59,7 @@ codes! {
     UnknownTemplate = "0183", "there is no such template";
     UnknownRepository = "0184", "there is no such repository";
     BadImport = "0191", "the file to import is not valid";
+    BadEvidence = "0192", "the evidence cannot be believed";
     SandboxToolMissing = "0201", "bubblewrap is not installed";
     NamespacesForbidden = "0202", "user namespaces are forbidden on this host";
     SandboxFailed = "0203", "the sandbox could not be made";

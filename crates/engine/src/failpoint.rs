@@ -31,7 +31,7 @@ pub const METERING: &[&str] = &["meter::reserved", "meter::answered", "meter::se
 pub const PLAN: &[&str] = &["plan::before", "plan::asked", "fork::brought"];
 
 /// Every place of a pull request that is being made.
-pub const HOSTING: &[&str] = &["deliver::proposed"];
+pub const HOSTING: &[&str] = &["deliver::proposed", "carry::done"];
 
 /// Every place of a snapshot that is being prepared.
 pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare::installed", "prepare::frozen"];

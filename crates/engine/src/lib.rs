@@ -4,6 +4,7 @@
 //! the outcome. After a crash whoever holds the lease runs the stages again. The engine knows no SQL, no HTTP and no agent's
 //! dialect; it speaks to the store, the sandbox provider, the gateway and the forge through their contracts.
 
+mod carry;
 mod checkpoint;
 mod conversation;
 mod deliver;
@@ -54,7 +55,7 @@ use harvest_store::Store;
 use harvest_vault::Redactor;
 use harvest_workspace::{Mirrors, Prepared, Snapshots};
 
-pub use deliver::{DeliveryPolicy, issue_number};
+pub use deliver::{DeliveryPolicy, evidence_statement, issue_number};
 pub use egress::Hosts;
 pub use error::{Error, Failure};
 pub use fork::Fork;

@@ -15,7 +15,7 @@ use crate::execute::Execution;
 use crate::journal::Journal;
 use crate::meter::{TurnMeter, charge_unsettled};
 use crate::plan::Plan;
-use crate::{Engine, Error, Failure, Stop, failpoint};
+use crate::{Engine, Error, Failure, Stop, carry, failpoint};
 
 /// A hash of this many digits is one of SHA-256.
 const SHA256_HEX: usize = 64;
@@ -90,10 +90,6 @@ impl Engine {
         };
         let task = as_of(task, &session, &journal.lease().turn);
         let (forge, mirror) = self.mirror_of(&task).await?;
-        let (snapshot, warning) = self.snapshot_for(&mirror, &task.base).await?;
-        if let Some(warning) = warning {
-            journal.warn(&warning).await?;
-        }
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::open(path, &mirror, &task.base, &session.branch).await?;
         options.provider.adopt(repository.path()).await?;
@@ -103,6 +99,12 @@ impl Engine {
         let plan = if task.settings.plan && number == 1 { journal.plan().await? } else { Plan::None };
         let goes_on = left.is_some() || origin.is_some() || matches!(plan, Plan::Approved(_));
         let start = left.or(origin).unwrap_or_else(|| task.base.clone());
+        let carry::Standing { task, start } =
+            carry::carry(forge.as_ref(), &mirror, &repository, &journal, (task, &session), start).await?;
+        let (snapshot, warning) = self.snapshot_for(&mirror, &task.base).await?;
+        if let Some(warning) = warning {
+            journal.warn(&warning).await?;
+        }
         if repository.tip(&start).await?.is_none() {
             let message = "what this session goes on from is not on this machine: another did it, or it was collected";
             return Err(Failure::new(FailureReason::Internal, message).into());

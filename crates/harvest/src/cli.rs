@@ -2,6 +2,8 @@
 
 mod credential;
 mod dev;
+mod evidence;
+mod github;
 mod recurring;
 mod repo;
 mod server;
@@ -17,10 +19,12 @@ use harvest_core::Cost;
 
 pub use credential::{Credential, CredentialAdd};
 pub use dev::{Dev, FakeGithub};
+pub use evidence::Evidence;
+pub use github::{Github, GithubSetup};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
 pub use server::{Audit, Serve, Token, TokenCreate};
-pub use session::{PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt};
+pub use session::{PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionRestore};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, hours, pool_size, priority, status};
@@ -127,6 +131,12 @@ pub enum Command {
     /// The coding agents Harvest can drive
     #[command(subcommand)]
     Agent(Agent),
+    /// The account on GitHub
+    #[command(subcommand)]
+    Github(Github),
+    /// What proves a result, signed
+    #[command(subcommand)]
+    Evidence(Evidence),
     /// Try things out without accounts
     #[command(subcommand)]
     Dev(Dev),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harvest_core::{Clock, Code, Entropy, Timestamp};
-use harvest_engine::{DataFolder, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
+use harvest_engine::{DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
 use harvest_forge::{Forge, Forges};
 use harvest_gateway::cassette::Cassette;
 use harvest_gateway::{Gateway, Prices, Script, Upstream, registry as packages};
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::keychain::Keychain;
 use crate::keyring::VaultKeyring;
 use crate::prompts::prompts;
-use crate::{config, github, output, programs, toolchain};
+use crate::{config, evidence, github, output, programs, toolchain};
 
 /// Tells a data directory from any other folder, whatever database it goes with.
 const MARK: &str = ".harvest";
@@ -274,7 +274,11 @@ impl Installation {
             entropy: self.entropy.clone(),
             toolchain,
             forges: self.forges.clone(),
-            delivery: settings.delivery(self.public_url.as_deref()),
+            delivery: DeliveryPolicy {
+                // Where nobody would read it, no key is made.
+                attestor: self.forges.github().and_then(|_| evidence::attestor(self.data.path()).ok()).map(Arc::new),
+                ..settings.delivery(self.public_url.as_deref())
+            },
             model,
             egress: settings.hosts(),
             limits: settings.limits(),

@@ -92,6 +92,35 @@ impl Git {
         stdin: &[u8],
     ) -> Result<Vec<u8>, Error> {
         let command = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let output = self.output(directory, args, env, stdin, &command).await?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(Error::Git { command, message: if message.is_empty() { output.status.to_string() } else { message } })
+    }
+
+    /// What it prints, and whether it says yes (0) or no (1); anything else is an error.
+    pub async fn answer<S: AsRef<OsStr>>(&self, directory: &Path, args: &[S]) -> Result<(bool, Vec<u8>), Error> {
+        let command = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let output = self.output(directory, args, &[], b"", &command).await?;
+        match output.status.code() {
+            Some(code @ (0 | 1)) => Ok((code == 0, output.stdout)),
+            _ => {
+                let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                Err(Error::Git { command, message })
+            }
+        }
+    }
+
+    async fn output<S: AsRef<OsStr>>(
+        &self,
+        directory: &Path,
+        args: &[S],
+        env: &[(&str, &OsStr)],
+        stdin: &[u8],
+        command: &str,
+    ) -> Result<std::process::Output, Error> {
         let mut child = self
             .command(directory)
             .args(args)
@@ -109,15 +138,10 @@ impl Git {
             }
             child.wait_with_output().await
         });
-        let output = match finished.await {
-            Ok(output) => output.map_err(|source| Error::GitMissing { program: "git".into(), source })?,
-            Err(_) => return Err(Error::TimedOut { command, seconds: self.limit.as_secs() }),
-        };
-        if output.status.success() {
-            return Ok(output.stdout);
+        match finished.await {
+            Ok(output) => output.map_err(|source| Error::GitMissing { program: "git".into(), source }),
+            Err(_) => Err(Error::TimedOut { command: command.to_owned(), seconds: self.limit.as_secs() }),
         }
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(Error::Git { command, message: if message.is_empty() { output.status.to_string() } else { message } })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the layer that clears the environment for git")]

@@ -41,7 +41,7 @@ pub struct Commit {
 /// A commit that Harvest makes itself. The same fields are always the same commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCommit {
-    /// The commit whose files it has.
+    /// The commit, or the tree, whose files it has.
     pub content: String,
     pub parent: String,
     pub message: String,
@@ -54,6 +54,15 @@ pub struct NewCommit {
 pub struct Author {
     pub name: String,
     pub email: String,
+}
+
+/// What carrying work onto another base comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Carried {
+    /// A commit on the new base that has all of the work.
+    Onto(String),
+    /// Both sides changed the same places of these files.
+    Conflicts(Vec<String>),
 }
 
 impl SessionRepository {
@@ -168,6 +177,29 @@ impl SessionRepository {
         // Nothing else points at it yet.
         self.git.run(&self.path, &["update-ref", "refs/harvest/delivered", &made]).await?;
         Ok(made)
+    }
+
+    /// Whether `older` is part of the history of `newer`.
+    pub async fn is_ancestor(&self, older: &str, newer: &str) -> Result<bool, Error> {
+        Ok(self.git.answer(&self.path, &["merge-base", "--is-ancestor", older, newer]).await?.0)
+    }
+
+    /// Puts the work since `base`, as it is in `new.content`, onto `new.parent`, which goes on from `base`. In memory: no work
+    /// tree, no index, nothing that the repository's content could make git run.
+    pub async fn carry(&self, base: &str, new: &NewCommit) -> Result<Carried, Error> {
+        // One commit on the old base, so that git takes that one for what both sides began with.
+        let work = self.commit(&NewCommit { parent: base.to_owned(), ..new.clone() }).await?;
+        let args = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", &new.parent, &work];
+        let (clean, printed) = self.git.answer(&self.path, &args).await?;
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        let mut parts = printed.split('\0').filter(|part| !part.is_empty());
+        let tree = parts.next().unwrap_or_default().trim().to_owned();
+        if clean {
+            return Ok(Carried::Onto(self.commit(&NewCommit { content: tree, ..new.clone() }).await?));
+        }
+        let mut paths: Vec<String> = parts.map(str::to_owned).collect();
+        paths.dedup();
+        Ok(Carried::Conflicts(paths))
     }
 
     /// What differs between two commits, renames shown as delete and add.

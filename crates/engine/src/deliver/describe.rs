@@ -17,6 +17,8 @@ pub(super) struct About<'a> {
     pub(super) cost: Cost,
     pub(super) changed: usize,
     pub(super) public_url: Option<&'a str>,
+    /// The evidence, signed.
+    pub(super) envelope: Option<serde_json::Value>,
 }
 
 impl About<'_> {
@@ -31,6 +33,12 @@ impl About<'_> {
             parts.push(format!("Closes #{number}"));
         }
         parts.push(format!("### Evidence\n\n{}", evidence(self.result.evidence)));
+        if let Some(envelope) = &self.envelope {
+            parts.push(format!(
+                "<details><summary>Signed evidence</summary>\n\n`harvest evidence verify FILE` checks it, with this in the file:\n\n\
+                 ```json\n{envelope}\n```\n\n</details>"
+            ));
+        }
         parts.push(format!("### Before you merge\n\n{}", checklist(self.result.evidence)));
         let mut about = vec![
             format!("{} files changed", self.changed),

@@ -5,17 +5,23 @@
 //! see it as a draft.
 
 mod describe;
+mod statement;
 mod status;
+
+use std::sync::Arc;
 
 use harvest_core::{BranchName, EventBody, Evidence};
 use harvest_forge::{Hosting, Proposal, Published, codeowners};
 use harvest_store::{Link, LinkKind};
+use harvest_vault::Attestor;
 use harvest_workspace::{Author, NewCommit};
 
+use crate::carry::base_of;
 use crate::error::Halt;
 use crate::turn::Turn;
 use crate::{Failure, failpoint};
 
+pub use statement::evidence_statement;
 pub use status::issue_number;
 pub(crate) use status::{Progress, say};
 
@@ -28,11 +34,13 @@ pub struct DeliveryPolicy {
     pub labels: Vec<String>,
     /// Where people reach this Harvest, for links.
     pub public_url: Option<String>,
+    /// Signs the evidence.
+    pub attestor: Option<Arc<Attestor>>,
 }
 
 impl Default for DeliveryPolicy {
     fn default() -> Self {
-        Self { failed_as_draft: false, labels: vec!["harvest".to_owned()], public_url: None }
+        Self { failed_as_draft: false, labels: vec!["harvest".to_owned()], public_url: None, attestor: None }
     }
 }
 
@@ -117,7 +125,7 @@ impl Turn {
 
     /// What the turn changed as one commit on top of what was delivered before. The same each time it is made.
     async fn squashed(&self, commit: &str, summary: &str) -> Result<String, Halt> {
-        let parent = self.journal.last_delivered().await?.unwrap_or_else(|| self.task.base.clone());
+        let parent = self.parent(commit).await?;
         if self.repository.changes(&parent, commit).await?.is_empty() {
             return Ok(parent);
         }
@@ -133,6 +141,15 @@ impl Turn {
             seconds: turn.map_or(self.task.created_at, |turn| turn.created_at).as_second(),
         };
         Ok(self.repository.commit(&new).await?)
+    }
+
+    /// What was delivered before, as long as it stands on the same base; else the base that the work stands on now.
+    async fn parent(&self, commit: &str) -> Result<String, Halt> {
+        let base = base_of(&self.repository, &self.journal.moved().await?, &self.task.base, commit).await?;
+        match self.journal.last_delivered().await? {
+            Some(last) if self.repository.is_ancestor(&base, &last).await? => Ok(last),
+            _ => Ok(base),
+        }
     }
 
     async fn proposal(&self, result: Finished<'_>, summary: &str, commit: &str) -> Result<Proposal, Halt> {
@@ -154,6 +171,9 @@ impl Turn {
             cost: self.meter.spent().cost,
             changed: changes.len(),
             public_url: policy.public_url.as_deref(),
+            envelope: policy.attestor.as_ref().zip(result.evidence).map(|(attestor, evidence)| {
+                attestor.sign(&evidence_statement(&self.task, &self.session, commit, evidence))
+            }),
         };
         Ok(Proposal {
             branch: self.session.branch.clone(),

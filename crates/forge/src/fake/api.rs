@@ -122,6 +122,9 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, request: Request) 
 async fn dispatch(shared: &Shared, caller: &Caller, method: &str, path: &str, query: &str, body: &Value) -> Reply {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+    if let ("POST", ["app-manifests", code, "conversions"]) = (method, parts.as_slice()) {
+        return shared.convert(code);
+    }
     if matches!(caller, Caller::Nobody) {
         return Reply::refused(401, "Bad credentials");
     }

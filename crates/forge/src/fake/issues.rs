@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::access::Caller;
 use super::api::{Asked, Reply};
 use super::world::{Comment, Grant, Thread};
-use super::{APP_ID, Shared, shapes};
+use super::{APP_ID, APP_KEY, Shared, shapes};
 
 const INSTALLATION: u64 = 815;
 const TOKEN_HOLDS: Duration = Duration::from_secs(3600);
@@ -41,6 +41,17 @@ impl Shared {
         });
         self.world().tokens.insert(token, Grant { repositories, permissions, expires });
         Reply::created(answer)
+    }
+
+    /// The one App there is, whoever asks with any code.
+    pub(super) fn convert(&self, code: &str) -> Reply {
+        let now = self.now();
+        Reply::created(json!({
+            "id": APP_ID, "slug": "harvest", "node_id": "MDM6QXBwMQ==", "owner": shapes::user(&self.web, "ada"),
+            "name": "Harvest", "description": null, "external_url": self.web, "html_url": format!("{}/apps/harvest", self.web),
+            "created_at": now, "updated_at": now, "permissions": { "contents": "write" }, "events": ["issues"],
+            "client_id": "Iv1.fake", "client_secret": format!("fake-{code}"), "webhook_secret": "harvest", "pem": APP_KEY,
+        }))
     }
 
     pub(super) fn user(&self, caller: &Caller) -> Reply {

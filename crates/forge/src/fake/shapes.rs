@@ -148,7 +148,7 @@ pub(super) fn installation(web: &str, repository: &Repository, id: u64, app: u64
 fn label(web: &str, repository: &Repository, name: &str) -> Value {
     json!({
         "id": number_of(name), "node_id": "MDU6TGFiZWwx", "url": format!("{}/labels/{name}", at(web, repository)),
-        "name": name, "description": null, "color": "8b6f47", "default": false,
+        "name": name, "description": "", "color": "8b6f47", "default": false,
     })
 }
 

@@ -61,6 +61,8 @@ pub(super) struct Ask<'a> {
 }
 
 pub(super) enum Authority<'a> {
+    /// Who asks with a code instead.
+    Nobody,
     /// The App itself.
     App,
     /// The account, for one repository, with no more than this.
@@ -109,7 +111,7 @@ impl Client {
             tries += 1;
             self.wait_for_rest().await?;
             let secret = self.secret(&ask.authority).await?;
-            let trouble = match self.send(ask, &secret).await {
+            let trouble = match self.send(ask, secret.as_ref()).await {
                 Ok(answer) if answer.status.is_success() || answer.status == StatusCode::FOUND => {
                     return Ok(Some(answer));
                 }
@@ -123,7 +125,7 @@ impl Client {
                         return Err(Error::RateLimited { seconds: pause.as_secs() });
                     }
                     // One that was taken back in the meantime is asked for anew, once.
-                    if answer.status == StatusCode::UNAUTHORIZED && tries == 1 && self.tokens.forget(&secret) {
+                    if answer.status == StatusCode::UNAUTHORIZED && tries == 1 && secret.is_some_and(|secret| self.tokens.forget(&secret)) {
                         continue;
                     }
                     refusal(ask, &answer)
@@ -166,30 +168,32 @@ impl Client {
         Ok(end)
     }
 
-    async fn secret(&self, authority: &Authority<'_>) -> Result<SecretString, Error> {
+    async fn secret(&self, authority: &Authority<'_>) -> Result<Option<SecretString>, Error> {
         match authority {
-            Authority::App => self.tokens.of_the_app(self),
+            Authority::Nobody => Ok(None),
+            Authority::App => self.tokens.of_the_app(self).map(Some),
             Authority::Repository(repository, permissions) => {
-                Box::pin(self.tokens.for_repository(self, repository, *permissions)).await
+                Box::pin(self.tokens.for_repository(self, repository, *permissions)).await.map(Some)
             }
         }
     }
 
-    async fn send(&self, ask: &Ask<'_>, secret: &SecretString) -> Result<Answer, Error> {
+    async fn send(&self, ask: &Ask<'_>, secret: Option<&SecretString>) -> Result<Answer, Error> {
         let url = format!("{}{}", self.host.api(), ask.path);
-        let scheme = format!("Bearer {}", secret.expose_secret());
-        let mut authorization = HeaderValue::try_from(scheme)
-            .map_err(|_| Error::Unexpected { reason: "the token cannot be sent".to_owned() })?;
-        authorization.set_sensitive(true);
         let known = (ask.method == Method::GET).then(|| self.lock_known().get(&url).cloned()).flatten();
         let mut request = self
             .http()?
             .request(ask.method.clone(), &url)
             .timeout(REQUEST)
-            .header(header::AUTHORIZATION, authorization)
             .header(header::ACCEPT, "application/vnd.github+json")
             .header(header::USER_AGENT, "harvest")
             .header("x-github-api-version", VERSION);
+        if let Some(secret) = secret {
+            let mut authorization = HeaderValue::try_from(format!("Bearer {}", secret.expose_secret()))
+                .map_err(|_| Error::Unexpected { reason: "the token cannot be sent".to_owned() })?;
+            authorization.set_sensitive(true);
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
         if let Some(known) = &known {
             request = request.header(header::IF_NONE_MATCH, known.tag.clone());
         }

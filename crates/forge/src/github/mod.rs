@@ -8,6 +8,7 @@ mod client;
 mod comments;
 mod jwt;
 mod pulls;
+mod setup;
 mod tokens;
 pub mod webhook;
 
@@ -26,6 +27,7 @@ use serde_json::Value;
 pub use account::{Account, BadAccount};
 pub use address::{Host, Repository};
 pub use client::Client;
+pub use setup::{NewApp, page as setup_page};
 #[cfg(feature = "fake")]
 pub(crate) use client::http;
 

@@ -407,6 +407,7 @@ impl Layers {
             failed_as_draft: self.flag(Key::GithubDraftFailed),
             labels: self.text(Key::GithubLabel).into_iter().collect(),
             public_url: public_url.map(|url| url.trim_end_matches('/').to_owned()),
+            attestor: None,
         }
     }
 

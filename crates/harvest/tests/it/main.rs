@@ -20,6 +20,7 @@ mod description;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod github;
+mod github_bases;
 mod github_webhooks;
 mod hooks;
 mod killed;

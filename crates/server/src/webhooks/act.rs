@@ -59,7 +59,7 @@ pub async fn act(app: &App, delivery: &Delivery) -> Result<String, Trouble> {
     match what {
         What::Asked { issue } => acting.asked(&issue, None).await,
         What::Mentioned { place, text, .. } => acting.mentioned(&place, &text).await,
-        What::ReviewAsked { pull } => acting.asked(&pull, Some("Review this pull request.")).await,
+        What::ReviewAsked { .. } => Ok("ignored: reviews are not given yet".to_owned()),
         What::Closed { pull, merged } => acting.closed(&pull, merged).await,
         What::CheckFailed { commit, pulls, .. } => acting.check_failed(&commit, &pulls).await,
         What::Reviewed { pull, review, verdict, text } => acting.reviewed(&pull, review, verdict, &text).await,
@@ -89,6 +89,9 @@ impl Acting<'_> {
 
     async fn mentioned(&self, place: &Place, text: &str) -> Result<String, Trouble> {
         let Some(link) = self.app.store.linked(&place.url).await? else {
+            if place.is_pull_request {
+                return Ok("ignored: not ours".to_owned());
+            }
             return self.asked(place, Some(text)).await;
         };
         if self.hosting.standing(self.by).await? == Standing::Stranger {

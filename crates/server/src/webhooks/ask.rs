@@ -36,7 +36,7 @@ pub async fn task_of(app: &App, hosting: &dyn Hosting, wanted: &Wanted<'_>) -> R
     };
     let person = format!("github:{by}");
     let mut request = app.desk.request(&ask, &person).await.map_err(|refusal| Trouble::lasting(refusal.message))?;
-    request.source = if place.is_pull_request { Source::GithubPr } else { Source::GithubIssue };
+    request.source = Source::GithubIssue;
     request.requested_by = person;
     request.base.author = Some(((*by).to_owned(), format!("{by}@users.noreply.github.com")));
     if stranger {
@@ -49,7 +49,7 @@ pub async fn task_of(app: &App, hosting: &dyn Hosting, wanted: &Wanted<'_>) -> R
     let submitted = app.engine.submit(request).await?;
     let link = Link {
         url: place.url.clone(),
-        kind: if place.is_pull_request { LinkKind::PullRequest } else { LinkKind::Issue },
+        kind: LinkKind::Issue,
         session: submitted.session.clone(),
         repository: (*repository).to_owned(),
         opened_at: app.clock.now(),
