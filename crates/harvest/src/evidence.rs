@@ -74,7 +74,9 @@ async fn export(installation: &Installation, id: &str) -> Result<Value, Failure>
         let Some(last) = events.last() else { break };
         after = last.seq;
         for event in &events {
-            if let EventBody::BranchDelivered { commit: delivered, .. } = &event.body {
+            if let EventBody::BranchDelivered { branch, commit: delivered } = &event.body
+                && *branch == session.branch
+            {
                 commit.clone_from(delivered);
             }
         }

@@ -21,6 +21,7 @@ use crate::environment::{Environment, ModelKeys, OwnKey};
 use crate::failure::Failure;
 use crate::keychain::Keychain;
 use crate::keyring::VaultKeyring;
+use crate::projects::Directory;
 use crate::prompts::prompts;
 use crate::{config, evidence, github, output, programs, toolchain};
 
@@ -64,6 +65,8 @@ pub struct Installation {
     pub forges: Forges,
     /// What browsers call the server of this process.
     pub public_url: Option<String>,
+    /// What was set up over the API.
+    pub projects: Directory,
 }
 
 impl Installation {
@@ -84,6 +87,7 @@ impl Installation {
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let account = github::account(&opened, &environment.user(), &clock);
+        let projects = Directory::open(store.clone()).await?;
         let installation = Self {
             forges: Forges::new(environment.git(), account),
             public_url: None,
@@ -95,6 +99,7 @@ impl Installation {
             clock,
             entropy: Arc::new(SystemEntropy),
             keys,
+            projects,
         };
         installation.put_right().await?;
         Ok(installation)
@@ -266,7 +271,7 @@ impl Installation {
             provider,
             gateway,
             keyring: Arc::new(self.keyring()?),
-            tenancy: settings.tenancy(),
+            tenancy: self.projects.tenancy(settings.tenancy()),
             registry: Arc::new(registry),
             prompts: prompts(&self.environment)?,
             redactor: self.redactor.clone(),
@@ -280,7 +285,7 @@ impl Installation {
                 ..settings.delivery(self.public_url.as_deref())
             },
             model,
-            egress: settings.hosts(),
+            egress: self.projects.hosts(settings.hosts()),
             limits: settings.limits(),
         }))
     }

@@ -26,23 +26,29 @@ mod installation;
 mod keychain;
 mod keyring;
 mod log;
+mod login;
+mod mcp;
 mod output;
 mod programs;
+mod projects;
 mod prompts;
 mod queue;
 mod reload;
+mod remote;
 mod repo;
 mod run;
 mod saved;
 mod schedule;
 mod serve;
 mod session;
+mod sign_in;
 mod status;
 mod tape;
 mod task;
 mod template;
 mod token;
 mod toolchain;
+mod tracer;
 mod up;
 mod upkeep;
 mod view;
@@ -96,6 +102,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Serve(options) => serve::serve(global, environment, options).await,
         Command::Token(command) => token::token(global, environment, command).await,
         Command::Audit(command) => audit::audit(global, environment, command).await,
+        Command::Login(options) => login::login(global, &environment, options).await,
         Command::Repo(command) => repo::repo(global, environment, command).await,
         Command::Status { watch } => status::status(global, environment, watch).await,
         Command::Queue(command) => queue::queue(global, environment, command).await,
@@ -114,6 +121,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Github(command) => github::github(global, environment, command).await,
         Command::Evidence(command) => evidence::evidence(global, environment, command).await,
         Command::Dev(command) => dev::dev(global, environment, command).await,
+        Command::Mcp(command) => mcp::mcp(global, environment, command).await,
         Command::Doctor => doctor::doctor(global, environment).await,
         Command::Explain { code } => explain::explain(global, &code),
     }

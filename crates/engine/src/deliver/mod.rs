@@ -81,7 +81,7 @@ impl Turn {
 
     async fn publish(&self, commit: &str) -> Result<Published, Halt> {
         let branch = &self.session.branch;
-        let previous = self.journal.last_delivered().await?;
+        let previous = self.journal.last_delivered(&self.session.branch).await?;
         // Who has lost the lease must not publish; who loses it right now meets the branch where it does not expect it.
         self.journal.write(Vec::new()).await?;
         let published = self.forge.publish(self.repository.path(), branch, commit, previous.as_deref()).await?;
@@ -146,7 +146,7 @@ impl Turn {
     /// What was delivered before, as long as it stands on the same base; else the base that the work stands on now.
     async fn parent(&self, commit: &str) -> Result<String, Halt> {
         let base = base_of(&self.repository, &self.journal.moved().await?, &self.task.base, commit).await?;
-        match self.journal.last_delivered().await? {
+        match self.journal.last_delivered(&self.session.branch).await? {
             Some(last) if self.repository.is_ancestor(&base, &last).await? => Ok(last),
             _ => Ok(base),
         }

@@ -55,7 +55,8 @@ impl Hub {
     }
 
     pub fn person(&self, login: &str) -> Client {
-        Client::at(&format!("{}/api/v3/repos/ada/shop", self.fake.url()), &format!("token-{login}"))
+        let client = Client::at(&format!("{}/api/v3/repos/ada/shop", self.fake.url()));
+        client.header("authorization", &format!("Bearer token-{login}"))
     }
 
     /// Waits for something to be said to GitHub.
