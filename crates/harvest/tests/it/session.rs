@@ -160,7 +160,8 @@ fn a_fork_goes_on_from_a_moment_of_another_session() {
     let first = run.finish().assert_ended(0, "completed", None);
     assert_eq!(world.show(&format!("{}:state", first["branch"].as_str().unwrap())), "2");
     // And after its end.
-    let late = world.json(&["session", "fork", session, "--at", &at]);
+    let number = saved["data"]["number"].to_string();
+    let late = world.json(&["session", "restore", session, "--checkpoint", &number]);
     let look = json!([{ "expect": "I begin with one.", "shell": "cp state seen" }, {}]);
     world.work_off(&[("Look at it", look.clone()), ("Go on with the work", look)]);
     for fork in [fork, late] {
@@ -181,6 +182,12 @@ fn a_fork_goes_on_from_a_moment_of_another_session() {
         assert!(refused.exit == Some(2) && refused.stderr.starts_with("error[HV-0155]"), "{refused:?}");
         assert!(refused.stderr.contains(why), "{refused:?}");
     }
+    let missing = world.harvest(&["session", "restore", session, "--checkpoint", "999"]).finish();
+    assert!(missing.exit == Some(2) && missing.stderr.starts_with("error[HV-0155]"), "{missing:?}");
+    assert!(
+        missing.stderr.contains("has no checkpoint 999") && missing.stderr.contains("it has checkpoints from"),
+        "{missing:?}"
+    );
     let unknown = world.harvest(&["session", "fork", "zzzz", "--at", "3"]).finish();
     assert!(unknown.stderr.starts_with("error[HV-0154]"), "{unknown:?}");
     world.assert_nothing_left();
