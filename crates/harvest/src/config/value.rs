@@ -410,12 +410,9 @@ impl Key {
             fits.map(Value::Count).ok_or_else(|| format!("it must be between {from} and {to}"))
         };
         match self {
-            Self::Agent
-            | Self::Model
-            | Self::Test
-            | Self::PlanReview
-            | Self::SignInClientId
-            | Self::SignInUrl => text().map(Value::Text),
+            Self::Agent | Self::Model | Self::Test | Self::PlanReview | Self::SignInClientId | Self::SignInUrl => {
+                text().map(Value::Text)
+            }
             Self::SignInRole => match Role::parse(&text()?) {
                 Some(role) => Ok(Value::Text(role.as_str().to_owned())),
                 None => Err("it must be viewer, member or admin".to_owned()),
@@ -472,11 +469,7 @@ impl Key {
             Self::MaxTurns => count(1, 100_000),
             // Twice the same is what a careful agent does.
             Self::MaxRepeats => count(3, 100_000),
-            Self::OnQuota
-            | Self::McpServers
-            | Self::SignInOrganizations
-            | Self::SignInTeams
-            | Self::SignInAdmins => {
+            Self::OnQuota | Self::McpServers | Self::SignInOrganizations | Self::SignInTeams | Self::SignInAdmins => {
                 let names =
                     value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
                 let names = names.ok_or_else(|| {
