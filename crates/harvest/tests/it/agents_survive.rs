@@ -193,23 +193,26 @@ mod aider {
             format!("Here.\n\n{file}\n```\n<<<<<<< SEARCH\n{from}=======\n{to}\n>>>>>>> REPLACE\n```\n")
         };
         let mended = edit("src/two.sh", "echo three\n", "echo two");
-        let first = AIDER.run_with(&world, &json!([{ "say": mended }])).finish().assert_ended(0, "completed", None);
-        let task = first["task_id"].as_str().unwrap();
-        let path = format!("{}:{PATH}", world.path().join("bin").display());
-        let script = |name: &str, says: &str, reply: Value| {
-            let conversations = json!([
-                { "when_prompt_contains": says, "without_tools": true, "replies": [reply] },
-                { "without_tools": true, "replies": [{ "say": "Nothing." }] },
-            ]);
+        let (bin, program) = (world.path().join("bin"), (AIDER.program)());
+        fs::create_dir(&bin).unwrap();
+        symlink(&program, bin.join("aider")).unwrap();
+        let path = format!("{}:{PATH}", bin.display());
+        // It asks once more when a file is mentioned that it was not given.
+        let script = |name: &str, reply: Value| {
+            let conversations = json!([{ "without_tools": true, "replies": [reply] }]);
             let file = world.path().join(name);
             fs::write(&file, json!({ "model": "gpt-5", "conversations": conversations }).to_string()).unwrap();
             file.to_str().unwrap().to_owned()
         };
+        let first = script("first", json!({ "say": mended }));
+        let args = ["run", "Make the failing test pass", "--agent", "aider", "--json", "--model-script", &first];
+        let first = world.harvest(&args).env("PATH", &path).finish().assert_ended(0, "completed", None);
+        let task = first["task_id"].as_str().unwrap();
         let up = |script: &str| {
             world.harvest(&["up", "--until-empty", "--json", "--model-script", script]).env("PATH", &path).start()
         };
         world.json(&["session", "prompt", task, "Now do the second thing"]);
-        let stuck = up(&script("stuck", "second thing", json!({ "stall": "10m", "say": "Late." })));
+        let stuck = up(&script("stuck", json!({ "stall": "10m", "say": "Late." })));
         let greeted = |journal: &[Value]| {
             let said = journal.iter().filter_map(|event| event["data"]["text"].as_str());
             said.filter(|text| text.starts_with("Aider v")).count() == 2
@@ -222,7 +225,7 @@ mod aider {
         assert_eq!(world.json(&["task", "cancel", task])["status"], "cancelled");
         assert_eq!(stuck.finish().exit, Some(0));
         world.json(&["session", "prompt", task, "Now do the third thing"]);
-        let done = script("done", "third thing", json!({ "say": edit("third.txt", "", "3") }));
+        let done = script("done", json!({ "say": edit("third.txt", "", "3") }));
         assert_eq!(up(&done).finish().exit, Some(0));
         let shown = world.json(&["task", "show", task]);
         assert_eq!(shown["status"], "completed", "{shown:#}");
