@@ -74,7 +74,7 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Give an agent a task and watch it
-    Run(Run),
+    Run(Box<Run>),
     /// See four tasks being worked off: no account, no key, no network
     Demo(Demo),
     /// Look at tasks and act on them

@@ -94,7 +94,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
     }
     let global = &cli.global;
     match cli.command {
-        Command::Run(options) => run::run(global, environment, options).await,
+        Command::Run(options) => run::run(global, environment, *options).await,
         Command::Demo(options) => demo::demo(global, environment, &options).await,
         Command::Task(command) => task::task(global, environment, command).await,
         Command::Session(command) => session::session(global, environment, command).await,

@@ -209,7 +209,8 @@ fn another_agent_goes_on_when_there_is_no_more_quota() {
     assert_eq!(world.show(&format!("{}:src/copy.sh", outcome["branch"].as_str().unwrap())), "echo two");
     let task = outcome["task_id"].as_str().unwrap();
     let said: Vec<Value> = ran.of_type("message");
-    let repeated = said.iter().filter(|message| message["text"] == "I begin.").count();
+    let repeated =
+        said.iter().filter(|message| message["text"].as_str().is_some_and(|text| text.ends_with("I begin."))).count();
     assert_eq!(repeated, 2, "it was told what was said: {said:#?}");
     // By hand it is another turn.
     world.json(&["session", "continue", task, "--agent", "parrot", "Say it again"]);
@@ -262,7 +263,7 @@ fn an_agent_that_cannot_go_on_with_its_conversation_is_told_what_was_said() {
     assert_eq!(shown["status"], "completed", "{shown:#}");
     let told = world.show(&format!("{}:told", shown["branch"].as_str().unwrap()));
     assert!(
-        told.contains("Make the failing test pass") && told.contains("Mended.") && told.contains("\n\nAnd now?\n"),
+        told.contains("Make the failing test pass") && told.contains("Mended.") && told.starts_with("And now?\n"),
         "{told}"
     );
     let journal = world.journal(&task);
