@@ -42,9 +42,14 @@ impl Recorder for Journaled {
     }
 }
 
+/// Who writes down what was reached.
+pub(crate) fn recorder(journal: &Journal) -> Arc<dyn Recorder> {
+    Arc::new(Journaled(journal.clone()))
+}
+
 impl Turn {
     pub(crate) fn egress(&self) -> Access {
-        Access { policy: self.engine.policy_of(&self.task), recorder: Arc::new(Journaled(self.journal.clone())) }
+        Access { policy: self.engine.policy_of(&self.task), recorder: recorder(&self.journal) }
     }
 
     /// For every process in the sandbox.

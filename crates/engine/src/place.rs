@@ -186,7 +186,8 @@ impl Turn {
             git: Some(access),
             egress: self.egress(),
         };
-        Ok(options.gateway.serve(provider.listen(id)?, session))
+        let tools = self.tools(purpose, &session.credentials);
+        Ok(options.gateway.serve_with_tools(provider.listen(id)?, session, tools))
     }
 
     /// Only where an agent works.

@@ -18,7 +18,7 @@ use crate::config::{self, Key, Layers, Origin, Value};
 use crate::environment::{Environment, ModelKeys, key_variable};
 use crate::failure::Failure;
 use crate::installation::Installation;
-use crate::programs;
+use crate::{mcp, programs};
 
 const MAX_TURNS: u32 = 50;
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -106,6 +106,10 @@ pub async fn request(
         egress: None,
         on_quota: settings.names(Key::OnQuota),
         plan: settings.flag(Key::Plan),
+        plan_review: settings.text(Key::PlanReview),
+        workflow: settings.workflow(),
+        gate: settings.flag(Key::Gate),
+        mcp: settings.servers(mcp::catalogue(environment)?)?,
         source: Source::Cli,
         requested_by: user,
         queue: Queueing::default(),
@@ -139,6 +143,10 @@ pub async fn as_the_repository_says(
         egress: settings.narrowed_egress(),
         on_quota: settings.names(Key::OnQuota),
         plan: settings.flag(Key::Plan),
+        plan_review: settings.text(Key::PlanReview),
+        workflow: settings.workflow(),
+        gate: settings.flag(Key::Gate),
+        mcp: settings.servers(mcp::catalogue(&installation.environment)?)?,
         ..request
     })
 }

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::saved::SavedRequest;
 use crate::schedule::When;
-use crate::{credential, repo, schedule, sign_in, template};
+use crate::{credential, demo, repo, schedule, sign_in, template};
 
 /// What reaches beyond a project: hosts that are open to sandboxes, and money that others pay.
 const REACHING: [Key; 2] = [Key::EgressAllow, Key::ProjectDailyUsd];
@@ -171,6 +171,10 @@ impl Desk for FrontDesk {
         Ok(kept.map(|token| token.expose_secret().to_owned()))
     }
 
+    async fn demo(&self) -> Result<Vec<Request>, Refusal> {
+        Ok(demo::requests(&self.installation).await?)
+    }
+
     fn owner(&self) -> String {
         self.installation.environment.user()
     }
@@ -198,6 +202,7 @@ fn saved(ask: &Ask) -> Result<(SavedRequest, Prompt), Refusal> {
         require_tests: ask.require_tests,
         fallback_agents: Vec::new(),
         plan: ask.plan,
+        care: cli::Care::default(),
         timeout_ms: ask.timeout.map(|seconds| millis(Duration::from_secs(seconds))),
         budget_usd: ask.budget_usd,
         priority: ask.priority,

@@ -24,6 +24,7 @@ mod keychain;
 mod keyring;
 mod log;
 mod login;
+mod mcp;
 mod output;
 mod programs;
 mod projects;
@@ -114,6 +115,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Gc(options) => gc::gc(global, environment, &options).await,
         Command::Agent(cli::Agent::Check { id }) => agent::check(global, environment, &id).await,
         Command::Agent(cli::Agent::List) => agent::list(global, environment).await,
+        Command::Mcp(command) => mcp::mcp(global, environment, command).await,
         Command::Doctor => doctor::doctor(global, environment).await,
         Command::Explain { code } => explain::explain(global, &code),
     }

@@ -165,7 +165,7 @@ pub async fn work(
     }
     match result {
         Ok(Ok(Worked::Finished(outcome))) => Ok(Ended::Finished(outcome)),
-        Ok(Ok(Worked::AwaitsApproval { .. })) => Ok(Ended::AwaitsApproval),
+        Ok(Ok(Worked::AwaitsApproval)) => Ok(Ended::AwaitsApproval),
         // A task in the foreground has no retries.
         Ok(Ok(Worked::WillRetry { error, .. })) => Err(Failure::failed(Code::Internal, error)),
         Ok(Err(error)) => Err(error.into()),
@@ -207,8 +207,9 @@ pub fn on_signals(kinds: &[SignalKind], stop: &Stop, words: &'static str) {
 
 fn awaiting(style: Style, id: &str) -> String {
     format!(
-        "\n{} task {} waits for you to decide on its plan:\n  harvest task approve {id}                 carry it out, with harvest up\n  \
-         harvest task approve {id} --edit FILE     as you changed it\n  harvest task reject {id} --comment TEXT   have another one made",
+        "\n{} task {} waits for you to decide on what it proposes:\n  harvest task show {id}                    what that is\n  \
+         harvest task approve {id}                 it goes on, with harvest up\n  \
+         harvest task reject {id} --comment TEXT   it is done differently",
         style.stopped(),
         style.bold(id)
     )

@@ -63,7 +63,10 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
         Notice::Finished(outcome) => finished(style, outcome),
         Notice::AwaitsApproval { task } => {
             let id = task.short();
-            format!("{} {id} has made a plan: harvest task logs {id}, then harvest task approve {id}", style.stopped())
+            format!(
+                "{} {id} waits for you to decide: harvest task show {id}, then harvest task approve {id}",
+                style.stopped()
+            )
         }
         Notice::WillRetry { task, reason, error, due } => {
             format!("{} {} {reason}: {}; tried again at {due}", style.stopped(), task.short(), clean(error))

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use harvest_core::{Code, Cost, Hook, Supervision};
+use harvest_agents::mcp::Catalogue;
+use harvest_core::{Code, Cost, Hook, McpServer, Supervision, Workflow};
 use harvest_engine::{Hosts, Team, Tenancy};
 use harvest_gateway::Patience;
 use harvest_gateway::egress::Policy;
@@ -82,6 +83,8 @@ impl Origin {
 pub struct Layer {
     pub origin: Origin,
     pub values: BTreeMap<Key, Value>,
+    /// The tables `[mcp.NAME]`.
+    pub servers: toml::Table,
 }
 
 /// A table `[project.NAME]`, a project made over the API, or both: settings for the repositories it lists.
@@ -164,8 +167,20 @@ impl Layer {
         Self::read(origin, table)
     }
 
-    fn read(origin: Origin, table: toml::Table) -> Result<Self, Failure> {
+    fn read(origin: Origin, mut table: toml::Table) -> Result<Self, Failure> {
         let place = origin.describe();
+        let servers = match table.remove("mcp") {
+            Some(_) if origin.is_repository() => {
+                let help = "name it in harvest.toml: a repository must not start programs or reach hosts by itself";
+                return Err(refuse(&format!("{place}: `mcp` cannot be set by a repository"), help));
+            }
+            None => toml::Table::new(),
+            Some(toml::Value::Table(servers)) => servers,
+            Some(_) => {
+                let help = "write it like\n  [mcp.docs]\n  url = \"https://docs.example.com/mcp\"";
+                return Err(refuse(&format!("{place}: `mcp` is no table"), help));
+            }
+        };
         let mut values = BTreeMap::new();
         for (name, value) in flat(table) {
             let known = Key::parse(&name);
@@ -191,7 +206,7 @@ impl Layer {
             })?;
             values.insert(key, value);
         }
-        Ok(Self { origin, values })
+        Ok(Self { origin, values, servers })
     }
 }
 
@@ -246,7 +261,12 @@ impl Setting {
 impl Layers {
     pub fn defaults() -> Self {
         let values = Key::ALL.into_iter().filter_map(|key| Some((key, key.default()?))).collect();
-        Self { layers: vec![Layer { origin: Origin::Default, values }], projects: Vec::new(), teams: Vec::new() }
+        let servers = toml::Table::new();
+        Self {
+            layers: vec![Layer { origin: Origin::Default, values, servers }],
+            projects: Vec::new(),
+            teams: Vec::new(),
+        }
     }
 
     /// What `harvest.toml` says.
@@ -376,6 +396,38 @@ impl Layers {
             stall_ms: millis(Key::Stall).unwrap_or(default.stall_ms),
             max_repeats: self.count(Key::MaxRepeats).unwrap_or(default.max_repeats),
             grace_ms: millis(Key::Grace).unwrap_or(default.grace_ms),
+        }
+    }
+
+    /// The MCP servers there are: those of `catalogue`, then those of the settings.
+    pub fn catalogue(&self, catalogue: Catalogue) -> Result<Catalogue, Failure> {
+        let tables = self.layers.iter().flat_map(|layer| layer.servers.iter().map(move |table| (layer, table)));
+        tables.into_iter().try_fold(catalogue, |catalogue, (layer, (name, table))| {
+            catalogue.with(name, table.clone()).map_err(|error| {
+                refuse(&format!("{}: {error}", layer.origin.describe()), "see `harvest mcp show NAME` for examples")
+            })
+        })
+    }
+
+    /// Those of them that agents get.
+    pub fn servers(&self, catalogue: Catalogue) -> Result<Vec<McpServer>, Failure> {
+        let catalogue = self.catalogue(catalogue)?;
+        let wanted = self.get(Key::McpServers);
+        let find = |name: String| match catalogue.get(&name) {
+            Some(entry) => Ok(entry.server.clone()),
+            None => {
+                let known: Vec<&str> = catalogue.iter().map(|entry| entry.server.name.as_str()).collect();
+                let message = format!("{}: there is no MCP server `{name}`", wanted.origin.describe());
+                Err(Failure::refused(Code::BadOption, message, format!("there are {}", known.join(", "))))
+            }
+        };
+        self.names(Key::McpServers).into_iter().map(find).collect()
+    }
+
+    pub fn workflow(&self) -> Workflow {
+        match self.text(Key::Workflow).as_deref() {
+            Some("research-plan-implement") => Workflow::ResearchPlanImplement,
+            _ => Workflow::Direct,
         }
     }
 
@@ -519,7 +571,7 @@ mod tests {
     }
 
     fn command_line(key: Key, value: Value) -> Layer {
-        Layer { origin: Origin::CommandLine, values: BTreeMap::from([(key, value)]) }
+        Layer { origin: Origin::CommandLine, values: BTreeMap::from([(key, value)]), servers: toml::Table::new() }
     }
 
     /// The key; what the file, the repository and the command line say; the value in force and who set it.

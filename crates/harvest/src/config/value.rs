@@ -18,6 +18,14 @@ pub enum Key {
     RequireTests,
     /// Plans are made first, for a person to decide on.
     Plan,
+    /// Who looks for what is wrong with a plan.
+    PlanReview,
+    /// In which steps tasks are worked on.
+    Workflow,
+    /// A person decides on the tested result before it leaves; `approval` in `[deliver]`.
+    Gate,
+    /// MCP servers that agents have.
+    McpServers,
     Timeout,
     /// How long an agent may be silent.
     Stall,
@@ -94,12 +102,16 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 59] = [
         Self::Agent,
         Self::Model,
         Self::Test,
         Self::RequireTests,
         Self::Plan,
+        Self::PlanReview,
+        Self::Workflow,
+        Self::Gate,
+        Self::McpServers,
         Self::Timeout,
         Self::Stall,
         Self::MaxTurns,
@@ -152,7 +164,8 @@ impl Key {
         Self::LimitOutput,
     ];
     /// Names with a dot stand in tables.
-    pub const TABLES: [&str; 7] = ["egress", "sign_in", "quota", "rate", "telemetry", "registries", "limits"];
+    pub const TABLES: [&str; 8] =
+        ["egress", "sign_in", "quota", "rate", "telemetry", "registries", "limits", "deliver"];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -161,6 +174,10 @@ impl Key {
             Self::Test => "test",
             Self::RequireTests => "require_tests",
             Self::Plan => "plan",
+            Self::PlanReview => "plan_review",
+            Self::Workflow => "workflow",
+            Self::Gate => "deliver.approval",
+            Self::McpServers => "mcp_servers",
             Self::Timeout => "timeout",
             Self::Stall => "stall",
             Self::MaxTurns => "max_turns",
@@ -225,6 +242,10 @@ impl Key {
             Self::Test => "test = \"make check\"",
             Self::RequireTests => "require_tests = true",
             Self::Plan => "plan = true",
+            Self::PlanReview => "plan_review = \"codex\"",
+            Self::Workflow => "workflow = \"research-plan-implement\"",
+            Self::Gate => "approval = true in [deliver]",
+            Self::McpServers => "mcp_servers = [\"memory\", \"github\"]",
             Self::Timeout => "timeout = \"30m\"",
             Self::Stall => "stall = \"10m\"",
             Self::MaxTurns => "max_turns = 50",
@@ -290,8 +311,18 @@ impl Key {
 
     /// The same, and what its owner answers for.
     pub fn may_be_set_by_a_project(self) -> bool {
-        matches!(self, Self::Retries | Self::OnQuota | Self::Plan | Self::ProjectDailyUsd | Self::Hooks)
-            || self.may_be_set_by_a_repository()
+        matches!(
+            self,
+            Self::Retries
+                | Self::OnQuota
+                | Self::Plan
+                | Self::PlanReview
+                | Self::Workflow
+                | Self::Gate
+                | Self::McpServers
+                | Self::ProjectDailyUsd
+                | Self::Hooks
+        ) || self.may_be_set_by_a_repository()
     }
 
     pub fn default(self) -> Option<Value> {
@@ -300,8 +331,9 @@ impl Key {
         let supervision = Supervision::default();
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
-            Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm => None,
-            Self::RequireTests | Self::Plan => Some(Value::Flag(false)),
+            Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm | Self::PlanReview => None,
+            Self::RequireTests | Self::Plan | Self::Gate => Some(Value::Flag(false)),
+            Self::Workflow => Some(Value::Text("direct".to_owned())),
             Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
             Self::Stall => Some(Value::Time(Duration::from_millis(supervision.stall_ms))),
             Self::MaxTurns => Some(Value::Count(50)),
@@ -310,7 +342,7 @@ impl Key {
             Self::Grace => Some(Value::Time(Duration::from_millis(supervision.grace_ms))),
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
             Self::Retries => Some(Value::Count(0)),
-            Self::OnQuota => Some(Value::Names(Vec::new())),
+            Self::OnQuota | Self::McpServers => Some(Value::Names(Vec::new())),
             Self::Lease => Some(Value::Time(Duration::from_secs(60))),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
             Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => None,
@@ -378,12 +410,18 @@ impl Key {
             fits.map(Value::Count).ok_or_else(|| format!("it must be between {from} and {to}"))
         };
         match self {
-            Self::Agent | Self::Model | Self::Test | Self::SignInClientId | Self::SignInUrl => text().map(Value::Text),
+            Self::Agent | Self::Model | Self::Test | Self::PlanReview | Self::SignInClientId | Self::SignInUrl => {
+                text().map(Value::Text)
+            }
             Self::SignInRole => match Role::parse(&text()?) {
                 Some(role) => Ok(Value::Text(role.as_str().to_owned())),
                 None => Err("it must be viewer, member or admin".to_owned()),
             },
-            Self::RequireTests | Self::Plan => {
+            Self::Workflow => match text()?.as_str() {
+                known @ ("direct" | "research-plan-implement") => Ok(Value::Text(known.to_owned())),
+                _ => Err("it is direct or research-plan-implement".to_owned()),
+            },
+            Self::RequireTests | Self::Plan | Self::Gate => {
                 value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned())
             }
             Self::Timeout | Self::Stall | Self::Grace | Self::Lease | Self::SignInBelieved => {
@@ -431,10 +469,12 @@ impl Key {
             Self::MaxTurns => count(1, 100_000),
             // Twice the same is what a careful agent does.
             Self::MaxRepeats => count(3, 100_000),
-            Self::OnQuota | Self::SignInOrganizations | Self::SignInTeams | Self::SignInAdmins => {
+            Self::OnQuota | Self::McpServers | Self::SignInOrganizations | Self::SignInTeams | Self::SignInAdmins => {
                 let names =
                     value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
-                let names = names.ok_or_else(|| "it must be a list of names".to_owned())?;
+                let names = names.ok_or_else(|| {
+                    format!("it must be a list of {}", if self == Self::OnQuota { "agents" } else { "names" })
+                })?;
                 Ok(Value::Names(names.into_iter().map(|name| name.trim().to_owned()).collect()))
             }
             Self::Agents => count(1, 1000),
@@ -503,8 +543,8 @@ fn hooks(value: &toml::Value) -> Result<Vec<Hook>, String> {
         };
         let stage = HookStage::ALL.into_iter().find(|stage| stage.as_str() == name)?;
         let run = run.trim().to_owned();
-        let fits = !run.is_empty() && (run != Hook::SECRET_SCAN || stage == HookStage::BeforeDeliver);
-        fits.then_some(Hook { stage, run, required })
+        let hook = Hook { stage, run, required };
+        (!hook.run.is_empty() && hook.fits_its_stage()).then_some(hook)
     };
     value.as_array().ok_or_else(help)?.iter().map(|line| read(line).ok_or_else(help)).collect()
 }

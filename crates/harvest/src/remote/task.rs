@@ -56,7 +56,7 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
         }
         Task::Show { id } => {
             let detail = detail(remote, &id).await?;
-            look::show_detail(global, style, &detail);
+            look::show_detail(global, style, &detail, None);
             Ok(Exit::Done)
         }
         Task::Logs { id } => logs(global, style, remote, &id).await,

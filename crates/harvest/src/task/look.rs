@@ -5,6 +5,7 @@ use harvest_store::{TaskDetail, TaskPage, TaskQuery};
 use harvest_workspace::SessionRepository;
 use serde_json::json;
 
+use super::proposal::{self, Proposal, Review};
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
 use crate::follow::Follow;
@@ -65,12 +66,48 @@ pub fn row(style: Style, task: &Task) -> String {
 }
 
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
-    show_detail(global, style, &installation.store.task(id).await?);
+    let detail = installation.store.task(id).await?;
+    let proposal = proposal::of(installation, &detail).await?;
+    show_detail(global, style, &detail, proposal.as_ref());
     Ok(Exit::Done)
 }
 
-pub fn show_detail(global: &Global, style: Style, detail: &TaskDetail) {
-    let _ = if global.json { output::json(detail) } else { output::line(&page(style, detail)) };
+/// A task and, where someone has to decide, on what.
+pub fn show_detail(global: &Global, style: Style, detail: &TaskDetail, proposal: Option<&Proposal>) {
+    let _ = if global.json {
+        let mut shown = serde_json::to_value(detail).unwrap_or_default();
+        if let Some(proposal) = proposal {
+            shown["proposal"] = serde_json::to_value(proposal).unwrap_or_default();
+        }
+        output::json(&shown)
+    } else {
+        let mut text = page(style, detail);
+        if let Some(proposal) = proposal {
+            text.push_str(&waiting(style, detail.task.id.short(), proposal));
+        }
+        output::line(&text)
+    };
+}
+
+/// What there is to decide on.
+fn waiting(style: Style, id: &str, proposal: &Proposal) -> String {
+    let text = match proposal {
+        Proposal::Plan { text, reviews } => {
+            let review = |review: &Review| {
+                format!("\n\n{}\n{}", style.bold(&format!("What {} says about it", review.agent)), clean(&review.text))
+            };
+            let reviews: String = reviews.iter().map(review).collect();
+            format!("\n\n{}\n{}{reviews}", style.bold("Its plan"), clean(text))
+        }
+        Proposal::Delivery { commit, files, evidence } => {
+            let files: String = files.iter().map(|file| format!("\n  {}", clean(file))).collect();
+            let evidence = evidence.as_ref().map_or("no test was run".to_owned(), |found| evidence_line(style, found));
+            let commit = commit.get(..10).unwrap_or(commit);
+            format!("\n\n{} ({commit}){files}\n  {evidence}", style.bold("What it would deliver"))
+        }
+    };
+    let hint = format!("harvest task approve {id}   or   harvest task reject {id} --comment TEXT");
+    format!("{text}\n\n{}", style.dim(&hint))
 }
 
 fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
@@ -169,7 +206,12 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
     let detail = installation.store.task(id).await?;
     let task = &detail.task;
     let mut patch = Vec::new();
-    if let (Some(session), Some(commit)) = (detail.sessions.first(), &task.commit)
+    // What waits to be delivered is what people want to see now.
+    let commit = match proposal::of(installation, &detail).await? {
+        Some(Proposal::Delivery { commit, .. }) => Some(commit),
+        _ => task.commit.clone(),
+    };
+    if let (Some(session), Some(commit)) = (detail.sessions.first(), &commit)
         && *commit != task.base
     {
         let path = installation.data.session_repository(&session.id);

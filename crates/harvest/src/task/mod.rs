@@ -5,6 +5,7 @@ mod apply;
 mod cancel;
 pub mod look;
 pub mod plan;
+mod proposal;
 
 pub use add::submit;
 pub use look::row;

@@ -19,15 +19,15 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::credentials::holding;
 use crate::support::{PATH, Ran, World};
 
-const KEY: &str = "sk-canary-0123456789-wxyz";
+pub const KEY: &str = "sk-canary-0123456789-wxyz";
 /// Looks for the key wherever an agent can look, without naming it.
-const SEARCH: &str = "printf 'sk-can%s\\n' ary | { read -r key
+pub const SEARCH: &str = "printf 'sk-can%s\\n' ary | { read -r key
     (cat /proc/[0-9]*/environ | tr '\\0' '\\n'; env; grep -rIsl \"$key\" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr) 2>/dev/null |
     grep -c -e \"$key\" -e '^/' | sed 's/^/found /'; }";
 
 /// A vendor's host on loopback: a scripted model that remembers the heads of the requests it got.
-struct Vendor {
-    address: String,
+pub struct Vendor {
+    pub address: String,
     seen: Arc<Mutex<String>>,
     _runtime: tokio::runtime::Runtime,
 }
@@ -63,7 +63,11 @@ impl Vendor {
         } else {
             json!({ "without_tools": true, "replies": replies })
         };
-        let script = json!({ "model": model, "conversations": [conversation, others] });
+        Self::playing(world, &json!({ "model": model, "conversations": [conversation, others] }))
+    }
+
+    /// One that answers as this script says, however long that is.
+    pub fn playing(world: &World, script: &Value) -> Self {
         let script = Some(Arc::new(Script::parse(&script.to_string()).unwrap()));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (socket, seen) = (world.path().join("vendor"), Arc::new(Mutex::new(String::new())));
@@ -330,6 +334,13 @@ fn claude_code_remembers_its_conversation() {
 
 #[test]
 #[ignore = "needs the network"]
+fn gemini_cli_remembers_its_conversation() {
+    let program = package("gemini-cli-0.61.0", "@google/gemini-cli@0.61.0").join(".bin/gemini");
+    remembers_its_conversation("gemini-cli", &program);
+}
+
+#[test]
+#[ignore = "needs the network"]
 fn codex_remembers_its_conversation() {
     let folder = package("codex-0.166.0", "@openai/codex-linux-x64@npm:@openai/codex@0.166.0-linux-x64");
     let program = folder.join("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex");
@@ -413,7 +424,7 @@ fn codex_finishes_what_claude_code_had_no_quota_for() {
     let begun = json!([{ "say": "I begin.", "shell": crate::support::FIX }, { "status": 402 }]);
     let goes_on = json!([{ "expect": "I begin.", "shell": "cp src/two.sh src/copy.sh" }, { "say": "Finished." }]);
     let conversations = json!([
-        { "when_prompt_contains": "What is asked of you now", "replies": goes_on },
+        { "when_prompt_contains": "You have begun already", "replies": goes_on },
         { "when_prompt_contains": "failing test", "replies": begun },
         { "replies": [{ "say": "Yes." }] },
     ]);

@@ -19,10 +19,12 @@ mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod fake_github;
+mod gate;
 mod hooks;
 mod http;
 mod killed;
 mod limits;
+mod mcp;
 mod money;
 mod ordinary;
 mod packages;

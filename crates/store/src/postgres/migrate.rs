@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0013_stats.sql"),
     include_str!("migrations/0014_projects.sql"),
     include_str!("migrations/0018_quotas.sql"),
+    include_str!("migrations/0019_comments.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0013_stats.sql"),
     include_str!("migrations/0014_projects.sql"),
     include_str!("migrations/0018_quotas.sql"),
+    include_str!("migrations/0019_comments.sql"),
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {
