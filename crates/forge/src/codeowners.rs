@@ -55,7 +55,9 @@ fn match_parts(pattern: &[&str], parts: &[&str]) -> bool {
     match (pattern.split_first(), parts.split_first()) {
         (None, None) => true,
         (Some((&"**", rest)), _) => (0..=parts.len()).any(|taken| match_parts(rest, &parts[taken..])),
-        (Some((first, rest)), Some((part, others))) => match_name(first.as_bytes(), part.as_bytes()) && match_parts(rest, others),
+        (Some((first, rest)), Some((part, others))) => {
+            match_name(first.as_bytes(), part.as_bytes()) && match_parts(rest, others)
+        }
         _ => false,
     }
 }

@@ -60,7 +60,9 @@ impl Error {
             Self::RefLocked { .. } | Self::BranchMoved { .. } => Code::RefLocked,
             Self::UnsupportedUrl { .. } => Code::UnsupportedUrl,
             Self::Fetch { source, .. } | Self::Git(source) => source.code(),
-            Self::Push { .. } | Self::Refused { .. } | Self::NotInstalled { .. } | Self::Account(_) => Code::ForgeRefused,
+            Self::Push { .. } | Self::Refused { .. } | Self::NotInstalled { .. } | Self::Account(_) => {
+                Code::ForgeRefused
+            }
             Self::Unreachable { .. } | Self::RateLimited { .. } | Self::Unexpected { .. } => Code::ForgeUnreachable,
         }
     }
@@ -82,7 +84,8 @@ impl Error {
             Self::BranchMoved { .. } => "rename that branch, then retry the task".into(),
             Self::UnsupportedUrl { .. } => "use a path, or a URL that begins with https://, http:// or ssh://".into(),
             Self::Push { .. } | Self::Refused { .. } => {
-                "check what the App or the token may do: contents, pull requests and issues to write, checks to read".into()
+                "check what the App or the token may do: contents, pull requests and issues to write, checks to read"
+                    .into()
             }
             Self::NotInstalled { .. } => "install the App in it: GitHub, Settings, Applications, Configure".into(),
             Self::Account(_) => "add it anew: harvest github setup, or harvest credential add github".into(),

@@ -64,7 +64,11 @@ async fn export(installation: &Installation, id: &str) -> Result<Value, Failure>
     let found = installation.store.find_task(id).await?;
     let detail = installation.store.task(&found).await?;
     let nothing = |why: &str| {
-        Failure::refused(Code::BadEvidence, format!("task {} has nothing to show: {why}", found.short()), "see harvest task show")
+        Failure::refused(
+            Code::BadEvidence,
+            format!("task {} has nothing to show: {why}", found.short()),
+            "see harvest task show",
+        )
     };
     let evidence = detail.task.evidence.clone().ok_or_else(|| nothing("its tests were not run"))?;
     let session = detail.sessions.first().ok_or_else(|| nothing("it has no session"))?;
@@ -98,7 +102,10 @@ fn verify(global: &Global, style: Style, file: &Path, key: &str) -> Result<Exit,
         Ok(statement) => statement,
         Err(error @ (AttestError::Forged | AttestError::OtherKey { .. })) => {
             let help = "do not believe it; ask whoever gave it to you for the original and for their key";
-            return Err(Failure { help: Some(help.to_owned()), ..Failure::failed(Code::BadEvidence, error.to_string()) });
+            return Err(Failure {
+                help: Some(help.to_owned()),
+                ..Failure::failed(Code::BadEvidence, error.to_string())
+            });
         }
         Err(error) => return Err(refuse(error.to_string())),
     };
@@ -108,7 +115,8 @@ fn verify(global: &Global, style: Style, file: &Path, key: &str) -> Result<Exit,
     } else {
         let subject = &statement["subject"][0];
         let text = |value: &Value| clean(value.as_str().unwrap_or("?"));
-        let proved = if predicate["proves_success"] == true { "its tests passed" } else { "its tests did not prove it" };
+        let proved =
+            if predicate["proves_success"] == true { "its tests passed" } else { "its tests did not prove it" };
         output::line(&format!(
             "{} genuine: {} at {}\n  {proved}: {}",
             style.ok(),

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harvest_core::{Clock, Code, Entropy, Timestamp};
-use harvest_engine::{DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
+use harvest_engine::{
+    DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain,
+};
 use harvest_forge::{Forge, Forges};
 use harvest_gateway::cassette::Cassette;
 use harvest_gateway::{Gateway, Prices, Script, Upstream, registry as packages};

@@ -157,6 +157,9 @@ mod tests {
     /// The published example of the encoding.
     #[test]
     fn the_encoding_is_that_of_the_specification() {
-        assert_eq!(encoded("http://example.com/HelloWorld", b"hello world"), b"DSSEv1 29 http://example.com/HelloWorld 11 hello world");
+        assert_eq!(
+            encoded("http://example.com/HelloWorld", b"hello world"),
+            b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
+        );
     }
 }

@@ -170,7 +170,8 @@ impl SessionRepository {
         let env = ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE"].into_iter().zip([&name, &email, &date]);
         let committer = ["GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE"];
         let env: Vec<_> = env.chain(committer.into_iter().zip([&name, &email, &date])).collect();
-        let env: Vec<(&str, &std::ffi::OsStr)> = env.iter().map(|(key, value)| (*key, value.as_str().as_ref())).collect();
+        let env: Vec<(&str, &std::ffi::OsStr)> =
+            env.iter().map(|(key, value)| (*key, value.as_str().as_ref())).collect();
         let args = ["commit-tree", "--no-gpg-sign", "-p", &new.parent, "-F", "-", &tree];
         let made = self.git.run_with(&self.path, &args, &env, new.message.as_bytes()).await?;
         let made = String::from_utf8_lossy(&made).trim().to_owned();

@@ -29,7 +29,9 @@ impl About<'_> {
         }
         let summary = cut(self.summary.trim(), LONGEST_SUMMARY);
         parts.push(if summary.is_empty() { "No summary was given.".to_owned() } else { quiet(&summary) });
-        if let (Source::GithubIssue, Some(number)) = (self.task.source, self.task.source_url.as_deref().and_then(issue_number)) {
+        if let (Source::GithubIssue, Some(number)) =
+            (self.task.source, self.task.source_url.as_deref().and_then(issue_number))
+        {
             parts.push(format!("Closes #{number}"));
         }
         parts.push(format!("### Evidence\n\n{}", evidence(self.result.evidence)));
@@ -154,7 +156,10 @@ mod tests {
 
     #[test]
     fn an_agents_text_calls_nobody_and_closes_nothing() {
-        assert_eq!(quiet("Ask @ada, closes #12. <!-- harvest: x --> a@b"), "Ask @\u{200b}ada, closes #\u{200b}12. &lt;!-- harvest: x --> a@\u{200b}b");
+        assert_eq!(
+            quiet("Ask @ada, closes #12. <!-- harvest: x --> a@b"),
+            "Ask @\u{200b}ada, closes #\u{200b}12. &lt;!-- harvest: x --> a@\u{200b}b"
+        );
         assert_eq!(quiet("# Title, 5 @ 3"), "# Title, 5 @ 3");
     }
 

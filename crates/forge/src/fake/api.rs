@@ -109,8 +109,10 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, request: Request) 
     // What has not changed is not sent again.
     let mut headers = Vec::new();
     if method == "GET" && reply.status == 200 {
-        let digest = ring::digest::digest(&ring::digest::SHA256, reply.body.clone().unwrap_or_default().to_string().as_bytes());
-        let tag = format!("\"{}\"", digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>());
+        let digest =
+            ring::digest::digest(&ring::digest::SHA256, reply.body.clone().unwrap_or_default().to_string().as_bytes());
+        let tag =
+            format!("\"{}\"", digest.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>());
         if parts.headers.get(header::IF_NONE_MATCH).and_then(|shown| shown.to_str().ok()) == Some(&tag) {
             reply = Reply::nothing(304);
         }
@@ -152,7 +154,9 @@ async fn dispatch(shared: &Shared, caller: &Caller, method: &str, path: &str, qu
         ("GET", ["issues", id]) if may(&[("issues", "read"), ("pull_requests", "read")]) => asked.issue(number(id)),
         ("POST", ["issues", id, "labels"]) if may(&issues) => asked.label(number(id)),
         ("POST", ["issues", id, "assignees"]) if may(&issues) => asked.assign(number(id)),
-        ("GET", ["issues", id, "comments"]) if may(&[("issues", "read"), ("pull_requests", "read")]) => asked.comments(number(id)),
+        ("GET", ["issues", id, "comments"]) if may(&[("issues", "read"), ("pull_requests", "read")]) => {
+            asked.comments(number(id))
+        }
         ("POST", ["issues", id, "comments"]) if may(&issues) => asked.comment(number(id)),
         ("PATCH", ["issues", "comments", id]) if may(&issues) => asked.edit_comment(number(id)),
         ("GET", ["pulls"]) if may(&[("pull_requests", "read")]) => asked.pulls().await,
@@ -161,17 +165,17 @@ async fn dispatch(shared: &Shared, caller: &Caller, method: &str, path: &str, qu
         ("PATCH", ["pulls", id]) if may(&pulls) => asked.edit_pull(number(id)).await,
         ("PUT", ["pulls", id, "merge"]) if may(&[("contents", "write")]) => asked.merge(number(id)).await,
         ("POST", ["pulls", id, "requested_reviewers"]) if may(&pulls) => asked.ask_reviewers(number(id)),
-        ("POST", ["pulls", id, "reviews"]) if may(&pulls) || may(&[("issues", "write")]) => asked.review(number(id)).await,
+        ("POST", ["pulls", id, "reviews"]) if may(&pulls) || may(&[("issues", "write")]) => {
+            asked.review(number(id)).await
+        }
         ("GET", ["pulls", id, "reviews", review, "comments"]) if may(&[("pull_requests", "read")]) => {
             asked.remarks(number(id), number(review))
         }
         ("POST", ["check-runs"]) if may(&[("checks", "write")]) => asked.add_check().await,
         ("GET", ["commits", commit, "check-runs"]) if may(&[("checks", "read")]) => asked.checks(commit),
-        ("GET", ["actions", "jobs", id, "logs"]) if may(&[("actions", "read")]) => Reply {
-            status: 302,
-            body: None,
-            location: Some(format!("{}/logs/{}", shared.web, number(id))),
-        },
+        ("GET", ["actions", "jobs", id, "logs"]) if may(&[("actions", "read")]) => {
+            Reply { status: 302, body: None, location: Some(format!("{}/logs/{}", shared.web, number(id))) }
+        }
         _ if caller_is_short(&asked) => refused(),
         _ => Reply::not_found(),
     }

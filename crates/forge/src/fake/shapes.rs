@@ -6,7 +6,15 @@ use super::world::{Check, Comment, Remark, Repository, Review, Thread};
 
 /// Addresses that every user has below their own.
 const OF_USERS: [&str; 9] = [
-    "events", "followers", "following", "gists", "organizations", "received_events", "repos", "starred", "subscriptions",
+    "events",
+    "followers",
+    "following",
+    "gists",
+    "organizations",
+    "received_events",
+    "repos",
+    "starred",
+    "subscriptions",
 ];
 /// Addresses that every repository has below its own, with what follows them.
 const OF_REPOSITORIES: [(&str, &str); 36] = [
@@ -210,10 +218,11 @@ pub(super) fn simple_pull(web: &str, repository: &Repository, about: &Thread) ->
         json!({ "label": format!("{}:{name}", repository.owner), "ref": name, "sha": sha,
             "repo": plain_repository(web, repository), "user": user(web, &repository.owner) })
     };
-    let links: Map<String, Value> = ["self", "html", "issue", "comments", "review_comments", "review_comment", "commits", "statuses"]
-        .iter()
-        .map(|name| ((*name).to_owned(), json!({ "href": url })))
-        .collect();
+    let links: Map<String, Value> =
+        ["self", "html", "issue", "comments", "review_comments", "review_comment", "commits", "statuses"]
+            .iter()
+            .map(|name| ((*name).to_owned(), json!({ "href": url })))
+            .collect();
     let reviewers: Vec<Value> = pull.reviewers.iter().map(|login| user(web, login)).collect();
     let more = json!({
         "url": url, "html_url": html, "diff_url": format!("{html}.diff"), "patch_url": format!("{html}.patch"),
@@ -269,9 +278,7 @@ pub(super) fn remark(web: &str, repository: &Repository, review: &Review, remark
 pub(super) fn check(web: &str, repository: &Repository, check: &Check) -> Value {
     let url = format!("{}/check-runs/{}", at(web, repository), check.id);
     let html = format!("{}/runs/{}", page(web, repository), check.id);
-    let small = |name: &str, sha: &str| {
-        json!({ "ref": name, "sha": sha, "repo": { "id": repository.id, "url": at(web, repository), "name": repository.name } })
-    };
+    let small = |name: &str, sha: &str| json!({ "ref": name, "sha": sha, "repo": { "id": repository.id, "url": at(web, repository), "name": repository.name } });
     let of = |thread: &&Thread| thread.open && thread.pull.as_ref().is_some_and(|pull| pull.head_sha == check.commit);
     let pulls: Vec<Value> = repository
         .threads

@@ -125,7 +125,10 @@ impl Client {
                         return Err(Error::RateLimited { seconds: pause.as_secs() });
                     }
                     // One that was taken back in the meantime is asked for anew, once.
-                    if answer.status == StatusCode::UNAUTHORIZED && tries == 1 && secret.is_some_and(|secret| self.tokens.forget(&secret)) {
+                    if answer.status == StatusCode::UNAUTHORIZED
+                        && tries == 1
+                        && secret.is_some_and(|secret| self.tokens.forget(&secret))
+                    {
                         continue;
                     }
                     refusal(ask, &answer)

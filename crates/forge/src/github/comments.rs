@@ -31,7 +31,8 @@ impl GitHub {
     pub(super) async fn tell_once(&self, number: u64, marker: &str, text: &str) -> Result<(), Error> {
         let body = format!("{}\n{text}", hidden(marker));
         let comments = self.comments(number).await?;
-        let ours = comments.into_iter().find(|said| said.body.as_deref().unwrap_or_default().starts_with(&hidden(marker)));
+        let ours =
+            comments.into_iter().find(|said| said.body.as_deref().unwrap_or_default().starts_with(&hidden(marker)));
         match ours {
             // What GitHub keeps may end its lines otherwise.
             Some(said) if said.body.as_deref().map(|body| body.replace('\r', "")) == Some(body.clone()) => Ok(()),

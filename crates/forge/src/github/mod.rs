@@ -27,9 +27,9 @@ use serde_json::Value;
 pub use account::{Account, BadAccount};
 pub use address::{Host, Repository};
 pub use client::Client;
-pub use setup::{NewApp, page as setup_page};
 #[cfg(feature = "fake")]
 pub(crate) use client::http;
+pub use setup::{NewApp, page as setup_page};
 
 use self::client::{Answer, Ask, Authority};
 use self::tokens::Permissions;

@@ -6,6 +6,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::account::BadAccount;
 use super::client::{Ask, Authority, Client};
 use crate::Error;
 
@@ -28,8 +29,10 @@ pub fn manifest(public_url: &str) -> Value {
 
 /// A page that sends the manifest to GitHub. GitHub takes it from a form and from nothing else.
 pub fn page(web: &str, organisation: Option<&str>, public_url: &str) -> String {
-    let path = organisation.map_or_else(|| "settings/apps/new".to_owned(), |name| format!("organizations/{name}/settings/apps/new"));
-    let escaped = |text: &str| text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;");
+    let path = organisation
+        .map_or_else(|| "settings/apps/new".to_owned(), |name| format!("organizations/{name}/settings/apps/new"));
+    let escaped =
+        |text: &str| text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;");
     format!(
         "<!doctype html>\n<title>An App for Harvest</title>\n<form action=\"{}\" method=\"post\">\n\
          <input type=\"hidden\" name=\"manifest\" value=\"{}\">\n<button>Make the App on GitHub</button>\n</form>\n",
@@ -62,7 +65,7 @@ impl Client {
         }
         let plain = !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         if !plain {
-            return Err(Error::Unexpected { reason: "the code is made of letters and digits".to_owned() });
+            return Err(BadAccount("the code is made of letters and digits").into());
         }
         let path = format!("/app-manifests/{code}/conversions");
         let ask = Ask { method: Method::POST, path, body: None, authority: Authority::Nobody };

@@ -102,9 +102,7 @@ impl Listener {
                     pulls: pulls.collect(),
                 }
             }
-            ("push", _) => {
-                What::Pushed { branch: payload["ref"].as_str()?.strip_prefix("refs/heads/")?.to_owned() }
-            }
+            ("push", _) => What::Pushed { branch: payload["ref"].as_str()?.strip_prefix("refs/heads/")?.to_owned() },
             _ => return None,
         };
         Some(Happening { repository: self.host.page(&repository), by, what })
@@ -217,7 +215,15 @@ mod tests {
         assert_eq!(said("@harvest fix the test"), Some("fix the test".to_owned()));
         assert_eq!(said("@Harvest: fix\nthe test"), Some("fix\nthe test".to_owned()));
         assert_eq!(said("Look.\n  @harvest, again"), Some("again".to_owned()));
-        for not in ["", "harvest fix", "> @harvest fix", "ask @harvest to fix", "@harvester fix", "@harvest-bot fix", "mail@harvest"] {
+        for not in [
+            "",
+            "harvest fix",
+            "> @harvest fix",
+            "ask @harvest to fix",
+            "@harvester fix",
+            "@harvest-bot fix",
+            "mail@harvest",
+        ] {
             assert_eq!(said(not), None, "{not}");
         }
     }
@@ -230,7 +236,8 @@ mod tests {
 
     #[test]
     fn programs_are_not_answered() {
-        let (ada, bot) = (json!({ "login": "ada", "type": "User" }), json!({ "login": "dependabot[bot]", "type": "Bot" }));
+        let (ada, bot) =
+            (json!({ "login": "ada", "type": "User" }), json!({ "login": "dependabot[bot]", "type": "Bot" }));
         let us = json!({ "login": "harvest", "type": "User" });
         let issue = json!({ "number": 7, "html_url": "https://github.com/ada/shop/issues/7", "title": "T", "body": null,
             "user": { "login": "ada" } });

@@ -22,7 +22,8 @@ pub fn packages() -> Option<PathBuf> {
         if !folder.join("complete").exists() {
             std::fs::create_dir_all(&folder).ok()?;
             let options = ["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
-            let npm = Command::new("npm").args(options).arg("--prefix").arg(&folder).args([DESCRIPTION, EXAMPLES]).status();
+            let npm =
+                Command::new("npm").args(options).arg("--prefix").arg(&folder).args([DESCRIPTION, EXAMPLES]).status();
             if !npm.is_ok_and(|status| status.success()) {
                 return None;
             }
@@ -80,7 +81,8 @@ fn operation<'d>(document: &'d Value, method: &str, path: &str) -> Option<&'d Va
     let asked: Vec<&str> = path.split('/').collect();
     let fits = |template: &str| {
         let parts: Vec<&str> = template.split('/').collect();
-        parts.len() == asked.len() && parts.iter().zip(&asked).all(|(part, asked)| part == asked || part.starts_with('{'))
+        parts.len() == asked.len()
+            && parts.iter().zip(&asked).all(|(part, asked)| part == asked || part.starts_with('{'))
     };
     let mut found: Vec<(&String, &Value)> =
         document["paths"].as_object().unwrap().iter().filter(|(template, _)| fits(template)).collect();

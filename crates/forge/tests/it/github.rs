@@ -1,9 +1,7 @@
 //! Pull requests, comments, checks and reviews on GitHub, and how GitHub's moods are lived with.
 
 use harvest_core::{BranchName, SessionId};
-use harvest_forge::{
-    Comment, Error, FailedCheck, Forge, Proposal, PullRequestState, Remark, Review, Standing, Thread,
-};
+use harvest_forge::{Comment, Error, FailedCheck, Forge, Proposal, PullRequestState, Remark, Review, Standing, Thread};
 use serde_json::json;
 
 use crate::description;

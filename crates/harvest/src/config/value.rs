@@ -449,7 +449,11 @@ impl Key {
             Self::GithubLogin => {
                 let login = text()?.trim_start_matches('@').to_owned();
                 let plain = login.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_[]".contains(&byte));
-                if plain && !login.is_empty() { Ok(Value::Text(login)) } else { Err("it must be a GitHub login".to_owned()) }
+                if plain && !login.is_empty() {
+                    Ok(Value::Text(login))
+                } else {
+                    Err("it must be a GitHub login".to_owned())
+                }
             }
             Self::GithubFixes => count(0, 100),
             Self::RequireTests | Self::Plan | Self::Gate | Self::GithubDraftFailed => {
@@ -500,11 +504,7 @@ impl Key {
             Self::MaxTurns => count(1, 100_000),
             // Twice the same is what a careful agent does.
             Self::MaxRepeats => count(3, 100_000),
-            Self::OnQuota
-            | Self::McpServers
-            | Self::SignInOrganizations
-            | Self::SignInTeams
-            | Self::SignInAdmins => {
+            Self::OnQuota | Self::McpServers | Self::SignInOrganizations | Self::SignInTeams | Self::SignInAdmins => {
                 let names =
                     value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
                 let names = names.ok_or_else(|| {

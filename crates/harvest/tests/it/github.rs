@@ -63,20 +63,32 @@ impl Hub {
     #[track_caller]
     pub fn exchange(&self, what: &str, wanted: impl Fn(&Exchange) -> bool) -> Exchange {
         let found = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, self.fake.exchange(wanted)).await });
-        let shown = || self.fake.exchanges().iter().map(|call| format!("{} {} {}", call.method, call.path, call.status)).collect::<Vec<_>>();
+        let shown = || {
+            self.fake
+                .exchanges()
+                .iter()
+                .map(|call| format!("{} {} {}", call.method, call.path, call.status))
+                .collect::<Vec<_>>()
+        };
         found.unwrap_or_else(|_| panic!("{what} did not happen; this did: {:#?}", shown()))
     }
 
     /// Waits for the status comment to say something.
     #[track_caller]
     pub fn status(&self, text: &str) -> Exchange {
-        let says = |call: &Exchange| call.request.as_ref().is_some_and(|body| body["body"].as_str().is_some_and(|body| body.contains(text)));
+        let says = |call: &Exchange| {
+            call.request.as_ref().is_some_and(|body| body["body"].as_str().is_some_and(|body| body.contains(text)))
+        };
         self.exchange(text, |call| call.path.contains("/comments") && call.status < 300 && says(call))
     }
 
     pub fn calls(&self, method: &str, path: &str) -> usize {
         let path = format!("/repos/ada/shop{path}");
-        self.fake.exchanges().iter().filter(|call| call.method == method && call.path == path && call.status < 300).count()
+        self.fake
+            .exchanges()
+            .iter()
+            .filter(|call| call.method == method && call.path == path && call.status < 300)
+            .count()
     }
 
     fn repository(&self) -> std::path::PathBuf {
@@ -111,11 +123,23 @@ fn goes_the_whole_way(world: &World, hub: &Hub, server: &Server) {
     ada.post("/issues", &json!({ "title": "Make the failing test pass", "body": "It says three." })).ok();
     ada.post("/issues/1/assignees", &json!({ "assignees": ["harvest"] })).ok();
     hub.status("Working on it");
-    let opened = hub.exchange("a pull request", |call| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201);
+    let opened = hub.exchange("a pull request", |call| {
+        call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201
+    });
     let (asked, pull) = (opened.request.unwrap(), opened.answer.unwrap());
-    assert_eq!((&asked["title"], &asked["base"], &asked["draft"]), (&json!("Make the failing test pass"), &json!("main"), &json!(false)));
+    assert_eq!(
+        (&asked["title"], &asked["base"], &asked["draft"]),
+        (&json!("Make the failing test pass"), &json!("main"), &json!(false))
+    );
     let body = asked["body"].as_str().unwrap();
-    for part in ["says two now", "Closes #1", "| base | 1 | 1 | 1 |", "| result | 0 | 2 | 0 |", "- [x] the tests pass", "cost $"] {
+    for part in [
+        "says two now",
+        "Closes #1",
+        "| base | 1 | 1 | 1 |",
+        "| result | 0 | 2 | 0 |",
+        "- [x] the tests pass",
+        "cost $",
+    ] {
         assert!(body.contains(part), "{part}: {body}");
     }
     let (_, rest) = body.split_once("```json\n").unwrap();
@@ -125,12 +149,16 @@ fn goes_the_whole_way(world: &World, hub: &Hub, server: &Server) {
     assert!(!body.contains("@grace") && !body.contains("#7"), "an agent calls nobody: {body}");
     hub.status("Done");
     let head = pull["head"]["sha"].as_str().unwrap().to_owned();
-    let log = git(&hub.repository(), &["log", "--format=%an|%s|%(trailers:key=Co-authored-by,valueonly,separator=;)", &format!("main..{head}")]);
+    let log = git(
+        &hub.repository(),
+        &["log", "--format=%an|%s|%(trailers:key=Co-authored-by,valueonly,separator=;)", &format!("main..{head}")],
+    );
     assert!(log.starts_with("ada (Harvest)|Make the failing test pass|ada <ada@users.noreply.github.com>;"), "{log}");
     assert_eq!(log.lines().count(), 1, "one commit for a turn: {log}");
     // A check fails, and is fixed in the same pull request.
     let output = json!({ "title": "Failed", "summary": "notes.txt is missing", "text": "Error: no notes" });
-    let check = json!({ "name": "notes", "head_sha": head, "status": "completed", "conclusion": "failure", "output": output });
+    let check =
+        json!({ "name": "notes", "head_sha": head, "status": "completed", "conclusion": "failure", "output": output });
     ada.post("/check-runs", &check).ok();
     let updated = hub.exchange("an update", |call| call.method == "PATCH" && call.path.ends_with("/pulls/2"));
     assert!(updated.request.unwrap()["body"].as_str().unwrap().contains("content now"));
@@ -146,7 +174,10 @@ fn goes_the_whole_way(world: &World, hub: &Hub, server: &Server) {
     let stats = wait_for(|| Some(client.get("/api/stats/pull-requests").ok()).filter(merged));
     let stats = &stats["items"][0];
     assert_eq!((&stats["opened"], &stats["closed"]), (&json!(1), &json!(0)));
-    assert!(stats["mean_seconds_to_open"].as_f64().unwrap() > 0.0 && stats["mean_seconds_to_merge"].is_f64(), "{stats}");
+    assert!(
+        stats["mean_seconds_to_open"].as_f64().unwrap() > 0.0 && stats["mean_seconds_to_merge"].is_f64(),
+        "{stats}"
+    );
     assert_eq!((hub.calls("POST", "/pulls"), hub.calls("POST", "/issues/1/comments")), (1, 1), "one of each");
     let tasks = client.get("/api/tasks").ok();
     assert_eq!(tasks["items"].as_array().unwrap().len(), 1);
@@ -219,8 +250,14 @@ fn a_review_makes_the_session_go_on_and_a_mention_too() {
     let shown = wait_for(|| Some(world.json(&["task", "show", id])).filter(|shown| turns(shown).len() == 3));
     let turns = turns(&shown);
     let review = turns[1]["prompt"].as_str().unwrap();
-    assert!(review.contains("Almost.") && review.contains("src/two.sh, line 1") && review.contains("Say it louder."), "{review}");
-    assert_eq!((&turns[2]["prompt"], &turns[2]["author"]), (&json!("and mention it in the notes"), &json!("github:ada")));
+    assert!(
+        review.contains("Almost.") && review.contains("src/two.sh, line 1") && review.contains("Say it louder."),
+        "{review}"
+    );
+    assert_eq!(
+        (&turns[2]["prompt"], &turns[2]["author"]),
+        (&json!("and mention it in the notes"), &json!("github:ada"))
+    );
     assert!(!shown.to_string().contains("the keys"), "{shown}");
 }
 
@@ -290,12 +327,15 @@ fn a_crash_around_the_pull_request_leaves_exactly_one() {
         serve_once.command.arg(&path);
         let server = Server::started(serve_once.start());
         hub.tell(&server);
-        hub.person("ada").post("/issues", &json!({ "title": "Make the failing test pass", "labels": ["harvest"] })).ok();
+        hub.person("ada")
+            .post("/issues", &json!({ "title": "Make the failing test pass", "labels": ["harvest"] }))
+            .ok();
         let died = server.running.finish();
         assert_eq!(died.status.signal(), Some(6), "{name}: {died:?}");
         let _next = serve(&world, &hub, &[]);
         hub.status("Done");
-        let opened = hub.fake.exchanges().into_iter().filter(|call| call.method == "POST" && call.path.ends_with("/pulls"));
+        let opened =
+            hub.fake.exchanges().into_iter().filter(|call| call.method == "POST" && call.path.ends_with("/pulls"));
         assert_eq!(opened.filter(|call| call.status == 201).count(), 1, "{name}");
         assert_eq!(world.tasks()[0]["status"], "completed", "{name}");
         description::holds(&hub.fake.exchanges());
@@ -338,6 +378,6 @@ fn an_app_is_made_and_kept() {
     let kept = crate::credentials::list(&world);
     assert_eq!((&kept[0]["provider"], &kept[0]["usable"]), (&json!("github"), &json!(true)));
     let refused = world.harvest(&["github", "setup", "--code", "../x", "--base-url", fake.url()]).finish();
-    assert_eq!(refused.exit, Some(1), "{refused:?}");
+    assert_eq!(refused.exit, Some(2), "{refused:?}");
     description::holds(&fake.exchanges());
 }

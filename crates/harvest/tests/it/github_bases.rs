@@ -38,8 +38,12 @@ fn ten_sessions_at_once_on_a_moving_base_are_all_delivered() {
         ada.post("/issues", &json!({ "title": format!("Mend it, way {number}"), "labels": ["harvest"] })).ok();
         push(&other, &commit(&other, &format!("upstream-{number}"), "x\n"));
     }
-    let heads = |exchange: &harvest_forge::fake::Exchange| exchange.request.as_ref().unwrap()["head"].as_str().unwrap().to_owned();
-    let is_new = |call: &harvest_forge::fake::Exchange| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201;
+    let heads = |exchange: &harvest_forge::fake::Exchange| {
+        exchange.request.as_ref().unwrap()["head"].as_str().unwrap().to_owned()
+    };
+    let is_new = |call: &harvest_forge::fake::Exchange| {
+        call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201
+    };
     let mut seen: Vec<String> = Vec::new();
     while seen.len() < 10 {
         let next = hub.exchange("another pull request", |call| is_new(call) && !seen.contains(&heads(call)));
@@ -95,7 +99,9 @@ fn work_on_many_files_is_carried_across_ten_bases_and_two_conflicts() {
         push(&other, base);
         ada.post("/issues/2/comments", &json!({ "body": format!("@harvest write down round {round}.") })).ok();
         let says = format!("Noted {round}.");
-        let told = |call: &harvest_forge::fake::Exchange| call.request.as_ref().is_some_and(|body| body["body"].as_str().is_some_and(|body| body.contains(&says)));
+        let told = |call: &harvest_forge::fake::Exchange| {
+            call.request.as_ref().is_some_and(|body| body["body"].as_str().is_some_and(|body| body.contains(&says)))
+        };
         hub.exchange(&says, |call| call.method == "PATCH" && call.path.ends_with("/pulls/2") && told(call));
     }
     let repository = hub.fake.repository("ada/shop");

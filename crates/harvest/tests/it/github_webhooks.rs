@@ -72,7 +72,10 @@ fn what_is_not_signed_has_no_effect() {
     assert_eq!(pretty.post("/webhooks/github", &payload).status, 401);
     assert_eq!(world.tasks().len(), 0);
     assert_eq!(client(&server, "issues", "d 1", Some(&good)).post("/webhooks/github", &payload).status, 400);
-    assert_eq!(client(&server, "issues", "d-1", Some(&good)).post("/webhooks/github", &payload).ok(), json!({ "status": "queued" }));
+    assert_eq!(
+        client(&server, "issues", "d-1", Some(&good)).post("/webhooks/github", &payload).ok(),
+        json!({ "status": "queued" })
+    );
 }
 
 #[test]

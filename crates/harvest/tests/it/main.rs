@@ -13,10 +13,10 @@ mod cassette;
 mod cluster;
 mod commands;
 mod credentials;
-mod egress;
-mod evidence;
 #[path = "../../../forge/tests/it/description.rs"]
 mod description;
+mod egress;
+mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod fake_github;

@@ -307,7 +307,12 @@ fn what_another_session_made_cannot_be_asked_for_by_its_hash() {
     let replies = json!([{ "shell": ask }, { "expect": "fetched 128" }]);
     let ran = world.run(&replies, &[]);
     ran.assert_ended(0, "completed", None);
-    let results: Vec<String> = ran.events().iter().filter(|event| event["type"] == "tool.result").map(|event| event["data"]["output"].to_string()).collect();
+    let results: Vec<String> = ran
+        .events()
+        .iter()
+        .filter(|event| event["type"] == "tool.result")
+        .map(|event| event["data"]["output"].to_string())
+        .collect();
     assert!(results[0].contains("fetched 128") && results[0].contains("found 1"), "{results:?}");
 }
 
@@ -332,7 +337,12 @@ fn a_tree_with_a_disguised_git_folder_does_not_get_out() {
     let attempts = format!("{}; {FIX}", attempts.join("; "));
     let ran = world.run(&json!([{ "shell": attempts }, {}]), &[]);
     let outcome = ran.assert_ended(0, "completed", None);
-    let results: Vec<String> = ran.events().iter().filter(|event| event["type"] == "tool.result").map(|event| event["data"]["output"].to_string()).collect();
+    let results: Vec<String> = ran
+        .events()
+        .iter()
+        .filter(|event| event["type"] == "tool.result")
+        .map(|event| event["data"]["output"].to_string())
+        .collect();
     assert_eq!(results[0].matches("pushed 1").count(), 4, "{results:?}");
     let branch = outcome["branch"].as_str().unwrap();
     assert_eq!(world.show(&format!("{branch}:src/two.sh")), "echo two");

@@ -184,7 +184,10 @@ fn a_fork_goes_on_from_a_moment_of_another_session() {
     }
     let missing = world.harvest(&["session", "restore", session, "--checkpoint", "999"]).finish();
     assert!(missing.exit == Some(2) && missing.stderr.starts_with("error[HV-0155]"), "{missing:?}");
-    assert!(missing.stderr.contains("has no checkpoint 999") && missing.stderr.contains("it has checkpoints from"), "{missing:?}");
+    assert!(
+        missing.stderr.contains("has no checkpoint 999") && missing.stderr.contains("it has checkpoints from"),
+        "{missing:?}"
+    );
     let unknown = world.harvest(&["session", "fork", "zzzz", "--at", "3"]).finish();
     assert!(unknown.stderr.starts_with("error[HV-0154]"), "{unknown:?}");
     world.assert_nothing_left();

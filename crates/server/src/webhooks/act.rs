@@ -3,7 +3,7 @@
 use harvest_core::{SessionId, TaskStatus};
 use harvest_engine::{FixFor, FollowUp, fix_prompt};
 use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Standing, Verdict, What};
-use harvest_store::{Delivery, IdempotencyKey, Link, LinkEnd, PlanDecision, PlanVerdict};
+use harvest_store::{Delivery, Haste, IdempotencyKey, Link, LinkEnd, PlanDecision, PlanVerdict};
 
 use super::ask::{self, Wanted};
 use crate::state::App;
@@ -122,7 +122,7 @@ impl Acting<'_> {
         if !self.app.store.task(&session.task_id).await?.task.status.is_finished()
             && self.app.store.cancel_waiting(&session.task_id, self.app.clock.now()).await?.is_none()
         {
-            self.app.store.request_stop(&session.task_id).await?;
+            self.app.store.request_stop(&session.task_id, Haste::Gently).await?;
         }
         Ok(format!("{} after session {}", if merged { "merged" } else { "closed" }, link.session))
     }
@@ -175,13 +175,7 @@ impl Acting<'_> {
         Ok(fixes.count() < self.most_fixes as usize)
     }
 
-    async fn prompt(
-        &self,
-        session: &SessionId,
-        text: String,
-        author: String,
-        key: String,
-    ) -> Result<String, Trouble> {
+    async fn prompt(&self, session: &SessionId, text: String, author: String, key: String) -> Result<String, Trouble> {
         let prompt = harvest_core::Prompt::new(text).map_err(|error| Trouble::lasting(error.to_string()))?;
         // The first words under a key count, whatever they were.
         let key = Some(IdempotencyKey { digest: key.clone(), key });

@@ -70,7 +70,8 @@ async fn prompt(
     let mut standings = std::collections::HashMap::new();
     let standing = hosting.standing(&thread.author).await?;
     standings.insert(thread.author.clone(), standing);
-    let mut text = format!("{}\n\n{}\n\n(This is {}, by {}.)", thread.title, thread.body.trim(), place.url, thread.author);
+    let mut text =
+        format!("{}\n\n{}\n\n(This is {}, by {}.)", thread.title, thread.body.trim(), place.url, thread.author);
     for comment in thread.comments.iter().take(MOST_COMMENTS) {
         let known = match standings.get(&comment.author) {
             Some(known) => *known,

@@ -40,7 +40,8 @@ impl Inbox for Sqlite {
     async fn settle_delivery(&self, id: &str, outcome: &str, at: Timestamp) -> Result<(), Error> {
         let (id, outcome) = (id.to_owned(), outcome.to_owned());
         self.write(move |db, _| {
-            let sql = "UPDATE deliveries SET payload = NULL, due_ms = NULL, outcome = ?2, settled_ms = ?3 WHERE id = ?1";
+            let sql =
+                "UPDATE deliveries SET payload = NULL, due_ms = NULL, outcome = ?2, settled_ms = ?3 WHERE id = ?1";
             db.execute(sql, params![id, outcome, at.as_millisecond()])?;
             Ok(())
         })
@@ -70,7 +71,8 @@ impl Inbox for Sqlite {
 
     async fn pull_request_of(&self, session: &SessionId) -> Result<Option<Link>, Error> {
         let session = session.to_string();
-        self.read(move |db| linked(db, "session_id = ?1 AND kind = 'pull_request' ORDER BY number DESC", &session)).await
+        self.read(move |db| linked(db, "session_id = ?1 AND kind = 'pull_request' ORDER BY number DESC", &session))
+            .await
     }
 
     async fn close_link(&self, url: &str, end: LinkEnd, at: Timestamp) -> Result<bool, Error> {
