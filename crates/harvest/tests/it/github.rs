@@ -251,7 +251,7 @@ fn a_review_makes_the_session_go_on_and_a_mention_too() {
     let turns = turns(&shown);
     let review = turns[1]["prompt"].as_str().unwrap();
     assert!(
-        review.contains("Almost.") && review.contains("src/two.sh, line 1") && review.contains("Say it louder."),
+        review.contains("Almost.") && review.contains("src/two.sh:1") && review.contains("Say it louder."),
         "{review}"
     );
     assert_eq!(
