@@ -55,7 +55,8 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
         }
         Session::Restore(_) => {
             let message = "checkpoints are found in the journal, which is read where the data directory is";
-            let help = "find the event that tells of it, `checkpoint.created`, and use: harvest session fork ID --at SEQ";
+            let help =
+                "find the event that tells of it, `checkpoint.created`, and use: harvest session fork ID --at SEQ";
             Err(Failure::refused(Code::BadOption, message, help))
         }
     }
