@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, PATIENCE, status, World } from "./world.mjs";
+import { ask, PATIENCE, status, walk, World } from "./world.mjs";
 
 const world = new World();
 const limit = { timeout: PATIENCE * 3 };
@@ -29,7 +29,7 @@ test("a link signs in once, and whoever is signed out is told what to do", limit
 });
 
 test("create, watch, changes, evidence, cost; all of it by its address too", limit, async () => {
-  const { page, faults, context } = await relinked();
+  const { page, faults, context } = await world.joins();
   const address = await ask(page, "Make the failing test pass", world.repo);
   await status(page, "completed").waitFor();
   await page.getByText("should print two").first().waitFor();
@@ -58,7 +58,7 @@ test("create, watch, changes, evidence, cost; all of it by its address too", lim
 });
 
 test("lists change while one looks, and their filters are in the address", limit, async () => {
-  const { page, context, faults } = await relinked();
+  const { page, context, faults } = await world.joins();
   const watcher = await context.newPage();
   await watcher.goto(`${world.server.url}/tasks?q=seen%20from`);
   await watcher.getByText("No task is like that").waitFor();
@@ -73,7 +73,7 @@ test("lists change while one looks, and their filters are in the address", limit
 });
 
 test("what a hostile agent prints is text and nothing else", limit, async () => {
-  const { page, faults } = await relinked();
+  const { page, faults } = await world.joins();
   await ask(page, "Be hostile", world.repo);
   await status(page, "failed").waitFor();
   await page.getByText("<img src=x onerror=").first().waitFor();
@@ -83,6 +83,16 @@ test("what a hostile agent prints is text and nothing else", limit, async () => 
   await page.getByText("<b>bold</b> ␇").first().waitFor();
   const longest = await page.evaluate(() => Math.max(...[...document.querySelectorAll("pre")].flatMap((pre) => pre.textContent.split("\n")).map((line) => line.length)));
   assert.ok(longest <= 2_001, `a line of ${longest} characters is shown`);
+  // Right to left stays within its own text, and nothing runs out of the page, on a phone neither.
+  assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll("pre.stranger")].map((pre) => getComputedStyle(pre).unicodeBidi).filter((one) => one !== "isolate")), []);
+  for (const width of [1280, 360]) {
+    await page.setViewportSize({ width, height: 740 });
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width, `wider than ${width}`);
+    const feed = page.getByRole("region", { name: "Activity" });
+    assert.ok(await feed.evaluate((element) => element.scrollWidth <= element.clientWidth), `the stream is wider than ${width}`);
+  }
+  await page.setViewportSize({ width: 1280, height: 740 });
+  assert.equal(await page.locator("article a, article img, article script, article iframe").count(), 0, "nothing of it is markup");
   await page.getByRole("tab", { name: "Changes" }).click();
   await page.getByText("⟨U+202E⟩txt.exe").waitFor();
   assert.equal(await page.evaluate(() => window.harmed), undefined);
@@ -90,7 +100,7 @@ test("what a hostile agent prints is text and nothing else", limit, async () => 
 });
 
 test("the server restarts, and the stream goes on without a line lost or repeated", limit, async () => {
-  const { page, context } = await relinked();
+  const { page, context } = await world.joins();
   const address = await ask(page, "Go on slowly", world.repo);
   await page.getByText("Step 2 of thirty.").waitFor();
   await world.stop();
@@ -110,7 +120,7 @@ test("the server restarts, and the stream goes on without a line lost or repeate
 });
 
 test("stopped by its button, tried again by another; with the keyboard alone", limit, async () => {
-  const { page } = await relinked();
+  const { page } = await world.joins();
   await page.keyboard.press("c");
   await page.locator("textarea:focus").waitFor();
   await page.keyboard.type("Take it slowly");
@@ -138,7 +148,7 @@ test("stopped by its button, tried again by another; with the keyboard alone", l
 });
 
 test("a credential goes in and never comes out", limit, async () => {
-  const { page } = await relinked();
+  const { page } = await world.joins();
   const bodies = [];
   page.on("response", async (response) => bodies.push(await response.text().catch(() => "")));
   await page.goto(`${world.server.url}/credentials`);
@@ -152,26 +162,7 @@ test("a credential goes in and never comes out", limit, async () => {
   assert.ok(!bodies.some((body) => body.includes("sk-canary")));
 });
 
-/** Links open once: everyone gets their own. */
-async function relinked() {
-  world.server.link = world.harvest("token", "link", "--url", world.server.url).match(/http:\S+/)[0];
-  return world.person();
-}
-
-/** The numbers of all entries, from the top to the end, though only those on the screen are drawn. */
+/** The numbers of all entries. */
 async function everySeq(page) {
-  const feed = page.getByRole("region", { name: "Activity" });
-  await feed.evaluate((element) => { element.scrollTop = 0; });
-  const seen = new Map();
-  for (;;) {
-    await page.waitForTimeout(50);
-    const found = await page.locator("[data-seq]").evaluateAll((all) => all.map((one) => [Number(one.getAttribute("aria-posinset")), Number(one.dataset.seq)]));
-    for (const [position, seq] of found) seen.set(position, seq);
-    const end = await feed.evaluate((element) => {
-      const last = element.scrollTop + element.clientHeight >= element.scrollHeight - 2;
-      element.scrollTop += element.clientHeight * 0.7;
-      return last;
-    });
-    if (end) return [...seen].sort(([a], [b]) => a - b).map(([, seq]) => seq);
-  }
+  return (await walk(page)).map((entry) => entry.seq);
 }

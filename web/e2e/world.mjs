@@ -14,7 +14,7 @@ const FLAGS = [
   "--disable-component-update", "--disable-sync",
 ];
 /** Nothing takes longer, even on a busy machine. */
-export const PATIENCE = 60_000;
+export const PATIENCE = Number(process.env.HARVEST_PATIENCE ?? 60_000);
 
 const harvest = process.env.HARVEST_BIN ?? join(root, "target/debug/harvest");
 const browserPath = process.env.HARVEST_CHROMIUM ?? "/usr/bin/chromium";
@@ -27,10 +27,33 @@ echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
 `;
 
+const PLAN = `## Plan
+
+1. Read \`src/two.sh\` and its test.
+2. Print **two**, not three.
+3. Run the tests.
+
+Nothing else is touched.`;
+
 /** What agents of the tests do, by what the prompt says. */
 export const SCRIPT = {
   price: { input_per_mtok: 3.0, output_per_mtok: 15.0 },
   conversations: [
+    // Whoever cannot remember is told what was said before: what is asked later comes first.
+    { when_prompt_contains: "Say pears", replies: [{ say: "Pears it is." }] },
+    { when_prompt_contains: "Say apples", replies: [{ say: "Apples it is." }] },
+    { when_prompt_contains: "write it down in NOTES.md", replies: [{ shell: "printf 'echo two\\n' > src/two.sh; echo mended > NOTES.md" }, { say: "Done as planned." }] },
+    { when_prompt_contains: "Leave the database alone", replies: [{ say: "Then I would only touch `src/two.sh`." }] },
+    { when_prompt_contains: "Make a plan", replies: [{ say: PLAN, tokens: { input: 4100, output: 160 } }] },
+    { when_prompt_contains: "another way", replies: [{ say: "Another way it is.", shell: "echo forked > FORKED.md" }, { say: "The fork is done." }] },
+    {
+      when_prompt_contains: "patiently",
+      replies: [
+        ...Array.from({ length: 12 }, (_, step) => ({ say: `Part ${step + 1} of twelve.`, shell: `sleep 0.4; echo part ${step + 1}`, tokens: { input: 900, output: 20 } })),
+        { shell: "printf 'echo two\\n' > src/two.sh" },
+        { say: "All twelve parts are done." },
+      ],
+    },
     {
       when_prompt_contains: "slowly",
       replies: [
@@ -42,7 +65,7 @@ export const SCRIPT = {
       when_prompt_contains: "hostile",
       replies: [
         {
-          say: "<img src=x onerror=\"window.harmed=1\"><script>window.harmed=1</script> \u001b[31mred\u001b[0m and \u202eturned\u202c around",
+          say: "<img src=x onerror=\"window.harmed=1\"><script>window.harmed=1</script> [click](javascript:window.harmed=1) \u001b[31mred\u001b[0m and \u202eturned\u202c around \u05e9\u05dc\u05d5\u05dd",
           shell: "printf '\\033[2J\\033[31mcolour\\033[0m <b>bold</b> \\a\\n'; head -c 300000 /dev/zero | tr '\\0' x; echo",
         },
         { shell: "printf '<script>window.harmed=1</script>\\n\\342\\200\\256txt.exe\\n' > hostile.html" },
@@ -94,14 +117,20 @@ export class World {
   }
 
   harvest(...args) {
-    const ran = spawnSync(harvest, ["--data-dir", join(this.folder, "data"), ...args], { cwd: this.repo, env: this.env(), encoding: "utf8", timeout: PATIENCE });
+    return this.harvestAs(undefined, ...args);
+  }
+
+  /** The command line of someone else. */
+  harvestAs(user, ...args) {
+    const env = this.env(user ? { USER: user, LOGNAME: user } : {});
+    const ran = spawnSync(harvest, ["--data-dir", join(this.folder, "data"), ...args], { cwd: this.repo, env, encoding: "utf8", timeout: PATIENCE });
     return succeeds(ran).stdout;
   }
 
-  /** `harvest serve` until it listens. */
-  async serve({ listen = "127.0.0.1:0", args = [] } = {}) {
-    const script = join(this.folder, "script.yaml");
-    const all = ["--data-dir", join(this.folder, "data"), "serve", "--listen", listen, "--json", "--model-script", script, "--agents", "2", "--drain", "1s", ...args];
+  /** `harvest serve` until it listens. Without a script there is no model at all. */
+  async serve({ listen = "127.0.0.1:0", args = [], script = true } = {}) {
+    const model = script ? ["--model-script", join(this.folder, "script.yaml")] : [];
+    const all = ["--data-dir", join(this.folder, "data"), "serve", "--listen", listen, "--json", ...model, "--agents", "2", "--drain", "1s", ...args];
     const child = spawn(harvest, all, { cwd: this.repo, env: this.env(), stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
     child.stderr.on("data", (bytes) => { said = (said + bytes).slice(-4000); });
@@ -130,6 +159,28 @@ export class World {
     return this.chromium;
   }
 
+  /** An agent that is only data: a shell script, and each line that it prints is a message. */
+  addAgent(id, name, script) {
+    const folder = join(this.folder, "home/.config/harvest/agents");
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, `${id}.toml`), `[[agent]]
+id = "${id}"
+name = "${name}"
+providers = ["openai"]
+dialect = "text"
+prompt = "stdin"
+command = "/bin/sh"
+arguments = ["-c", '''${script}''']
+install_hint = "It is a shell."
+`);
+  }
+
+  /** Links open once: everyone gets their own. */
+  async joins({ user, ...options } = {}) {
+    this.server.link = this.harvestAs(user, "token", "link", "--url", this.server.url).match(/http:\S+/)[0];
+    return this.person(options);
+  }
+
   /** A person's window, signed in by the link. Whatever the page should not do is in `faults`. */
   async person(options = {}) {
     const browser = this.chromium ?? (await this.browser());
@@ -156,16 +207,36 @@ export class World {
   }
 }
 
-export async function ask(page, prompt, repository) {
+export async function ask(page, prompt, repository, { plan = false, agent } = {}) {
   await page.goto(new URL("/tasks?new=true", page.url()).href);
   await page.getByLabel("What is to be done").fill(prompt);
   await page.getByLabel("Repository", { exact: true }).last().fill(repository);
+  if (plan) await page.getByLabel(/Plan first/).check();
+  if (agent) await page.getByRole("dialog").getByLabel("Agent", { exact: true }).selectOption(agent);
   await page.getByRole("button", { name: "Begin" }).click();
   await page.waitForURL(/\/tasks\/[a-z0-9]{6,}/);
   return page.url();
 }
 
 export const status = (page, name) => page.locator(`[data-status="${name}"]:visible`).first();
+
+/** All entries of a stream, from the top to the end, though only those on the screen are drawn. */
+export async function walk(page) {
+  const feed = page.getByRole("region", { name: "Activity" });
+  await feed.evaluate((element) => { element.scrollTop = 0; });
+  const seen = new Map();
+  for (;;) {
+    await page.waitForTimeout(50);
+    const found = await page.locator("[data-seq]").evaluateAll((all) => all.map((one) => ({ at: Number(one.getAttribute("aria-posinset")), seq: Number(one.dataset.seq), kind: one.dataset.kind, text: one.innerText })));
+    for (const entry of found) seen.set(entry.at, entry);
+    const end = await feed.evaluate((element) => {
+      const last = element.scrollTop + element.clientHeight >= element.scrollHeight - 2;
+      element.scrollTop += element.clientHeight * 0.7;
+      return last;
+    });
+    if (end) return [...seen].sort(([a], [b]) => a - b).map(([, entry]) => entry);
+  }
+}
 
 function succeeds(ran) {
   if (ran.status !== 0) throw new Error(`${ran.stderr || ran.error}`);

@@ -8,6 +8,8 @@ const KEYS: [string[], string][] = [
   [["J"], "Down a list"],
   [["K"], "Up a list"],
   [["Enter"], "Open"],
+  [["R"], "Write to a session; Escape leaves"],
+  [["1"], "to 6: the parts of a session"],
   [["End"], "To the newest of a stream, and stay there"],
   [["?"], "These keys"],
 ];

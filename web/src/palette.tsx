@@ -5,6 +5,7 @@ import { useDeferredValue, useId, useState, type KeyboardEvent } from "react";
 import { api, ok } from "./api/client";
 import { shortRepository } from "./api/words";
 import { NAV } from "./nav";
+import { offered } from "./session/keys";
 import { firstLine } from "./text/harmless";
 import { Icon, StatusIcon, type IconName } from "./ui/icons";
 import { Dialog } from "./ui/parts";
@@ -34,7 +35,9 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   });
 
   const then = (act: () => void) => () => { onClose(); act(); };
+  const [here] = useState(offered);
   const commands: Choice[] = [
+    ...here.map((one): Choice => ({ ...one, hint: "", act: then(one.act) })),
     { id: "new", text: "New task", hint: "C", icon: "plus", act: then(() => void navigate({ to: "/tasks", search: { new: true } })) },
     { id: "board", text: "Board of tasks", hint: "", icon: "board", act: then(() => void navigate({ to: "/tasks", search: { view: "board" } })) },
     { id: "theme", text: "Dark or light", hint: "", icon: "moon", act: then(toggleTheme) },

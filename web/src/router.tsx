@@ -22,6 +22,8 @@ export type Tab = (typeof TABS)[number];
 
 export interface SessionSearch {
   tab?: Tab;
+  /** Which of the changes. */
+  of?: string;
 }
 
 const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
@@ -54,6 +56,7 @@ const tasks = createRoute({
 
 const sessionSearch = (search: Record<string, unknown>): SessionSearch => ({
   tab: TABS.find((tab) => tab === search.tab && tab !== "activity"),
+  of: text(search.of),
 });
 
 const task = createRoute({
@@ -81,7 +84,7 @@ const routes = root.addChildren([
   tasks,
   task,
   session,
-  page("/approvals", tables, "ApprovalsPage"),
+  page("/approvals", () => import("./pages/approvals"), "ApprovalsPage"),
   page("/queue", tables, "QueuePage"),
   page("/repositories", tables, "RepositoriesPage"),
   page("/agents", tables, "AgentsPage"),

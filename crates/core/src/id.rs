@@ -97,6 +97,8 @@ ids! {
     CallId,
     /// A token for the API, or someone who is signed in.
     TokenId,
+    /// What someone said about a session.
+    CommentId,
 }
 
 #[cfg(test)]

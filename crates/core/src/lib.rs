@@ -6,6 +6,7 @@
 mod branch;
 pub mod budget;
 mod code;
+mod comment;
 mod cost;
 mod credential;
 mod event;
@@ -24,6 +25,7 @@ mod time;
 
 pub use branch::{BranchName, slug};
 pub use code::{Code, UnknownCode};
+pub use comment::{Comment, CommentPlace, DiffSide, MAX_COMMENT_BYTES};
 pub use cost::{Cost, Price, TokenCount, Usage};
 pub use credential::{Credential, DEFAULT_CREDENTIAL, Identity, Scope, ScopeError};
 pub use event::{
@@ -32,7 +34,8 @@ pub use event::{
 };
 pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
 pub use id::{
-    AttemptId, CallId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TokenId, TurnId,
+    AttemptId, CallId, CommentId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TokenId,
+    TurnId,
 };
 pub use mcp::{McpAddress, McpCredential, McpServer};
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};

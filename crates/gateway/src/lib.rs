@@ -55,6 +55,8 @@ pub struct Options {
     pub patience: Patience,
     /// Answers every model request in place of the upstreams.
     pub script: Option<Arc<Script>>,
+    /// Answers requests for the model that it names, which no upstream has, and no others.
+    pub sample: Option<Arc<Script>>,
     /// Records what goes to models, or answers in their place.
     pub cassette: Option<cassette::Cassette>,
     pub prices: Prices,

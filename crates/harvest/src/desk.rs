@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::saved::SavedRequest;
 use crate::schedule::When;
-use crate::{credential, repo, schedule, sign_in, template};
+use crate::{credential, demo, repo, schedule, sign_in, template};
 
 /// What reaches beyond a project: hosts that are open to sandboxes, and money that others pay.
 const REACHING: [Key; 2] = [Key::EgressAllow, Key::ProjectDailyUsd];
@@ -169,6 +169,10 @@ impl Desk for FrontDesk {
     async fn person_token(&self, person: &str) -> Result<Option<String>, Refusal> {
         let kept = sign_in::token_of(&self.installation, person).await?;
         Ok(kept.map(|token| token.expose_secret().to_owned()))
+    }
+
+    async fn demo(&self) -> Result<Vec<Request>, Refusal> {
+        Ok(demo::requests(&self.installation).await?)
     }
 
     fn owner(&self) -> String {

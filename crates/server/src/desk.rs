@@ -65,6 +65,9 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 
     async fn person_token(&self, person: &str) -> Result<Option<String>, Refusal>;
 
+    /// The tasks of the demo, on a sample repository that is made where it is missing.
+    async fn demo(&self) -> Result<Vec<Request>, Refusal>;
+
     /// Whom the one-time link signs in: the person who started the server.
     fn owner(&self) -> String;
 }

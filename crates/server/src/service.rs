@@ -20,7 +20,7 @@ use tower::ServiceExt;
 use crate::auth::github::{self, SignIn};
 use crate::auth::{Cookie, Mint, Origins};
 use crate::desk::Desk;
-use crate::events::{Feed, Tails};
+use crate::events::{Feed, Presence, Tails};
 use crate::limits::{Limiter, Pace};
 use crate::metrics::Metrics;
 use crate::patient::Patient;
@@ -86,6 +86,7 @@ impl Service {
         let address = listener.local_addr().map_err(fail)?;
         let origins = Origins::new(address, options.public_url.as_deref())?;
         let (router, document) = api::router();
+        let feed = Feed::new(options.store.clone());
         let app = Arc::new(Shared {
             cookie: Cookie::new(address.port(), origins.is_tls()),
             errand: Cookie::for_an_errand(address.port(), origins.is_tls()),
@@ -93,7 +94,8 @@ impl Service {
             doorman: Doorman::new(options.store.clone()),
             rules: Rules::of(&document),
             tails: Tails::new(options.store.clone()),
-            feed: Feed::new(options.store.clone()),
+            presence: Presence::new(feed.clone()),
+            feed,
             pace: Limiter::new(options.pace),
             metrics: Metrics::default(),
             telemetry: options.telemetry,

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::auth::github::SignIn;
 use crate::auth::{Cookie, Origins, Principal, secret};
 use crate::desk::Desk;
-use crate::events::{Feed, Tails};
+use crate::events::{Feed, Presence, Tails};
 use crate::limits::Limiter;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -43,6 +43,7 @@ pub struct Shared {
     pub pace: Limiter,
     pub tails: Tails,
     pub feed: Feed,
+    pub presence: Presence,
     pub metrics: Metrics,
     /// Where traces go.
     pub telemetry: Exporter,

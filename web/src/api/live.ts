@@ -1,7 +1,7 @@
 // News from /api/events keep what is shown up to date: a task that is on the screen changes in place, and lists are read again
 // when something is new to them, at most once a second.
 import type { InfiniteData, QueryClient } from "@tanstack/react-query";
-import type { SchemaPageTask, SchemaTask, SchemaTaskStatus } from "./schema";
+import type { SchemaPagePerson, SchemaPageTask, SchemaPerson, SchemaTask, SchemaTaskStatus } from "./schema";
 import { isOver } from "./words";
 
 interface Notice {
@@ -28,7 +28,7 @@ export function listen(client: QueryClient): () => void {
       again.clear();
     }, PAUSE);
   };
-  const everything = () => later("tasks", "task", "session", "queue", "convoys", "stats");
+  const everything = () => later("tasks", "task", "session", "queue", "convoys", "stats", "people", "comments");
 
   const heard = (message: Event) => {
     const notice = JSON.parse((message as MessageEvent<string>).data) as Notice;
@@ -52,12 +52,23 @@ export function listen(client: QueryClient): () => void {
     if (!known || isOver(notice.status)) later("tasks", "convoys", "stats");
   };
 
+  const present = (message: Event) => {
+    const { session_id, people } = JSON.parse((message as MessageEvent<string>).data) as { session_id: string; people: SchemaPerson[] };
+    client.setQueryData<SchemaPagePerson>(["people", session_id], { items: people, next_cursor: null });
+  };
+  const commented = (message: Event) => {
+    const { session_id } = JSON.parse((message as MessageEvent<string>).data) as { session_id: string };
+    void client.invalidateQueries({ queryKey: ["comments", session_id] });
+  };
+
   let source: EventSource | null = null;
   const open = () => {
     if (source) return;
     source = new EventSource("/api/events");
     source.addEventListener("notice", heard);
     source.addEventListener("missed", everything);
+    source.addEventListener("presence", present);
+    source.addEventListener("comment", commented);
     source.onerror = () => {
       lost = true;
       // It comes back by itself unless the server refused; then it has to be asked for again.

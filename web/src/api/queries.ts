@@ -1,6 +1,7 @@
 // What the page reads, by name, so that news can say what to read again.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, ok, setCsrf } from "./client";
+import type { SchemaEvent } from "./schema";
 import type { SchemaStatus } from "./words";
 
 export interface TaskFilter {
@@ -32,13 +33,26 @@ export const queries = {
     }),
   task: (id: string) => queryOptions({ queryKey: ["task", id], queryFn: () => ok(api.GET("/api/tasks/{id}", { params: { path: { id } } })) }),
   session: (id: string) => queryOptions({ queryKey: ["session", id], queryFn: () => ok(api.GET("/api/sessions/{id}", { params: { path: { id } } })) }),
-  diff: (id: string, version: number) =>
+  diff: (id: string, version: number, from?: string, to?: string) =>
     queryOptions({
-      queryKey: ["diff", id, version],
+      queryKey: ["diff", id, version, from, to],
       placeholderData: keepPreviousData,
       queryFn: async () => {
-        const diff = await ok(api.GET("/api/sessions/{id}/diff", { params: { path: { id } }, headers: { Accept: "application/json" } }));
+        const diff = await ok(api.GET("/api/sessions/{id}/diff", { params: { path: { id }, query: { from, to } }, headers: { Accept: "application/json" } }));
         return typeof diff === "string" ? { base: "", commit: null, diff } : diff;
+      },
+    }),
+  people: (id: string) => queryOptions({ queryKey: ["people", id], queryFn: () => ok(api.GET("/api/sessions/{id}/people", { params: { path: { id } } })) }),
+  comments: (id: string) => queryOptions({ queryKey: ["comments", id], queryFn: () => ok(api.GET("/api/sessions/{id}/comments", { params: { path: { id } } })) }),
+  /** The end of a session's journal, where a plan that waits is. */
+  waiting: (id: string) =>
+    queryOptions({
+      queryKey: ["session", id, "waiting"],
+      queryFn: async () => {
+        const { last_seq } = await ok(api.GET("/api/sessions/{id}", { params: { path: { id } } }));
+        const { items } = await ok(api.GET("/api/sessions/{id}/events", { params: { path: { id }, query: { after: Math.max(0, last_seq - 100), limit: 100 } }, headers: { Accept: "application/json" } })) as { items: SchemaEvent[] };
+        const plan = items.findLast((event) => event.type === "plan.proposed");
+        return { plan: plan?.type === "plan.proposed" ? { seq: plan.seq, at: plan.at, text: plan.data.text } : null };
       },
     }),
   queue: queryOptions({ queryKey: ["queue"], queryFn: () => ok(api.GET("/api/queue")), refetchInterval: 10_000 }),

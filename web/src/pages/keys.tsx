@@ -40,7 +40,7 @@ export function CredentialsPage() {
   );
 }
 
-function AddCredential({ onClose }: { onClose: () => void }) {
+export function AddCredential({ onClose }: { onClose: () => void }) {
   const add = useMutation({
     mutationFn: (body: { provider: SchemaModelProvider; secret: string; name?: string; base_url?: string }) => ok(api.POST("/api/credentials", { body })),
     onSuccess: onClose,

@@ -5,7 +5,7 @@ import "uplot/dist/uPlot.min.css";
 import { queries } from "../api/queries";
 import type { SchemaSums } from "../api/schema";
 import { shortRepository } from "../api/words";
-import { money } from "../stream/fold";
+import { money } from "../stream/sums";
 import { Empty, Page, Table } from "../ui/parts";
 import { took } from "../ui/time";
 import { Figure, Shown } from "./tables";

@@ -5,8 +5,7 @@ import { useState, type FormEvent, type ReactNode } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaRepository } from "../api/schema";
-import { shortRepository } from "../api/words";
-import { money } from "../stream/fold";
+import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, Dialog, Empty, Field, Page, Table, Trouble, Waiting } from "../ui/parts";
@@ -27,30 +26,9 @@ export function Shown<T>({ of, what, children }: { of: Read<T>; what: string; ch
   return <Trouble error={of.error} again={() => void of.refetch()} />;
 }
 
-function When({ at }: { at?: string | null }) {
+export function When({ at }: { at?: string | null }) {
   const now = useNow();
   return at ? <time dateTime={at} title={exact(at)} className="whitespace-nowrap text-dim tabular-nums">{ago(at, now)}</time> : <span className="text-dim">never</span>;
-}
-
-export function ApprovalsPage() {
-  const waiting = useInfiniteQuery(queries.tasks({ status: "awaiting_approval" }));
-  return (
-    <Page title="Approvals" about="Tasks whose agent has made a plan and waits for a person. Waiting holds no sandbox and costs nothing.">
-      <Shown of={waiting} what="what waits">
-        {(data) => {
-          const items = data.pages.flatMap((page) => page.items);
-          if (items.length === 0) return <Empty title="Nothing waits for you" icon="approve">A plan that needs a decision appears here, and the number beside “Approvals” says how many there are.</Empty>;
-          return <Table label="Tasks that wait for a decision" rows={items} id={(row) => row.id} columns={[
-            { name: "Task", cell: (row) => <Link to="/tasks/$id" params={{ id: row.id }} className="font-medium hover:underline">{firstLine(row.prompt, 120)}</Link> },
-            { name: "Repository", minor: true, cell: (row) => shortRepository(row.repository) },
-            { name: "Agent", minor: true, cell: (row) => row.agent },
-            { name: "Asked", cell: (row) => <When at={row.created_at} /> },
-            { name: "Plan", cell: (row) => <Link to="/tasks/$id" params={{ id: row.id }} className="text-accent underline">Read and decide</Link> },
-          ]} />;
-        }}
-      </Shown>
-    </Page>
-  );
 }
 
 export function QueuePage() {
@@ -156,7 +134,7 @@ function RemoveRepository({ name }: { name: string }) {
   return <Confirm what={`Remove ${name}`} sure="Its tasks stay. Its snapshots are removed." act={() => remove.mutate()} error={remove.error} />;
 }
 
-function AddRepository({ onClose }: { onClose: () => void }) {
+export function AddRepository({ onClose }: { onClose: () => void }) {
   const add = useMutation({ mutationFn: (body: { source: string; name?: string; branch?: string; setup?: string; build?: string }) => ok(api.POST("/api/repositories", { body })), onSuccess: onClose });
   return (
     <Dialog title="Add repository" onClose={onClose}>

@@ -7,13 +7,14 @@ import type { SchemaTask } from "../api/schema";
 import { STATUSES, shortRepository, verdict } from "../api/words";
 import { isWriting } from "../keyboard";
 import type { TaskSearch } from "../router";
-import { money } from "../stream/fold";
+import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, Empty, Page, Trouble, Waiting } from "../ui/parts";
 import { ago, exact, useNow } from "../ui/time";
 
 const NewTask = lazy(() => import("./new-task"));
+const First = lazy(() => import("./first"));
 const route = getRouteApi("/tasks");
 const ROW = 40;
 
@@ -45,39 +46,17 @@ export function TasksPage() {
         </>
       }
     >
-      <Filters search={search} change={change} />
+      {(all.length > 0 || filtered) && <Filters search={search} change={change} />}
       {tasks.isPending ? <Waiting what="tasks" /> : tasks.isError && all.length === 0 ? (
         <div className="p-4"><Trouble error={tasks.error} again={() => void tasks.refetch()} /></div>
       ) : all.length === 0 ? (
         filtered ? (
           <Empty title="No task is like that" icon="search"><Button className="mt-2" onClick={() => void navigate({ search: { view } })}>Show all tasks</Button></Empty>
-        ) : <First create={() => change({ new: true })} />
+        ) : <Suspense><First create={() => change({ new: true })} /></Suspense>
       ) : view === "board" ? <Board tasks={all} more={tasks.hasNextPage ? more : undefined} /> : <List tasks={all} more={more} />}
       <Suspense>{creating && <NewTask onClose={() => change({ new: undefined })} />}</Suspense>
     </Page>
   );
-}
-
-function First({ create }: { create: () => void }) {
-  const repositories = useQuery(queries.repositories);
-  const agents = useQuery(queries.agents);
-  const usable = agents.data?.items.filter((agent) => agent.installed && agent.usable_providers.length > 0) ?? [];
-  const known = (repositories.data?.items.length ?? 0) > 0;
-  return (
-    <Empty title="Nothing has been asked for yet" icon="tasks">
-      <p>Say what to do in a git repository. An agent works on it in a sandbox, Harvest runs the tests, and you get a branch with the evidence.</p>
-      <ol className="my-4 space-y-1.5 text-left">
-        <Step done={usable.length > 0}>An agent that can reach a model: <Link to="/credentials" className="text-accent underline">add a key</Link></Step>
-        <Step done={known}>A repository: <Link to="/repositories" className="text-accent underline">add one</Link>, or give its path</Step>
-        <Step done={false}>A task, in plain words</Step>
-      </ol>
-      <Button look="primary" icon="plus" onClick={create}>New task</Button>
-    </Empty>
-  );
-}
-
-function Step({ done, children }: { done: boolean; children: React.ReactNode }) {
-  return <li className="flex items-center gap-2"><StatusIcon status={done ? "completed" : "pending"} /><span>{children}</span></li>;
 }
 
 function Filters({ search, change }: { search: TaskSearch; change: (next: Partial<TaskSearch>) => void }) {

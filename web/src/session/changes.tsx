@@ -1,82 +1,102 @@
-// What a session changed, file by file.
+// What a session changed: all of it, what a turn did, or one commit; file by file, with what people say about its lines.
 import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
-import { Diff, Hunk, parseDiff, type FileData } from "react-diff-view";
-import "react-diff-view/style/index.css";
-import "./changes.css";
+import { parseDiff, type FileData } from "react-diff-view";
 import { queries } from "../api/queries";
+import type { SchemaSessionDetail } from "../api/schema";
+import { isOver } from "../api/words";
+import type { Fold } from "../stream/fold";
+import type { Journal } from "../stream/journal";
 import { firstLine, harmless, LONGEST_LINE } from "../text/harmless";
 import { Badge, Button, Code, Empty, Trouble, Waiting } from "../ui/parts";
+import { Added, count, DiffFile } from "./diff-file";
+import { useNowAndThen } from "./journal";
 
-/** Files with more changed lines are shown when asked for. */
-const LARGE = 800;
 const MOST_FILES = 300;
 
-export default function Changes({ session, version, over }: { session: string; version: number; over: boolean }) {
-  const diff = useQuery(queries.diff(session, version));
+interface Range {
+  id: string;
+  name: string;
+  from?: string;
+  to?: string;
+}
+
+export default function Changes({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
+  useNowAndThen(journal);
+  const { fold } = journal;
+  const over = isOver(session.task.status);
+  const navigate = useNavigate();
+  const { of } = useSearch({ strict: false }) as { of?: string };
+  const { whole, turns, commits } = ranges(session, fold);
+  const range = [whole, ...turns, ...commits].find((one) => one.id === of) ?? whole;
+  const diff = useQuery(queries.diff(session.id, fold.workChanges, range.from, range.to));
   const [split, setSplit] = useState(false);
   const files = useMemo(() => parsed(diff.data?.diff ?? ""), [diff.data?.diff]);
-  if (diff.isPending) return <Waiting what="the changes" />;
-  if (diff.isError) return <div className="p-4"><Trouble error={diff.error} again={() => void diff.refetch()} /></div>;
-  if (files.length === 0) {
-    return <Empty title={over ? "Nothing was changed" : "Nothing has been changed yet"} icon="file">{over ? null : "Work appears here with the first checkpoint, seconds after the agent writes."}</Empty>;
-  }
+  const pick = (id: string) => void navigate({ to: ".", search: { tab: "changes", of: id === whole.id ? undefined : id }, replace: true });
+  const option = (one: Range) => <option key={one.id} value={one.id}>{one.name}</option>;
   const sums = files.map(count);
   const added = sums.reduce((sum, one) => sum + one.added, 0);
   const removed = sums.reduce((sum, one) => sum + one.removed, 0);
   return (
     <div className="min-h-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="Changes">
       <div className="sticky top-0 z-10 flex flex-wrap items-center gap-2 border-b border-line bg-page px-4 py-2">
+        {turns.length + commits.length > 0 && (
+          <select aria-label="Which changes" value={range.id} onChange={(event) => pick(event.target.value)} className="h-7 max-w-full min-w-0 rounded-md border border-line bg-page px-2 sm:max-w-80">
+            {option(whole)}
+            {turns.length > 0 && <optgroup label="By turn">{turns.map(option)}</optgroup>}
+            {commits.length > 0 && <optgroup label="By commit">{commits.map(option)}</optgroup>}
+          </select>
+        )}
         <span className="font-medium">{files.length} {files.length === 1 ? "file" : "files"}</span>
         <Added added={added} removed={removed} />
-        {diff.data.commit && <Code>{`${diff.data.base.slice(0, 8)}..${diff.data.commit.slice(0, 8)}`}</Code>}
+        {diff.data?.commit && <Code>{`${diff.data.base.slice(0, 8)}..${diff.data.commit.slice(0, 8)}`}</Code>}
         {!over && <Badge tone="warn">as of the last checkpoint</Badge>}
         <Button className="ml-auto hidden md:inline-flex" aria-pressed={split} onClick={() => setSplit(!split)}>{split ? "One column" : "Side by side"}</Button>
       </div>
-      <div className="flex flex-col gap-4 p-4">
-        {files.slice(0, MOST_FILES).map((file, index) => <File key={`${file.oldPath} ${file.newPath}`} file={file} sum={sums[index]!} split={split} />)}
-        {files.length > MOST_FILES && <p className="text-dim">and {files.length - MOST_FILES} more files: look at the branch</p>}
-      </div>
+      {diff.isPending ? <Waiting what="the changes" /> : diff.isError ? <div className="p-4"><Trouble error={diff.error} again={() => void diff.refetch()} /></div> : files.length === 0 ? (
+        <Empty title={over ? "Nothing was changed" : "Nothing has been changed yet"} icon="file">{over ? null : "Work appears here with the first checkpoint, seconds after the agent writes."}</Empty>
+      ) : (
+        <div className="flex flex-col gap-4 p-4">
+          {files.length > 1 && <Contents files={files} />}
+          {files.slice(0, MOST_FILES).map((file, index) => <DiffFile key={`${file.oldPath} ${file.newPath}`} file={file} sum={sums[index]!} split={split} />)}
+          {files.length > MOST_FILES && <p className="text-dim">and {files.length - MOST_FILES} more files: look at the branch</p>}
+        </div>
+      )}
     </div>
   );
 }
 
-function File({ file, sum, split }: { file: FileData; sum: Sum; split: boolean }) {
-  const large = sum.added + sum.removed > LARGE;
-  const [open, setOpen] = useState(!large);
-  const path = file.type === "delete" ? file.oldPath : file.newPath;
-  const renamed = file.type === "rename" ? `${file.oldPath} → ` : "";
+function Contents({ files }: { files: FileData[] }) {
   return (
-    <section aria-label={path} className="card overflow-hidden">
-      <h2 className="flex flex-wrap items-center gap-2 bg-side px-3 py-1.5">
-        <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className="min-w-0 text-left font-mono text-xs font-medium break-all">{firstLine(renamed + path, 400)}</button>
-        {file.type !== "modify" && <Badge tone={file.type === "add" ? "good" : file.type === "delete" ? "bad" : "plain"}>{{ add: "Added", delete: "Deleted", rename: "Renamed", copy: "Copied" }[file.type]}</Badge>}
-        <span className="ml-auto"><Added {...sum} /></span>
-      </h2>
-      {open && (file.isBinary ? <p className="px-3 py-2 text-dim">Not a text</p> : file.hunks.length === 0 ? <p className="px-3 py-2 text-dim">No lines differ</p> : (
-        <div className="overflow-x-auto border-t border-line" tabIndex={0} role="region" aria-label={`Changes of ${path}`}>
-          <Diff viewType={split ? "split" : "unified"} diffType={file.type} hunks={file.hunks}>
-            {(hunks) => hunks.map((hunk) => <Hunk key={hunk.content} hunk={hunk} />)}
-          </Diff>
-        </div>
-      ))}
-      {!open && large && <p className="px-3 py-2 text-dim">A large change. <Button look="quiet" onClick={() => setOpen(true)}>Show it</Button></p>}
-    </section>
+    <nav aria-label="Changed files" className="card max-h-56 overflow-auto p-2" tabIndex={0}>
+      <ul className="grid gap-x-4 sm:grid-cols-2">
+        {files.slice(0, MOST_FILES).map((file) => {
+          const path = pathOf(file);
+          return <li key={`${file.oldPath} ${file.newPath}`}><a href={`#${anchor(path)}`} onClick={(event) => { event.preventDefault(); document.getElementById(anchor(path))?.scrollIntoView(); }} className="flex items-center gap-2 rounded px-1 py-0.5 hover:bg-hover"><span className="min-w-0 flex-1 truncate font-mono text-xs" dir="ltr">{firstLine(path, 300)}</span><Added {...count(file)} /></a></li>;
+        })}
+      </ul>
+    </nav>
   );
 }
 
-interface Sum {
-  added: number;
-  removed: number;
+export function pathOf(file: FileData): string {
+  return file.type === "delete" ? file.oldPath : file.newPath;
 }
 
-function Added({ added, removed }: Sum) {
-  return <span className="font-mono text-xs tabular-nums"><span className="text-good">+{added}</span> <span className="text-bad">−{removed}</span></span>;
+export function anchor(path: string): string {
+  return `file-${encodeURIComponent(path)}`;
 }
 
-function count(file: FileData): Sum {
-  const changes = file.hunks.flatMap((hunk) => hunk.changes);
-  return { added: changes.filter((one) => one.type === "insert").length, removed: changes.filter((one) => one.type === "delete").length };
+function ranges(session: SchemaSessionDetail, fold: Fold): { whole: Range; turns: Range[]; commits: Range[] } {
+  const whole = { id: "whole", name: "All changes" };
+  const prompt = (number: number) => firstLine(session.turns.find((turn) => turn.number === number)?.prompt ?? "", 50);
+  const known = fold.turns.length > 1 ? fold.turns : [];
+  const turns = known.map((turn): Range => ({ id: `turn-${turn.number}`, name: `Turn ${turn.number}, ${turn.author}: ${prompt(turn.number)}`, from: turn.from ?? undefined, to: turn.to ?? undefined }));
+  const last = turns.at(-1);
+  if (last) turns.unshift({ ...last, id: "last-turn", name: "Since the last turn" });
+  const commits = fold.commits.length > 1 ? fold.commits.map((one): Range => ({ id: one.commit.slice(0, 12), name: `${one.commit.slice(0, 8)} ${firstLine(one.subject, 60)}`, from: one.parent ?? undefined, to: one.commit })) : [];
+  return { whole, turns, commits: commits.toReversed() };
 }
 
 /** Lines are made harmless after parsing: what is shown differs, what is compared does not. */

@@ -6,7 +6,8 @@ import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail } from "../api/schema";
 import { isOver } from "../api/words";
-import { Button, Dialog, Field, Trouble } from "../ui/parts";
+import { firstLine } from "../text/harmless";
+import { Badge, Button, Dialog, Field, Trouble } from "../ui/parts";
 
 const sends = (event: KeyboardEvent) => event.key === "Enter" && (event.ctrlKey || event.metaKey);
 
@@ -19,20 +20,29 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
     onSuccess: () => setText(""),
   });
   const over = isOver(session.task.status);
-  const queued = session.turns.filter((turn) => turn.status === "queued").length;
+  const queued = session.turns.filter((turn) => turn.status === "queued");
   const send = () => { if (text.trim() && !more.isPending) more.mutate(); };
   return (
     <div className="shrink-0 border-t border-line px-4 py-3">
       <form className="mx-auto flex max-w-4xl flex-col gap-2" onSubmit={(event) => { event.preventDefault(); send(); }}>
         {more.isError && <Trouble error={more.error} />}
-        <textarea rows={Math.min(8, Math.max(2, text.split("\n").length))} value={text} onChange={(event) => setText(event.target.value)} aria-label="Ask for more"
+        {queued.length > 0 && (
+          <ol aria-label="Queued" className="flex max-h-32 flex-col gap-1 overflow-auto" tabIndex={0}>
+            {queued.map((turn) => (
+              <li key={turn.number} className="flex items-baseline gap-2 rounded-md bg-side px-2.5 py-1">
+                <span className="shrink-0 font-medium">{firstLine(turn.author, 60)}</span><span className="min-w-0 flex-1 truncate">{firstLine(turn.prompt)}</span><Badge>waits</Badge>
+              </li>
+            ))}
+          </ol>
+        )}
+        <textarea rows={Math.min(8, Math.max(2, text.split("\n").length))} value={text} onChange={(event) => setText(event.target.value)} aria-label="Ask for more" data-compose
           onKeyDown={(event) => { if (sends(event)) send(); }} className="field resize-none" placeholder={over ? "Ask for more; it goes on where it stopped" : "Ask for more; it is queued until the agent is done"} />
         <div className="flex items-center gap-2">
           <select aria-label="With which agent" value={agent} onChange={(event) => setAgent(event.target.value)} className="h-7 max-w-48 rounded-md border border-line bg-page px-2 text-dim">
             <option value="">Same agent</option>
             {(agents.data?.items ?? []).filter((one) => one.installed).map((one) => <option key={one.id} value={one.id}>{one.name}</option>)}
           </select>
-          <span className="mr-auto truncate text-xs text-dim">{queued > 0 ? `${queued} queued` : <span className="hidden sm:inline">Ctrl Enter sends</span>}</span>
+          <span className="mr-auto truncate text-xs text-dim">{queued.length > 0 ? `${queued.length} queued` : <span className="hidden sm:inline">Ctrl Enter sends</span>}</span>
           <Button look="primary" type="submit" disabled={!text.trim() || more.isPending}>{over ? "Send" : "Queue"}</Button>
         </div>
       </form>
@@ -64,16 +74,17 @@ export function Decide({ task, plan }: { task: string; plan: string }) {
         )}
         <div className="flex flex-wrap items-center gap-2">
           <p className="mr-auto font-medium">The agent waits for your decision</p>
+          {/* Each its own element: one that became a submit button while it was clicked would submit. */}
           {mode === "ask" ? (
             <>
-              <Button look="danger" onClick={() => setMode("reject")}>Reject</Button>
-              <Button onClick={() => setMode("edit")}>Edit</Button>
-              <Button look="primary" disabled={busy} onClick={() => approve.mutate(undefined)}>Approve</Button>
+              <Button key="reject" look="danger" onClick={() => setMode("reject")}>Reject</Button>
+              <Button key="edit" onClick={() => setMode("edit")}>Edit</Button>
+              <Button key="approve" look="primary" disabled={busy} onClick={() => approve.mutate(undefined)}>Approve</Button>
             </>
           ) : (
             <>
-              <Button onClick={() => setMode("ask")}>Back</Button>
-              <Button look={mode === "edit" ? "primary" : "danger"} type="submit" disabled={busy}>{mode === "edit" ? "Approve as edited" : "Reject"}</Button>
+              <Button key="back" onClick={() => setMode("ask")}>Back</Button>
+              <Button key={`send ${mode}`} look={mode === "edit" ? "primary" : "danger"} type="submit" disabled={busy}>{mode === "edit" ? "Approve as edited" : "Reject"}</Button>
             </>
           )}
         </div>
@@ -89,7 +100,7 @@ export function ForkDialog({ session, at, onClose }: { session: string; at: numb
     mutationFn: () => ok(api.POST("/api/sessions/{id}/fork", { params: { path: { id: session } }, body: { at, prompt } })),
     onSuccess: (made) => {
       onClose();
-      void navigate({ to: "/sessions/$id", params: { id: made.id } });
+      void navigate({ to: "/tasks/$id", params: { id: made.id } });
     },
   });
   return (

@@ -1,13 +1,14 @@
 // One entry of the stream. All of its text is a stranger's: it goes through `Stranger` or `Prose` and becomes text nodes.
 import { createContext, memo, useContext, useState, type ReactNode } from "react";
 import type { SchemaTestRun, SchemaTurn } from "../api/schema";
-import type { Call, Entry } from "../stream/fold";
-import { money } from "../stream/fold";
+import type { Body, Call, Entry } from "../stream/entries";
+import { money } from "../stream/sums";
 import { firstLine, harmless, MOST_LINES_FOLDED } from "../text/harmless";
 import { Prose, Stranger } from "../text/show";
 import { Icon, StatusIcon, words } from "../ui/icons";
-import { Badge, Code } from "../ui/parts";
+import { Badge, Button, Code } from "../ui/parts";
 import { clock, exact, took } from "../ui/time";
+import { keyOf, Thread, useSaid } from "./comments";
 
 interface Props {
   entry: Entry;
@@ -18,8 +19,9 @@ interface Props {
 
 export const EntryView = memo(function EntryView({ entry, turns, position, size }: Props) {
   return (
-    <article aria-posinset={position} aria-setsize={size} data-seq={entry.seq} className="group relative py-1">
+    <article aria-posinset={position} aria-setsize={size} data-seq={entry.seq} data-kind={entry.kind} className="group relative py-1">
       {draw(entry, turns)}
+      <Remarks entry={entry} />
     </article>
   );
 }, (before, after) => before.entry === after.entry && before.turns === after.turns && before.position === after.position);
@@ -38,7 +40,7 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
     case "message":
       return (
         <div className="my-1.5 px-0.5">
-          <Head who={entry.role === "assistant" ? "Agent" : "Told"} at={entry.at} fork={entry.growing ? undefined : entry.seq} />
+          <Head who={entry.role === "assistant" ? "Agent" : "Told"} at={entry.at} />
           <Prose text={entry.text} />
           {entry.growing && <span className="pulse ml-0.5 inline-block h-3.5 w-1.5 bg-accent align-text-bottom" aria-hidden />}
         </div>
@@ -49,10 +51,10 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
       return (
         <div className="flex flex-wrap items-center gap-1.5 px-0.5 text-dim">
           <Icon name="file" size={14} />
-          {entry.files.slice(0, 20).map((file) => (
-            <span key={file.path} className="inline-flex min-w-0 items-center gap-1"><Badge tone={file.change === "added" ? "good" : file.change === "deleted" ? "bad" : "plain"}>{words(file.change)}</Badge><Code>{firstLine(file.path, 200)}</Code></span>
+          {[...entry.files].slice(0, 20).map(([path, change]) => (
+            <span key={path} className="inline-flex min-w-0 items-center gap-1"><Badge tone={change === "added" ? "good" : change === "deleted" ? "bad" : "plain"}>{words(change)}</Badge><Code>{firstLine(path, 200)}</Code></span>
           ))}
-          {entry.files.length > 20 && <span>and {entry.files.length - 20} more</span>}
+          {entry.files.size > 20 && <span>and {(entry.files.size - 20).toLocaleString()} more</span>}
         </div>
       );
     case "plan":
@@ -67,13 +69,25 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
     case "raw":
       return (
         <details className="px-0.5 text-dim">
-          <summary>{entry.lines.length + entry.more} {entry.lines.length === 1 ? "line" : "lines"} of other output</summary>
+          <summary>{(entry.lines.length + entry.more).toLocaleString()} {entry.lines.length === 1 ? "line" : "lines"} of other output</summary>
           <div className="mt-1 rounded-md border border-line bg-side px-3 py-2">
-            <Stranger text={entry.lines.map((one) => one.line).join("\n")} />
+            <Stranger text={entry.lines.join("\n")} />
             {entry.more > 0 && <p>and {entry.more} more lines</p>}
           </div>
         </details>
       );
+    case "hook":
+      return <HookView hook={entry.hook} />;
+    case "checkpoint":
+      return (
+        <p className="flex items-center gap-2 text-xs text-dim" title="The work so far is kept outside of the sandbox: a lost sandbox costs no more than what came after.">
+          <span className="h-px flex-1 bg-line" aria-hidden />
+          Checkpoint {entry.number}{entry.count > 1 ? `, the last of ${entry.count}` : ""} <Code>{entry.commit.slice(0, 8)}</Code>
+          <span className="h-px flex-1 bg-line" aria-hidden />
+        </p>
+      );
+    case "away":
+      return <p className={`truncate px-0.5 text-dim ${entry.was === "call" ? "rounded-lg border border-line px-3 py-1.5" : ""}`}>{firstLine(entry.title, 80)} …</p>;
     case "note": {
       const tone = { plain: "text-dim", warn: "text-warn", bad: "text-bad", good: "text-good" }[entry.tone];
       return (
@@ -99,16 +113,32 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
   }
 }
 
-/** Begins another session at an event. */
-export const Fork = createContext<(seq: number) => void>(() => {});
+/** Begins another session at an event; possible once something of the work was saved. */
+export const Fork = createContext<{ begin: (seq: number) => void; since: () => number | null }>({ begin: () => {}, since: () => null });
 
-function Head({ who, at, fork }: { who: string; at: string; fork?: number }) {
-  const begin = useContext(Fork);
+/** What people say about an entry, and how to say something. */
+function Remarks({ entry }: { entry: Entry }) {
+  const { setOpen } = useSaid();
+  const { begin, since } = useContext(Fork);
+  const about = { kind: "event", seq: entry.seq } as const;
+  const saved = since();
+  const forks = (entry.kind === "message" && !entry.growing) || entry.kind === "end" || entry.kind === "checkpoint";
+  return (
+    <>
+      <div className="pointer-events-none absolute top-0 right-4 z-10 flex gap-1 rounded-md border border-line bg-raised opacity-0 shadow-sm group-focus-within:opacity-100 group-hover:opacity-100 has-focus-visible:opacity-100 [&>button]:pointer-events-auto">
+        <Button look="quiet" icon="comment" label="Comment" onClick={() => setOpen(keyOf(about))} />
+        {forks && saved !== null && entry.seq >= saved && <Button look="quiet" icon="fork" label="Fork from here" onClick={() => begin(entry.seq)} />}
+      </div>
+      <Thread about={about} />
+    </>
+  );
+}
+
+function Head({ who, at }: { who: string; at: string }) {
   return (
     <p className="mb-0.5 flex items-baseline gap-2">
       <span className="font-semibold">{firstLine(who, 60)}</span>
       <time dateTime={at} title={exact(at)} className="text-xs text-dim tabular-nums">{clock(at)}</time>
-      {fork !== undefined && <button type="button" onClick={() => begin(fork)} className="ml-auto text-xs text-dim opacity-0 group-hover:opacity-100 hover:text-text focus-visible:opacity-100">Fork from here</button>}
     </p>
   );
 }
@@ -173,6 +203,22 @@ export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: bo
         <span className="text-xs text-dim tabular-nums">{took(run.duration_ms)}</span>
       </summary>
       <div className="border-t border-line px-3 py-2"><Stranger text={run.output_tail || "No output"} /></div>
+    </details>
+  );
+}
+
+function HookView({ hook }: { hook: Body<"hook.finished"> }) {
+  const good = hook.exit_code === 0;
+  return (
+    <details className="rounded-lg border border-line bg-raised">
+      <summary className="flex flex-wrap items-center gap-2 px-3 py-1.5">
+        <StatusIcon status={good ? "completed" : hook.required ? "failed" : "cancelled"} size={14} />
+        <span className="font-medium">Hook, {words(hook.stage).toLowerCase()}</span>
+        <code className="min-w-0 flex-1 basis-24 truncate font-mono text-xs text-dim">{firstLine(hook.run)}</code>
+        {!good && <Badge tone={hook.required ? "bad" : "warn"}>exit {hook.exit_code}{hook.required ? ", required" : ""}</Badge>}
+        <span className="text-xs text-dim tabular-nums">{took(hook.duration_ms)}</span>
+      </summary>
+      <div className="border-t border-line px-3 py-2"><Stranger text={hook.output_tail || "No output"} /></div>
     </details>
   );
 }

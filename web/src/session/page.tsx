@@ -3,27 +3,31 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import * as Menu from "@radix-ui/react-dropdown-menu";
 import * as Tabs from "@radix-ui/react-tabs";
 import { getRouteApi, Link as To, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState, type ReactNode } from "react";
+import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail } from "../api/schema";
 import { isOver, shortRepository, verdict } from "../api/words";
 import { TABS, type Tab } from "../router";
-import { money } from "../stream/fold";
+import type { Journal } from "../stream/journal";
+import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
-import { Badge, Button, Code, CopyButton, Trouble, Waiting } from "../ui/parts";
+import { Badge, Button, Code, CopyButton, Meter, Trouble, Waiting } from "../ui/parts";
 import { ago, exact, took, useNow } from "../ui/time";
-import { useJournal } from "./journal";
+import { useJournal, useNowAndThen } from "./journal";
 import { Composer, Decide, ForkDialog } from "./composer";
 import { Fork } from "./entry";
+import { CommentsOf } from "./comments";
+import { People } from "./people";
 import { Stream } from "./stream";
+import { offer, useSessionKeys } from "./keys";
 
 const Changes = lazy(() => import("./changes"));
-const EvidenceTab = lazy(() => import("./tabs").then((all) => ({ default: all.EvidenceTab })));
-const CostTab = lazy(() => import("./tabs").then((all) => ({ default: all.CostTab })));
-const TimelineTab = lazy(() => import("./tabs").then((all) => ({ default: all.TimelineTab })));
-const EnvironmentTab = lazy(() => import("./tabs").then((all) => ({ default: all.EnvironmentTab })));
+const EvidenceTab = lazy(() => import("./evidence").then((all) => ({ default: all.EvidenceTab })));
+const CostTab = lazy(() => import("./cost").then((all) => ({ default: all.CostTab })));
+const TimelineTab = lazy(() => import("./timeline").then((all) => ({ default: all.TimelineTab })));
+const EnvironmentTab = lazy(() => import("./environment").then((all) => ({ default: all.EnvironmentTab })));
 
 const taskRoute = getRouteApi("/tasks/$id");
 const sessionRoute = getRouteApi("/sessions/$id");
@@ -69,15 +73,13 @@ function Loaded({ id, tab, extra }: { id: string; tab?: Tab; extra?: ReactNode }
 }
 
 function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab; extra?: ReactNode }) {
-  const { journal, link } = useJournal(session.id);
+  const { journal, link } = useJournal(session.id, session.last_seq);
   const navigate = useNavigate();
   const { task } = session;
   const title = firstLine(task.prompt);
-  const { fold } = journal;
-  const [forking, setForking] = useState<number | null>(null);
   useEffect(() => { document.title = `${title.slice(0, 60)} · Harvest`; }, [title]);
   const go = (next: string) => void navigate({ to: ".", search: next === "activity" ? {} : { tab: next as Tab }, replace: true });
-  const counts: Partial<Record<Tab, number>> = { evidence: fold.tests.length, cost: fold.spent.length };
+  useSessionKeys({ tab: (index) => { const next = TABS[index]; if (next) go(next); } });
 
   return (
     <div className="flex h-full min-h-0">
@@ -87,6 +89,7 @@ function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab;
             <StatusIcon status={task.status} size={17} />
             <h1 className="mr-auto min-w-0 flex-1 basis-24 truncate text-sm font-semibold" title={title}>{title}</h1>
             {link !== "live" && <Badge tone={link === "away" ? "warn" : "plain"}>{link === "away" ? "Connection lost, coming back" : "Connecting"}</Badge>}
+            <People session={session.id} link={link} />
             {extra}
             <Actions session={session} />
           </div>
@@ -98,31 +101,49 @@ function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab;
               {TABS.map((one) => (
                 <Tabs.Trigger key={one} value={one} aria-controls="session-part"
                   className="flex items-center gap-1 border-b-2 border-transparent py-1.5 font-medium whitespace-nowrap text-dim hover:text-text data-[state=active]:border-accent data-[state=active]:text-text">
-                  {words(one)}{counts[one] ? <span className="text-xs text-dim">{counts[one]}</span> : null}
+                  {words(one)}<Count journal={journal} of={one} />
                 </Tabs.Trigger>
               ))}
             </Tabs.List>
           </Tabs.Root>
         </header>
         <div id="session-part" role="tabpanel" aria-label={words(tab)} className="flex min-h-0 flex-1 flex-col">
+          <CommentsOf session={session.id}>
           <Suspense fallback={<Waiting what={tab} />}>
-            {tab === "activity" && (
-              <Fork.Provider value={setForking}>
-                <Stream fold={fold} turns={session.turns} working={task.status === "provisioning" || task.status === "running"} status={task.status} />
-                {task.status === "awaiting_approval" && fold.plan ? <Decide key={fold.plan.seq} task={task.id} plan={fold.plan.text} /> : <Composer session={session} />}
-              </Fork.Provider>
-            )}
-            {forking !== null && <ForkDialog session={session.id} at={forking} onClose={() => setForking(null)} />}
-            {tab === "changes" && <Changes session={session.id} version={fold.workChanges} over={isOver(task.status)} />}
-            {tab === "evidence" && <EvidenceTab task={task} fold={fold} />}
-            {tab === "cost" && <CostTab task={task} fold={fold} />}
-            {tab === "timeline" && <TimelineTab session={session} fold={fold} />}
-            {tab === "environment" && <EnvironmentTab session={session} fold={fold} />}
+            {tab === "activity" && <Activity session={session} journal={journal} />}
+            {tab === "changes" && <Changes session={session} journal={journal} />}
+            {tab === "evidence" && <EvidenceTab task={task} journal={journal} />}
+            {tab === "cost" && <CostTab task={task} journal={journal} />}
+            {tab === "timeline" && <TimelineTab session={session} journal={journal} />}
+            {tab === "environment" && <EnvironmentTab session={session} journal={journal} />}
           </Suspense>
+          </CommentsOf>
         </div>
       </div>
-      <Properties session={session} cost={fold.spent.at(-1)?.total} />
+      <Properties session={session} journal={journal} />
     </div>
+  );
+}
+
+function Count({ journal, of }: { journal: Journal; of: Tab }) {
+  useNowAndThen(journal);
+  const { fold } = journal;
+  const count = of === "evidence" ? fold.tests.length : of === "cost" ? fold.bill.calls.length : 0;
+  return count > 0 ? <span className="text-xs text-dim">{count.toLocaleString()}</span> : null;
+}
+
+function Activity({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
+  const { task } = session;
+  const [forking, setForking] = useState<number | null>(null);
+  const fork = useMemo(() => ({ begin: setForking, since: () => journal.fold.saved }), [journal]);
+  // Only what decides whether there is something to decide on: the stream watches the rest itself.
+  const plan = useSyncExternalStore(journal.subscribe, () => journal.fold.plan);
+  return (
+    <Fork.Provider value={fork}>
+      <Stream session={session} journal={journal} />
+      {task.status === "awaiting_approval" && plan ? <Decide key={plan.seq} task={task.id} plan={plan.text} /> : <Composer session={session} />}
+      {forking !== null && <ForkDialog session={session.id} at={forking} onClose={() => setForking(null)} />}
+    </Fork.Provider>
   );
 }
 
@@ -134,10 +155,17 @@ function Actions({ session }: { session: SchemaSessionDetail }) {
   const terminate = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/terminate", path)) });
   const trouble = stop.error ?? retry.error ?? terminate.error;
   const over = isOver(task.status);
+  const { mutate: doStop } = stop;
+  const { mutate: doRetry } = retry;
+  const retries = task.status === "failed" || task.status === "cancelled";
+  useEffect(() => offer([
+    ...(over ? [] : [{ id: "stop", text: "Stop this task", icon: "stop" as const, act: () => doStop() }]),
+    ...(retries ? [{ id: "retry", text: "Retry this task", icon: "retry" as const, act: () => doRetry() }] : []),
+  ]), [over, retries, doStop, doRetry]);
   return (
     <>
       {!over && <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>{stop.isSuccess ? "Stopping …" : "Stop"}</Button>}
-      {(task.status === "failed" || task.status === "cancelled") && <Button look="primary" icon="retry" disabled={retry.isPending} onClick={() => retry.mutate()}>Retry</Button>}
+      {retries && <Button look="primary" icon="retry" disabled={retry.isPending} onClick={() => retry.mutate()}>Retry</Button>}
       <Menu.Root modal={false}>
         <Menu.Trigger asChild><Button look="quiet" icon="more" label="More actions" /></Menu.Trigger>
         <Menu.Portal>
@@ -159,12 +187,13 @@ function Item({ act, danger, children }: { act: () => void; danger?: boolean; ch
 }
 
 /** What is known about it, beside everything else, where there is room. */
-function Properties({ session, cost }: { session: SchemaSessionDetail; cost?: number }) {
+function Properties({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
   const { task } = session;
+  useNowAndThen(journal);
   const now = useNow(isOver(task.status) ? 60_000 : 1_000);
   const tests = verdict(task);
   const end = task.finished_at ? Date.parse(task.finished_at) : now;
-  const spent = Math.max(task.cost_usd, cost ?? 0);
+  const spent = Math.max(task.cost_usd, journal.fold.bill.total);
   return (
     <aside aria-label="Properties" className="hidden w-72 shrink-0 overflow-y-auto border-l border-line p-4 xl:block" tabIndex={0}>
       <dl className="grid grid-cols-[6rem_1fr] gap-x-2 gap-y-2">
@@ -194,13 +223,4 @@ function Properties({ session, cost }: { session: SchemaSessionDetail; cost?: nu
 
 function Row({ name, children }: { name: string; children: ReactNode }) {
   return <><dt className="text-dim">{name}</dt><dd className="min-w-0 break-words">{children}</dd></>;
-}
-
-export function Meter({ part, label }: { part: number; label: string }) {
-  const percent = Math.min(100, Math.round(part * 100));
-  return (
-    <div role="meter" aria-label={label} aria-valuenow={percent} aria-valuemin={0} aria-valuemax={100} className="mt-1 h-1.5 overflow-hidden rounded-full bg-hover">
-      <div className={`h-full rounded-full ${percent >= 80 ? "bg-warn" : "bg-accent"}`} style={{ width: `${percent}%` }} />
-    </div>
-  );
 }

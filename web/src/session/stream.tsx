@@ -1,36 +1,56 @@
 // The stream of a session. Only what can be seen is drawn, however long it is; whoever is at its end stays there.
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
-import type { SchemaTurn } from "../api/schema";
-import type { Fold } from "../stream/fold";
+import type { SchemaSessionDetail } from "../api/schema";
+import type { Entry } from "../stream/entries";
+import { readPage } from "../stream/follow";
+import type { Journal } from "../stream/journal";
 import { isWriting } from "../keyboard";
 import { Button, Empty } from "../ui/parts";
 import { took, useNow } from "../ui/time";
 import { EntryView } from "./entry";
+import { useEvery, useNowAndThen } from "./journal";
 
 /** So close to the end counts as being there. */
 const CLOSE = 80;
+const ROOM = 12;
 
-interface Props {
-  fold: Fold;
-  turns: SchemaTurn[];
-  working: boolean;
-  status: string;
+/** What rows are taken to be high before they are drawn. */
+function guess(entry: Entry | undefined): number {
+  switch (entry?.kind) {
+    case "note":
+    case "checkpoint":
+    case "files":
+    case "raw":
+      return 28;
+    case "call":
+    case "tests":
+    case "hook":
+      return 42;
+    default:
+      return 58;
+  }
 }
 
-export function Stream({ fold, turns, working, status }: Props) {
-  const { entries } = fold;
+export function Stream({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
+  useEvery(journal);
+  const { status } = session.task;
+  const working = status === "provisioning" || status === "running";
+  const { entries } = journal.shown;
   const box = useRef<HTMLDivElement>(null);
   const [stays, setStays] = useState(true);
   const staying = useRef(true);
+  // The same functions every time: new ones would have every row measured again.
+  const keyOf = useCallback((index: number) => journal.shown.entries[index]?.seq ?? -index, [journal]);
+  const sizeOf = useCallback((index: number) => guess(journal.shown.entries[index]), [journal]);
   const rows = useVirtualizer({
     count: entries.length,
     getScrollElement: () => box.current,
-    estimateSize: (index) => (entries[index]?.kind === "note" ? 30 : 72),
-    getItemKey: (index) => entries[index]?.seq ?? index,
-    overscan: 8,
-    paddingStart: 12,
-    paddingEnd: 12,
+    estimateSize: sizeOf,
+    getItemKey: keyOf,
+    overscan: 6,
+    paddingStart: ROOM,
+    paddingEnd: ROOM,
   });
 
   const toEnd = useCallback(() => {
@@ -38,6 +58,13 @@ export function Stream({ fold, turns, working, status }: Props) {
     if (element) element.scrollTop = element.scrollHeight;
   }, []);
   const height = rows.getTotalSize();
+  // The beginning of a long journal arrives at once, above what is shown: whoever reads stays where they are.
+  const before = useRef({ partial: journal.partial, height });
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element && before.current.partial && !journal.partial && !staying.current) element.scrollTop += height - before.current.height;
+    before.current = { partial: journal.partial, height };
+  });
   // Also when what is there grows: a row is measured after it was drawn.
   useLayoutEffect(() => { if (staying.current) toEnd(); }, [height, entries.length, working, toEnd]);
 
@@ -73,21 +100,38 @@ export function Stream({ fold, turns, working, status }: Props) {
     <div className="relative min-h-0 flex-1">
       <div ref={box} onScroll={scrolled} className="h-full overflow-y-auto overflow-x-hidden [overflow-anchor:none]" tabIndex={0} role="region" aria-label="Activity">
         <div role="feed" aria-busy={working} aria-label="What happened" className="relative mx-auto max-w-4xl" style={{ height }}>
+          {journal.partial && <p role="status" className="absolute inset-x-0 top-0 px-4 text-center text-xs text-dim">Reading what was before, {journal.after.toLocaleString()} of {session.last_seq.toLocaleString()} events</p>}
           {rows.getVirtualItems().map((item) => (
             <div key={item.key} ref={rows.measureElement} data-index={item.index} className="absolute inset-x-0 top-0 px-4" style={{ transform: `translateY(${item.start}px)` }}>
-              <EntryView entry={entries[item.index]!} turns={turns} position={item.index + 1} size={entries.length} />
+              <Row entry={entries[item.index]!} session={session} journal={journal} position={item.index + 1} size={entries.length} />
             </div>
           ))}
         </div>
-        {working && <Working since={fold.lastAt} status={status} />}
+        {working && <Working journal={journal} status={status} />}
       </div>
       {!stays && <Button icon="down" className="absolute bottom-4 left-1/2 -translate-x-1/2 shadow-lg" onClick={() => stay(true)}>To the newest</Button>}
     </div>
   );
 }
 
-function Working({ since, status }: { since: number | null; status: string }) {
+/** An entry, or the place of one that was let go: then it is asked for again. */
+function Row({ entry, session, journal, position, size }: { entry: Entry; session: SchemaSessionDetail; journal: Journal; position: number; size: number }) {
+  const here = entry.kind === "away" ? (journal.recall(entry) ?? entry) : entry;
+  useEffect(() => {
+    if (here.kind !== "away") return;
+    let over = false;
+    Promise.all(here.needs.map((seq) => readPage(session.id, seq - 1, 1)))
+      .then((pages) => { if (!over) journal.remember(here, pages.flat()); })
+      .catch(() => {});
+    return () => { over = true; };
+  }, [here, session.id, journal]);
+  return <EntryView entry={here} turns={session.turns} position={position} size={size} />;
+}
+
+function Working({ journal, status }: { journal: Journal; status: string }) {
+  useNowAndThen(journal);
   const now = useNow(1_000);
+  const since = journal.fold.lastAt;
   const quiet = since ? now - since : 0;
   return (
     <p role="status" className="mx-auto flex max-w-4xl items-center gap-2 px-4 pb-6 text-dim">

@@ -1,80 +1,60 @@
 // Events become what a person reads: pieces of a message grow into it, a result joins its call, runs of the same kind become
-// one entry. Each event is looked at once.
+// one entry. Each event is looked at once, and what it costs does not depend on how many came before.
 import type { SchemaEvent, SchemaOutcome, SchemaTestRun } from "../api/schema";
-
-type Body<T extends SchemaEvent["type"]> = Extract<SchemaEvent, { type: T }>["data"];
-
-interface Common {
-  /** Of the event that began it: unique, and stays. */
-  seq: number;
-  at: string;
-}
-
-export interface Call {
-  name: string;
-  input: unknown;
-  output: string | null;
-  failed: boolean;
-  endedAt: string | null;
-}
-
-export type Entry = Common &
-  (
-    | { kind: "prompt"; author: string; number: number }
-    | { kind: "message"; role: "assistant" | "user"; text: string; growing: boolean }
-    | { kind: "call"; call: Call }
-    | { kind: "files"; files: { path: string; change: string }[] }
-    | { kind: "tests"; run: SchemaTestRun }
-    | { kind: "note"; text: string; tone: "plain" | "warn" | "bad" | "good"; mono?: string }
-    | { kind: "raw"; lines: { stream: string; line: string }[]; more: number }
-    | { kind: "plan"; text: string; decision: string | null }
-    | { kind: "end"; outcome: SchemaOutcome }
-  );
-
-export interface Spent {
-  seq: number;
-  at: string;
-  provider: string;
-  model: string;
-  input: number;
-  output: number;
-  cached: number;
-  cost: number;
-  estimated: boolean;
-  total: number;
-}
-
-/** Something that took time. */
-export interface Span {
-  lane: "Sandbox" | "Agent" | "Tools" | "Tests";
-  label: string;
-  from: number;
-  /** Absent while it goes on. */
-  to: number | null;
-  failed: boolean;
-}
+import { away, weigh, type Body, type Call, type Common, type Entry, type Of, type Tone } from "./entries";
+import { Bill, money, Times, type Span } from "./sums";
 
 const MOST_RAW = 200;
+/** Characters of entries that are kept in memory, and entries at the end that always are. */
+export const MOST_WEIGHT = 24_000_000;
+const KEPT = 2_000;
+
+/** A turn as the journal tells it: where its work began and ended. */
+export interface TurnMark {
+  number: number;
+  author: string;
+  from: string | null;
+  to: string | null;
+}
+
+export interface Commit {
+  seq: number;
+  at: string;
+  commit: string;
+  subject: string;
+  parent: string | null;
+}
 
 export class Fold {
   readonly entries: Entry[] = [];
-  readonly spent: Spent[] = [];
-  readonly spans: Span[] = [];
+  readonly bill = new Bill();
+  readonly times = new Times();
   readonly tests: (SchemaTestRun & { seq: number; at: string })[] = [];
   readonly egress = new Map<string, Body<"egress">>();
-  readonly sandboxes: Body<"sandbox.ready">[] = [];
-  readonly commits: Body<"commit.created">[] = [];
-  /** Numbers that other pages watch: a list is read again when they change. */
+  readonly sandboxes: (Body<"sandbox.ready"> & { at: string })[] = [];
+  readonly commits: Commit[] = [];
+  readonly turns: TurnMark[] = [];
+  readonly limits: { at: string; message: string }[] = [];
+  base: string | null = null;
+  /** The first event by which something of the work was saved: from there on one can fork. */
+  saved: number | null = null;
+  /** Numbers that others watch: what they read is read again when they change. */
   stateChanges = 0;
   workChanges = 0;
   outcome: SchemaOutcome | null = null;
   /** The plan that waits for someone. */
-  plan: (Entry & { kind: "plan" }) | null = null;
+  plan: Of<"plan"> | null = null;
   first: number | null = null;
   lastAt: number | null = null;
-  private calls = new Map<string, { entry: Entry & { kind: "call" }; span: Span }>();
-  private growing: (Entry & { kind: "message" }) | null = null;
+  private calls = new Map<string, { entry: Of<"call">; span: Span }>();
+  private growing: Of<"message"> | null = null;
   private agent: Span | null = null;
+  private person: Span | null = null;
+  private tip: string | null = null;
+  private weight = 0;
+  private trimmed = 0;
+
+  constructor(private readonly mostWeight = MOST_WEIGHT) {}
 
   take(event: SchemaEvent): void {
     const at = Date.parse(event.at);
@@ -84,10 +64,12 @@ export class Fold {
     switch (event.type) {
       case "task.created":
         this.stateChanges += 1;
+        this.base = this.tip = event.data.base;
         break;
       case "turn.started":
         this.outcome = null;
         this.stateChanges += 1;
+        if (this.turns.at(-1)?.number !== event.data.number) this.turns.push({ number: event.data.number, author: event.data.author, from: this.tip, to: null });
         this.push({ ...common, kind: "prompt", author: event.data.author, number: event.data.number });
         break;
       case "turn.queued":
@@ -97,13 +79,15 @@ export class Fold {
       case "plan.proposed":
         this.stateChanges += 1;
         this.plan = { ...common, kind: "plan", text: event.data.text, decision: null };
+        this.person = this.times.begin("Person", "decides on the plan", at);
         this.push(this.plan);
         break;
       case "plan.decided": {
         this.stateChanges += 1;
         const { approved, author, comment, plan } = event.data;
         const decision = `${approved ? "Approved" : "Rejected"} by ${author}${plan ? ", changed" : ""}${comment ? `: ${comment}` : ""}`;
-        if (this.plan) this.replaceLast({ ...this.plan, text: plan ?? this.plan.text, decision });
+        if (this.plan) this.replace({ ...this.plan, text: plan ?? this.plan.text, decision });
+        if (this.person) this.times.end(this.person, at, !approved);
         this.plan = null;
         this.note(common, decision, approved ? "good" : "warn");
         break;
@@ -112,23 +96,21 @@ export class Fold {
       case "conversation.kept":
         break;
       case "message.delta":
-        if (this.growing) this.replaceLast((this.growing = { ...this.growing, text: this.growing.text + event.data.text }));
-        else this.push((this.growing = { ...common, kind: "message", role: "assistant", text: event.data.text, growing: true }));
+        if (this.growing) this.replace((this.growing = { ...this.growing, text: this.growing.text + event.data.text, whole: event.seq }));
+        else this.push((this.growing = { ...common, kind: "message", role: "assistant", text: event.data.text, growing: true, whole: event.seq }));
         break;
       case "message": {
         const { role, text } = event.data;
-        if (this.growing && role === "assistant") this.replaceLast({ ...this.growing, text, growing: false });
-        else this.push({ ...common, kind: "message", role, text, growing: false });
+        if (this.growing && role === "assistant") this.replace({ ...this.growing, text, growing: false, whole: event.seq });
+        else this.push({ ...common, kind: "message", role, text, growing: false, whole: event.seq });
         this.growing = null;
         break;
       }
       case "tool.call": {
         const { id, name, input } = event.data;
         const call: Call = { name, input, output: null, failed: false, endedAt: null };
-        const entry: Entry & { kind: "call" } = { ...common, kind: "call", call };
-        const span: Span = { lane: "Tools", label: name, from: at, to: null, failed: false };
-        this.spans.push(span);
-        this.calls.set(id, { entry, span });
+        const entry: Of<"call"> = { ...common, kind: "call", call, result: null };
+        this.calls.set(id, { entry, span: this.times.begin("Tools", name, at) });
         this.push(entry);
         break;
       }
@@ -136,76 +118,78 @@ export class Fold {
         const { id, output, is_error } = event.data;
         const known = this.calls.get(id);
         if (!known) {
-          this.push({ ...common, kind: "call", call: { name: "result", input: null, output, failed: is_error, endedAt: event.at } });
+          this.push({ ...common, kind: "call", call: { name: "result", input: null, output, failed: is_error, endedAt: event.at }, result: event.seq });
           break;
         }
         this.calls.delete(id);
-        known.span.to = at;
-        known.span.failed = is_error;
-        const index = this.find(known.entry.seq);
-        const call = { ...known.entry.call, output, failed: is_error, endedAt: event.at };
-        if (index >= 0) this.entries[index] = { ...known.entry, call };
+        this.times.end(known.span, at, is_error);
+        this.replace({ ...known.entry, result: event.seq, call: { ...known.entry.call, output, failed: is_error, endedAt: event.at } });
         break;
       }
       case "file.changed": {
         const last = this.entries.at(-1);
-        const file = { path: event.data.path, change: event.data.change };
-        if (last?.kind === "files") this.replaceLast({ ...last, files: [...last.files.filter((one) => one.path !== file.path), file] });
-        else this.push({ ...common, kind: "files", files: [file] });
+        const { path, change } = event.data;
+        if (last?.kind === "files") {
+          last.files.set(path, change);
+          this.replace({ ...last, last: event.seq });
+        } else this.push({ ...common, kind: "files", files: new Map([[path, change]]), last: event.seq });
         break;
       }
-      case "usage": {
-        const usage = event.data;
-        this.spent.push({
-          ...common,
-          provider: usage.provider,
-          model: usage.model,
-          input: usage.input_tokens,
-          output: usage.output_tokens,
-          cached: (usage.cache_read_tokens ?? 0) + (usage.cache_write_tokens ?? 0),
-          cost: usage.cost_usd,
-          estimated: usage.estimated,
-          total: (this.spent.at(-1)?.total ?? 0) + usage.cost_usd,
-        });
+      case "usage":
+        this.bill.take(common, event.data);
         break;
-      }
       case "sandbox.ready": {
-        const { duration_ms, purpose, provider, warm } = event.data;
-        this.sandboxes.push(event.data);
-        this.spans.push({ lane: "Sandbox", label: purpose, from: at - duration_ms, to: at, failed: false });
-        const how = warm ? "was warm" : `made in ${duration_ms} ms`;
-        this.note(common, `Sandbox for ${purpose} ready: ${provider}, ${event.data.workspace}, ${how}`);
+        const { duration_ms, purpose, provider, workspace, warm } = event.data;
+        this.sandboxes.push({ ...event.data, at: event.at });
+        this.times.over("Sandbox", purpose, at - (warm ? 0 : duration_ms), at, false);
+        this.note(common, `Sandbox for ${purpose} ready: ${provider}, ${workspace}, ${warm ? "was warm" : `made in ${duration_ms} ms`}`);
         break;
       }
       case "agent.started": {
         this.stateChanges += 1;
-        this.agent = { lane: "Agent", label: event.data.agent, from: at, to: null, failed: false };
-        this.spans.push(this.agent);
-        const model = event.data.model ? ` with ${event.data.model}` : "";
-        this.note(common, `${event.data.agent} started${model}`);
+        const { agent, model } = event.data;
+        if (this.agent) this.times.end(this.agent, at, false);
+        this.agent = this.times.begin("Agent", agent, at);
+        this.note(common, `${agent} started${model ? ` with ${model}` : ""}`);
         break;
       }
       case "agent.finished": {
         const { exit_code, reason } = event.data;
         this.growing = null;
-        if (this.agent) Object.assign(this.agent, { to: at, failed: Boolean(reason) });
+        if (this.agent) this.times.end(this.agent, at, Boolean(reason));
+        this.agent = null;
         const how = exit_code == null ? "" : ` with exit code ${exit_code}`;
         this.note(common, `Agent ended${how}${reason ? `: ${reason.replace("_", " ")}` : ""}`, reason ? "bad" : "plain");
         break;
       }
-      case "checkpoint.created":
-        this.workChanges += 1;
-        this.note(common, `Checkpoint ${event.data.number}`, "plain", event.data.commit.slice(0, 10));
+      case "limit.reached":
+        this.limits.push({ at: event.at, message: event.data.message });
+        this.note(common, event.data.message, "bad");
         break;
+      case "hook.finished":
+        this.times.over("Tests", `${event.data.stage} hook`, at - event.data.duration_ms, at, event.data.exit_code !== 0);
+        this.push({ ...common, kind: "hook", hook: event.data });
+        break;
+      case "checkpoint.created": {
+        this.workChanges += 1;
+        this.saved ??= event.seq;
+        const last = this.entries.at(-1);
+        const { number, commit } = event.data;
+        if (last?.kind === "checkpoint") this.replace({ ...last, number, commit, count: last.count + 1 });
+        else this.push({ ...common, kind: "checkpoint", number, commit, count: 1 });
+        break;
+      }
       case "commit.created":
         this.workChanges += 1;
-        this.commits.push(event.data);
+        this.saved ??= event.seq;
+        this.commits.push({ ...common, ...event.data, parent: this.tip });
+        this.tip = event.data.commit;
         this.note(common, `Commit: ${event.data.subject}`, "plain", event.data.commit.slice(0, 10));
         break;
       case "tests.finished": {
         const run = event.data;
         this.tests.push({ ...run, ...common });
-        this.spans.push({ lane: "Tests", label: run.purpose, from: at - run.duration_ms, to: at, failed: run.exit_code !== 0 });
+        this.times.over("Tests", run.purpose, at - run.duration_ms, at, run.exit_code !== 0);
         this.push({ ...common, kind: "tests", run });
         break;
       }
@@ -239,10 +223,12 @@ export class Fold {
         break;
       case "raw": {
         const last = this.entries.at(-1);
-        const line = { stream: event.data.stream, line: event.data.line };
-        if (last?.kind !== "raw") this.push({ ...common, kind: "raw", lines: [line], more: 0 });
-        else if (last.lines.length < MOST_RAW) this.replaceLast({ ...last, lines: [...last.lines, line] });
-        else this.replaceLast({ ...last, more: last.more + 1 });
+        const { line } = event.data;
+        if (last?.kind !== "raw") this.push({ ...common, kind: "raw", lines: [line], size: line.length, more: 0 });
+        else if (last.lines.length < MOST_RAW) {
+          last.lines.push(line);
+          this.replace({ ...last, size: last.size + line.length });
+        } else this.replace({ ...last, more: last.more + 1 });
         break;
       }
       case "task.retried":
@@ -253,14 +239,32 @@ export class Fold {
         this.growing = null;
         this.stateChanges += 1;
         break;
-      case "task.finished":
+      case "task.finished": {
         this.outcome = event.data;
         this.stateChanges += 1;
         this.workChanges += 1;
+        const turn = this.turns.at(-1);
+        this.tip = event.data.commit ?? this.tip;
+        if (turn) turn.to = this.tip;
         this.push({ ...common, kind: "end", outcome: event.data });
         break;
+      }
       default:
         this.unknown(common, event);
+    }
+  }
+
+  /** Lets go of what is old and large, as much as is too much. */
+  trim(): void {
+    const end = this.entries.length - KEPT;
+    while (this.weight > this.mostWeight && this.trimmed < end) {
+      const entry = this.entries[this.trimmed]!;
+      const place = away(entry);
+      if (place) {
+        this.weight -= weigh(entry);
+        this.entries[this.trimmed] = place;
+      }
+      this.trimmed += 1;
     }
   }
 
@@ -269,29 +273,34 @@ export class Fold {
     this.note(common, event.type ?? "event", "plain", JSON.stringify(event.data ?? null));
   }
 
-  private note(common: Common, text: string, tone: "plain" | "warn" | "bad" | "good" = "plain", mono?: string) {
+  private note(common: Common, text: string, tone: Tone = "plain", mono?: string) {
     this.push({ ...common, kind: "note", text, tone, mono });
   }
 
   private push(entry: Entry) {
     // Whatever comes in between ends the piece of a message that was being written.
     if (entry.kind !== "message" && this.growing) {
-      this.replaceLast({ ...this.growing, growing: false });
+      this.replace({ ...this.growing, growing: false });
       this.growing = null;
     }
+    this.weight += weigh(entry);
     this.entries.push(entry);
   }
 
-  /** The newest entry that is not final yet lies at the end or close to it. */
-  private replaceLast(entry: Entry) {
+  /** The same entry, further on. */
+  private replace(entry: Entry) {
     const index = this.find(entry.seq);
-    if (index >= 0) this.entries[index] = entry;
+    const before = this.entries[index];
+    if (!before) return;
+    this.weight += weigh(entry) - weigh(before);
+    this.entries[index] = entry;
   }
 
-  /** Entries are in the order of their numbers. */
+  /** Entries are in the order of their numbers; most that change are at the end. */
   private find(seq: number): number {
     let low = 0;
     let high = this.entries.length - 1;
+    if (this.entries[high]?.seq === seq) return high;
     while (low <= high) {
       const middle = (low + high) >> 1;
       const found = this.entries[middle]?.seq ?? 0;
@@ -301,9 +310,4 @@ export class Fold {
     }
     return -1;
   }
-}
-
-export function money(usd: number): string {
-  if (usd === 0) return "$0";
-  return usd < 0.1 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 }

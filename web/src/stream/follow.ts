@@ -1,5 +1,6 @@
 // Reads a journal over a WebSocket from wherever it stands, and comes back by itself when the connection is lost. What
-// arrives is handed over in bundles, one for each frame, so that a thousand events a second draw no more than one would.
+// arrives is handed over in bundles, one for each frame, so that a thousand events a second draw no more than one would. A long
+// journal is read in pages first: its end, so that there is something to see, and then all of it.
 import type { Journal, JournalEvent } from "./journal";
 
 export type Link = "connecting" | "live" | "away";
@@ -13,21 +14,35 @@ const LONGEST_WAIT = 10_000;
 /** Of one bundle, so that the page stays alive while a long journal is read. */
 const BUNDLE = 2_000;
 
+/** Pages of the API, and how far behind is worth reading in pages. */
+const PAGE = 1_000;
+const GLIMPSE = 300;
+
 interface Parts {
   open: (url: string) => WebSocket;
+  page: (session: string, after: number, limit: number) => Promise<JournalEvent[]>;
   /** Runs soon; hidden pages have no frames. */
   soon: (work: () => void) => void;
 }
 
 const parts: Parts = {
   open: (url) => new WebSocket(url),
+  page: readPage,
   soon: (work) => {
     if (document.hidden) setTimeout(work, 50);
     else requestAnimationFrame(() => work());
   },
 };
 
-export function follow(session: string, journal: Journal, told: (link: Link) => void, { open, soon } = parts): Followed {
+/** Events behind a number, as many as asked for if there are. */
+export async function readPage(session: string, after: number, limit: number): Promise<JournalEvent[]> {
+  const answer = await fetch(`/api/sessions/${encodeURIComponent(session)}/events?after=${after}&limit=${limit}`);
+  if (!answer.ok) throw new Error(`the journal cannot be read: ${answer.status}`);
+  return ((await answer.json()) as { items: JournalEvent[] }).items;
+}
+
+/** `last`: the number of the newest event that is known to be there. */
+export function follow(session: string, journal: Journal, last: number, told: (link: Link) => void, { open, soon, page } = parts): Followed {
   let over = false;
   let socket: WebSocket | null = null;
   let wait = SHORTEST_WAIT;
@@ -82,7 +97,28 @@ export function follow(session: string, journal: Journal, told: (link: Link) => 
     };
   };
 
-  connect();
+  const readAhead = async () => {
+    if (journal.after === 0) {
+      const end = await page(session, last - GLIMPSE, GLIMPSE);
+      if (over) return;
+      journal.show(end);
+    }
+    for (let next = page(session, journal.after, PAGE); !over; ) {
+      const events = await next;
+      // The next is under way while this one is looked at.
+      const more = events.length === PAGE;
+      const behind = events.at(-1)?.seq ?? 0;
+      if (more) next = page(session, behind, PAGE);
+      if (over || journal.take(events) === "gap" || !more) return;
+    }
+  };
+
+  if (last - journal.after <= PAGE) connect();
+  else {
+    told("connecting");
+    // Whatever cannot be read in pages comes over the socket.
+    void readAhead().catch(() => {}).finally(connect);
+  }
   return {
     stop() {
       over = true;

@@ -1,5 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { follow, type Link } from "./follow";
+import type { Of } from "./entries";
+import { Fold } from "./fold";
 import { Journal, type JournalEvent } from "./journal";
 
 const AT = "2026-11-15T10:00:00Z";
@@ -27,6 +29,52 @@ describe("a journal", () => {
     expect(journal.after).toBe(3);
     expect(journal.take(range(4, 9))).toBe("whole");
     expect(numbers(journal)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  });
+
+  it("looks at each event once, however it arrives", () => {
+    const journal = new Journal();
+    const take = vi.spyOn(Fold.prototype, "take");
+    for (let from = 1; from <= 3_000; from += 7) journal.take(range(Math.max(1, from - 3), from + 6));
+    expect(take).toHaveBeenCalledTimes(journal.after);
+    take.mockRestore();
+  });
+
+  it("costs no more per event when there are many", () => {
+    // Runs of one kind become one entry: nothing may be copied for each of them.
+    const time = (count: number) => {
+      const journal = new Journal();
+      const began = performance.now();
+      journal.take(Array.from({ length: count }, (_, index) => event(index + 1, "file.changed", { path: `src/${index}.rs`, change: "added" })));
+      expect(journal.fold.entries).toHaveLength(1);
+      return performance.now() - began;
+    };
+    time(1_000);
+    expect(time(40_000)).toBeLessThan(200 * Math.max(time(1_000), 1));
+  });
+
+  it("shows the end of a long one until all of it is there", () => {
+    const journal = new Journal();
+    journal.show(range(901, 1000));
+    expect([journal.partial, journal.after, journal.shown.entries.length]).toEqual([true, 0, 100]);
+    journal.take(range(1, 600));
+    expect(journal.partial).toBe(true);
+    journal.take(range(601, 1100));
+    expect([journal.partial, journal.shown.entries.length]).toEqual([false, 1100]);
+  });
+
+  it("lets go of what is old and large, and takes it back when it is read again", () => {
+    const fold = new Fold(1_000_000);
+    const text = "x".repeat(1_000);
+    const says = (seq: number) => event(seq, "message", { role: "assistant", text: `${seq} ${text}` });
+    for (let seq = 1; seq <= 5_000; seq += 1) fold.take(says(seq));
+    fold.trim();
+    expect(fold.entries).toHaveLength(5_000);
+    expect(fold.entries[2_999]).toMatchObject({ seq: 3_000, kind: "away", was: "message", needs: [3_000] });
+    expect(fold.entries[3_000]).toMatchObject({ seq: 3_001, kind: "message" });
+    const journal = new Journal();
+    const place = fold.entries[10] as Of<"away">;
+    journal.remember(place, [says(11)]);
+    expect(journal.recall(place)).toMatchObject({ seq: 11, kind: "message", text: `11 ${text}` });
   });
 
   it("tells listeners once for a bundle, and not at all for what is known", () => {
@@ -77,7 +125,8 @@ describe("what a person reads", () => {
   it("adds up what was spent", () => {
     const usage = { provider: "p", model: "m", input_tokens: 10, output_tokens: 1, cost_usd: 0.25, estimated: false };
     const { fold } = taken([event(1, "usage", usage), event(2, "usage", usage)]);
-    expect(fold.spent.map((one) => one.total)).toEqual([0.25, 0.5]);
+    expect(fold.bill.calls.map((one) => one.total)).toEqual([0.25, 0.5]);
+    expect(fold.bill).toMatchObject({ input: 20, output: 2, total: 0.5 });
   });
 
   it("shows what it does not know instead of leaving it out", () => {
@@ -98,7 +147,7 @@ describe("following", () => {
       sockets.push(socket);
       return socket as unknown as WebSocket;
     };
-    const followed = follow("s", journal, (link) => links.push(link), { open, soon: (work) => void setTimeout(work, 16) });
+    const followed = follow("s", journal, 0, (link) => links.push(link), { open, page: nothing, soon: (work) => void setTimeout(work, 16) });
     const first = sockets[0]!;
     first.onopen();
     range(1, 3).forEach((one) => first.onmessage({ data: JSON.stringify(one) }));
@@ -120,6 +169,30 @@ describe("following", () => {
     vi.advanceTimersByTime(60_000);
     expect(sockets).toHaveLength(3);
     vi.useRealTimers();
+  });
+});
+
+const nothing = () => Promise.resolve([]);
+
+describe("opening a long session", () => {
+  it("reads the end first, then everything in pages, and follows from there", async () => {
+    vi.stubGlobal("location", { href: "http://127.0.0.1:7070/sessions/s" });
+    const journal = new Journal();
+    const asked: [number, number][] = [];
+    const page = (_: string, after: number, limit: number) => {
+      asked.push([after, limit]);
+      return Promise.resolve(range(after + 1, Math.min(2_500, after + limit)));
+    };
+    const followed = await new Promise<string>((resolve) => {
+      const open = (url: string) => {
+        resolve(url);
+        return new Fake(url) as unknown as WebSocket;
+      };
+      follow("s", journal, 2_500, () => {}, { open, page, soon: (work) => work() });
+    });
+    expect(asked).toEqual([[2_200, 300], [0, 1_000], [1_000, 1_000], [2_000, 1_000]]);
+    expect(new URL(followed).searchParams.get("after")).toBe("2500");
+    expect(numbers(journal)).toHaveLength(2_500);
   });
 });
 

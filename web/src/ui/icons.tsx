@@ -29,6 +29,12 @@ const paths = {
   down: "M12 5v14M6 13l6 6 6-6",
   keyboard: "M3 6h18v12H3zM7 10h.01M11 10h.01M15 10h.01M8 14h8",
   file: "M7 3h7l4 4v14H7zM14 3v4h4",
+  comment: "M4 5h16v11H11l-4 4v-4H4z",
+  fork: "M7 4v6a4 4 0 0 0 4 4h6M7 10v10M14 11l3 3-3 3",
+  pause: "M9 6v12M15 6v12",
+  play: "M8 5l11 7-11 7z",
+  people: "M9 11a3.500 3.500 0 1 0 0-7 3.500 3.500 0 0 0 0 7zM3 20c0-4 2.500-6 6-6s6 2 6 6M16 4.500a3.500 3.500 0 0 1 0 6.500M18 14.500c2 .8 3 2.800 3 5.500",
+  project: "M4 7h6l2 2h8v10H4z",
   tool: "M5 8l4 4-4 4M12 16h7",
 } as const;
 

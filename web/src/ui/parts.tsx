@@ -167,3 +167,12 @@ export function Page({ title, actions, children, fill, about }: { title: string;
 export function CopyButton({ text, label }: { text: string; label: string }) {
   return <Button look="quiet" icon="copy" label={label} onClick={() => void navigator.clipboard?.writeText(text)} />;
 }
+
+export function Meter({ part, label }: { part: number; label: string }) {
+  const percent = Math.min(100, Math.round(part * 100));
+  return (
+    <div role="meter" aria-label={label} aria-valuenow={percent} aria-valuemin={0} aria-valuemax={100} className="mt-1 h-1.5 overflow-hidden rounded-full bg-hover">
+      <div className={`h-full rounded-full ${percent >= 80 ? "bg-warn" : "bg-accent"}`} style={{ width: `${percent}%` }} />
+    </div>
+  );
+}

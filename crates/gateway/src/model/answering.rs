@@ -40,6 +40,7 @@ pub(crate) struct Models {
     clients: Clients,
     patience: Arc<Patience>,
     script: Option<Player>,
+    sample: Option<Player>,
     cassette: Option<Cassette>,
     prices: Arc<Prices>,
 }
@@ -49,7 +50,8 @@ impl Models {
         let patience = Arc::new(options.patience);
         let clients = Clients::new(Arc::clone(&patience))?;
         let (script, cassette) = (options.script.map(Player::new), options.cassette);
-        Ok(Self { clients, patience, script, cassette, prices: Arc::new(options.prices) })
+        let sample = options.sample.map(Player::new);
+        Ok(Self { clients, patience, script, sample, cassette, prices: Arc::new(options.prices) })
     }
 
     /// What all that is outside is called with.
@@ -119,7 +121,8 @@ impl Models {
         if let Some(replay) = self.cassette.as_ref().and_then(Cassette::replay) {
             return again(replay, requested, &head.method, tariff, asked, context).await;
         }
-        if let Some(script) = &self.script {
+        let sample = self.sample.as_ref().filter(|sample| sample.model() == asked.model);
+        if let Some(script) = self.script.as_ref().or(sample) {
             return self.taped(requested, &head.method, play(script, requested, context).await);
         }
         let request = Outgoing { endpoint, path, head, body, model: &asked.model, metered: true };

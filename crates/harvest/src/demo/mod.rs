@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use harvest_agents::Provider;
 use harvest_core::{Code, Cost, EventBody, FailureReason, Outcome, Prompt, Source, TaskStatus};
-use harvest_engine::{Engine, Interrupts, Ownership, Queueing, Request, Stop};
+use harvest_engine::{Engine, Interrupts, ModelChoice, Ownership, Queueing, Request, Stop};
 use harvest_store::OwnerKind;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
@@ -22,10 +23,13 @@ use crate::installation::Installation;
 use crate::output;
 use crate::run::{Ended, stop_on_signals, work};
 use crate::view::{Activity, Style, clean, elapsed, evidence_line};
+pub use sample::script;
 use sample::{Expected, Job};
 
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(120);
 const MAX_TURNS: u32 = 20;
+/// What its tasks are followed as when others work on them.
+const CONVOY: &str = "demo";
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 
 pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> Result<Exit, Failure> {
@@ -35,7 +39,7 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
     let script = sample::script(!options.once)?;
     let provider = installation.provider(SandboxKind::Local)?;
     let model = ask::offered_model(&installation, Some(&script))?;
-    let engine = installation.engine(provider, Some(Arc::new(script)), model)?;
+    let engine = installation.engine(provider, Some(script), model)?;
     let stop = Stop::default();
     stop_on_signals(&stop);
     if options.once {
@@ -110,11 +114,48 @@ async fn run_job(
     mut lane: Lane,
 ) -> Result<Outcome, Failure> {
     let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
+    let request = Request {
+        queue: Queueing { claim_for: Some(owner.id().clone()), ..Queueing::default() },
+        ..request(installation, repository, job).await?
+    };
+    let submitted = engine.submit(request).await?;
+    let stopping = interrupts.stop_of(&submitted.task.id);
+    let all_stopped = async {
+        stop.requested().await;
+        stopping.request();
+        std::future::pending::<()>().await;
+    };
+    let working = work(engine, owner, &submitted, stopping.clone(), |event| {
+        lane.show(&event.body);
+        Ok(())
+    });
+    let outcome = tokio::select! {
+        outcome = working => outcome.and_then(Ended::finished)?,
+        () = all_stopped => return Err(internal(&"stopped")),
+    };
+    lane.finish(&outcome);
+    Ok(outcome)
+}
+
+/// The tasks of the demo for whoever works on the queue: they name the demo's model, which needs no key.
+pub async fn requests(installation: &Installation) -> Result<Vec<Request>, Failure> {
+    let repository = sample::existing_or_new(&installation.data.path().join("demo")).await?;
+    let model = ModelChoice { provider: Provider::Anthropic, model: Some(script(true)?.model().to_owned()) };
+    let mut requests = Vec::new();
+    for job in sample::JOBS {
+        let queue = Queueing { convoy: Some(CONVOY.to_owned()), ..Queueing::default() };
+        requests.push(Request { model: Some(model.clone()), queue, ..request(installation, &repository, job).await? });
+    }
+    Ok(requests)
+}
+
+async fn request(installation: &Installation, repository: &Path, job: &Job) -> Result<Request, Failure> {
+    let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
     let path = repository.to_str().ok_or_else(|| internal(&"the data directory's path is not UTF-8"))?;
     let forge: Arc<dyn harvest_forge::Forge> = harvest_forge::open(path, installation.environment.git()).await?.into();
     let base = forge.resolve(None).await?;
     let budget = Cost::from_dollars(job.budget_usd).ok_or_else(|| internal(&"the budget"))?;
-    let request = Request {
+    Ok(Request {
         forge,
         base,
         prompt: Prompt::new(job.prompt).map_err(|error| internal(&error))?,
@@ -136,25 +177,8 @@ async fn run_job(
         mcp: Vec::new(),
         source: Source::Cli,
         requested_by: installation.environment.user(),
-        queue: Queueing { claim_for: Some(owner.id().clone()), ..Queueing::default() },
-    };
-    let submitted = engine.submit(request).await?;
-    let stopping = interrupts.stop_of(&submitted.task.id);
-    let all_stopped = async {
-        stop.requested().await;
-        stopping.request();
-        std::future::pending::<()>().await;
-    };
-    let working = work(engine, owner, &submitted, stopping.clone(), |event| {
-        lane.show(&event.body);
-        Ok(())
-    });
-    let outcome = tokio::select! {
-        outcome = working => outcome.and_then(Ended::finished)?,
-        () = all_stopped => return Err(internal(&"stopped")),
-    };
-    lane.finish(&outcome);
-    Ok(outcome)
+        queue: Queueing::default(),
+    })
 }
 
 fn fits(outcome: &Outcome, expected: Expected) -> bool {

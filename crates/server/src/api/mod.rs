@@ -3,13 +3,16 @@
 mod agents;
 pub mod ask;
 mod audit;
+mod comments;
 mod convoys;
 pub mod credentials;
+mod demo;
 mod health;
 mod me;
 mod page;
 mod projects;
 mod queue;
+mod range;
 mod record;
 pub mod repositories;
 pub mod schedules;
@@ -54,6 +57,9 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(sessions::messages))
         .routes(routes!(sessions::files))
         .routes(routes!(sessions::diff))
+        .routes(routes!(comments::people))
+        .routes(routes!(comments::create, comments::list))
+        .routes(routes!(comments::remove))
         .routes(routes!(events::events))
         .routes(routes!(events::feed::all))
         .routes(routes!(convoys::list))
@@ -81,6 +87,7 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
         .routes(routes!(audit::list))
+        .routes(routes!(demo::begin))
         .routes(routes!(me::me))
         .routes(routes!(auth::login::logout))
         .routes(routes!(metrics::scrape))

@@ -16,6 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::ask::{self, Ask};
 use super::page::{self, Page, Sort};
+use super::range::Range;
 use super::record::Concerns;
 use super::tasks::{self, Stopped, TaskDetail};
 use crate::auth::Principal;
@@ -38,8 +39,8 @@ pub struct SessionDetail {
     created_at: Timestamp,
     turns: Vec<Turn>,
     /// The number of the last event in its journal.
-    last_seq: u64,
-    task: Task,
+    pub(crate) last_seq: u64,
+    pub(crate) task: Task,
 }
 
 /// A session as it is listed.
@@ -407,9 +408,10 @@ pub struct Diff {
     diff: String,
 }
 
-/// What a session changed so far, as a unified diff; with `Accept: text/x-diff` byte for byte
+/// What a session changed so far, or between two of its commits, as a unified diff; with `Accept: text/x-diff` byte for byte
 #[utoipa::path(
-    get, path = "/api/sessions/{id}/diff", tag = "sessions", operation_id = "session.diff", params(("id" = SessionId, Path)),
+    get, path = "/api/sessions/{id}/diff", tag = "sessions", operation_id = "session.diff",
+    params(("id" = SessionId, Path), Range),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses(
         (status = 200, description = "The diff", content((Diff = "application/json"), (String = "text/x-diff"))),
@@ -420,13 +422,18 @@ pub async fn diff(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
+    Params(range): Params<Range>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let session = visible(&app, &principal, &id).await?;
     let base = session.task.base.clone();
-    let (commit, patch) = match work(&app, &session).await? {
-        Some((repository, tip)) => (Some(tip.clone()), repository.diff(&base, &tip).await?),
-        None => (None, Vec::new()),
+    let (base, commit, patch) = match work(&app, &session).await? {
+        Some((repository, tip)) => {
+            let (from, to) = range.ends(&repository, &base, &tip).await?;
+            let patch = repository.diff(&from, &to).await?;
+            (from, Some(to), patch)
+        }
+        None => (base, None, Vec::new()),
     };
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accepts.contains("text/x-diff") {

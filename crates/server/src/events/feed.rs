@@ -47,9 +47,25 @@ pub struct Feed {
     open: Arc<Mutex<Option<broadcast::Sender<Told>>>>,
 }
 
+/// Something beside the journals: its name, and what whoever sees the repository is told.
+#[derive(Debug)]
+pub struct Aside {
+    name: &'static str,
+    repository: String,
+    data: String,
+}
+
+impl Aside {
+    pub fn new(name: &'static str, repository: &str, data: &impl Serialize) -> Self {
+        let data = serde_json::to_string(data).unwrap_or_else(|_| "{}".to_owned());
+        Self { name, repository: repository.to_owned(), data }
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Told {
     Notice(Arc<Notice>),
+    Aside(Arc<Aside>),
     /// Something may have been missed: look for yourself.
     Missed,
 }
@@ -57,6 +73,13 @@ enum Told {
 impl Feed {
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, open: Arc::default() }
+    }
+
+    /// Tells everyone who listens to this process.
+    pub fn tell(&self, aside: Aside) {
+        if let Some(sender) = self.open.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            let _ = sender.send(Told::Aside(Arc::new(aside)));
+        }
     }
 
     fn subscribe(&self) -> broadcast::Receiver<Told> {
@@ -154,7 +177,7 @@ fn is_shown(body: &EventBody) -> bool {
 }
 
 /// What happens anywhere that one may see, as server-sent events: `notice` for each change, `missed` when a list should be
-/// read again.
+/// read again; `presence` and `comment` about the people in a session.
 #[utoipa::path(
     get, path = "/api/events", tag = "events", operation_id = "events.all",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -189,7 +212,10 @@ async fn next(told: &mut broadcast::Receiver<Told>, principal: &Principal, app: 
                 let data = serde_json::to_string(&*notice).ok()?;
                 return Some(format!("event: notice\ndata: {data}\n\n").into());
             }
-            Ok(Told::Notice(_)) => {}
+            Ok(Told::Aside(aside)) if principal.sees_repository(&aside.repository) => {
+                return Some(format!("event: {}\ndata: {}\n\n", aside.name, aside.data).into());
+            }
+            Ok(Told::Notice(_) | Told::Aside(_)) => {}
             Ok(Told::Missed) | Err(broadcast::error::RecvError::Lagged(_)) => return Some(MISSED),
             Err(broadcast::error::RecvError::Closed) => return None,
         }

@@ -3,12 +3,14 @@
 
 pub mod feed;
 mod frame;
+mod presence;
 mod socket;
 mod sse;
 mod tail;
 
 pub use feed::Feed;
 pub use frame::Frame;
+pub use presence::{Person, Presence};
 pub use tail::Tails;
 
 use axum::Extension;
@@ -20,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::sessions::visible;
-use crate::auth::Principal;
+use crate::auth::{Principal, Way};
 use crate::extract::{Id, Params};
 use crate::problem::Problem;
 use crate::state::App;
@@ -69,14 +71,17 @@ pub async fn events(
     Params(since): Params<Since>,
     request: Request,
 ) -> Result<Response, Problem> {
-    visible(&app, &principal, &session).await?;
+    let seen = visible(&app, &principal, &session).await?;
     let after = resume_from(&since, request.headers())?;
     let (mut parts, _) = request.into_parts();
     if parts.headers.contains_key(header::UPGRADE) {
         let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &()).await;
         let upgrade = upgrade.map_err(|rejection| Problem::bad("Upgrade", rejection.body_text()))?;
         let subscription = app.tails.subscribe(&session, after).await?;
-        return Ok(socket::upgrade(upgrade, subscription, app));
+        // Programs look on unseen; people see each other.
+        let person = principal.way == Way::Cookie;
+        let here = person.then(|| app.presence.enter(&session, &seen.task.repository, &principal.user));
+        return Ok(socket::upgrade(upgrade, subscription, app, here));
     }
     if wants_stream(&parts.headers) {
         let subscription = app.tails.subscribe(&session, after).await?;

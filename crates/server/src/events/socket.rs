@@ -6,6 +6,7 @@ use axum::extract::WebSocketUpgrade;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use axum::response::Response;
 
+use super::presence::Here;
 use super::sse::HEARTBEAT;
 use super::tail::{Next, Subscription};
 use crate::state::App;
@@ -19,11 +20,11 @@ const LONGEST_MESSAGE: usize = 4 * 1024;
 /// For a message to be taken.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub fn upgrade(upgrade: WebSocketUpgrade, subscription: Subscription, app: App) -> Response {
-    upgrade
-        .max_message_size(LONGEST_MESSAGE)
-        .max_frame_size(LONGEST_MESSAGE)
-        .on_upgrade(move |socket| run(socket, subscription, app))
+pub fn upgrade(upgrade: WebSocketUpgrade, subscription: Subscription, app: App, here: Option<Here>) -> Response {
+    upgrade.max_message_size(LONGEST_MESSAGE).max_frame_size(LONGEST_MESSAGE).on_upgrade(async move |socket| {
+        run(socket, subscription, app).await;
+        drop(here);
+    })
 }
 
 async fn run(mut socket: WebSocket, mut subscription: Subscription, app: App) {

@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0014_projects.sql"),
     include_str!("migrations/0016_inbox.sql"),
     include_str!("migrations/0018_quotas.sql"),
+    include_str!("migrations/0019_comments.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

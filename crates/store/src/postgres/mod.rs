@@ -5,6 +5,7 @@
 //! that is all it takes: calls of functions, pipelining and notifications, at a tenth of the build time.
 
 mod access;
+mod comment;
 mod connection;
 mod create;
 mod credential;

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0014_projects.sql"),
     include_str!("migrations/0016_inbox.sql"),
     include_str!("migrations/0018_quotas.sql"),
+    include_str!("migrations/0019_comments.sql"),
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! SQLite on one machine: write-ahead log, `synchronous=FULL`, one writer thread, a few readers.
 
 mod access;
+mod comment;
 mod credential;
 mod elsewhere;
 pub mod file;

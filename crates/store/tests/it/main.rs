@@ -10,6 +10,7 @@
 mod access;
 mod caps;
 mod claims;
+mod comments;
 mod contended;
 mod credentials;
 mod dependencies;

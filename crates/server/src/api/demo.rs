@@ -1,0 +1,40 @@
+//! Something to look at where nothing has been asked for yet.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use harvest_core::{Source, TaskId};
+use harvest_engine::Request;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::auth::Principal;
+use crate::problem::Problem;
+use crate::state::App;
+
+/// What was made.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Demo {
+    /// The path of the sample repository.
+    repository: String,
+    tasks: Vec<TaskId>,
+}
+
+/// Begin the demo: a few tasks on a sample repository, worked on by real sandboxes and a scripted model
+#[utoipa::path(
+    post, path = "/api/demo", tag = "me", operation_id = "demo.begin",
+    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    responses((status = 201, body = Demo), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn begin(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+) -> Result<(StatusCode, Json<Demo>), Problem> {
+    let mut demo = Demo { repository: String::new(), tasks: Vec::new() };
+    for request in app.desk.demo().await? {
+        request.forge.name().clone_into(&mut demo.repository);
+        let request = Request { source: Source::Web, requested_by: principal.user.clone(), ..request };
+        demo.tasks.push(app.engine.submit(request).await?.task.id);
+    }
+    Ok((StatusCode::CREATED, Json(demo)))
+}

@@ -1,0 +1,41 @@
+//! Which part of a session's changes is asked for.
+
+use harvest_workspace::SessionRepository;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::problem::Problem;
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// The base or a commit of the session; left out: the base.
+    #[param(pattern = "^[0-9a-f]{40,64}$")]
+    from: Option<String>,
+    /// A commit of the session; left out: the newest.
+    #[param(pattern = "^[0-9a-f]{40,64}$")]
+    to: Option<String>,
+}
+
+impl Range {
+    /// Both ends. The repository reaches what others pushed as well, so only commits of this session are taken.
+    pub async fn ends(
+        self,
+        repository: &SessionRepository,
+        base: &str,
+        tip: &str,
+    ) -> Result<(String, String), Problem> {
+        if self.from.is_none() && self.to.is_none() {
+            return Ok((base.to_owned(), tip.to_owned()));
+        }
+        let known = repository.commits(base, tip).await?;
+        let is_known = |asked: &str| asked == base || asked == tip || known.iter().any(|one| one.id == asked);
+        let end = |field: &'static str, asked: Option<String>, else_: &str| match asked {
+            None => Ok(else_.to_owned()),
+            Some(asked) if is_known(&asked) => Ok(asked),
+            Some(_) => Err(Problem::bad(field, "it is not a commit of this session")),
+        };
+        Ok((end("from", self.from, base)?, end("to", self.to, tip)?))
+    }
+}
