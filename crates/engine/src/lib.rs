@@ -74,7 +74,6 @@ pub use prompting::{FailedCheck, Found, PromptBook, Remark, Situation};
 pub use recover::{Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
-pub use shepherd::{FixFor, fix_prompt};
 pub use stop::Stop;
 pub use submit::{FollowUp, Queueing, Request};
 pub use tenancy::{Project, Team, Tenancy};

@@ -85,7 +85,7 @@ impl Installation {
         let keys = environment.model_keys()?.and_of(&opened);
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret().to_owned());
         let secrets = keys.own.values().map(|own| copy(&own.key));
-        let secrets = secrets.chain(opened.iter().flat_map(|opened| github::secrets(opened)));
+        let secrets = secrets.chain(opened.iter().flat_map(github::secrets));
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let account = github::account(&opened, &environment.user(), &clock);

@@ -72,7 +72,7 @@ pub struct Exchange {
 }
 
 #[derive(Debug)]
-pub(self) struct Shared {
+struct Shared {
     world: Mutex<World>,
     folder: PathBuf,
     web: String,

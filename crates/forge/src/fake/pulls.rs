@@ -66,8 +66,8 @@ impl Asked<'_> {
             let mut world = self.shared.world();
             let id = world.next_id();
             let Some(repository) = world.repositories.get_mut(&self.repository) else { return Reply::not_found() };
-            let same = |thread: &&Thread| thread.open && thread.pull.as_ref().is_some_and(|pull| pull.head == head);
-            if repository.threads.values().find(same).is_some() {
+            let same = |thread: &Thread| thread.open && thread.pull.as_ref().is_some_and(|pull| pull.head == head);
+            if repository.threads.values().any(same) {
                 let message = format!("A pull request already exists for {}:{head}.", repository.owner);
                 return Reply::invalid(&message);
             }

@@ -6,6 +6,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::account::BadAccount;
 use super::client::{Ask, Authority, Client};
 use crate::Error;
 
@@ -64,7 +65,7 @@ impl Client {
         }
         let plain = !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         if !plain {
-            return Err(Error::Unexpected { reason: "the code is made of letters and digits".to_owned() });
+            return Err(BadAccount("the code is made of letters and digits").into());
         }
         let path = format!("/app-manifests/{code}/conversions");
         let ask = Ask { method: Method::POST, path, body: None, authority: Authority::Nobody };

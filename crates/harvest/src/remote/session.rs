@@ -58,6 +58,12 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
             };
             Ok(Exit::Done)
         }
+        Session::Restore(_) => {
+            let message = "checkpoints are found in the journal, which is read where the data directory is";
+            let help =
+                "find the event that tells of it, `checkpoint.created`, and use: harvest session fork ID --at SEQ";
+            Err(Failure::refused(Code::BadOption, message, help))
+        }
     }
 }
 

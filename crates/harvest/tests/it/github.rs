@@ -251,7 +251,7 @@ fn a_review_makes_the_session_go_on_and_a_mention_too() {
     let turns = turns(&shown);
     let review = turns[1]["prompt"].as_str().unwrap();
     assert!(
-        review.contains("Almost.") && review.contains("src/two.sh, line 1") && review.contains("Say it louder."),
+        review.contains("Almost.") && review.contains("src/two.sh:1") && review.contains("Say it louder."),
         "{review}"
     );
     assert_eq!(
@@ -378,6 +378,6 @@ fn an_app_is_made_and_kept() {
     let kept = crate::credentials::list(&world);
     assert_eq!((&kept[0]["provider"], &kept[0]["usable"]), (&json!("github"), &json!(true)));
     let refused = world.harvest(&["github", "setup", "--code", "../x", "--base-url", fake.url()]).finish();
-    assert_eq!(refused.exit, Some(1), "{refused:?}");
+    assert_eq!(refused.exit, Some(2), "{refused:?}");
     description::holds(&fake.exchanges());
 }

@@ -1,12 +1,16 @@
 //! What a delivery leads to. Everything here may be done twice: whoever acts may die in between.
 
 use harvest_core::{SessionId, TaskStatus};
-use harvest_engine::{FixFor, FollowUp, fix_prompt};
-use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Standing, Verdict, What};
+use harvest_engine::{FailedCheck, FollowUp, Found, Situation};
+use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
 use harvest_store::{Delivery, Haste, IdempotencyKey, Link, LinkEnd, PlanDecision, PlanVerdict};
 
 use super::ask::{self, Wanted};
 use crate::state::App;
+
+/// What an agent is asked when checks of its pull request failed.
+const FAILED: &str =
+    "Checks failed on the pull request, at what you delivered. Mend the cause. Do not weaken the checks or the tests.";
 
 /// Why a delivery came to nothing.
 #[derive(Debug)]
@@ -138,8 +142,9 @@ impl Acting<'_> {
             if !self.may_go_on(&link.session).await? {
                 return Ok(format!("ignored: {} fixes were tried", self.most_fixes));
             }
-            let checks = self.hosting.failed_checks(commit).await?;
-            let text = fix_prompt(&FixFor::Checks { commit, checks: &checks });
+            let failed = self.hosting.failed_checks(commit).await?;
+            let checks = failed.into_iter().map(|check| FailedCheck { name: check.name, log: check.output }).collect();
+            let text = self.told(FAILED, &Situation::CiFailure { checks })?;
             // All checks of a commit are one reason to go on.
             let key = format!("github:checks:{url}:{commit}");
             return self.prompt(&link.session, text, "github:checks".to_owned(), key).await;
@@ -160,8 +165,21 @@ impl Acting<'_> {
         if !self.may_go_on(&link.session).await? {
             return Ok(format!("ignored: {} fixes were tried", self.most_fixes));
         }
-        let text = fix_prompt(&FixFor::Review { by: self.by, text, remarks: &remarks });
+        let whole = (!text.trim().is_empty()).then(|| Found { path: None, line: None, text: text.to_owned() });
+        let remark = |remark: Remark| Found {
+            path: Some(remark.path),
+            line: remark.line.and_then(|line| u32::try_from(line).ok()),
+            text: remark.body,
+        };
+        let findings = whole.into_iter().chain(remarks.into_iter().map(remark)).collect();
+        let request = format!("{} has reviewed the pull request. Do what the review asks for.", self.by);
+        let text = self.told(&request, &Situation::Fix { findings })?;
         self.prompt(&link.session, text, self.author(), format!("github:review:{review}")).await
+    }
+
+    fn told(&self, request: &str, situation: &Situation) -> Result<String, Trouble> {
+        let told = self.app.engine.tell(&self.author(), self.forge.name(), request, situation);
+        told.map_err(|error| Trouble::lasting(error.to_string()))
     }
 
     /// A pull request that is still of interest.

@@ -1,7 +1,10 @@
 //! An issue becomes a task, with no more trust than its author has earned.
 
-use harvest_core::{Prompt, PromptError, Source, TaskKind};
-use harvest_forge::{Hosting, Place, Standing, Thread};
+use std::collections::HashMap;
+
+use harvest_core::{Prompt, Source, TaskKind};
+use harvest_engine::{Remark, Situation};
+use harvest_forge::{Comment, Hosting, Place, Standing, Thread};
 use harvest_store::{IdempotencyKey, Link, LinkKind, Submitted};
 
 use super::act::Trouble;
@@ -22,9 +25,9 @@ pub struct Wanted<'w> {
 
 /// The task of an issue: the one there is, or a new one.
 pub async fn task_of(app: &App, hosting: &dyn Hosting, wanted: &Wanted<'_>) -> Result<Submitted, Trouble> {
-    let Wanted { repository, place, by, said } = wanted;
+    let Wanted { repository, place, by, .. } = wanted;
     let thread = hosting.thread(place.number).await?;
-    let (text, standing) = prompt(hosting, &thread, place, by, *said).await?;
+    let (text, standing) = prompt(app, hosting, &thread, wanted).await?;
     // A stranger's words may make a plan, without a way out. A person who may write decides on it.
     let stranger = standing == Standing::Stranger;
     let ask = Ask {
@@ -61,38 +64,37 @@ pub async fn task_of(app: &App, hosting: &dyn Hosting, wanted: &Wanted<'_>) -> R
 
 /// What the agent is told, and how far its authors are trusted. Comments of strangers are left out: nobody asked for them.
 async fn prompt(
+    app: &App,
     hosting: &dyn Hosting,
     thread: &Thread,
-    place: &Place,
-    by: &str,
-    said: Option<&str>,
+    wanted: &Wanted<'_>,
 ) -> Result<(Prompt, Standing), Trouble> {
-    let mut standings = std::collections::HashMap::new();
-    let standing = hosting.standing(&thread.author).await?;
-    standings.insert(thread.author.clone(), standing);
-    let mut text =
-        format!("{}\n\n{}\n\n(This is {}, by {}.)", thread.title, thread.body.trim(), place.url, thread.author);
-    for comment in thread.comments.iter().take(MOST_COMMENTS) {
-        let known = match standings.get(&comment.author) {
-            Some(known) => *known,
-            None => {
-                let known = hosting.standing(&comment.author).await?;
-                standings.insert(comment.author.clone(), known);
-                known
-            }
-        };
-        if known == Standing::Writer && !comment.body.starts_with("<!-- harvest:") {
-            text.push_str(&format!("\n\n{} wrote:\n\n{}", comment.author, comment.body.trim()));
+    let mut known = HashMap::new();
+    for author in thread.comments.iter().take(MOST_COMMENTS).map(|comment| &comment.author).chain([&thread.author]) {
+        if !known.contains_key(author.as_str()) {
+            known.insert(author.as_str(), hosting.standing(author).await?);
         }
     }
-    let asks = match standings.get(by) {
-        Some(known) => *known,
-        None => hosting.standing(by).await?,
+    let asks = match known.get(wanted.by) {
+        Some(asks) => *asks,
+        None => hosting.standing(wanted.by).await?,
     };
-    if let Some(said) = said.filter(|said| !said.is_empty() && asks == Standing::Writer) {
-        text.push_str(&format!("\n\n{by} asks for this:\n\n{said}"));
-    }
-    let trusted = standing == Standing::Writer && asks == Standing::Writer;
-    let prompt = Prompt::new(text).map_err(|error: PromptError| Trouble::lasting(error.to_string()))?;
+    let ours = |comment: &&Comment| {
+        known.get(comment.author.as_str()) == Some(&Standing::Writer) && !comment.body.starts_with("<!-- harvest:")
+    };
+    let comments = thread.comments.iter().filter(ours);
+    let issue = Situation::Issue {
+        title: thread.title.clone(),
+        author: thread.author.clone(),
+        body: thread.body.clone(),
+        url: Some(wanted.place.url.clone()),
+        comments: comments.map(|said| Remark { author: said.author.clone(), text: said.body.clone() }).collect(),
+    };
+    let said = wanted.said.filter(|said| !said.is_empty() && asks == Standing::Writer);
+    let request = said.map_or_else(|| thread.title.clone(), |said| format!("{}\n\n{said}", thread.title));
+    let text = app.engine.tell(&format!("github:{}", wanted.by), wanted.repository, &request, &issue);
+    let text = text.map_err(|error| Trouble::lasting(error.to_string()))?;
+    let prompt = Prompt::new(text).map_err(|error| Trouble::lasting(error.to_string()))?;
+    let trusted = known.get(thread.author.as_str()) == Some(&Standing::Writer) && asks == Standing::Writer;
     Ok((prompt, if trusted { Standing::Writer } else { Standing::Stranger }))
 }
