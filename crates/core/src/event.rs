@@ -70,6 +70,15 @@ pub enum EventBody {
     },
     #[serde(rename = "agent.started")]
     AgentStarted { attempt_id: AttemptId, agent: String, model: Option<String> },
+    /// The worker was lost or replaced while the agent worked; another one goes on with the same process, behind what is
+    /// journaled.
+    #[serde(rename = "agent.reattached")]
+    AgentReattached {
+        attempt_id: AttemptId,
+        sandbox_id: SandboxId,
+        /// How much of the agent's output had been journaled.
+        offset: u64,
+    },
     /// A whole message; `message.delta` events before it carried the same text in pieces.
     #[serde(rename = "message")]
     Message { role: MessageRole, text: String },
@@ -141,6 +150,24 @@ pub enum EventBody {
         /// What the agent calls it, if it gave it a name.
         name: Option<String>,
         commit: String,
+    },
+    /// Someone interrupted the work. It is kept, and goes on when someone resumes it.
+    #[serde(rename = "session.interrupted")]
+    SessionInterrupted {
+        turn_id: TurnId,
+        author: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The work so far.
+        commit: String,
+    },
+    #[serde(rename = "session.resumed")]
+    SessionResumed {
+        turn_id: TurnId,
+        author: String,
+        /// What the agent is told; without it, to go on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<Prompt>,
     },
     /// The agent has made a plan, and a person has to decide on it.
     #[serde(rename = "plan.proposed")]
@@ -315,6 +342,7 @@ impl EventBody {
             Self::Warning { .. } => "warning",
             Self::SandboxReady { .. } => "sandbox.ready",
             Self::AgentStarted { .. } => "agent.started",
+            Self::AgentReattached { .. } => "agent.reattached",
             Self::Message { .. } => "message",
             Self::MessageDelta { .. } => "message.delta",
             Self::ToolCall { .. } => "tool.call",
@@ -329,6 +357,8 @@ impl EventBody {
             Self::CommitCreated { .. } => "commit.created",
             Self::AgentFinished { .. } => "agent.finished",
             Self::ConversationKept { .. } => "conversation.kept",
+            Self::SessionInterrupted { .. } => "session.interrupted",
+            Self::SessionResumed { .. } => "session.resumed",
             Self::PlanProposed { .. } => "plan.proposed",
             Self::PlanDecided { .. } => "plan.decided",
             Self::TestsFinished(_) => "tests.finished",

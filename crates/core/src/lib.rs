@@ -39,6 +39,7 @@ pub use reason::FailureReason;
 pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};
 pub use task::{
-    Attempt, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Supervision, Task, TaskKind, Turn, TurnStatus,
+    Attempt, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Stopping, Supervision, Task, TaskKind, Turn,
+    TurnStatus,
 };
 pub use time::{Clock, Timestamp};

@@ -251,6 +251,16 @@ pub enum TurnStatus {
     Done,
 }
 
+/// What someone wants of a task that is being worked on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Stopping {
+    /// It is over.
+    Cancel,
+    /// It goes on when someone resumes it.
+    Interrupt { author: String, reason: Option<String> },
+}
+
 /// One run of an agent for a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

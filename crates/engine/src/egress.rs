@@ -43,10 +43,6 @@ impl Recorder for Journaled {
 }
 
 impl Turn {
-    pub(crate) fn egress(&self) -> Access {
-        Access { policy: self.engine.policy_of(&self.task), recorder: Arc::new(Journaled(self.journal.clone())) }
-    }
-
     /// For every process in the sandbox.
     pub(crate) fn network_environment(&self, sandbox: &Sandbox) -> Environment {
         self.engine.network_environment(&self.engine.policy_of(&self.task), sandbox)
@@ -54,6 +50,10 @@ impl Turn {
 }
 
 impl Engine {
+    pub(crate) fn egress(&self, task: &Task, journal: &Journal) -> Access {
+        Access { policy: self.policy_of(task), recorder: Arc::new(Journaled(journal.clone())) }
+    }
+
     /// What this worker allows, less what the repository does without.
     pub(crate) fn policy_of(&self, task: &Task) -> Policy {
         let allowed = self.options.egress.of(&task.repository);

@@ -3,35 +3,33 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use harvest_agents::Agent;
 use harvest_agents::prompt::Occasion;
-use harvest_agents::{Agent, Parser, Verdict};
 use harvest_core::{
-    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, OutputStream, SandboxPurpose, Task,
+    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, SandboxPurpose, Stopping, Task, TaskStatus,
 };
-use harvest_sandbox::{Output, Process, ProcessSpec, Sandbox, Signal};
+use harvest_sandbox::{Process, ProcessSpec, Sandbox};
 use harvest_store::{AttemptUpdate, Step};
 use harvest_workspace::{SessionRepository, script};
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
 
-use crate::checkpoint::Checkpoints;
 use crate::conversation::Memory;
 use crate::error::Halt;
-use crate::place::{Place, Tail};
-use crate::supervise::{Bounds, Breach, Ending, Step as EndingStep, Supervisor};
+use crate::place::Place;
+use crate::reattach::Returned;
+use crate::supervise::Bounds;
 use crate::turn::{Turn, for_agent};
-use crate::{Engine, Failure, ModelChoice, failpoint, limit};
+use crate::watch::{Ended, SoFar};
+use crate::{Engine, Failure, ModelChoice, failpoint};
 
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
-const SIGNAL_LIMIT: Duration = Duration::from_secs(10);
 /// Processes of every place, by their ids.
 pub(crate) const AGENT: &str = "agent";
+/// Journaled when the first agent of a place is not the one that waited there.
+pub(crate) const REPLACED: &str = "the agent that waited in the sandbox is gone, and another was started";
 pub(crate) const PREPARE: &str = "prepare";
 /// How much an agent's own files of a conversation may take.
 const CONVERSATION_KIB: u64 = 64 * 1024;
-/// So many lines go into one transaction at most.
-const BATCH: usize = 256;
 
 /// What the agent's work came to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -42,6 +40,10 @@ pub(crate) struct Execution {
 }
 
 impl Execution {
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted)
+    }
+
     pub(crate) fn failed(commit: String, failure: Failure) -> Self {
         Self { commit, failure: Some(failure) }
     }
@@ -90,44 +92,27 @@ pub(crate) enum Attempts {
     Another,
 }
 
-/// How the agent's process ended.
-pub(crate) struct Ended {
-    exit_code: Option<i32>,
-    stderr: String,
-    pub(crate) failure: Option<Failure>,
-    /// What the agent called the conversation.
-    pub(crate) conversation: Option<String>,
-    /// It said something, or did.
-    did_anything: bool,
-}
-
 /// An agent's process, and the agent that it was of.
 struct Ran<'a> {
     agent: &'a Agent,
     ended: Ended,
 }
 
-/// What the agent's watch has to look at.
-enum Next {
-    Output(Output),
-    Breach(Breach),
-    End(Failure),
-    Signal(EndingStep),
-    Nothing,
-}
-
-impl From<Option<Breach>> for Next {
-    fn from(breach: Option<Breach>) -> Self {
-        breach.map_or(Self::Nothing, Self::Breach)
-    }
-}
-
 impl Turn {
     pub(crate) async fn execute(&self) -> Result<Execution, Halt> {
         failpoint::reach("execute::before")?;
-        self.check_possible()?;
-        let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
-        let result = self.execute_in(&place).await;
+        let (place, result) = match self.take_returned() {
+            Some(Returned { place, run }) => {
+                let result = self.go_on_in(&place, run).await;
+                (place, result)
+            }
+            None => {
+                self.check_possible()?;
+                let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
+                let result = self.execute_in(&place).await;
+                (place, result)
+            }
+        };
         // Whatever happened, the sandbox goes; only a dead engine leaves it to the next one.
         if !matches!(result, Err(Halt::Engine(_))) {
             self.leave(place).await?;
@@ -164,7 +149,20 @@ impl Turn {
         if let Some(failure) = self.hooks_in(place, HookStage::BeforeExecute).await? {
             return Err(failure.into());
         }
-        let Ran { agent, ended } = self.run_agent(place, agent, memory).await?;
+        let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
+        self.finish_in(place, agent, memory, ended).await
+    }
+
+    /// What is left to do in a place in which an agent has ended.
+    pub(crate) async fn finish_in<'a>(
+        &'a self,
+        place: &Place,
+        agent: &'a Agent,
+        memory: Memory,
+        ended: Ended,
+    ) -> Result<Execution, Halt> {
+        let ended = self.or_retold(place, agent, memory, ended).await?;
+        let Ran { agent, ended } = self.while_out_of_quota(place, Ran { agent, ended }).await?;
         let Ended { mut failure, conversation, .. } = ended;
         if failure.is_none() {
             failure = self.hooks_in(place, HookStage::AfterExecute).await?;
@@ -204,10 +202,11 @@ impl Turn {
         Err(Failure::new(FailureReason::Sandbox, message).into())
     }
 
-    /// Runs the agent, and where its model has no more quota those that are to go on in its place, one after the other.
-    async fn run_agent<'a>(&'a self, place: &Place, agent: &'a Agent, memory: Memory) -> Result<Ran<'a>, Halt> {
-        let mut ran = Ran { agent, ended: self.run_remembering(place, agent, memory).await? };
-        for next in &self.task.settings.on_quota {
+    /// Where an agent's model has no more quota, those go on in its place that are to, one after the other.
+    async fn while_out_of_quota<'a>(&'a self, place: &Place, mut ran: Ran<'a>) -> Result<Ran<'a>, Halt> {
+        let others = &self.task.settings.on_quota;
+        let had_their_turn = others.iter().position(|id| *id == ran.agent.id).map_or(0, |last| last + 1);
+        for next in &others[had_their_turn..] {
             if ran.ended.failure.as_ref().is_none_or(|failure| failure.reason != FailureReason::ModelQuota) {
                 break;
             }
@@ -227,9 +226,8 @@ impl Turn {
         Ok(ran)
     }
 
-    /// Runs the agent, once more when it cannot go on with a conversation that it should remember.
-    async fn run_remembering(&self, place: &Place, agent: &Agent, memory: Memory) -> Result<Ended, Halt> {
-        let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
+    /// Runs the agent once more when it could not go on with a conversation that it should remember.
+    async fn or_retold(&self, place: &Place, agent: &Agent, memory: Memory, ended: Ended) -> Result<Ended, Halt> {
         let forgot = memory.own.is_some() && !ended.did_anything;
         if !forgot || ended.failure.as_ref().is_none_or(|failure| failure.reason != FailureReason::Agent) {
             return Ok(ended);
@@ -246,9 +244,68 @@ impl Turn {
         memory: &Memory,
         which: Attempts,
     ) -> Result<Ended, Halt> {
-        let options = &self.engine.options;
-        let choice = self.engine.model_choice(agent, &for_agent(&self.task, &agent.id));
+        let mut spec = self.agent_spec(place, agent, memory).await?;
+        spec.files.splice(0..0, place.take_files());
+        let model = self.choice(agent).model;
+        let attempt = Attempt {
+            id: AttemptId::generate(self.engine.options.entropy.as_ref()),
+            turn_id: self.lease().turn.clone(),
+            agent: agent.id.clone(),
+            command: spec.argv.clone(),
+            exit_code: None,
+            stderr_tail: String::new(),
+            started_at: self.journal.now(),
+            finished_at: None,
+        };
+        let id = attempt.id.clone();
+        let started = EventBody::AgentStarted { attempt_id: id.clone(), agent: agent.id.clone(), model };
+        let mut step = Step::new(self.journal.now(), vec![started]).with_attempt(AttemptUpdate::Started(attempt));
+        match which {
+            // One that was taken over from another worker may be running already.
+            Attempts::First if self.task.status == TaskStatus::Running => {}
+            Attempts::First => step = step.moving(Move::Start),
+            Attempts::Another => spec.id = own_process(&id),
+        }
+        self.journal.step(step).await?;
+        let mut process = self.begin(place, spec, &id).await?;
+        failpoint::reach("execute::started")?;
+        let so_far = SoFar::nothing(agent.parser(), self.bounds(agent));
+        let ended = self.watch(place, &mut process, &id, so_far).await?;
+        self.record_end(id, &ended).await?;
+        Ok(ended)
+    }
+
+    pub(crate) fn bounds(&self, agent: &Agent) -> Bounds {
+        Bounds::of(&self.task.settings, agent.counts_turns())
+    }
+
+    fn choice(&self, agent: &Agent) -> ModelChoice {
+        self.engine.model_choice(agent, &for_agent(&self.task, &agent.id))
+    }
+
+    pub(crate) async fn record_end(&self, attempt: AttemptId, ended: &Ended) -> Result<(), Halt> {
+        let reason = ended.failure.as_ref().map(|failure| failure.reason);
+        let finished =
+            EventBody::AgentFinished { attempt_id: attempt.clone(), exit_code: ended.exit_code, reason };
+        let stderr_tail = ended.stderr.clone();
+        let update = AttemptUpdate::Finished { attempt, exit_code: ended.exit_code, stderr_tail };
+        self.journal.step(Step::new(self.journal.now(), vec![finished]).with_attempt(update)).await?;
+        Ok(())
+    }
+
+    /// How the agent is started, with all that it is told.
+    pub(crate) async fn agent_spec(
+        &self,
+        place: &Place,
+        agent: &Agent,
+        memory: &Memory,
+    ) -> Result<ProcessSpec, Halt> {
+        let choice = self.choice(agent);
         let asked = self.plan.prompt(self.task.prompt.as_str());
+        let asked = match &self.interruption {
+            Some(interrupted) => interrupted.prompt(asked, memory.own.is_some()),
+            None => asked,
+        };
         // One that remembers has been told the rest, and one that plans does nothing that there are rules for.
         let whole = if self.plan.is_wanted() || memory.own.is_some() {
             asked
@@ -263,193 +320,22 @@ impl Turn {
             resume: memory.own.as_ref().map(|kept| kept.name.as_str()),
             plan: self.plan.is_wanted(),
         };
-        let mut spec = self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path());
-        spec.files.splice(0..0, place.take_files());
-        let attempt = Attempt {
-            id: AttemptId::generate(options.entropy.as_ref()),
-            turn_id: self.lease().turn.clone(),
-            agent: agent.id.clone(),
-            command: spec.argv.clone(),
-            exit_code: None,
-            stderr_tail: String::new(),
-            started_at: self.journal.now(),
-            finished_at: None,
-        };
-        let id = attempt.id.clone();
-        let started =
-            EventBody::AgentStarted { attempt_id: id.clone(), agent: agent.id.clone(), model: choice.model.clone() };
-        let mut step = Step::new(self.journal.now(), vec![started]).with_attempt(AttemptUpdate::Started(attempt));
-        match which {
-            Attempts::First => step = step.moving(Move::Start),
-            Attempts::Another => spec.id = format!("{AGENT}-{id}"),
-        }
-        self.journal.step(step).await?;
-        let mut process = self.begin(place, spec).await?;
-        failpoint::reach("execute::started")?;
-        let bounds = Bounds::of(&self.task.settings, agent.counts_turns());
-        let ended = self.watch(place, &mut process, &id, agent.parser(), bounds).await?;
-        let finished = EventBody::AgentFinished {
-            attempt_id: id.clone(),
-            exit_code: ended.exit_code,
-            reason: ended.failure.as_ref().map(|failure| failure.reason),
-        };
-        let stderr_tail = ended.stderr.clone();
-        let update = AttemptUpdate::Finished { attempt: id, exit_code: ended.exit_code, stderr_tail };
-        self.journal.step(Step::new(self.journal.now(), vec![finished]).with_attempt(update)).await?;
-        Ok(ended)
+        Ok(self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path()))
     }
 
     /// Gives the prompt to the agent that waits for it, or starts one.
-    async fn begin(&self, place: &Place, mut spec: ProcessSpec) -> Result<Process, Halt> {
+    async fn begin(&self, place: &Place, mut spec: ProcessSpec, attempt: &AttemptId) -> Result<Process, Halt> {
         if let Some(mut waiting) = place.take_agent() {
             match waiting.input(spec.stdin.clone(), true).await {
                 Ok(()) => return Ok(waiting),
                 Err(error) => {
                     tracing::warn!(%error, "the agent that waited is gone");
-                    spec.id = format!("{AGENT}-again");
+                    self.journal.warn(REPLACED).await?;
+                    spec.id = own_process(attempt);
                 }
             }
         }
         Ok(place.sandbox.start(spec).await?)
-    }
-
-    /// Journals what the agent prints until it ends or has to.
-    async fn watch(
-        &self,
-        place: &Place,
-        process: &mut Process,
-        attempt: &AttemptId,
-        mut parser: Parser,
-        bounds: Bounds,
-    ) -> Result<Ended, Halt> {
-        let mut supervisor = Supervisor::new(bounds, Instant::now());
-        let mut answers = self.meter.answers();
-        let mut stderr = Tail::new(Attempt::TAIL_BYTES);
-        let mut checkpoints = Checkpoints::new(self, place);
-        let grace = Duration::from_millis(self.task.settings.supervision.grace_ms);
-        let mut ending: Option<Ending> = None;
-        let mut ended_by: Option<Failure> = None;
-        let mut did_anything = false;
-        let exit_code = loop {
-            let due = ending.as_ref().map_or(supervisor.due(), Ending::due);
-            let next = tokio::select! {
-                biased;
-                () = self.stop.requested(), if ending.is_none() => Next::End(self.stopped()),
-                () = self.meter.exhausted(), if ending.is_none() => {
-                    Next::End(Failure::new(FailureReason::Budget, self.meter.message()))
-                }
-                Ok(()) = answers.changed(), if ending.is_none() => {
-                    Next::from(supervisor.answered(Instant::now(), *answers.borrow_and_update()))
-                }
-                () = tokio::time::sleep_until(due) => match &mut ending {
-                    None => Next::from(supervisor.check(Instant::now())),
-                    Some(ending) => Next::Signal(ending.step(Instant::now())),
-                },
-                output = process.next() => Next::Output(output),
-                taken = checkpoints.taken() => {
-                    taken?;
-                    continue;
-                }
-            };
-            let output = match next {
-                Next::Output(output) => output,
-                Next::Breach(breach) => {
-                    self.journal.write(vec![breach.event()]).await?;
-                    ended_by = Some(breach.into_failure());
-                    ending = Some(Ending::new(Instant::now(), grace));
-                    continue;
-                }
-                Next::End(failure) => {
-                    ended_by = Some(failure);
-                    ending = Some(Ending::new(Instant::now(), grace));
-                    continue;
-                }
-                Next::Signal(EndingStep::Signal(signal)) => {
-                    self.signal(process, signal).await;
-                    continue;
-                }
-                Next::Signal(EndingStep::GiveUp) => break None,
-                Next::Nothing => continue,
-            };
-            let mut events = Vec::new();
-            let mut journaled = None;
-            let mut end = None;
-            let mut output = Some(output);
-            let mut lines = 0;
-            while let Some(current) = output.take() {
-                match current {
-                    Output::Line { stream, line, continued, offset } => {
-                        stderr.push_if(OutputStream::Stderr, stream, &line, !continued);
-                        events.extend(parser.parse(stream, &line));
-                        journaled = Some(offset);
-                        lines += 1;
-                    }
-                    other => {
-                        end = Some(other);
-                        break;
-                    }
-                }
-                if lines < BATCH {
-                    output = process.next().now_or_never();
-                }
-            }
-            let breach = supervisor.heard(Instant::now(), &events).filter(|_| ending.is_none() && end.is_none());
-            if let Some(breach) = breach {
-                events.push(breach.event());
-                ended_by = Some(breach.into_failure());
-                ending = Some(Ending::new(Instant::now(), grace));
-            }
-            if let Some(offset) = journaled {
-                let changed = events.iter().any(|event| matches!(event, EventBody::ToolResult { .. }));
-                did_anything |= events.iter().any(is_work);
-                let update = AttemptUpdate::Journaled { attempt: attempt.clone(), offset };
-                self.journal.step(Step::new(self.journal.now(), events).with_attempt(update)).await?;
-                // Only after the events are on disk may the runner forget them.
-                process.acknowledge(offset).await?;
-                if changed {
-                    checkpoints.due();
-                }
-            }
-            match end {
-                None => {}
-                Some(Output::Exited(exit)) => break exit.code,
-                Some(Output::Failed { limit, message }) => {
-                    let failure = match limit {
-                        Some(limit) => limit::failure(limit, &message),
-                        None => Failure::new(FailureReason::Agent, message),
-                    };
-                    ended_by.get_or_insert(failure);
-                    break None;
-                }
-                Some(_) if ended_by.is_some() => break None,
-                Some(_) => return Err(Failure::new(FailureReason::Sandbox, "the sandbox was lost").into()),
-            }
-        };
-        checkpoints.finish().await?;
-        let failure = ended_by.or_else(|| self.verdict(&parser, exit_code));
-        let conversation = parser.conversation().map(str::to_owned);
-        Ok(Ended { exit_code, stderr: stderr.into_text(), failure, conversation, did_anything })
-    }
-
-    fn verdict(&self, parser: &Parser, exit_code: Option<i32>) -> Option<Failure> {
-        if self.meter.is_exhausted() {
-            return Some(Failure::new(FailureReason::Budget, self.meter.message()));
-        }
-        match parser.verdict(exit_code) {
-            Verdict::Done => None,
-            Verdict::Failed { .. } if self.meter.has_refused() => {
-                Some(Failure::new(FailureReason::Budget, self.meter.message()))
-            }
-            Verdict::Failed { reason, message } => Some(Failure { reason, message }),
-        }
-    }
-
-    /// One that cannot be signalled meets the next step, and at last the end of its sandbox.
-    async fn signal(&self, process: &Process, signal: Signal) {
-        let sending = tokio::time::timeout(SIGNAL_LIMIT, process.signal(signal));
-        if !matches!(sending.await, Ok(Ok(()))) {
-            tracing::warn!(?signal, "the agent's process could not be signalled");
-        }
     }
 
     /// Commits what is left and pushes it out, with what the agent remembers of the conversation. The inner error says why
@@ -490,7 +376,11 @@ impl Turn {
             ("STATE_REF", &reference),
             ("STATE_KIB", &limit),
         ];
-        let ran = self.run(place, "finish", &script::finish(), &env, SCRIPT_LIMIT).await?;
+        let mut ran = self.run(place, "finish", &script::finish(), &env, SCRIPT_LIMIT).await?;
+        if place.is_taken_over() && !ran.succeeded() {
+            // It may have been begun by the worker before, and cut off from the gateway with it.
+            ran = self.run(place, "finish-again", &script::finish(), &env, SCRIPT_LIMIT).await?;
+        }
         if !state.is_empty() {
             self.keep_conversation(agent, conversation, &reference, &ran).await?;
         }
@@ -548,8 +438,19 @@ impl Turn {
     }
 
     pub(crate) fn stopped(&self) -> Failure {
-        Failure::new(FailureReason::Cancelled, "stopped by a person")
+        match self.stop.how() {
+            Some(Stopping::Interrupt { author, reason }) => {
+                let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                Failure::new(FailureReason::Interrupted, format!("interrupted by {author}{why}"))
+            }
+            Some(Stopping::Cancel) | None => Failure::new(FailureReason::Cancelled, "stopped by a person"),
+        }
     }
+}
+
+/// The id of an agent's process that is not the first of its place.
+pub(crate) fn own_process(attempt: &AttemptId) -> String {
+    format!("{AGENT}-{attempt}")
 }
 
 impl Engine {
@@ -603,9 +504,4 @@ impl Engine {
         let model = task.model.clone().or_else(|| offered.model.clone().filter(|_| provider == offered.provider));
         ModelChoice { provider, model: model.or_else(|| agent.default_model(provider).map(str::to_owned)) }
     }
-}
-
-/// Whether an event shows that the agent has come to work.
-fn is_work(event: &EventBody) -> bool {
-    matches!(event, EventBody::Message { .. } | EventBody::MessageDelta { .. } | EventBody::ToolCall { .. })
 }

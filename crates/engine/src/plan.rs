@@ -1,13 +1,16 @@
 //! First a plan, on which a person decides. The agent looks and changes nothing; then the turn is given back, with no sandbox
 //! and no lease, until someone has approved the plan, asked for another one, or rejected it.
 
+use harvest_agents::Agent;
 use harvest_core::{EventBody, FailureReason, SandboxPurpose};
 
 use crate::conversation::Memory;
 use crate::error::Halt;
 use crate::execute::{Attempts, Execution};
 use crate::place::Place;
+use crate::reattach::{Returned, Run};
 use crate::turn::{Turn, Worked};
+use crate::watch::Ended;
 use crate::{Error, Failure, failpoint};
 
 /// Where a turn is with its plan.
@@ -62,6 +65,9 @@ impl Turn {
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(failure)) => failure,
         };
+        if failure.reason == FailureReason::Interrupted {
+            return self.suspend(&self.start).await;
+        }
         if self.may_retry(&failure) {
             return self.retry_later(&failure).await;
         }
@@ -71,9 +77,18 @@ impl Turn {
 
     async fn make_plan(&self) -> Result<String, Halt> {
         failpoint::reach("plan::before")?;
-        self.check_possible()?;
-        let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
-        let result = self.plan_in(&place).await;
+        let (place, result) = match self.take_returned() {
+            Some(Returned { place, run }) => {
+                let result = self.plan_on_in(&place, run).await;
+                (place, result)
+            }
+            None => {
+                self.check_possible()?;
+                let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
+                let result = self.plan_in(&place).await;
+                (place, result)
+            }
+        };
         // Whatever happened, the sandbox goes, and with it all that was changed there.
         if !matches!(result, Err(Halt::Engine(_))) {
             self.leave(place).await?;
@@ -89,6 +104,17 @@ impl Turn {
         let (agent, memory) = (self.agent()?, Memory::default());
         self.prepare_workspace(place, &memory).await?;
         let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
+        self.read_plan(place, agent, ended).await
+    }
+
+    /// The same behind an agent that was taken over.
+    async fn plan_on_in(&self, place: &Place, run: Run) -> Result<String, Halt> {
+        let agent = self.agent_of(&run)?;
+        let ended = self.follow(place, agent, &Memory::default(), run).await?;
+        self.read_plan(place, agent, ended).await
+    }
+
+    async fn read_plan(&self, place: &Place, agent: &Agent, ended: Ended) -> Result<String, Halt> {
         self.bring_out(place, agent, ended.conversation, "").await?;
         if let Some(failure) = ended.failure {
             return Err(failure.into());

@@ -40,9 +40,17 @@ pub enum Notice {
     Started {
         task: TaskId,
     },
+    /// A worker before this one was lost; its agent goes on.
+    TakenOver {
+        task: TaskId,
+    },
     Finished(Box<Outcome>),
     /// A person has to decide on its plan.
     AwaitsApproval {
+        task: TaskId,
+    },
+    /// It goes on when someone resumes it.
+    Interrupted {
         task: TaskId,
     },
     WillRetry {
@@ -120,6 +128,31 @@ impl Pool {
         self
     }
 
+    /// Takes over the agents that a dead worker of this data directory has left at work, however many there are.
+    pub async fn take_over(&mut self) -> Result<(), Error> {
+        let inherited = self.engine.inherit(&self.owner).await?;
+        if inherited.is_empty() {
+            return Ok(());
+        }
+        let mut tasks = Vec::new();
+        for turn in inherited {
+            let (engine, owner, lease) = (self.engine.clone(), self.owner.clone(), turn.lease.clone());
+            tasks.push(lease.task.clone());
+            let (stop, claimed) = (engine.stop_of(&lease.task), lease.clone());
+            let running = self.running.spawn(async move {
+                let worked = engine.rejoin(&owner, turn, stop).await;
+                (claimed, worked)
+            });
+            self.held.insert(lease.turn.clone(), (lease, running));
+        }
+        // From here on it is this process that is waited for.
+        self.engine.store().heartbeat(&self.owner, self.lease_end()).await?;
+        for task in tasks {
+            self.notify(Notice::TakenOver { task }).await;
+        }
+        Ok(())
+    }
+
     /// Works until `drain` is requested or a limit is reached, then waits for what is under way.
     pub async fn run(mut self, drain: Stop) -> Result<Summary, Error> {
         let store = self.engine.store().clone();
@@ -160,6 +193,9 @@ impl Pool {
                 () = tokio::time::sleep_until(next_beat) => {
                     next_beat = Instant::now() + beat;
                     self.heartbeat().await?;
+                    if !drain.is_requested() {
+                        self.take_over().await?;
+                    }
                 }
                 () = tokio::time::sleep(due) => {}
             }
@@ -274,6 +310,7 @@ impl Pool {
                 self.notify(Notice::Finished(outcome)).await;
             }
             Ok(Worked::AwaitsApproval { .. }) => self.notify(Notice::AwaitsApproval { task: lease.task }).await,
+            Ok(Worked::Interrupted) => self.notify(Notice::Interrupted { task: lease.task }).await,
             Ok(Worked::WillRetry { reason, error, due }) => {
                 self.notify(Notice::WillRetry { task: lease.task, reason, error, due }).await;
             }

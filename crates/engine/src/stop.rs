@@ -1,35 +1,49 @@
-//! How a person stops a turn: a flag that everyone can wait for.
+//! How a person stops a turn, for good or for a while: a flag that everyone can wait for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use harvest_core::TaskId;
+use harvest_core::{Stopping, TaskId};
 use tokio::sync::watch;
 
 /// Cheap to clone; all clones are one flag.
 #[derive(Debug, Clone)]
 pub struct Stop {
-    flag: Arc<watch::Sender<bool>>,
+    flag: Arc<watch::Sender<Option<Stopping>>>,
 }
 
 impl Default for Stop {
     fn default() -> Self {
-        Self { flag: Arc::new(watch::channel(false).0) }
+        Self { flag: Arc::new(watch::channel(None).0) }
     }
 }
 
 impl Stop {
     pub fn request(&self) {
-        self.flag.send_replace(true);
+        self.request_as(Stopping::Cancel);
+    }
+
+    /// Whoever is to be cancelled stays so.
+    pub fn request_as(&self, how: Stopping) {
+        self.flag.send_modify(|asked| {
+            if *asked != Some(Stopping::Cancel) {
+                *asked = Some(how);
+            }
+        });
     }
 
     pub fn is_requested(&self) -> bool {
-        *self.flag.borrow()
+        self.flag.borrow().is_some()
+    }
+
+    /// What is wanted, if anything is.
+    pub fn how(&self) -> Option<Stopping> {
+        self.flag.borrow().clone()
     }
 
     pub async fn requested(&self) {
         // The sender lives as long as `self`, so waiting can only end with the flag set.
-        let _ = self.flag.subscribe().wait_for(|set| *set).await;
+        let _ = self.flag.subscribe().wait_for(Option::is_some).await;
     }
 }
 
@@ -53,10 +67,10 @@ impl Stops {
     }
 
     /// True when someone here works on the task.
-    pub(crate) fn request(&self, task: &TaskId) -> bool {
+    pub(crate) fn request(&self, task: &TaskId, how: Stopping) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(task).is_some_and(|stop| {
-            stop.request();
+            stop.request_as(how);
             true
         })
     }

@@ -1,19 +1,23 @@
 //! Drives one turn through its stages and sees to it that it ends exactly once.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
 
-use harvest_core::{FailureReason, Move, Outcome, OwnerId, Session, Settings, StageName, Task, Timestamp, TurnId};
+use harvest_core::{
+    FailureReason, Move, Outcome, OwnerId, Session, Settings, StageName, Task, TaskStatus, Timestamp, TurnId,
+};
 use harvest_forge::Forge;
 use harvest_store::{Lease, Step, TaskDetail};
 use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 
 use crate::error::Halt;
 use crate::execute::Execution;
+use crate::interruption::Interruption;
 use crate::journal::Journal;
 use crate::meter::{TurnMeter, charge_unsettled};
 use crate::plan::Plan;
+use crate::reattach::Returned;
 use crate::{Engine, Error, Failure, Stop, failpoint};
 
 /// A hash of this many digits is one of SHA-256.
@@ -37,10 +41,13 @@ pub(crate) struct Turn {
     /// There is something to remember: a turn before, or a plan.
     pub(crate) goes_on: bool,
     pub(crate) plan: Plan,
+    pub(crate) interruption: Option<Interruption>,
     /// How many checkpoints the session has.
     pub(crate) checkpoints: AtomicU32,
     pub(crate) meter: Arc<TurnMeter>,
     pub(crate) stop: Stop,
+    /// Where its agent is at work already.
+    pub(crate) returned: Mutex<Option<Returned>>,
 }
 
 /// What became of a claimed turn.
@@ -51,6 +58,8 @@ pub enum Worked {
     AwaitsApproval {
         plan: String,
     },
+    /// It goes on when someone resumes it.
+    Interrupted,
     /// It failed for a reason that may pass, and is tried again at `due`.
     WillRetry {
         reason: FailureReason,
@@ -63,16 +72,46 @@ impl Engine {
     /// Works on a claimed turn to its end.
     pub async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
         failpoint::reach("claim::after")?;
-        let options = &self.options;
-        let mut task = options.store.task(&lease.task).await?;
-        let journal = Journal::new(options.store.clone(), lease, options.redactor.clone(), options.clock.clone());
-        let journal = journal.counted_by(&self.vitals);
+        let (mut detail, journal) = self.open(lease).await?;
         let _at_work = self.vitals.at_work();
-        charge_unsettled(&journal, &mut task.task).await?;
-        match self.prepare(owner, task.clone(), journal.clone(), stop).await {
+        charge_unsettled(&journal, &mut detail.task).await?;
+        let meter = self.meter(owner, &detail.task, &journal);
+        self.work_on(owner, detail, journal, stop, meter, None).await
+    }
+
+    /// What a lease is about.
+    pub(crate) async fn open(&self, lease: Lease) -> Result<(TaskDetail, Journal), Error> {
+        let options = &self.options;
+        let detail = options.store.task(&lease.task).await?;
+        let journal = Journal::new(options.store.clone(), lease, options.redactor.clone(), options.clock.clone());
+        Ok((detail, journal.counted_by(&self.vitals)))
+    }
+
+    pub(crate) fn meter(&self, owner: &OwnerId, task: &Task, journal: &Journal) -> Arc<TurnMeter> {
+        let options = &self.options;
+        let (entropy, till) = (options.entropy.clone(), self.till.clone());
+        Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy, task))
+    }
+
+    pub(crate) async fn work_on(
+        &self,
+        owner: &OwnerId,
+        detail: TaskDetail,
+        journal: Journal,
+        stop: Stop,
+        meter: Arc<TurnMeter>,
+        returned: Option<Returned>,
+    ) -> Result<Worked, Error> {
+        let is_taken_over = returned.is_some();
+        match self.prepare(owner, detail.clone(), journal.clone(), stop, meter, returned).await {
             Ok(prepared) => prepared.drive().await,
             Err(Halt::Engine(error)) => Err(error),
-            Err(Halt::Turn(failure)) => self.record_unstarted(&journal, &task.task, failure).await,
+            Err(Halt::Turn(failure)) => {
+                if is_taken_over {
+                    self.clear_session(owner, &journal.lease().session).await?;
+                }
+                self.record_unstarted(&journal, &detail.task, failure).await
+            }
         }
     }
 
@@ -82,6 +121,8 @@ impl Engine {
         TaskDetail { task, sessions }: TaskDetail,
         journal: Journal,
         stop: Stop,
+        meter: Arc<TurnMeter>,
+        returned: Option<Returned>,
     ) -> Result<Turn, Halt> {
         let options = &self.options;
         let Some(session) = sessions.into_iter().find(|known| known.id == journal.lease().session) else {
@@ -96,7 +137,11 @@ impl Engine {
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::open(path, &mirror, &task.base, &session.branch).await?;
         options.provider.adopt(repository.path()).await?;
-        let left = journal.left_before().await?;
+        let interruption = journal.interruption().await?;
+        let left = match &interruption {
+            Some(interrupted) => Some(interrupted.commit.clone()),
+            None => journal.left_before().await?,
+        };
         let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
         let number = session.turns.iter().find(|turn| turn.id == journal.lease().turn).map_or(1, |turn| turn.number);
         let plan = if task.settings.plan && number == 1 { journal.plan().await? } else { Plan::None };
@@ -107,8 +152,6 @@ impl Engine {
             return Err(Failure::new(FailureReason::Internal, message).into());
         }
         let checkpoints = repository.last_checkpoint(&session.id).await?.map_or(0, |(number, _)| number);
-        let (entropy, till) = (options.entropy.clone(), self.till.clone());
-        let meter = Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy, &task));
         Ok(Turn {
             engine: self.clone(),
             owner: owner.clone(),
@@ -122,9 +165,11 @@ impl Engine {
             start,
             goes_on,
             plan,
+            interruption,
             checkpoints: AtomicU32::new(checkpoints),
             meter,
             stop,
+            returned: Mutex::new(returned),
         })
     }
 
@@ -147,16 +192,27 @@ impl Turn {
         if self.plan.is_wanted() {
             return self.propose().await;
         }
-        let execution = match self.executed_before().await? {
+        let before = self.executed_before().await?;
+        let is_done_before = before.is_some();
+        let execution = match before {
             Some(before) => {
                 // Its agent has worked, under another lease; only a task that runs can complete.
-                self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
+                if self.task.status == TaskStatus::Provisioning {
+                    self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
+                }
                 Ok(before)
             }
-            None => self.do_stage(StageName::Execute, self.execute()).await,
+            None => self.execute().await,
         };
         let execution = match execution {
-            Ok(execution) => execution,
+            // It is no outcome of the stage: the agent goes on later.
+            Ok(execution) if execution.is_interrupted() => return self.suspend(&execution.commit).await,
+            Ok(execution) => {
+                if !is_done_before {
+                    self.journal.finish_stage(StageName::Execute, &execution).await?;
+                }
+                execution
+            }
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(failure)) => Execution::failed(self.salvage().await, failure),
         };
@@ -175,6 +231,9 @@ impl Turn {
         };
         if failure.is_none() {
             failure = self.judge(evidence.as_ref());
+        }
+        if failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted) {
+            return self.suspend(&execution.commit).await;
         }
         if let Some(failure) = &failure
             && self.may_retry(failure)

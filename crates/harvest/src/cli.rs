@@ -18,7 +18,7 @@ pub use credential::{Credential, CredentialAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
 pub use server::{Audit, Serve, Token, TokenCreate};
-pub use session::{PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt};
+pub use session::{PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionResume};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, hours, pool_size, priority, status};
@@ -92,6 +92,8 @@ pub enum Command {
         #[arg(long)]
         watch: bool,
     },
+    /// Pause work with all that it has, until it is resumed
+    Interrupt(Interrupt),
     /// Change how the queue is worked off
     #[command(subcommand)]
     Queue(Queue),
@@ -379,6 +381,29 @@ pub struct Up {
     /// How long a turn may go without a sign of life from its worker before another takes it [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub lease: Option<Duration>,
+    /// At the first signal leave at once, and agents at work; the next worker on this data directory takes them over
+    #[arg(long)]
+    pub keep_agents: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  harvest interrupt 7k3m --reason \"the schema changes today\"
+  harvest interrupt --all
+  echo \"out of credit\" > DATA_DIR/interrupts/TASK_ID      the same by a file, with the task's full id
+
+The agent may end its step. Its work and what it remembers are kept, no sandbox is held, and `harvest session resume ID` goes
+on. Works wherever the task is worked on.")]
+pub struct Interrupt {
+    /// The task's id, or its session's, or the beginning of either
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub id: Option<String>,
+    /// Everything that is being worked on
+    #[arg(long)]
+    pub all: bool,
+    /// Why, for whoever looks at it later
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -20,6 +20,7 @@ mod failure;
 mod follow;
 mod gc;
 mod installation;
+mod interrupt;
 mod keychain;
 mod keyring;
 mod log;
@@ -95,6 +96,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Audit(command) => audit::audit(global, environment, command).await,
         Command::Repo(command) => repo::repo(global, environment, command).await,
         Command::Status { watch } => status::status(global, environment, watch).await,
+        Command::Interrupt(options) => interrupt::interrupt(global, environment, options).await,
         Command::Queue(command) => queue::queue(global, environment, command).await,
         Command::Convoy(command) => convoy::convoy(global, environment, command).await,
         Command::Schedule(command) => schedule::schedule(global, environment, command).await,

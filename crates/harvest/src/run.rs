@@ -92,6 +92,11 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
             Ok(Ended::AwaitsApproval) => {
                 let _ = output::line(&awaiting(style, submitted.task.id.short()));
             }
+            Ok(Ended::Interrupted) => {
+                let id = submitted.task.id.short();
+                let what = format!("task {} was interrupted; its work is kept", style.bold(id));
+                let _ = output::line(&format!("\n{} {what}:\n  harvest session resume {id}", style.stopped()));
+            }
             Err(_) => {}
         }
         outcome
@@ -118,6 +123,8 @@ pub enum Ended {
     Finished(Box<Outcome>),
     /// A person has to decide on its plan.
     AwaitsApproval,
+    /// It goes on when someone resumes it.
+    Interrupted,
 }
 
 impl Ended {
@@ -126,6 +133,7 @@ impl Ended {
         match self {
             Self::Finished(outcome) => Ok(*outcome),
             Self::AwaitsApproval => Err(Failure::failed(Code::Internal, "it made a plan that nobody asked for")),
+            Self::Interrupted => Err(Failure::stopped()),
         }
     }
 }
@@ -170,6 +178,7 @@ pub async fn work(
     match result {
         Ok(Ok(Worked::Finished(outcome))) => Ok(Ended::Finished(outcome)),
         Ok(Ok(Worked::AwaitsApproval { .. })) => Ok(Ended::AwaitsApproval),
+        Ok(Ok(Worked::Interrupted)) => Ok(Ended::Interrupted),
         // A task in the foreground has no retries.
         Ok(Ok(Worked::WillRetry { error, .. })) => Err(Failure::failed(Code::Internal, error)),
         Ok(Err(error)) => Err(error.into()),

@@ -61,11 +61,16 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &drain,
-        "taking no more work; waiting for what is under way (once more to leave at once)",
+        if options.keep_agents { up::LEAVING } else { up::DRAINING },
     );
     let working = async {
-        let wanted =
-            Wanted { agents: options.agents, lease: options.lease, patience: options.drain, ..Wanted::default() };
+        let wanted = Wanted {
+            agents: options.agents,
+            lease: options.lease,
+            patience: options.drain,
+            keep_agents: options.keep_agents,
+            ..Wanted::default()
+        };
         let tell = |notice: &Notice| drop(if global.json { up::show_json(notice) } else { up::show(style, notice) });
         let worked = match works {
             true => works::work(global, style, &installation, &engine, wanted, drain, tell).await.map(drop),

@@ -17,6 +17,10 @@ use crate::view::{Style, clean};
 use crate::works::Wanted;
 use crate::{ask, works};
 
+/// What the first signal brings about.
+pub const DRAINING: &str = "taking no more work; waiting for what is under way (once more to leave at once)";
+pub const LEAVING: &str = "leaving; agents at work go on, and the next worker takes them over";
+
 pub async fn up(global: &Global, environment: Environment, options: Up) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
@@ -32,7 +36,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &drain,
-        "taking no more work; waiting for what is under way (once more to leave at once)",
+        if options.keep_agents { LEAVING } else { DRAINING },
     );
     let limits = Limits {
         until_empty: options.until_empty,
@@ -41,7 +45,8 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         cost: options.max_usd,
         ..Limits::default()
     };
-    let wanted = Wanted { agents: options.agents, lease: options.lease, limits, patience: None };
+    let (agents, lease, keep_agents) = (options.agents, options.lease, options.keep_agents);
+    let wanted = Wanted { agents, lease, limits, patience: None, keep_agents };
     let tell = |notice: &Notice| drop(if global.json { show_json(notice) } else { show(style, notice) });
     let summary = works::work(global, style, &installation, &engine, wanted, drain, tell).await?;
     if !global.json {
@@ -55,10 +60,17 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
 pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
     let line = match notice {
         Notice::Started { task } => format!("{} {} started", style.dim(style.symbol("▸", ">")), task.short()),
+        Notice::TakenOver { task } => {
+            format!("{} {} goes on: its agent outlived its worker", style.dim(style.symbol("▸", ">")), task.short())
+        }
         Notice::Finished(outcome) => finished(style, outcome),
         Notice::AwaitsApproval { task } => {
             let id = task.short();
             format!("{} {id} has made a plan: harvest task logs {id}, then harvest task approve {id}", style.stopped())
+        }
+        Notice::Interrupted { task } => {
+            let id = task.short();
+            format!("{} {id} was interrupted; harvest session resume {id} goes on", style.stopped())
         }
         Notice::WillRetry { task, reason, error, due } => {
             format!("{} {} {reason}: {}; tried again at {due}", style.stopped(), task.short(), clean(error))
@@ -91,7 +103,9 @@ fn finished(style: Style, outcome: &Outcome) -> String {
 pub fn show_json(notice: &Notice) -> Result<(), output::Closed> {
     output::json(&match notice {
         Notice::Started { task } => json!({ "type": "started", "task_id": task }),
+        Notice::TakenOver { task } => json!({ "type": "taken_over", "task_id": task }),
         Notice::Finished(outcome) => json!({ "type": "finished", "task_id": outcome.task_id, "outcome": outcome }),
+        Notice::Interrupted { task } => json!({ "type": "interrupted", "task_id": task }),
         Notice::AwaitsApproval { task } => json!({ "type": "awaits_approval", "task_id": task }),
         Notice::WillRetry { task, reason, error, due } => {
             json!({ "type": "will_retry", "task_id": task, "reason": reason, "error": error, "due": due.to_string() })

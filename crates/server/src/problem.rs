@@ -114,6 +114,8 @@ fn status(code: Code) -> StatusCode {
         Code::TaskFinished
         | Code::NotRetryable
         | Code::NotAwaiting
+        | Code::NotAtWork
+        | Code::NotInterrupted
         | Code::CannotFork
         | Code::NothingToApply
         | Code::KeyReused

@@ -42,6 +42,9 @@ pub struct Serve {
     /// At the end, how long to wait for what is under way before it goes back into the queue [default: until it ends]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub drain: Option<Duration>,
+    /// At the first signal leave at once, and agents at work; the next worker on this data directory takes them over
+    #[arg(long, conflicts_with = "drain")]
+    pub keep_agents: bool,
 }
 
 #[derive(Debug, Subcommand)]

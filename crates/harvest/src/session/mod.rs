@@ -2,6 +2,7 @@
 
 mod fork;
 mod prompt;
+mod resume;
 mod show;
 
 use harvest_core::SessionId;
@@ -19,13 +20,14 @@ pub async fn session(global: &Global, environment: Environment, command: Session
     match command {
         Session::Show { id } => show::show(global, &installation, style, &find(&installation, &id).await?).await,
         Session::Prompt(asked) => prompt::prompt(global, &installation, style, asked).await,
+        Session::Resume(asked) => resume::resume(global, &installation, style, asked).await,
         Session::Continue(asked) => prompt::go_on(global, &installation, style, asked).await,
         Session::Fork(asked) => fork::fork(global, &installation, style, asked).await,
     }
 }
 
 /// A session by the beginning of its id, or of that of its task.
-async fn find(installation: &Installation, id: &str) -> Result<SessionId, Failure> {
+pub async fn find(installation: &Installation, id: &str) -> Result<SessionId, Failure> {
     let store = &installation.store;
     let unknown = match store.find_session(id).await {
         Err(unknown @ Error::UnknownSession(_)) => unknown,

@@ -48,6 +48,17 @@ impl Activity {
                 let why = comment.as_deref().map(|comment| format!(": {comment}")).unwrap_or_default();
                 vec![format!("  {sign} {}", clean(&format!("the plan was {what} by {author}{why}")))]
             }
+            EventBody::AgentReattached { .. } => {
+                vec![style.dim("  the worker was replaced; the agent goes on")]
+            }
+            EventBody::SessionInterrupted { author, reason, .. } => {
+                let why = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+                vec![format!("  {} {}", style.stopped(), clean(&format!("interrupted by {author}{why}")))]
+            }
+            EventBody::SessionResumed { author, prompt, .. } => {
+                let asked = prompt.as_ref().map(|prompt| format!(": {}", prompt.title())).unwrap_or_default();
+                vec![format!("  {}", style.bold(&shorten(style, &clean(&format!("resumed by {author}{asked}")))))]
+            }
             EventBody::TurnQueued { number, author, prompt, .. } => {
                 let asked =
                     shorten(style, &clean(&format!("{author} asks for more (turn {number}): {}", prompt.title())));

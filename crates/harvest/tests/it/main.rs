@@ -18,6 +18,7 @@ mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod hooks;
+mod interrupts;
 mod killed;
 mod limits;
 mod money;
@@ -27,6 +28,7 @@ mod page;
 mod plan;
 mod prompts;
 mod queue;
+mod reattach;
 mod refusals;
 mod repo;
 mod run;

@@ -6,6 +6,7 @@ mod audit;
 mod convoys;
 pub mod credentials;
 mod health;
+mod interrupts;
 mod me;
 mod page;
 mod projects;
@@ -43,6 +44,7 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::terminate))
         .routes(routes!(tasks::retry))
+        .routes(routes!(interrupts::task))
         .routes(routes!(tasks::approve))
         .routes(routes!(tasks::reject))
         .routes(routes!(tasks::attempts))
@@ -50,6 +52,8 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(sessions::get))
         .routes(routes!(sessions::stop))
         .routes(routes!(sessions::prompt))
+        .routes(routes!(interrupts::session))
+        .routes(routes!(interrupts::resume))
         .routes(routes!(sessions::fork))
         .routes(routes!(sessions::messages))
         .routes(routes!(sessions::files))

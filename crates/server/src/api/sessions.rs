@@ -41,6 +41,12 @@ pub struct SessionDetail {
     task: Task,
 }
 
+impl SessionDetail {
+    pub fn task_id(&self) -> &TaskId {
+        &self.task_id
+    }
+}
+
 /// A session as it is listed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SessionSummary {
@@ -248,7 +254,7 @@ pub async fn fork(
     Ok((StatusCode::CREATED, location, Concerns::task(&app, &session.task), Json(detail)))
 }
 
-fn words(prompt: String) -> Result<Prompt, Problem> {
+pub fn words(prompt: String) -> Result<Prompt, Problem> {
     let refuse = |error: harvest_core::PromptError| {
         Problem::new(Code::BadPrompt, error.to_string()).about("prompt").help("say what to do")
     };

@@ -161,7 +161,7 @@ pub async fn stop(app: &App, principal: &Principal, id: &TaskId) -> Result<Stopp
     let status = match app.store.cancel_waiting(id, app.clock.now()).await? {
         Some(_) => StatusCode::OK,
         None => {
-            app.store.request_stop(id).await?;
+            app.store.request_stop(id, harvest_core::Stopping::Cancel).await?;
             StatusCode::ACCEPTED
         }
     };

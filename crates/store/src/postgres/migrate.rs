@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_prompts.sql"),
     include_str!("migrations/0011_access.sql"),
     include_str!("migrations/0013_stats.sql"),
+    include_str!("migrations/0015_stops.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE
@@ -33,7 +34,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("functions/admit.sql"),
     include_str!("functions/end.sql"),
     include_str!("functions/prompt.sql"),
-    include_str!("functions/plan.sql"),
+    include_str!("functions/hold.sql"),
     include_str!("functions/append.sql"),
     include_str!("functions/claim.sql"),
     include_str!("functions/ledger.sql"),

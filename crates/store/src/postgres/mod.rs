@@ -8,11 +8,11 @@ mod access;
 mod connection;
 mod create;
 mod credential;
+mod hold;
 mod ledger;
 mod listen;
 mod migrate;
 mod overview;
-mod plan;
 mod pool;
 mod prompt;
 mod queue;
@@ -29,7 +29,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use harvest_core::{
-    CredentialId, Event, EventBody, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn,
+    AttemptId, CredentialId, Event, EventBody, Move, Outcome, OwnerId, Prompt, SandboxId, Session, SessionId, Stopping,
+    TaskId, Timestamp, Turn,
 };
 use tokio::sync::watch;
 
@@ -113,8 +114,17 @@ impl Store for Postgres {
         queue::release(self.lend().await?.get()?, dead, at).await
     }
 
-    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
-        queue::take_over(self.lend().await?.get()?, dead, heir).await
+    async fn take_over(
+        &self,
+        dead: &OwnerId,
+        heir: &OwnerId,
+        only: Option<&[SessionId]>,
+    ) -> Result<Vec<Lease>, Error> {
+        queue::take_over(self.lend().await?.get()?, dead, heir, only).await
+    }
+
+    async fn journaled(&self, attempt: &AttemptId) -> Result<u64, Error> {
+        read::journaled(self.lend().await?.get()?, attempt).await
     }
 
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error> {
@@ -122,11 +132,19 @@ impl Store for Postgres {
     }
 
     async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
-        plan::ask_approval(self.lend().await?.get()?, lease, at, &events).await
+        hold::hold(self.lend().await?.get()?, lease, Move::AskApproval, at, &events).await
+    }
+
+    async fn interrupt(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
+        hold::hold(self.lend().await?.get()?, lease, Move::Interrupt, at, &events).await
+    }
+
+    async fn resume(&self, task: &TaskId, author: &str, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error> {
+        hold::resume(self.lend().await?.get()?, task, author, prompt.as_ref(), at).await
     }
 
     async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error> {
-        plan::decide(self.lend().await?.get()?, task, &decision, at).await
+        hold::decide(self.lend().await?.get()?, task, &decision, at).await
     }
 
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
@@ -149,11 +167,11 @@ impl Store for Postgres {
         queue::cancel(self.lend().await?.get()?, task, at, "cancelled before anyone worked on it").await
     }
 
-    async fn request_stop(&self, task: &TaskId) -> Result<bool, Error> {
-        queue::request_stop(self.lend().await?.get()?, task).await
+    async fn request_stop(&self, task: &TaskId, how: Stopping) -> Result<bool, Error> {
+        queue::request_stop(self.lend().await?.get()?, task, &how).await
     }
 
-    async fn stops(&self, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error> {
         queue::stops(self.lend().await?.get()?, owner).await
     }
 

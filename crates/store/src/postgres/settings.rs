@@ -21,7 +21,8 @@ pub(super) async fn remove_owner(db: &Connection, owner: &OwnerId) -> Result<(),
 
 pub(super) async fn record_sandbox(db: &Connection, record: &SandboxRecord) -> Result<(), Error> {
     let sql = "INSERT INTO sandboxes (id, owner, session_id, purpose, provider) VALUES ($1, $2, $3, $4, $5)
-        ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id, purpose = excluded.purpose";
+        ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, session_id = excluded.session_id,
+            purpose = excluded.purpose";
     let purpose = to_word(&record.purpose)?;
     let (id, owner, session) = (record.id.as_str(), record.owner.as_str(), record.session.as_str());
     db.execute(sql, &[&id, &owner, &session, &purpose, &text(&record.provider)]).await.map(drop)

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use harvest_core::{
-    Attempt, Cost, Event, EventBody, FailureReason, IdError, OwnerId, Session, SessionId, Task, TaskId, TaskStatus,
-    Timestamp, Turn, TurnId, Usage,
+    Attempt, AttemptId, Cost, Event, EventBody, FailureReason, IdError, OwnerId, Session, SessionId, Stopping, Task,
+    TaskId, TaskStatus, Timestamp, Turn, TurnId, Usage,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Error;
 use crate::contract::{
@@ -194,13 +194,22 @@ fn find<T: FromStr<Err = IdError>>(
     decode::only(table, prefix, &found, unknown)
 }
 
-pub(super) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
+pub(super) fn journaled(db: &Connection, attempt: &AttemptId) -> Result<u64, Error> {
+    let found = db
+        .prepare_cached("SELECT journaled FROM attempts WHERE id = ?1")?
+        .query_row([attempt.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(found.unwrap_or(0))
+}
+
+pub(super) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error> {
     let mut statement = db.prepare_cached(
-        "SELECT turns.task_id FROM turns JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence
+        "SELECT turns.task_id, stops.how FROM turns JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence
          WHERE turns.owner = ?1 AND turns.status = 'claimed'",
     )?;
-    let tasks: Vec<String> = statement.query_map([owner.as_str()], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    tasks.iter().map(|task| id(task)).collect()
+    let asked = statement.query_map([owner.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let asked: Vec<(String, Option<String>)> = asked.collect::<Result<_, _>>()?;
+    asked.iter().map(|(task, how)| Ok((id(task)?, decode::stopping(how.as_deref())?))).collect()
 }
 
 pub(super) fn owners(db: &Connection) -> Result<Vec<Owner>, Error> {

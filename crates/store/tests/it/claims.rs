@@ -50,7 +50,7 @@ on_both! {
         let only = Claim { turn: Some(submitted.turn.clone()), ..a_claim(&dead, 1) };
         let old = store.claim(only).await.unwrap().pop().unwrap();
         store.append(&old, warning("still alive").moving(Move::Start)).await.unwrap();
-        let new = store.take_over(&dead, &heir).await.unwrap();
+        let new = store.take_over(&dead, &heir, None).await.unwrap();
         let [new] = new.as_slice() else { panic!("one lease, got {new:?}") };
         assert!(new.fence > old.fence);
 
