@@ -184,6 +184,16 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
     },
+    /// The work passes, and waits for the verdict of its race.
+    #[serde(rename = "race.placed")]
+    RacePlaced {
+        cost_usd: Cost,
+        /// Added and removed.
+        changed_lines: u64,
+    },
+    /// Told in the journal of the winner.
+    #[serde(rename = "race.decided")]
+    RaceDecided { race: String, winner: TaskId },
     #[serde(rename = "tests.finished")]
     TestsFinished(TestRun),
     /// A stage recorded its outcome; whoever holds the lease after a crash goes on behind it.
@@ -361,6 +371,8 @@ impl EventBody {
             Self::SessionResumed { .. } => "session.resumed",
             Self::PlanProposed { .. } => "plan.proposed",
             Self::PlanDecided { .. } => "plan.decided",
+            Self::RacePlaced { .. } => "race.placed",
+            Self::RaceDecided { .. } => "race.decided",
             Self::TestsFinished(_) => "tests.finished",
             Self::StageFinished { .. } => "stage.finished",
             Self::BranchDelivered { .. } => "branch.delivered",

@@ -13,6 +13,7 @@ mod evidence;
 mod id;
 mod prompt;
 mod queue;
+mod race;
 mod reason;
 mod role;
 #[cfg(feature = "schema")]
@@ -35,6 +36,7 @@ pub use id::{
 };
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
+pub use race::{Entrant, JudgedBy, Race, Standing, Verdict, judge};
 pub use reason::FailureReason;
 pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};

@@ -87,9 +87,9 @@ pub fn judge(by: JudgedBy, entrants: &[Entrant]) -> Verdict<'_> {
         (Standing::Working { spent }, JudgedBy::Cost) => *spent <= price,
         _ => false,
     };
-    let hopeless = entrants.iter().filter(|entrant| {
-        entrant.task != leader.task && entrant.standing != Standing::Out && !can_overtake(entrant)
-    });
+    let hopeless = entrants
+        .iter()
+        .filter(|entrant| entrant.task != leader.task && entrant.standing != Standing::Out && !can_overtake(entrant));
     Verdict {
         leader: Some(&leader.task),
         hopeless: hopeless.map(|entrant| &entrant.task).collect(),

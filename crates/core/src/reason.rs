@@ -77,13 +77,7 @@ impl FailureReason {
     pub fn is_stop(self) -> bool {
         matches!(
             self,
-            Self::Budget
-                | Self::Timeout
-                | Self::Stall
-                | Self::Loop
-                | Self::Turns
-                | Self::Cancelled
-                | Self::Interrupted
+            Self::Budget | Self::Timeout | Self::Stall | Self::Loop | Self::Turns | Self::Cancelled | Self::Interrupted
         )
     }
 

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttemptId, BranchName, Cost, Evidence, FailureReason, OnFailedDependency, Priority, Prompt, SessionId, TaskId,
-    TaskStatus, Timestamp, TurnId, Usage,
+    AttemptId, BranchName, Cost, Evidence, FailureReason, OnFailedDependency, Priority, Prompt, Race, SessionId,
+    TaskId, TaskStatus, Timestamp, TurnId, Usage,
 };
 
 /// What is asked.
@@ -84,6 +84,9 @@ pub struct Settings {
     /// First a plan is made, and a person decides on it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plan: bool,
+    /// Its work is delivered only when it wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub race: Option<Race>,
 }
 
 /// What holds where nobody says otherwise.
@@ -103,6 +106,7 @@ impl Default for Settings {
             origin: None,
             on_quota: Vec::new(),
             plan: false,
+            race: None,
         }
     }
 }
@@ -259,6 +263,8 @@ pub enum Stopping {
     Cancel,
     /// It goes on when someone resumes it.
     Interrupt { author: String, reason: Option<String> },
+    /// Another task of its race has won.
+    Lose { to: TaskId },
 }
 
 /// One run of an agent for a turn.

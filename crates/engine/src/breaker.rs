@@ -21,7 +21,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { after: 5, pause: Duration::from_secs(60) }
+        Self { after: 8, pause: Duration::from_secs(60) }
     }
 }
 
@@ -51,7 +51,10 @@ pub(crate) enum Allowed {
     /// One task, to see whether it goes better.
     One,
     /// None, and why; when to look again, unless someone is being waited for.
-    Nothing { why: String, until: Option<Instant> },
+    Nothing {
+        why: String,
+        until: Option<Instant>,
+    },
 }
 
 impl Breaker {

@@ -1,12 +1,13 @@
 //! The agent works: its output becomes events, its limits are watched, its work is committed and brought out.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use harvest_agents::Agent;
 use harvest_agents::prompt::Occasion;
 use harvest_core::{
-    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, SandboxPurpose, Stopping, Task, TaskStatus,
+    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, SandboxPurpose, Stopping, Task,
 };
 use harvest_sandbox::{Process, ProcessSpec, Sandbox};
 use harvest_store::{AttemptUpdate, Step};
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::conversation::Memory;
 use crate::error::Halt;
 use crate::place::Place;
+use crate::race::lost;
 use crate::reattach::Returned;
 use crate::supervise::Bounds;
 use crate::turn::{Turn, for_agent};
@@ -23,6 +25,8 @@ use crate::watch::{Ended, SoFar};
 use crate::{Engine, Failure, ModelChoice, failpoint};
 
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
+/// So many sandboxes a turn may lose before that is its end.
+const MOST_SANDBOXES: usize = 4;
 /// Processes of every place, by their ids.
 pub(crate) const AGENT: &str = "agent";
 /// Journaled when the first agent of a place is not the one that waited there.
@@ -92,6 +96,14 @@ pub(crate) enum Attempts {
     Another,
 }
 
+/// What the work in a new sandbox begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    Anew,
+    /// The sandbox before was lost.
+    FromCheckpoint,
+}
+
 /// An agent's process, and the agent that it was of.
 struct Ran<'a> {
     agent: &'a Agent,
@@ -101,25 +113,36 @@ struct Ran<'a> {
 impl Turn {
     pub(crate) async fn execute(&self) -> Result<Execution, Halt> {
         failpoint::reach("execute::before")?;
-        let (place, result) = match self.take_returned() {
-            Some(Returned { place, run }) => {
-                let result = self.go_on_in(&place, run).await;
-                (place, result)
+        let mut begins = Begins::Anew;
+        for _ in 0..MOST_SANDBOXES {
+            let (place, result) = match self.take_returned() {
+                Some(Returned { place, run }) => {
+                    let result = self.go_on_in(&place, run).await;
+                    (place, result)
+                }
+                None => {
+                    self.check_possible()?;
+                    let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
+                    let result = self.execute_in(&place, begins).await;
+                    (place, result)
+                }
+            };
+            if matches!(result, Err(Halt::Engine(_))) {
+                // Only a dead engine leaves the sandbox, to the next one.
+                return result;
             }
-            None => {
-                self.check_possible()?;
-                let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
-                let result = self.execute_in(&place).await;
-                (place, result)
-            }
-        };
-        // Whatever happened, the sandbox goes; only a dead engine leaves it to the next one.
-        if !matches!(result, Err(Halt::Engine(_))) {
+            let is_lost = result.is_err() && !place.sandbox.is_alive() && !self.stop.is_requested();
             self.leave(place).await?;
-            self.meter.close().await;
+            if !is_lost {
+                self.meter.close().await;
+                failpoint::reach("execute::after")?;
+                return result;
+            }
+            begins = Begins::FromCheckpoint;
+            self.journal.warn("the sandbox was lost: the work goes on in another, from the last checkpoint").await?;
         }
-        failpoint::reach("execute::after")?;
-        result
+        let message = format!("{MOST_SANDBOXES} sandboxes were lost one after the other");
+        Err(Failure::new(FailureReason::Sandbox, message).into())
     }
 
     /// Known before anything is spent.
@@ -139,13 +162,17 @@ impl Turn {
         Ok(())
     }
 
-    async fn execute_in(&self, place: &Place) -> Result<Execution, Halt> {
+    async fn execute_in(&self, place: &Place, begins: Begins) -> Result<Execution, Halt> {
         if !place.is_settled() {
             self.settle(place).await?;
         }
         let agent = self.agent()?;
-        let memory = if self.goes_on { self.memory(agent).await? } else { Memory::default() };
-        self.prepare_workspace(place, &memory).await?;
+        let (memory, start) = match begins {
+            Begins::FromCheckpoint => (self.memory_so_far(agent).await?, self.salvage().await),
+            Begins::Anew if self.goes_on => (self.memory(agent).await?, self.start.clone()),
+            Begins::Anew => (Memory::default(), self.start.clone()),
+        };
+        self.prepare_workspace(place, &memory, &start).await?;
         if let Some(failure) = self.hooks_in(place, HookStage::BeforeExecute).await? {
             return Err(failure.into());
         }
@@ -182,13 +209,13 @@ impl Turn {
         self.engine.options.registry.get(&self.task.agent).ok_or_else(|| unknown().into())
     }
 
-    pub(crate) async fn prepare_workspace(&self, place: &Place, memory: &Memory) -> Result<(), Halt> {
+    pub(crate) async fn prepare_workspace(&self, place: &Place, memory: &Memory, start: &str) -> Result<(), Halt> {
         let (branch, remote) = (self.session.branch.as_str(), Self::remote(place));
         let settings = &self.task.settings;
         let env = [
             ("BRANCH", branch),
             ("BASE", &self.task.base),
-            ("START", &self.start),
+            ("START", start),
             ("CONVERSATION", memory.own.as_ref().map_or("", |kept| &kept.commit)),
             ("REMOTE", &remote),
             ("AUTHOR_NAME", &settings.author_name),
@@ -261,8 +288,8 @@ impl Turn {
         let started = EventBody::AgentStarted { attempt_id: id.clone(), agent: agent.id.clone(), model };
         let mut step = Step::new(self.journal.now(), vec![started]).with_attempt(AttemptUpdate::Started(attempt));
         match which {
-            // One that was taken over from another worker may be running already.
-            Attempts::First if self.task.status == TaskStatus::Running => {}
+            // One that was taken over from another worker, or begins in another sandbox, runs already.
+            Attempts::First if self.has_started.swap(true, Ordering::Relaxed) => {}
             Attempts::First => step = step.moving(Move::Start),
             Attempts::Another => spec.id = own_process(&id),
         }
@@ -285,8 +312,7 @@ impl Turn {
 
     pub(crate) async fn record_end(&self, attempt: AttemptId, ended: &Ended) -> Result<(), Halt> {
         let reason = ended.failure.as_ref().map(|failure| failure.reason);
-        let finished =
-            EventBody::AgentFinished { attempt_id: attempt.clone(), exit_code: ended.exit_code, reason };
+        let finished = EventBody::AgentFinished { attempt_id: attempt.clone(), exit_code: ended.exit_code, reason };
         let stderr_tail = ended.stderr.clone();
         let update = AttemptUpdate::Finished { attempt, exit_code: ended.exit_code, stderr_tail };
         self.journal.step(Step::new(self.journal.now(), vec![finished]).with_attempt(update)).await?;
@@ -294,12 +320,7 @@ impl Turn {
     }
 
     /// How the agent is started, with all that it is told.
-    pub(crate) async fn agent_spec(
-        &self,
-        place: &Place,
-        agent: &Agent,
-        memory: &Memory,
-    ) -> Result<ProcessSpec, Halt> {
+    pub(crate) async fn agent_spec(&self, place: &Place, agent: &Agent, memory: &Memory) -> Result<ProcessSpec, Halt> {
         let choice = self.choice(agent);
         let asked = self.plan.prompt(self.task.prompt.as_str());
         let asked = match &self.interruption {
@@ -443,6 +464,7 @@ impl Turn {
                 let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
                 Failure::new(FailureReason::Interrupted, format!("interrupted by {author}{why}"))
             }
+            Some(Stopping::Lose { to }) => lost(Some(&to)),
             Some(Stopping::Cancel) | None => Failure::new(FailureReason::Cancelled, "stopped by a person"),
         }
     }

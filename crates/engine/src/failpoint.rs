@@ -33,6 +33,9 @@ pub const REATTACH: &[&str] = &["reattach::taken", "reattach::attached"];
 /// Every place of an interrupt.
 pub const INTERRUPT: &[&str] = &["interrupt::before", "interrupt::after"];
 
+/// Every place of a race.
+pub const RACE: &[&str] = &["race::placed"];
+
 /// Every place of a plan that is being made, and of a session that is being forked.
 pub const PLAN: &[&str] = &["plan::before", "plan::asked", "fork::brought"];
 
@@ -41,7 +44,7 @@ pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare
 
 #[cfg(feature = "failpoints")]
 fn is_known(name: &str) -> bool {
-    [ALL, ROTATION, METERING, PLAN, PREPARE, REATTACH, INTERRUPT].iter().any(|places| places.contains(&name))
+    [ALL, ROTATION, METERING, PLAN, PREPARE, REATTACH, INTERRUPT, RACE].iter().any(|places| places.contains(&name))
 }
 
 /// Does what a test asked for here.

@@ -63,7 +63,8 @@ impl Drop for Interrupts {
 /// An inotify descriptor reads like a pipe, and that is how the runtime waits for it.
 fn open(folder: &Path) -> std::io::Result<pipe::Receiver> {
     let watcher = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
-    inotify::add_watch(&watcher, folder, inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO)?;
+    // When it is whole, not when it begins to be there: it may say why.
+    inotify::add_watch(&watcher, folder, inotify::WatchFlags::CLOSE_WRITE | inotify::WatchFlags::MOVED_TO)?;
     pipe::Receiver::from_file_unchecked(watcher.into())
 }
 

@@ -4,6 +4,7 @@
 //! the outcome. After a crash whoever holds the lease runs the stages again. The engine knows no SQL, no HTTP and no agent's
 //! dialect; it speaks to the store, the sandbox provider, the gateway and the forge through their contracts.
 
+mod breaker;
 mod checkpoint;
 mod conversation;
 mod deliver;
@@ -26,6 +27,7 @@ mod plan;
 mod pool;
 pub mod prepare;
 mod prompting;
+mod race;
 mod reattach;
 mod record;
 mod recover;
@@ -55,6 +57,7 @@ use harvest_store::Store;
 use harvest_vault::Redactor;
 use harvest_workspace::{Git, Mirrors, Prepared, Snapshots};
 
+pub use breaker::Options as Breaking;
 pub use egress::Hosts;
 pub use error::{Error, Failure};
 pub use fork::Fork;
@@ -194,6 +197,7 @@ pub struct Engine {
     warm: Arc<warm::Shelf>,
     till: Arc<till::Till>,
     vitals: Arc<Vitals>,
+    finish: Arc<race::Finish>,
 }
 
 impl Engine {
@@ -201,8 +205,8 @@ impl Engine {
         let (mirrors, snapshots) = (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
         let prepared = Prepared::new(options.data.prepared());
         let (stops, warm, till) = (stop::Stops::default(), Arc::default(), Arc::default());
-        let vitals = Arc::default();
-        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm, till, vitals }
+        let (vitals, finish) = (Arc::default(), Arc::default());
+        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm, till, vitals, finish }
     }
 
     /// The flag that stops a task while this engine works on it.

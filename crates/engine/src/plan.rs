@@ -102,7 +102,7 @@ impl Turn {
             self.settle(place).await?;
         }
         let (agent, memory) = (self.agent()?, Memory::default());
-        self.prepare_workspace(place, &memory).await?;
+        self.prepare_workspace(place, &memory, &self.start).await?;
         let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
         self.read_plan(place, agent, ended).await
     }

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use harvest_core::{
-    Cost, Entrant, Event, EventBody, FailureReason, Race, Standing, Stopping, Task, TaskId, TaskStatus, Timestamp, judge,
+    Cost, Entrant, Event, EventBody, FailureReason, Race, Standing, Stopping, Task, TaskId, TaskStatus, Timestamp,
+    judge,
 };
 use harvest_store::TaskQuery;
 use tokio::sync::Notify;

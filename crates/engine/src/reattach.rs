@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use harvest_agents::Agent;
 use harvest_core::{
-    AttemptId, Event, EventBody, FailureReason, OwnerId, SandboxId, SandboxPurpose, Session, SessionId, StageName, Task,
-    Timestamp,
+    AttemptId, Event, EventBody, FailureReason, OwnerId, SandboxId, SandboxPurpose, Session, SessionId, StageName,
+    Task, Timestamp,
 };
 use harvest_sandbox::Process;
 use harvest_store::{Lease, OwnerKind, SandboxRecord};
@@ -106,6 +106,24 @@ impl Engine {
         Ok(inherited)
     }
 
+    /// Takes up turns of `owner` itself that it could not go on with for a while.
+    pub(crate) async fn retake(&self, owner: &OwnerId, sessions: &[SessionId]) -> Result<Vec<Inherited>, Error> {
+        let (store, provider) = (&self.options.store, &self.options.provider);
+        let leases = store.take_over(owner, owner, Some(sessions)).await?;
+        let mut retaken: Vec<Inherited> =
+            leases.into_iter().map(|lease| Inherited { lease, sandboxes: Vec::new() }).collect();
+        let is_theirs = |record: &SandboxRecord| record.owner == *owner && sessions.contains(&record.session);
+        for record in store.sandboxes().await?.into_iter().filter(is_theirs) {
+            let is_of_use = record.purpose == SandboxPurpose::Execute && provider.is_alive(&record.id);
+            let turn = retaken.iter_mut().find(|turn| turn.lease.session == record.session);
+            match turn.filter(|_| is_of_use) {
+                Some(turn) => turn.sandboxes.push(record.id),
+                None => self.remove_sandbox(&record.id).await?,
+            }
+        }
+        Ok(retaken)
+    }
+
     /// Works on a turn that was taken over to its end.
     pub(crate) async fn rejoin(&self, owner: &OwnerId, turn: Inherited, stop: Stop) -> Result<Worked, Error> {
         let Inherited { lease, sandboxes } = turn;
@@ -192,13 +210,7 @@ impl Turn {
     }
 
     /// Sees a run to its end that another worker began.
-    pub(crate) async fn follow(
-        &self,
-        place: &Place,
-        agent: &Agent,
-        memory: &Memory,
-        run: Run,
-    ) -> Result<Ended, Halt> {
+    pub(crate) async fn follow(&self, place: &Place, agent: &Agent, memory: &Memory, run: Run) -> Result<Ended, Halt> {
         let Run { mut process, trace, is_silent, .. } = run;
         if trace.had_waited && is_silent {
             // Whether it got its prompt is not known; it takes it once.

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use harvest_core::{Clock, FailureReason, Outcome, OwnerId, SandboxId, SandboxPurpose, SessionId, TaskId};
+use harvest_core::{Clock, FailureReason, Outcome, SandboxId, SandboxPurpose, SessionId, TaskId};
 use harvest_forge::Forge;
 use harvest_sandbox::Provider;
 use harvest_store::{Lease, Owner, OwnerKind, SandboxRecord, Store};
@@ -135,9 +135,16 @@ impl Recovery {
 
     /// How many agents of dead workers are still at work.
     async fn agents_of(&self, dead: &[(File, Owner)]) -> Result<usize, Error> {
-        let is_left = |owner: &OwnerId| dead.iter().any(|(_, dead)| dead.id == *owner && dead.kind == OwnerKind::Server);
+        let workers = || dead.iter().map(|(_, dead)| dead).filter(|dead| dead.kind == OwnerKind::Server);
+        let mut sessions: Vec<SessionId> = Vec::new();
+        for worker in workers() {
+            let turns = self.store.turns_of(&worker.id).await?;
+            sessions.extend(turns.into_iter().map(|lease| lease.session));
+        }
+        // Whose turn someone else has by now is at work for nobody.
         let is_at_work = |record: &SandboxRecord| {
-            is_left(&record.owner)
+            sessions.contains(&record.session)
+                && workers().any(|worker| worker.id == record.owner)
                 && record.purpose == SandboxPurpose::Execute
                 && self.providers.iter().any(|known| known.name() == record.provider && known.is_alive(&record.id))
         };

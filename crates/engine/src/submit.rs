@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Cost, Hook, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, Supervision,
-    TaskId, TaskKind, Turn, TurnId,
+    BranchName, Cost, Hook, OnFailedDependency, OwnerId, Priority, Prompt, Race, SessionId, Settings, Source,
+    Supervision, TaskId, TaskKind, Turn, TurnId,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, NewTurn, Submitted};
@@ -52,6 +52,7 @@ pub struct Queueing {
     pub extra: Option<serde_json::Value>,
     /// Who works on it from the start: no one else can take it, and no cap keeps it waiting.
     pub claim_for: Option<OwnerId>,
+    pub race: Option<Race>,
     /// Chosen before, so that tasks of one batch can wait for each other.
     pub id: Option<TaskId>,
 }
@@ -161,6 +162,7 @@ impl Engine {
                 origin: None,
                 on_quota: request.on_quota,
                 plan: request.plan,
+                race: queue.race,
             },
             budget: request.budget,
             priority: queue.priority,

@@ -1,7 +1,7 @@
 //! Drives one turn through its stages and sees to it that it ends exactly once.
 
 use std::borrow::Cow;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use harvest_core::{
@@ -42,6 +42,8 @@ pub(crate) struct Turn {
     pub(crate) goes_on: bool,
     pub(crate) plan: Plan,
     pub(crate) interruption: Option<Interruption>,
+    /// Its task runs.
+    pub(crate) has_started: AtomicBool,
     /// How many checkpoints the session has.
     pub(crate) checkpoints: AtomicU32,
     pub(crate) meter: Arc<TurnMeter>,
@@ -151,6 +153,7 @@ impl Engine {
             let message = "what this session goes on from is not on this machine: another did it, or it was collected";
             return Err(Failure::new(FailureReason::Internal, message).into());
         }
+        let has_started = task.status == TaskStatus::Running;
         let checkpoints = repository.last_checkpoint(&session.id).await?.map_or(0, |(number, _)| number);
         Ok(Turn {
             engine: self.clone(),
@@ -166,6 +169,7 @@ impl Engine {
             goes_on,
             plan,
             interruption,
+            has_started: AtomicBool::new(has_started),
             checkpoints: AtomicU32::new(checkpoints),
             meter,
             stop,
@@ -197,7 +201,7 @@ impl Turn {
         let execution = match before {
             Some(before) => {
                 // Its agent has worked, under another lease; only a task that runs can complete.
-                if self.task.status == TaskStatus::Provisioning {
+                if !self.has_started.swap(true, Ordering::Relaxed) {
                     self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
                 }
                 Ok(before)
@@ -239,6 +243,22 @@ impl Turn {
             && self.may_retry(failure)
         {
             return self.retry_later(failure).await;
+        }
+        if let Some(race) = &self.task.settings.race
+            && failure.is_none()
+        {
+            failure = match self.await_verdict(race, &execution.commit).await {
+                Ok(verdict) => verdict,
+                Err(Halt::Engine(error)) => return Err(error),
+                Err(Halt::Turn(failure)) => Some(failure),
+            };
+            if failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted) {
+                return self.suspend(&execution.commit).await;
+            }
+        }
+        // Of a race only the winner's work leaves; the rest is kept here for comparison.
+        if self.task.settings.race.is_some() && failure.is_some() {
+            return self.record(&execution, evidence, None, failure).await;
         }
         let branch = match self.resume_or(StageName::Deliver, self.deliver(&execution.commit)).await {
             Ok(branch) => branch,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use harvest_agents::{Parser, Verdict};
-use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, OutputStream};
+use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, OutputStream, Stopping};
 use harvest_sandbox::{Output, Process, Signal};
 use harvest_store::{AttemptUpdate, Step};
 use tokio::time::Instant;
@@ -93,7 +93,7 @@ impl Turn {
         if place.is_taken_over() && did_anything {
             checkpoints.due();
         }
-        let grace = Duration::from_millis(self.task.settings.supervision.grace_ms);
+        let patience = Duration::from_millis(self.task.settings.supervision.grace_ms);
         let mut ending: Option<Ending> = None;
         let mut ended_by: Option<Failure> = None;
         let exit_code = loop {
@@ -122,12 +122,15 @@ impl Turn {
                 Next::Breach(breach) => {
                     self.journal.write(vec![breach.event()]).await?;
                     ended_by = Some(breach.into_failure());
-                    ending = Some(Ending::new(Instant::now(), grace));
+                    ending = Some(Ending::new(Instant::now(), patience));
                     continue;
                 }
                 Next::End(failure) => {
                     ended_by = Some(failure);
-                    ending = Some(Ending::new(Instant::now(), grace));
+                    // Nobody waits for what a loser still has to say.
+                    let has_lost = matches!(self.stop.how(), Some(Stopping::Lose { .. }));
+                    let patience = if has_lost { Duration::ZERO } else { patience };
+                    ending = Some(Ending::new(Instant::now(), patience));
                     continue;
                 }
                 Next::Signal(EndingStep::Signal(signal)) => {
@@ -163,7 +166,7 @@ impl Turn {
             if let Some(breach) = breach {
                 events.push(breach.event());
                 ended_by = Some(breach.into_failure());
-                ending = Some(Ending::new(Instant::now(), grace));
+                ending = Some(Ending::new(Instant::now(), patience));
             }
             if let Some(offset) = journaled {
                 let changed = events.iter().any(|event| matches!(event, EventBody::ToolResult { .. }));

@@ -21,7 +21,7 @@ pub use server::{Audit, Serve, Token, TokenCreate};
 pub use session::{PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionResume};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
-use values::{cap_name, cap_size, hours, pool_size, priority, status};
+use values::{cap_name, cap_size, entrants, hours, judged_by, pool_size, priority, status};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -100,6 +100,9 @@ pub enum Command {
     /// Batches of tasks that are followed as one
     #[command(subcommand)]
     Convoy(Convoy),
+    /// Tasks that several worked on side by side
+    #[command(subcommand)]
+    Race(Race),
     /// Tasks that come again by the clock
     #[command(subcommand)]
     Schedule(Schedule),
@@ -145,6 +148,7 @@ pub enum Command {
   harvest run \"Fix the build\" --repo ../other --base release-1.2
   harvest run - --repo ../other < task.md
   harvest run \"Split the module\" --plan
+  harvest run \"Make it faster\" --race claude-code,codex,builtin
   harvest run \"Try this\" --model-script script.yaml --json
   harvest run \"Add a greeting\" --record greeting.jsonl
   harvest run \"Add a greeting\" --replay greeting.jsonl
@@ -157,14 +161,34 @@ pub struct Run {
     #[arg(long, value_name = "FILE")]
     pub model_script: Option<PathBuf>,
     /// Keep the model calls in a file, to run it again without a model
-    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["replay", "race"])]
     pub record: Option<PathBuf>,
     /// Let a recorded run play the model: no key, no network
-    #[arg(long, value_name = "FILE", conflicts_with = "model_script")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["model_script", "race"])]
     pub replay: Option<PathBuf>,
     /// Where the agent runs
     #[arg(long, value_enum, default_value_t = SandboxKind::Local)]
     pub sandbox: SandboxKind,
+    #[command(flatten)]
+    pub race: RaceOptions,
+}
+
+/// Several who do the same.
+#[derive(Debug, Clone, Args)]
+pub struct RaceOptions {
+    /// Let several work on it side by side, and deliver the best: agents, or how many of one
+    #[arg(long, value_name = "AGENT[:MODEL],…|N", value_parser = entrants, conflicts_with = "agent")]
+    pub race: Option<Entrants>,
+    /// What decides among those that pass their tests: cost (then the smaller change), or time
+    #[arg(long, value_name = "cost|time", value_parser = judged_by, default_value = "cost", requires = "race")]
+    pub judged_by: harvest_core::JudgedBy,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entrants {
+    Same(u8),
+    /// Agents, with their models.
+    Named(Vec<(String, Option<String>)>),
 }
 
 /// What is asked for, the same for every command that makes tasks.
@@ -305,6 +329,8 @@ pub struct TaskAdd {
     pub ask: Ask,
     #[command(flatten)]
     pub queue: QueueOptions,
+    #[command(flatten)]
+    pub race: RaceOptions,
 }
 
 /// Where a task stands among others.
@@ -449,6 +475,16 @@ pub enum Convoy {
     /// Show one convoy with its tasks
     #[command(after_help = "Examples:\n  harvest convoy show spring-clean")]
     Show { name: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Race {
+    /// Show everyone in a race: who won, what each cost and changed
+    #[command(after_help = "Examples:\n  harvest race show 9f2c\n  harvest race show race-9f2c --json")]
+    Show {
+        /// The race's id, or that of a task in it
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

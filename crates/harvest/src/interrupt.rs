@@ -40,7 +40,9 @@ pub async fn interrupt(global: &Global, environment: Environment, options: Inter
     }
     let items = wait(&installation, &asked).await?;
     let _ = if global.json {
-        output::json(&json!({ "items": items.iter().map(|(id, status)| json!({ "task_id": id, "status": status })).collect::<Vec<_>>(), "next_cursor": null }))
+        output::json(
+            &json!({ "items": items.iter().map(|(id, status)| json!({ "task_id": id, "status": status })).collect::<Vec<_>>(), "next_cursor": null }),
+        )
     } else if items.is_empty() {
         output::line(&format!("{} nobody is at work", style.ok()))
     } else {

@@ -28,6 +28,7 @@ mod output;
 mod programs;
 mod prompts;
 mod queue;
+mod race;
 mod reload;
 mod repo;
 mod run;
@@ -99,6 +100,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Interrupt(options) => interrupt::interrupt(global, environment, options).await,
         Command::Queue(command) => queue::queue(global, environment, command).await,
         Command::Convoy(command) => convoy::convoy(global, environment, command).await,
+        Command::Race(cli::Race::Show { id }) => race::show(global, environment, &id).await,
         Command::Schedule(command) => schedule::schedule(global, environment, command).await,
         Command::Template(command) => template::template(global, environment, command).await,
         Command::Credential(command) => credential::credential(global, environment, command).await,

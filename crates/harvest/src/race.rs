@@ -6,6 +6,7 @@ use harvest_engine::{Interrupts, Queueing, Request, Stop};
 use harvest_store::{Error, Order, OwnerKind, TaskQuery};
 use serde::Serialize;
 
+use crate::ask;
 use crate::cli::{AskOptions, Entrants, Global, RaceOptions, Run};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
@@ -13,7 +14,6 @@ use crate::installation::Installation;
 use crate::output;
 use crate::run::{Ended, stop_on_signals, work};
 use crate::view::{Activity, Style, clean};
-use crate::ask;
 
 /// More than that is no race.
 const MOST: usize = 16;
@@ -89,7 +89,8 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     let mut requests = Vec::new();
     for each in field(&options.ask.options, entrants) {
         let Installation { environment, keys, config, .. } = &installation;
-        let request = ask::request(environment, keys, config, environment.user(), prompt.clone(), &each, decide).await?;
+        let request =
+            ask::request(environment, keys, config, environment.user(), prompt.clone(), &each, decide).await?;
         requests.push(ask::as_the_repository_says(&installation, request, &each, decide).await?);
     }
     let race = enter(&installation, &mut requests, options.race.judged_by);

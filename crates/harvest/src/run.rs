@@ -15,12 +15,15 @@ use crate::follow::{Follow, ends};
 use crate::installation::{self, Installation};
 use crate::output;
 use crate::view::{Activity, Style, summary};
-use crate::{ask, config, tape};
+use crate::{ask, config, race, tape};
 
 const LAST_EVENTS: usize = 1000;
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 
 pub async fn run(global: &Global, environment: Environment, options: Run) -> Result<Exit, Failure> {
+    if options.race.race.is_some() {
+        return race::run(global, environment, options).await;
+    }
     let prompt = ask::read_prompt(&options.ask.prompt)?;
     let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
     let replay = options.replay.as_deref().map(tape::load).transpose()?;

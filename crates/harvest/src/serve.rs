@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use harvest_agents::Provider;
 use harvest_core::Code;
-use harvest_engine::{ModelChoice, Notice, Stop};
+use harvest_engine::{Limits, ModelChoice, Notice, Stop};
 use harvest_server::{Handle, Options, Pace, Service};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
@@ -64,7 +64,10 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         if options.keep_agents { up::LEAVING } else { up::DRAINING },
     );
     let working = async {
+        let limits =
+            Limits { tasks: options.max_tasks, time: options.max_hours, cost: options.max_usd, ..Limits::default() };
         let wanted = Wanted {
+            limits,
             agents: options.agents,
             lease: options.lease,
             patience: options.drain,
@@ -73,7 +76,16 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         };
         let tell = |notice: &Notice| drop(if global.json { up::show_json(notice) } else { up::show(style, notice) });
         let worked = match works {
-            true => works::work(global, style, &installation, &engine, wanted, drain, tell).await.map(drop),
+            true => {
+                let worked = works::work(global, style, &installation, &engine, wanted, drain.clone(), tell).await;
+                if let Ok(summary) = &worked
+                    && !drain.is_requested()
+                {
+                    output::complain(&format!("note: taking no more work: {}; the API goes on", summary.ended));
+                    drain.requested().await;
+                }
+                worked.map(drop)
+            }
             false => {
                 drain.requested().await;
                 Ok(())

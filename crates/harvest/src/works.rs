@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use harvest_engine::{Engine, Interrupts, Limits, Notice, Orphans, Pool, Stop, Summary, Warm, warm};
+use harvest_engine::{Breaking, Engine, Interrupts, Limits, Notice, Orphans, Pool, Stop, Summary, Warm, warm};
 use harvest_store::OwnerKind;
 use tokio::sync::mpsc;
 
 use crate::cli::Global;
-use crate::config::Key;
+use crate::config::{Key, Layers};
 use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::view::Style;
@@ -56,6 +56,7 @@ pub async fn work(
         agents: None,
         model_calls: settings.count(Key::ModelCalls).map(|calls| calls as usize),
         lease: wanted.lease.or(settings.time(Key::Lease)).unwrap_or(LEASE),
+        breaking: breaking(&settings),
         ..wanted.limits
     };
     let until_empty = limits.until_empty;
@@ -128,8 +129,20 @@ pub async fn work(
     }
 }
 
+fn breaking(settings: &Layers) -> Breaking {
+    let usual = Breaking::default();
+    Breaking {
+        after: settings.count(Key::Breaker).unwrap_or(usual.after),
+        pause: settings.time(Key::BreakerPause).unwrap_or(usual.pause),
+    }
+}
+
 /// Shows notices while something else goes on that makes some.
-async fn show_while<T>(doing: impl Future<Output = T>, inbox: &mut mpsc::Receiver<Notice>, show: impl Fn(&Notice)) -> T {
+async fn show_while<T>(
+    doing: impl Future<Output = T>,
+    inbox: &mut mpsc::Receiver<Notice>,
+    show: impl Fn(&Notice),
+) -> T {
     tokio::pin!(doing);
     loop {
         tokio::select! {

@@ -270,7 +270,9 @@ mod tests {
 
     #[tokio::test]
     async fn pushes_and_tunnels_are_never_sent_again() {
-        for request in [&b"POST /git/repository/git-receive-pack HTTP/1.1\r\n\r\n"[..], b"CONNECT a:443 HTTP/1.1\r\n\r\n"] {
+        for request in
+            [&b"POST /git/repository/git-receive-pack HTTP/1.1\r\n\r\n"[..], b"CONNECT a:443 HTTP/1.1\r\n\r\n"]
+        {
             locally(async {
                 let (folder, mut client, _) = world().await;
                 let first = listen(&folder);

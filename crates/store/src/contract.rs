@@ -62,12 +62,10 @@ pub trait Store: Access + Send + Sync + std::fmt::Debug {
 
     /// Takes over the turns of a dead owner, all or those of some sessions; the old leases are void from here on. Whoever
     /// was asked to stop one still is.
-    async fn take_over(
-        &self,
-        dead: &OwnerId,
-        heir: &OwnerId,
-        only: Option<&[SessionId]>,
-    ) -> Result<Vec<Lease>, Error>;
+    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId, only: Option<&[SessionId]>) -> Result<Vec<Lease>, Error>;
+
+    /// The turns that an owner has claimed.
+    async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error>;
 
     /// How much of an attempt's output is in the journal.
     async fn journaled(&self, attempt: &AttemptId) -> Result<u64, Error>;
@@ -137,6 +135,8 @@ pub trait Store: Access + Send + Sync + std::fmt::Debug {
 
     async fn register_owner(&self, owner: Owner) -> Result<(), Error>;
     async fn owners(&self) -> Result<Vec<Owner>, Error>;
+    /// Says why an owner takes no work for the moment, or that it does again.
+    async fn set_holding(&self, owner: &OwnerId, why: Option<&str>) -> Result<(), Error>;
     async fn remove_owner(&self, owner: &OwnerId) -> Result<(), Error>;
 
     /// Recorded before a sandbox is made and forgotten after it is gone, so that none is ever lost sight of. Recorded

@@ -59,6 +59,11 @@ impl Activity {
                 let asked = prompt.as_ref().map(|prompt| format!(": {}", prompt.title())).unwrap_or_default();
                 vec![format!("  {}", style.bold(&shorten(style, &clean(&format!("resumed by {author}{asked}")))))]
             }
+            EventBody::RacePlaced { cost_usd, changed_lines } => {
+                let what = format!("it passes: {cost_usd}, {changed_lines} lines changed; waiting for the others");
+                vec![format!("  {} {what}", style.ok())]
+            }
+            EventBody::RaceDecided { .. } => vec![format!("  {} it wins the race", style.ok())],
             EventBody::TurnQueued { number, author, prompt, .. } => {
                 let asked =
                     shorten(style, &clean(&format!("{author} asks for more (turn {number}): {}", prompt.title())));

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod agents;
+mod agents_recover;
 mod agents_survive;
 mod bridges;
 mod cassette;
@@ -28,6 +29,7 @@ mod page;
 mod plan;
 mod prompts;
 mod queue;
+mod race;
 mod reattach;
 mod refusals;
 mod repo;
@@ -43,5 +45,7 @@ mod session;
 mod stop;
 mod supervision;
 mod support;
+mod survive;
 mod task;
+mod torture;
 mod warm;

@@ -39,13 +39,18 @@ impl World {
         let mut agents = BTreeMap::new();
         for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
             let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
-            let read = |name: &str| String::from_utf8_lossy(&fs::read(entry.path().join(name)).unwrap_or_default()).into_owned();
+            let read = |name: &str| {
+                String::from_utf8_lossy(&fs::read(entry.path().join(name)).unwrap_or_default()).into_owned()
+            };
             let cmdline = read("cmdline");
-            if !cmdline.starts_with("/harvest/bin/harvest-builtin") || !read("mountinfo").contains(self.path().to_str().unwrap()) {
+            if !cmdline.starts_with("/harvest/bin/harvest-builtin")
+                || !read("mountinfo").contains(self.path().to_str().unwrap())
+            {
                 continue;
             }
             let stat = read("stat");
-            let started = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19)?.parse().ok());
+            let started =
+                stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(19)?.parse().ok());
             agents.insert(pid, started.unwrap_or(0));
         }
         agents
@@ -70,7 +75,8 @@ fn assert_went_on(world: &World, task: &str, times: usize) -> Vec<Value> {
     let events = journal(world, task);
     let shown = world.json(&["task", "show", task]);
     assert_eq!(shown["status"], "completed", "{shown:#}\n{events:#?}");
-    let counts = ["agent.started", "agent.finished", "agent.reattached", "turn.started", "task.finished"].map(|kind| count(&events, kind));
+    let counts = ["agent.started", "agent.finished", "agent.reattached", "turn.started", "task.finished"]
+        .map(|kind| count(&events, kind));
     assert_eq!(counts, [1, 1, times, 1, 1], "{events:#?}");
     assert_eq!(world.show(&format!("{}:src/two.sh", shown["branch"].as_str().unwrap())), "echo two");
     events
@@ -203,7 +209,10 @@ fn an_upgrade_in_place_keeps_the_agents() {
 /// The same command with another program.
 fn again_as(program: &Path, command: &std::process::Command) -> std::process::Command {
     let mut again = std::process::Command::new(program);
-    again.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).args(command.get_args());
+    again
+        .env_clear()
+        .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
         again.current_dir(folder);
     }
@@ -258,7 +267,7 @@ fn a_crash_while_taking_over_is_recovered_from() {
     for name in harvest_engine::failpoint::REATTACH {
         let world = World::new();
         world.without_spares();
-    world.without_spares();
+        world.without_spares();
         let script = world.script(&json!([{ "shell": format!("{FIX}; sleep 3") }, {}]));
         let task = world.add_task("Mend it");
         let running = world.worker(&script, &[]).start();

@@ -227,7 +227,12 @@ impl Drop for World {
         if !visible(&self.data().join("owners")).is_empty() {
             // Agents of a worker that was killed wait for the next one, which will not come.
             for task in self.unfinished() {
-                let _ = self.harvest(&["task", "cancel", &task]).command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+                let _ = self
+                    .harvest(&["task", "cancel", &task])
+                    .command
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .status();
             }
             let _ = self.harvest(&["task", "list"]).command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         }

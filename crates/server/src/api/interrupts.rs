@@ -8,8 +8,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::record::Concerns;
-use super::tasks::{self, Stopped, TaskDetail};
 use super::sessions;
+use super::tasks::{self, Stopped, TaskDetail};
 use crate::auth::Principal;
 use crate::extract::{Body, Id};
 use crate::problem::Problem;

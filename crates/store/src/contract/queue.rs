@@ -54,6 +54,8 @@ pub struct Owner {
     pub id: OwnerId,
     pub kind: OwnerKind,
     pub pid: u32,
+    /// Why it takes no work for the moment.
+    pub holding: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,7 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_prompts.sql"),
     include_str!("migrations/0011_access.sql"),
     include_str!("migrations/0013_stats.sql"),
-    include_str!("migrations/0015_stops.sql"),
+    include_str!("migrations/0015_recovery.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

@@ -114,13 +114,12 @@ impl Store for Postgres {
         queue::release(self.lend().await?.get()?, dead, at).await
     }
 
-    async fn take_over(
-        &self,
-        dead: &OwnerId,
-        heir: &OwnerId,
-        only: Option<&[SessionId]>,
-    ) -> Result<Vec<Lease>, Error> {
+    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId, only: Option<&[SessionId]>) -> Result<Vec<Lease>, Error> {
         queue::take_over(self.lend().await?.get()?, dead, heir, only).await
+    }
+
+    async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
+        queue::turns_of(self.lend().await?.get()?, owner).await
     }
 
     async fn journaled(&self, attempt: &AttemptId) -> Result<u64, Error> {
@@ -217,6 +216,10 @@ impl Store for Postgres {
 
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
         overview::owners(self.lend().await?.get()?).await
+    }
+
+    async fn set_holding(&self, owner: &OwnerId, why: Option<&str>) -> Result<(), Error> {
+        settings::set_holding(self.lend().await?.get()?, owner, why).await
     }
 
     async fn remove_owner(&self, owner: &OwnerId) -> Result<(), Error> {

@@ -31,6 +31,13 @@ pub(super) async fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp
     leases(db, sql, &[&owner.as_str(), &until.as_millisecond()]).await
 }
 
+pub(super) async fn turns_of(db: &Connection, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
+    let sql =
+        "SELECT turns.task_id, turns.session_id, turns.id, turns.fence, ARRAY[turns.task, turns.session, turns.number]
+         FROM leases JOIN turns ON turns.number = leases.turn WHERE leases.owner = $1";
+    leases(db, sql, &[&owner.as_str()]).await
+}
+
 pub(super) async fn take_over(
     db: &Connection,
     dead: &OwnerId,

@@ -15,6 +15,10 @@ pub(super) async fn register_owner(db: &Connection, owner: &Owner) -> Result<(),
     db.execute(sql, &[&owner.id.as_str(), &to_word(&owner.kind)?, &i64::from(owner.pid)]).await.map(drop)
 }
 
+pub(super) async fn set_holding(db: &Connection, owner: &OwnerId, why: Option<&str>) -> Result<(), Error> {
+    db.execute("UPDATE owners SET holding = $2 WHERE id = $1", &[&owner.as_str(), &why]).await.map(drop)
+}
+
 pub(super) async fn remove_owner(db: &Connection, owner: &OwnerId) -> Result<(), Error> {
     db.execute("DELETE FROM owners WHERE id = $1", &[&owner.as_str()]).await.map(drop)
 }

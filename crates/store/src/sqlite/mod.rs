@@ -188,14 +188,14 @@ impl Store for Sqlite {
         self.write(move |db, effects| write::claim::release(db, effects, &dead, at)).await
     }
 
-    async fn take_over(
-        &self,
-        dead: &OwnerId,
-        heir: &OwnerId,
-        only: Option<&[SessionId]>,
-    ) -> Result<Vec<Lease>, Error> {
+    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId, only: Option<&[SessionId]>) -> Result<Vec<Lease>, Error> {
         let (dead, heir, only) = (dead.clone(), heir.clone(), only.map(<[SessionId]>::to_vec));
         self.write(move |db, _| write::claim::take_over(db, &dead, &heir, only.as_deref())).await
+    }
+
+    async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
+        let owner = owner.clone();
+        self.read(move |db| write::claim::turns_of(db, &owner)).await
     }
 
     async fn journaled(&self, attempt: &AttemptId) -> Result<u64, Error> {
@@ -313,6 +313,11 @@ impl Store for Sqlite {
 
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
         self.read(read::owners).await
+    }
+
+    async fn set_holding(&self, owner: &OwnerId, why: Option<&str>) -> Result<(), Error> {
+        let (owner, why) = (owner.clone(), why.map(str::to_owned));
+        self.write(move |db, _| write::settings::set_holding(db, &owner, why.as_deref())).await
     }
 
     async fn remove_owner(&self, owner: &OwnerId) -> Result<(), Error> {

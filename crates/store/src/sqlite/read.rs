@@ -213,12 +213,12 @@ pub(super) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(TaskId, Sto
 }
 
 pub(super) fn owners(db: &Connection) -> Result<Vec<Owner>, Error> {
-    let mut statement = db.prepare_cached("SELECT id, kind, pid FROM owners")?;
+    let mut statement = db.prepare_cached("SELECT id, kind, pid, holding FROM owners")?;
     let mut rows = statement.query([])?;
     let mut owners = Vec::new();
     while let Some(row) = rows.next()? {
         let kind: OwnerKind = from_word(&row.get::<_, String>(1)?, "owners.kind")?;
-        owners.push(Owner { id: id_at(row, 0)?, kind, pid: row.get(2)? });
+        owners.push(Owner { id: id_at(row, 0)?, kind, pid: row.get(2)?, holding: row.get(3)? });
     }
     Ok(owners)
 }

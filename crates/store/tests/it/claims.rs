@@ -92,7 +92,7 @@ on_both! {
 
     async fn owners_are_remembered_until_they_leave(place) {
         let store = place.open().await;
-        let me = Owner { id: owner(), kind: OwnerKind::Run, pid: 42 };
+        let me = Owner { id: owner(), kind: OwnerKind::Run, pid: 42, holding: None };
         store.register_owner(me.clone()).await.unwrap();
         assert_eq!(store.owners().await.unwrap(), std::slice::from_ref(&me));
         store.remove_owner(&me.id).await.unwrap();

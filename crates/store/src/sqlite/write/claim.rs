@@ -91,6 +91,14 @@ pub(crate) fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp) -> R
     )
 }
 
+pub(crate) fn turns_of(db: &Connection, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
+    leases(
+        db,
+        "SELECT id, session_id, task_id, fence, number, session, task FROM turns WHERE owner = ?1 AND status = 'claimed'",
+        params![owner.as_str()],
+    )
+}
+
 pub(crate) fn take_over(
     db: &Connection,
     dead: &OwnerId,

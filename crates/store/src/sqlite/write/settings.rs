@@ -17,6 +17,11 @@ pub(crate) fn register_owner(db: &Connection, owner: &Owner) -> Result<(), Error
     Ok(())
 }
 
+pub(crate) fn set_holding(db: &Connection, owner: &OwnerId, why: Option<&str>) -> Result<(), Error> {
+    db.execute("UPDATE owners SET holding = ?2 WHERE id = ?1", params![owner.as_str(), why])?;
+    Ok(())
+}
+
 pub(crate) fn remove_owner(db: &Connection, owner: &OwnerId) -> Result<(), Error> {
     db.execute("DELETE FROM owners WHERE id = ?1", [owner.as_str()])?;
     Ok(())
