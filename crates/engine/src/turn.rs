@@ -138,7 +138,9 @@ impl Engine {
         }
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::open(path, &mirror, &task.base, &session.branch).await?;
-        options.provider.adopt(repository.path()).await?;
+        if returned.is_none() {
+            options.provider.adopt(repository.path()).await?;
+        }
         let interruption = journal.interruption().await?;
         let left = match &interruption {
             Some(interrupted) => Some(interrupted.commit.clone()),
