@@ -78,7 +78,9 @@ fn resumes_its_own_conversation(cli: Cli) {
     let replies = json!([
         { "say": "First the fix.", "shell": FIX },
         { "say": "Then a long look.", "shell": "sleep 600" },
+        // One that had to begin anew would be told to sleep again. Some put a word of their own between.
         { "expect": "leave the rest", "shell": "echo known > known" },
+        { "shell": "echo known > known" },
         { "say": "Done." },
     ]);
     let script = script(&world, &replies);
