@@ -11,6 +11,7 @@ mod credential;
 mod event;
 mod evidence;
 mod id;
+mod mcp;
 mod prompt;
 mod queue;
 mod race;
@@ -27,13 +28,14 @@ pub use code::{Code, UnknownCode};
 pub use cost::{Cost, Price, TokenCount, Usage};
 pub use credential::{Credential, DEFAULT_CREDENTIAL, Identity, Scope, ScopeError};
 pub use event::{
-    EgressVerdict, Event, EventBody, FileChange, MessageRole, OutputStream, Remedy, SandboxPurpose, StageName,
-    SupervisedLimit, TestRun, WorkspaceKind,
+    EgressVerdict, Event, EventBody, FileChange, McpOutcome, MessageRole, OutputStream, Remedy, SandboxPurpose,
+    StageName, SupervisedLimit, TestRun, WorkspaceKind,
 };
 pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
 pub use id::{
     AttemptId, CallId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TokenId, TurnId,
 };
+pub use mcp::{McpAddress, McpCredential, McpServer};
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use race::{Entrant, JudgedBy, Race, Standing, Verdict, judge};
@@ -42,6 +44,6 @@ pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};
 pub use task::{
     Attempt, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Stopping, Supervision, Task, TaskKind, Turn,
-    TurnStatus,
+    TurnStatus, Workflow,
 };
 pub use time::{Clock, Timestamp};

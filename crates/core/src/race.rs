@@ -149,9 +149,11 @@ mod tests {
 
     #[test]
     fn nobody_leads_before_someone_passes_and_nobody_wins_when_all_are_out() {
-        let verdict = judge(JudgedBy::Cost, &[working(1, 0), out(2)]);
+        let begun = [working(1, 0), out(2)];
+        let verdict = judge(JudgedBy::Cost, &begun);
         assert_eq!((verdict.leader, verdict.is_decided), (None, false));
-        let verdict = judge(JudgedBy::Cost, &[out(1), out(2)]);
+        let over = [out(1), out(2)];
+        let verdict = judge(JudgedBy::Cost, &over);
         assert_eq!((verdict.leader, verdict.is_decided), (None, true));
     }
 

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttemptId, BranchName, Cost, Evidence, FailureReason, OnFailedDependency, Priority, Prompt, Race, SessionId,
-    TaskId, TaskStatus, Timestamp, TurnId, Usage,
+    AttemptId, BranchName, Cost, Evidence, FailureReason, McpServer, OnFailedDependency, Priority, Prompt, Race,
+    SessionId, TaskId, TaskStatus, Timestamp, TurnId, Usage,
 };
 
 /// What is asked.
@@ -87,6 +87,35 @@ pub struct Settings {
     /// Its work is delivered only when it wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub race: Option<Race>,
+    /// The agent that looks for what is wrong with a plan before a person decides on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_review: Option<String>,
+    #[serde(default, skip_serializing_if = "Workflow::is_direct")]
+    pub workflow: Workflow,
+    /// A person decides on the tested result before anything leaves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gate: bool,
+    /// What offers tools to the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp: Vec<McpServer>,
+}
+
+/// In which steps a task is worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Workflow {
+    #[default]
+    Direct,
+    /// The agent looks around, makes a plan of what it found, and the plan is delivered as a branch of its own before a
+    /// person decides on it.
+    ResearchPlanImplement,
+}
+
+impl Workflow {
+    pub fn is_direct(&self) -> bool {
+        *self == Self::Direct
+    }
 }
 
 /// What holds where nobody says otherwise.
@@ -107,6 +136,10 @@ impl Default for Settings {
             on_quota: Vec::new(),
             plan: false,
             race: None,
+            plan_review: None,
+            workflow: Workflow::Direct,
+            gate: false,
+            mcp: Vec::new(),
         }
     }
 }
@@ -139,18 +172,32 @@ pub enum HookStage {
     BeforeExecute,
     /// There, after it; what it changes is delivered.
     AfterExecute,
-    /// In a clean sandbox at the result.
+    /// In a clean sandbox at the result, as all that follow.
+    BeforeVerify,
+    AfterVerify,
     BeforeDeliver,
+    /// The branch has left: nothing can be taken back any more.
+    AfterDeliver,
 }
 
 impl HookStage {
-    pub const ALL: [Self; 3] = [Self::BeforeExecute, Self::AfterExecute, Self::BeforeDeliver];
+    pub const ALL: [Self; 6] = [
+        Self::BeforeExecute,
+        Self::AfterExecute,
+        Self::BeforeVerify,
+        Self::AfterVerify,
+        Self::BeforeDeliver,
+        Self::AfterDeliver,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BeforeExecute => "before_execute",
             Self::AfterExecute => "after_execute",
+            Self::BeforeVerify => "before_verify",
+            Self::AfterVerify => "after_verify",
             Self::BeforeDeliver => "before_deliver",
+            Self::AfterDeliver => "after_deliver",
         }
     }
 }
@@ -158,6 +205,20 @@ impl HookStage {
 impl Hook {
     /// Looks for keys in what is about to be delivered.
     pub const SECRET_SCAN: &str = "secret-scan";
+    /// Looks for dangerous constructs in the lines that would be new.
+    pub const SECURITY_LINT: &str = "security-lint";
+
+    /// Whether Harvest has it ready. Such a one reads the result's diff, and so belongs behind the work.
+    pub fn is_ready_made(&self) -> bool {
+        self.run == Self::SECRET_SCAN || self.run == Self::SECURITY_LINT
+    }
+
+    /// Whether it can run at its stage.
+    pub fn fits_its_stage(&self) -> bool {
+        let has_result =
+            matches!(self.stage, HookStage::BeforeVerify | HookStage::AfterVerify | HookStage::BeforeDeliver);
+        !self.is_ready_made() || has_result
+    }
 }
 
 /// When an agent at work is no longer believed to get anywhere, and how it is ended then.
@@ -259,12 +320,21 @@ pub enum TurnStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Stopping {
-    /// It is over.
+    /// It is over; the agent is asked to end, and has a while to do so.
     Cancel,
+    /// It is over, and the agent is killed.
+    Terminate,
     /// It goes on when someone resumes it.
     Interrupt { author: String, reason: Option<String> },
     /// Another task of its race has won.
     Lose { to: TaskId },
+}
+
+impl Stopping {
+    /// Nobody waits for what the agent still has to say.
+    pub fn is_at_once(&self) -> bool {
+        matches!(self, Self::Terminate | Self::Lose { .. })
+    }
 }
 
 /// One run of an agent for a turn.

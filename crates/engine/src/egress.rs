@@ -42,6 +42,11 @@ impl Recorder for Journaled {
     }
 }
 
+/// Who writes down what was reached.
+pub(crate) fn recorder(journal: &Journal) -> Arc<dyn Recorder> {
+    Arc::new(Journaled(journal.clone()))
+}
+
 impl Turn {
     /// For every process in the sandbox.
     pub(crate) fn network_environment(&self, sandbox: &Sandbox) -> Environment {
@@ -51,12 +56,13 @@ impl Turn {
 
 impl Engine {
     pub(crate) fn egress(&self, task: &Task, journal: &Journal) -> Access {
-        Access { policy: self.policy_of(task), recorder: Arc::new(Journaled(journal.clone())) }
+        Access { policy: self.policy_of(task), recorder: recorder(journal) }
     }
 
     /// What this worker allows, less what the repository does without.
     pub(crate) fn policy_of(&self, task: &Task) -> Policy {
-        let allowed = self.options.egress.of(&task.repository);
+        let hosts = self.options.egress.now();
+        let allowed = hosts.of(&task.repository);
         match &task.settings.egress {
             None => allowed.clone(),
             // A rule that cannot be read allows nothing.

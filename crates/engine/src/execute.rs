@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use harvest_agents::Agent;
-use harvest_agents::prompt::Occasion;
 use harvest_core::{
     Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, SandboxPurpose, Stopping, Task,
 };
@@ -25,6 +24,8 @@ use crate::watch::{Ended, SoFar};
 use crate::{Engine, Failure, ModelChoice, failpoint};
 
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
+/// What everyone is told who is concerned.
+const LOST: &str = "the sandbox was lost";
 /// So many sandboxes a turn may lose before that is its end.
 const MOST_SANDBOXES: usize = 4;
 /// Processes of every place, by their ids.
@@ -62,6 +63,7 @@ pub(crate) struct Briefing<'a> {
     /// The agent's own name of the conversation to go on with.
     pub(crate) resume: Option<&'a str>,
     pub(crate) plan: bool,
+    pub(crate) mcp: &'a [harvest_agents::mcp::Offer],
 }
 
 impl<'a> Briefing<'a> {
@@ -85,6 +87,7 @@ impl<'a> Briefing<'a> {
             max_turns: self.max_turns,
             resume: self.resume,
             plan: self.plan,
+            mcp: self.mcp,
         }
     }
 }
@@ -139,7 +142,7 @@ impl Turn {
                 return result;
             }
             begins = Begins::FromCheckpoint;
-            self.journal.warn("the sandbox was lost: the work goes on in another, from the last checkpoint").await?;
+            self.journal.warn(format!("{LOST}: the work goes on in another, from the last checkpoint")).await?;
         }
         let message = format!("{MOST_SANDBOXES} sandboxes were lost one after the other");
         Err(Failure::new(FailureReason::Sandbox, message).into())
@@ -168,7 +171,7 @@ impl Turn {
         }
         let agent = self.agent()?;
         let (memory, start) = match begins {
-            Begins::FromCheckpoint => (self.memory_so_far(agent).await?, self.salvage().await),
+            Begins::FromCheckpoint => (self.memory_so_far(agent, LOST.to_owned()).await?, self.salvage().await),
             Begins::Anew if self.goes_on => (self.memory(agent).await?, self.start.clone()),
             Begins::Anew => (Memory::default(), self.start.clone()),
         };
@@ -247,7 +250,8 @@ impl Turn {
             self.journal
                 .warn(format!("the model of {} has no more quota: {} goes on", ran.agent.name, next.name))
                 .await?;
-            let memory = self.memory_so_far(next).await?;
+            let cut_off = format!("the model of {} has no more quota", ran.agent.name);
+            let memory = self.memory_so_far(next, cut_off).await?;
             ran = Ran { agent: next, ended: self.attempt(place, next, &memory, Attempts::Another).await? };
         }
         Ok(ran)
@@ -271,9 +275,47 @@ impl Turn {
         memory: &Memory,
         which: Attempts,
     ) -> Result<Ended, Halt> {
-        let mut spec = self.agent_spec(place, agent, memory).await?;
+        let (whole, choice) = (self.whole_prompt(agent, memory).await?, self.choice(agent));
+        self.attempt_asking(place, agent, memory, (&whole, &choice), which).await
+    }
+
+    /// What the agent is told, with all that belongs to it.
+    pub(crate) async fn whole_prompt(&self, agent: &Agent, memory: &Memory) -> Result<String, Halt> {
+        let asked = match self.gate.returned() {
+            Some(returned) => returned.prompt(self.task.prompt.as_str()),
+            None => self.plan.prompt(self.task.prompt.as_str()),
+        };
+        let asked = match &self.interruption {
+            Some(interrupted) => interrupted.prompt(asked, memory.own.is_some()),
+            None => asked,
+        };
+        let told = memory.told();
+        let messages = told.messages();
+        let occasion = told.occasion(&messages);
+        // One that plans does nothing that there are rules for, and one that remembers has been told the rest.
+        Ok(if self.plan.is_wanted() || (memory.own.is_some() && told.is_empty()) {
+            asked
+        } else if memory.own.is_some() {
+            self.compose_alone(&asked, &occasion)?
+        } else {
+            self.compose(agent, &asked, &occasion).await?
+        })
+    }
+
+    /// The same with a prompt of its own.
+    pub(crate) async fn attempt_asking(
+        &self,
+        place: &Place,
+        agent: &Agent,
+        memory: &Memory,
+        (prompt, choice): (&str, &ModelChoice),
+        which: Attempts,
+    ) -> Result<Ended, Halt> {
+        let mut spec = self.agent_spec(place, agent, memory, (prompt, choice)).await?;
         spec.files.splice(0..0, place.take_files());
-        let model = self.choice(agent).model;
+        if !self.plan.is_wanted() {
+            spec.files.extend(self.laid_out(&place.sandbox)?);
+        }
         let attempt = Attempt {
             id: AttemptId::generate(self.engine.options.entropy.as_ref()),
             turn_id: self.lease().turn.clone(),
@@ -285,7 +327,8 @@ impl Turn {
             finished_at: None,
         };
         let id = attempt.id.clone();
-        let started = EventBody::AgentStarted { attempt_id: id.clone(), agent: agent.id.clone(), model };
+        let started =
+            EventBody::AgentStarted { attempt_id: id.clone(), agent: agent.id.clone(), model: choice.model.clone() };
         let mut step = Step::new(self.journal.now(), vec![started]).with_attempt(AttemptUpdate::Started(attempt));
         match which {
             // One that was taken over from another worker, or begins in another sandbox, runs already.
@@ -306,7 +349,7 @@ impl Turn {
         Bounds::of(&self.task.settings, agent.counts_turns())
     }
 
-    fn choice(&self, agent: &Agent) -> ModelChoice {
+    pub(crate) fn choice(&self, agent: &Agent) -> ModelChoice {
         self.engine.model_choice(agent, &for_agent(&self.task, &agent.id))
     }
 
@@ -320,26 +363,21 @@ impl Turn {
     }
 
     /// How the agent is started, with all that it is told.
-    pub(crate) async fn agent_spec(&self, place: &Place, agent: &Agent, memory: &Memory) -> Result<ProcessSpec, Halt> {
-        let choice = self.choice(agent);
-        let asked = self.plan.prompt(self.task.prompt.as_str());
-        let asked = match &self.interruption {
-            Some(interrupted) => interrupted.prompt(asked, memory.own.is_some()),
-            None => asked,
-        };
-        // One that remembers has been told the rest, and one that plans does nothing that there are rules for.
-        let whole = if self.plan.is_wanted() || memory.own.is_some() {
-            asked
-        } else {
-            self.compose(agent, &asked, &Occasion::Task {}).await?
-        };
-        let prompt = memory.prompt(&whole);
+    pub(crate) async fn agent_spec(
+        &self,
+        place: &Place,
+        agent: &Agent,
+        memory: &Memory,
+        (prompt, choice): (&str, &ModelChoice),
+    ) -> Result<ProcessSpec, Halt> {
+        let offers = self.offers(agent, &place.sandbox).await?;
         let briefing = Briefing {
-            prompt: &prompt,
-            choice: &choice,
+            prompt,
+            choice,
             max_turns: self.task.settings.max_turns,
             resume: memory.own.as_ref().map(|kept| kept.name.as_str()),
             plan: self.plan.is_wanted(),
+            mcp: &offers,
         };
         Ok(self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path()))
     }
@@ -465,7 +503,9 @@ impl Turn {
                 Failure::new(FailureReason::Interrupted, format!("interrupted by {author}{why}"))
             }
             Some(Stopping::Lose { to }) => lost(Some(&to)),
-            Some(Stopping::Cancel) | None => Failure::new(FailureReason::Cancelled, "stopped by a person"),
+            Some(Stopping::Cancel | Stopping::Terminate) | None => {
+                Failure::new(FailureReason::Cancelled, "stopped by a person")
+            }
         }
     }
 }

@@ -54,7 +54,7 @@ impl Turn {
     pub(crate) async fn suspend(&self, commit: &str) -> Result<Worked, Error> {
         let (author, reason) = match self.stop.how() {
             Some(Stopping::Interrupt { author, reason }) => (author, reason),
-            Some(Stopping::Cancel | Stopping::Lose { .. }) | None => (String::new(), None),
+            Some(Stopping::Cancel | Stopping::Terminate | Stopping::Lose { .. }) | None => (String::new(), None),
         };
         // What never got as far as an agent has not run yet, and only what runs can be interrupted.
         let now = self.engine.options.store.task(&self.task.id).await?.task;

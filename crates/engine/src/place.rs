@@ -179,8 +179,9 @@ impl Turn {
         purpose: SandboxPurpose,
         meter: Arc<dyn Meter>,
     ) -> Result<Serving, Error> {
-        let Self { task, session, journal, repository, .. } = self;
-        self.engine.serve(id, purpose, meter, Served { task, session, journal, repository })
+        let Self { owner, task, session, journal, repository, .. } = self;
+        let plans = self.plan.is_wanted();
+        self.engine.serve(id, purpose, meter, Served { owner, task, session, journal, repository, plans })
     }
 
     /// Ends everything in the place and removes every trace of it.
@@ -233,10 +234,13 @@ impl Turn {
 /// Whom a gateway is for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Served<'a> {
+    pub(crate) owner: &'a OwnerId,
     pub(crate) task: &'a Task,
     pub(crate) session: &'a Session,
     pub(crate) journal: &'a Journal,
     pub(crate) repository: &'a SessionRepository,
+    /// The agent only makes a plan.
+    pub(crate) plans: bool,
 }
 
 impl Engine {
@@ -267,7 +271,8 @@ impl Engine {
             git: Some(access),
             egress: self.egress(served.task, served.journal),
         };
-        Ok(options.gateway.serve(provider.listen(id)?, session))
+        let tools = self.tools(purpose, served, &session.credentials);
+        Ok(options.gateway.serve_with_tools(provider.listen(id)?, session, tools))
     }
 
     /// Only where an agent works.
@@ -275,7 +280,7 @@ impl Engine {
         if purpose != SandboxPurpose::Execute {
             return Arc::new(NoCredentials);
         }
-        self.options.keyring.of(self.options.tenancy.identity(&task.requested_by, &task.repository))
+        self.options.keyring.of(self.options.tenancy.now().identity(&task.requested_by, &task.repository))
     }
 
     pub(crate) fn environment(

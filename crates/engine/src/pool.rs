@@ -400,7 +400,7 @@ impl Pool {
                 self.summary.outcomes.push(outcome.as_ref().clone());
                 self.notify(Notice::Finished(outcome)).await;
             }
-            Ok(Worked::AwaitsApproval { .. }) => self.notify(Notice::AwaitsApproval { task: lease.task }).await,
+            Ok(Worked::AwaitsApproval) => self.notify(Notice::AwaitsApproval { task: lease.task }).await,
             Ok(Worked::Interrupted) => self.notify(Notice::Interrupted { task: lease.task }).await,
             Ok(Worked::WillRetry { reason, error, due }) => {
                 self.notify(Notice::WillRetry { task: lease.task, reason, error, due }).await;
@@ -430,7 +430,7 @@ impl Pool {
                 outcome.reason.map(|reason| (reason, outcome.error.clone().unwrap_or_default()))
             }
             Ok(Worked::WillRetry { reason, error, .. }) => Some((*reason, error.clone())),
-            Ok(Worked::AwaitsApproval { .. }) => None,
+            Ok(Worked::AwaitsApproval) => None,
             Ok(Worked::Interrupted) => Some((FailureReason::Interrupted, String::new())),
             Err(_) => return,
         };

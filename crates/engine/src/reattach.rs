@@ -139,7 +139,7 @@ impl Engine {
         let returned = match (trace, session) {
             (Some(trace), Some(session)) => {
                 let id = trace.sandbox.clone();
-                match self.take_up(&detail.task, session, &journal, &meter, trace).await {
+                match self.take_up(owner, (&detail.task, session), &journal, &meter, trace).await {
                     Ok(returned) => Some(returned),
                     Err(Error::Store(error)) => return Err(error.into()),
                     Err(error) => {
@@ -159,8 +159,8 @@ impl Engine {
     /// that could keep an agent waiting.
     async fn take_up(
         &self,
-        task: &Task,
-        session: &Session,
+        owner: &OwnerId,
+        (task, session): (&Task, &Session),
         journal: &Journal,
         meter: &Arc<TurnMeter>,
         trace: Trace,
@@ -170,7 +170,8 @@ impl Engine {
         let lost = || harvest_sandbox::Error::Lost { id: id.clone() };
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::existing(path).ok_or_else(lost)?;
-        let served = Served { task, session, journal, repository: &repository };
+        let plans = false;
+        let served = Served { owner, task, session, journal, repository: &repository, plans };
         let serving = self.serve(id, SandboxPurpose::Execute, meter.clone(), served)?;
         let sandbox = options.provider.attach(id).await?;
         let snapshot = match options.provider.stands_on(id) {
@@ -203,18 +204,19 @@ impl Turn {
         self.finish_in(place, agent, memory, ended).await
     }
 
-    pub(crate) fn agent_of(&self, run: &Run) -> Result<&Agent, Halt> {
+    fn agent_of(&self, run: &Run) -> Result<&Agent, Halt> {
         let id = &run.trace.agent;
         let unknown = || Failure::new(FailureReason::Agent, format!("there is no agent {id} any more"));
         self.engine.options.registry.get(id).ok_or_else(|| unknown().into())
     }
 
     /// Sees a run to its end that another worker began.
-    pub(crate) async fn follow(&self, place: &Place, agent: &Agent, memory: &Memory, run: Run) -> Result<Ended, Halt> {
+    async fn follow(&self, place: &Place, agent: &Agent, memory: &Memory, run: Run) -> Result<Ended, Halt> {
         let Run { mut process, trace, is_silent, .. } = run;
         if trace.had_waited && is_silent {
             // Whether it got its prompt is not known; it takes it once.
-            let spec = self.agent_spec(place, agent, memory).await?;
+            let (whole, choice) = (self.whole_prompt(agent, memory).await?, self.choice(agent));
+            let spec = self.agent_spec(place, agent, memory, (&whole, &choice)).await?;
             if let Err(error) = process.input_again(spec.stdin, true).await {
                 tracing::debug!(%error, "the agent has had its prompt");
             }

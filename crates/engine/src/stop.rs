@@ -23,12 +23,20 @@ impl Stop {
         self.request_as(Stopping::Cancel);
     }
 
-    /// Whoever is to be cancelled stays so.
+    /// The last word counts, but whoever was in more haste is not held up, and who is cancelled stays so.
     pub fn request_as(&self, how: Stopping) {
-        self.flag.send_modify(|asked| {
-            if *asked != Some(Stopping::Cancel) {
-                *asked = Some(how);
+        let weight = |how: &Stopping| match how {
+            Stopping::Interrupt { .. } => 0,
+            Stopping::Lose { .. } => 1,
+            Stopping::Cancel => 2,
+            Stopping::Terminate => 3,
+        };
+        self.flag.send_if_modified(|wanted| {
+            let is_more = wanted.as_ref().is_none_or(|wanted| weight(wanted) <= weight(&how) && *wanted != how);
+            if is_more {
+                *wanted = Some(how);
             }
+            is_more
         });
     }
 
@@ -44,6 +52,12 @@ impl Stop {
     pub async fn requested(&self) {
         // The sender lives as long as `self`, so waiting can only end with the flag set.
         let _ = self.flag.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// The agent is not to be asked, but killed.
+    pub async fn requested_at_once(&self) {
+        let is_at_once = |wanted: &Option<Stopping>| wanted.as_ref().is_some_and(Stopping::is_at_once);
+        let _ = self.flag.subscribe().wait_for(is_at_once).await;
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use harvest_core::{
-    FailureReason, Move, Outcome, OwnerId, Session, Settings, StageName, Task, TaskStatus, Timestamp, TurnId,
+    FailureReason, HookStage, Move, Outcome, OwnerId, Session, Settings, StageName, Task, TaskStatus, Timestamp, TurnId,
 };
 use harvest_forge::Forge;
 use harvest_store::{Lease, Step, TaskDetail};
@@ -13,6 +13,7 @@ use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 
 use crate::error::Halt;
 use crate::execute::Execution;
+use crate::gate::Gate;
 use crate::interruption::Interruption;
 use crate::journal::Journal;
 use crate::meter::{TurnMeter, charge_unsettled};
@@ -41,6 +42,7 @@ pub(crate) struct Turn {
     /// There is something to remember: a turn before, or a plan.
     pub(crate) goes_on: bool,
     pub(crate) plan: Plan,
+    pub(crate) gate: Gate,
     pub(crate) interruption: Option<Interruption>,
     /// Its task runs.
     pub(crate) has_started: AtomicBool,
@@ -56,10 +58,8 @@ pub(crate) struct Turn {
 #[derive(Debug, Clone)]
 pub enum Worked {
     Finished(Box<Outcome>),
-    /// A person has to decide on its plan before it goes on.
-    AwaitsApproval {
-        plan: String,
-    },
+    /// A person has to decide on its plan, or on its delivery, before it goes on.
+    AwaitsApproval,
     /// It goes on when someone resumes it.
     Interrupted,
     /// It failed for a reason that may pass, and is tried again at `due`.
@@ -92,7 +92,7 @@ impl Engine {
     pub(crate) fn meter(&self, owner: &OwnerId, task: &Task, journal: &Journal) -> Arc<TurnMeter> {
         let options = &self.options;
         let (entropy, till) = (options.entropy.clone(), self.till.clone());
-        Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy, task))
+        Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy.now(), task))
     }
 
     pub(crate) async fn work_on(
@@ -149,8 +149,12 @@ impl Engine {
         let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
         let number = session.turns.iter().find(|turn| turn.id == journal.lease().turn).map_or(1, |turn| turn.number);
         let plan = if task.settings.plan && number == 1 { journal.plan().await? } else { Plan::None };
-        let goes_on = left.is_some() || origin.is_some() || matches!(plan, Plan::Approved(_));
-        let start = left.or(origin).unwrap_or_else(|| task.base.clone());
+        let gate = if task.settings.gate { journal.gate().await? } else { Gate::Closed };
+        // Whatever was last is what it goes on from.
+        let turned_down = gate.returned().map(|turned_down| turned_down.commit.clone());
+        let turned_down = turned_down.filter(|_| interruption.is_none());
+        let goes_on = left.is_some() || origin.is_some() || turned_down.is_some() || matches!(plan, Plan::Approved(_));
+        let start = turned_down.or(left).or(origin).unwrap_or_else(|| task.base.clone());
         if repository.tip(&start).await?.is_none() {
             let message = "what this session goes on from is not on this machine: another did it, or it was collected";
             return Err(Failure::new(FailureReason::Internal, message).into());
@@ -170,6 +174,7 @@ impl Engine {
             start,
             goes_on,
             plan,
+            gate,
             interruption,
             has_started: AtomicBool::new(has_started),
             checkpoints: AtomicU32::new(checkpoints),
@@ -226,7 +231,7 @@ impl Turn {
         let evidence = if failure.is_some() {
             None
         } else {
-            match self.resume_or(StageName::Verify, self.verify(&execution.commit)).await {
+            match self.resume_or(StageName::Verify, self.verify_hooked(&execution.commit)).await {
                 Ok(evidence) => evidence,
                 Err(Halt::Engine(error)) => return Err(error),
                 Err(Halt::Turn(stopped)) => {
@@ -240,6 +245,9 @@ impl Turn {
         }
         if failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted) {
             return self.suspend(&execution.commit).await;
+        }
+        if failure.is_none() {
+            failure = self.hooks_after(HookStage::AfterVerify, &execution.commit).await?;
         }
         if let Some(failure) = &failure
             && self.may_retry(failure)
@@ -262,7 +270,10 @@ impl Turn {
         if self.task.settings.race.is_some() && failure.is_some() {
             return self.record(&execution, evidence, None, failure).await;
         }
-        let branch = match self.resume_or(StageName::Deliver, self.deliver(&execution.commit)).await {
+        if failure.is_none() && self.is_gated(&execution.commit) {
+            return self.hold(&execution, evidence).await;
+        }
+        let branch = match self.resume_or(StageName::Deliver, self.deliver_or_keep(&execution.commit)).await {
             Ok(branch) => branch,
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(undelivered)) => {
@@ -270,6 +281,9 @@ impl Turn {
                 None
             }
         };
+        if failure.is_none() && branch.is_some() {
+            failure = self.hooks_after(HookStage::AfterDeliver, &execution.commit).await?;
+        }
         self.record(&execution, evidence, branch, failure).await
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use harvest_agents::{Parser, Verdict};
-use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, OutputStream, Stopping};
+use harvest_core::{Attempt, AttemptId, EventBody, FailureReason, OutputStream};
 use harvest_sandbox::{Output, Process, Signal};
 use harvest_store::{AttemptUpdate, Step};
 use tokio::time::Instant;
@@ -93,13 +93,20 @@ impl Turn {
         if place.is_taken_over() && did_anything {
             checkpoints.due();
         }
-        let patience = Duration::from_millis(self.task.settings.supervision.grace_ms);
+        let grace = Duration::from_millis(self.task.settings.supervision.grace_ms);
         let mut ending: Option<Ending> = None;
         let mut ended_by: Option<Failure> = None;
+        let mut killed = false;
         let exit_code = loop {
             let due = ending.as_ref().map_or(supervisor.due(), Ending::due);
             let next = tokio::select! {
                 biased;
+                () = self.stop.requested_at_once(), if !killed => {
+                    killed = true;
+                    ended_by.get_or_insert_with(|| self.stopped());
+                    ending = Some(Ending::at_once(Instant::now()));
+                    continue;
+                }
                 () = self.stop.requested(), if ending.is_none() => Next::End(self.stopped()),
                 () = self.meter.exhausted(), if ending.is_none() => {
                     Next::End(Failure::new(FailureReason::Budget, self.meter.message()))
@@ -122,15 +129,12 @@ impl Turn {
                 Next::Breach(breach) => {
                     self.journal.write(vec![breach.event()]).await?;
                     ended_by = Some(breach.into_failure());
-                    ending = Some(Ending::new(Instant::now(), patience));
+                    ending = Some(Ending::new(Instant::now(), grace));
                     continue;
                 }
                 Next::End(failure) => {
                     ended_by = Some(failure);
-                    // Nobody waits for what a loser still has to say.
-                    let has_lost = matches!(self.stop.how(), Some(Stopping::Lose { .. }));
-                    let patience = if has_lost { Duration::ZERO } else { patience };
-                    ending = Some(Ending::new(Instant::now(), patience));
+                    ending = Some(Ending::new(Instant::now(), grace));
                     continue;
                 }
                 Next::Signal(EndingStep::Signal(signal)) => {
@@ -166,7 +170,7 @@ impl Turn {
             if let Some(breach) = breach {
                 events.push(breach.event());
                 ended_by = Some(breach.into_failure());
-                ending = Some(Ending::new(Instant::now(), patience));
+                ending = Some(Ending::new(Instant::now(), grace));
             }
             if let Some(offset) = journaled {
                 let changed = events.iter().any(|event| matches!(event, EventBody::ToolResult { .. }));

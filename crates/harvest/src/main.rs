@@ -24,24 +24,30 @@ mod interrupt;
 mod keychain;
 mod keyring;
 mod log;
+mod login;
+mod mcp;
 mod output;
 mod programs;
+mod projects;
 mod prompts;
 mod queue;
 mod race;
 mod reload;
+mod remote;
 mod repo;
 mod run;
 mod saved;
 mod schedule;
 mod serve;
 mod session;
+mod sign_in;
 mod status;
 mod tape;
 mod task;
 mod template;
 mod token;
 mod toolchain;
+mod tracer;
 mod up;
 mod upkeep;
 mod view;
@@ -95,6 +101,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Serve(options) => serve::serve(global, environment, options).await,
         Command::Token(command) => token::token(global, environment, command).await,
         Command::Audit(command) => audit::audit(global, environment, command).await,
+        Command::Login(options) => login::login(global, &environment, options).await,
         Command::Repo(command) => repo::repo(global, environment, command).await,
         Command::Status { watch } => status::status(global, environment, watch).await,
         Command::Interrupt(options) => interrupt::interrupt(global, environment, options).await,
@@ -112,6 +119,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Gc(options) => gc::gc(global, environment, &options).await,
         Command::Agent(cli::Agent::Check { id }) => agent::check(global, environment, &id).await,
         Command::Agent(cli::Agent::List) => agent::list(global, environment).await,
+        Command::Mcp(command) => mcp::mcp(global, environment, command).await,
         Command::Doctor => doctor::doctor(global, environment).await,
         Command::Explain { code } => explain::explain(global, &code),
     }

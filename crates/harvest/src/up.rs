@@ -7,15 +7,15 @@ use harvest_engine::{Limits, Notice, Stop, Summary, warm};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
 
-use crate::cli::{Global, SandboxKind, Up};
+use crate::cli::{Global, Up};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
-use crate::run::on_signals;
+use crate::run::{on_signals, warn_of};
 use crate::view::{Style, clean};
 use crate::works::Wanted;
-use crate::{ask, works};
+use crate::{ask, tracer, works};
 
 /// What the first signal brings about.
 pub const DRAINING: &str = "taking no more work; waiting for what is under way (once more to leave at once)";
@@ -23,20 +23,16 @@ pub const LEAVING: &str = "leaving; agents at work go on, and the next worker ta
 
 pub async fn up(global: &Global, environment: Environment, options: Up) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
-    let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
+    let script = options.place.model_script.as_deref().map(ask::load_script).transpose()?;
     let installation = Arc::new(Installation::open(global, environment).await?);
     let model = ask::offered_model(&installation, script.as_deref())?;
-    if options.sandbox == SandboxKind::None {
-        output::complain(
-            "warning: --sandbox none gives the agents everything you have: your files, your network, your processes",
-        );
-    }
-    let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
+    warn_of(options.place.sandbox);
+    let engine = installation.engine(installation.provider(options.place.sandbox)?, script, model)?;
     let drain = Stop::default();
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &drain,
-        if options.keep_agents { LEAVING } else { DRAINING },
+        if options.place.keep_agents { LEAVING } else { DRAINING },
     );
     let limits = Limits {
         until_empty: options.until_empty,
@@ -45,10 +41,19 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         cost: options.max_usd,
         ..Limits::default()
     };
-    let (agents, lease, keep_agents) = (options.agents, options.lease, options.keep_agents);
-    let wanted = Wanted { agents, lease, limits, patience: None, keep_agents };
+    let telemetry = tracer::exporter(&installation)?;
+    let wanted = Wanted {
+        agents: options.agents,
+        lease: options.place.lease,
+        limits,
+        patience: None,
+        keep_agents: options.place.keep_agents,
+        telemetry: telemetry.clone(),
+    };
     let tell = |notice: &Notice| drop(if global.json { show_json(notice) } else { show(style, notice) });
-    let summary = works::work(global, style, &installation, &engine, wanted, drain, tell).await?;
+    let summary = works::work(global, style, &installation, &engine, wanted, drain, tell).await;
+    telemetry.close().await;
+    let summary = summary?;
     if !global.json {
         let _ = output::line(&closing(style, &summary, engine.warm_stats()));
     } else {
@@ -66,7 +71,10 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
         Notice::Finished(outcome) => finished(style, outcome),
         Notice::AwaitsApproval { task } => {
             let id = task.short();
-            format!("{} {id} has made a plan: harvest task logs {id}, then harvest task approve {id}", style.stopped())
+            format!(
+                "{} {id} waits for you to decide: harvest task show {id}, then harvest task approve {id}",
+                style.stopped()
+            )
         }
         Notice::Interrupted { task } => {
             let id = task.short();

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use harvest_engine::{Breaking, Engine, Interrupts, Limits, Notice, Orphans, Pool, Stop, Summary, Warm, warm};
 use harvest_store::OwnerKind;
+use harvest_telemetry::Exporter;
 use tokio::sync::mpsc;
 
 use crate::cli::Global;
 use crate::config::{Key, Layers};
 use crate::failure::Failure;
 use crate::installation::Installation;
+use crate::tracer::Tracer;
 use crate::view::Style;
-use crate::{reload, repo, schedule, upkeep};
+use crate::{projects, reload, repo, schedule, upkeep};
 
 const NOTICES: usize = 256;
 const LEASE: Duration = Duration::from_secs(60);
@@ -29,6 +31,8 @@ pub struct Wanted {
     pub patience: Option<Duration>,
     /// At the end agents are left at work, for the next worker to take over.
     pub keep_agents: bool,
+    /// Where turns that ended are told.
+    pub telemetry: Exporter,
 }
 
 /// How the work of this process ended.
@@ -68,6 +72,7 @@ pub async fn work(
     installation.put_right(Orphans::Remove).await?;
     let mut schedules = schedule::Beside::new(installation.clone(), engine.clone());
     schedules.catch_up(global, style).await?;
+    let tracer = Tracer::start(installation.store.clone(), wanted.telemetry.clone());
     let (snapshots, no_more) = (repo::Beside::new(engine.clone(), &owner), Stop::default());
     let spares = warm::Options {
         most: settings.count(Key::Warm).map(|most| most as usize),
@@ -94,6 +99,7 @@ pub async fn work(
             () = leaving => Ended::Left,
             summary = pool.run(drain.clone()) => Ended::Pool(summary),
             never = schedules.run(global, style) => match never {},
+            never = projects::follow(installation) => match never {},
             () = too_long => Ended::GaveUp,
         };
         no_more.request();
@@ -103,7 +109,9 @@ pub async fn work(
         while let Some(notice) = inbox.recv().await {
             // Nobody reading is no reason to stop working.
             show(&notice);
+            tracer.note(&notice);
         }
+        tracer.close().await;
     };
     let (ended, (), (), (), ()) = tokio::join!(
         working,

@@ -4,7 +4,9 @@ mod access;
 mod audit;
 mod credential;
 mod ledger;
+mod project;
 mod queue;
+mod quota;
 mod repository;
 mod schedule;
 mod session;
@@ -25,9 +27,11 @@ pub use access::{Access, AccessToken, Answer, AnswerKey, Begun, Grown, TokenKind
 pub use audit::{AuditEntry, AuditQuery, BrokenChain, NewAudit};
 pub use credential::{CredentialRecord, NewSecret};
 pub use ledger::{Balance, Bill, Charge, Reservation, Settlement, Spending};
+pub use project::{Member, Project, Projects};
 pub use queue::{
     Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, TurnCounts,
 };
+pub use quota::{Asker, Forgotten, Quotas};
 pub use repository::Repository;
 pub use schedule::{MissedRuns, Schedule, Template};
 pub use session::{SessionPage, SessionQuery, SessionSummary};
@@ -36,7 +40,7 @@ pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Step};
 pub use task::{IdempotencyKey, NewTask, NewTurn, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
 
 #[async_trait]
-pub trait Store: Access + Send + Sync + std::fmt::Debug {
+pub trait Store: Access + Projects + Quotas + Send + Sync + std::fmt::Debug {
     /// Records tasks, each with its session, first turn and `task.created` event: all of them or none. They may wait for
     /// each other in any order. With an idempotency key that is known already the task of that key is returned, or the
     /// whole request refused when it asks for something else.

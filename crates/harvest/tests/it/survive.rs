@@ -36,7 +36,7 @@ fn a_lost_sandbox_costs_what_came_after_its_last_checkpoint() {
     let world = World::new();
     world.without_spares();
     let script = world.conversations(&[
-        ("The workspace is as it was left", json!([{ "shell": "echo second >> steps" }, { "say": "Done." }])),
+        ("You have begun already", json!([{ "shell": "echo second >> steps" }, { "say": "Done." }])),
         ("Mend it", json!([{ "shell": format!("{FIX}; echo first > steps") }, { "shell": "sleep 987654" }])),
     ]);
     let task = world.add_task("Mend it");

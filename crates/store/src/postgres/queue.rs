@@ -70,10 +70,10 @@ pub(super) async fn request_stop(db: &Connection, task: &TaskId, how: &Stopping)
     let over = "DELETE FROM stops WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.number = stops.turn
          AND turns.fence = stops.fence AND turns.status = 'claimed')";
     db.execute(over, &[]).await?;
-    let wanted =
-        "INSERT INTO stops (turn, fence, how) SELECT number, fence, $2 FROM turns WHERE task_id = $1 AND status = 'claimed'
-         ON CONFLICT (turn, fence) DO UPDATE SET how = excluded.how";
-    db.execute(wanted, &[&task.as_str(), &to_json(how, "a stop")?]).await?;
+    let wanted = "INSERT INTO stops (turn, fence, how, at_once) SELECT number, fence, $2, $3 FROM turns
+         WHERE task_id = $1 AND status = 'claimed' ON CONFLICT (turn, fence) DO UPDATE SET how = excluded.how,
+         at_once = excluded.at_once WHERE excluded.at_once OR NOT stops.at_once";
+    db.execute(wanted, &[&task.as_str(), &to_json(how, "a stop")?, &how.is_at_once()]).await?;
     let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn WHERE turns.task_id = $1),
          harvest_wake()";
     Ok(db.row(asked, &[&task.as_str()]).await?.get(0))

@@ -136,6 +136,15 @@ on_both! {
         assert!(elsewhere.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
         tokio::time::timeout(std::time::Duration::from_secs(30), woken.changed()).await.unwrap().unwrap();
         assert_eq!(store.stops(&here).await.unwrap(), [(lease.task.clone(), Stopping::Cancel)]);
+        assert!(elsewhere.request_stop(&lease.task, Stopping::Terminate).await.unwrap());
+        assert!(elsewhere.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
+        let asked = store.stops(&here).await.unwrap();
+        assert_eq!(asked, [(lease.task.clone(), Stopping::Terminate)], "more haste is not taken back");
+        // Whoever takes the turn over from a dead owner is asked as well.
+        let heir = owner();
+        store.take_over(&here, &heir, None).await.unwrap();
+        assert_eq!(store.stops(&heir).await.unwrap(), [(lease.task.clone(), Stopping::Terminate)]);
+        store.take_over(&heir, &here, Some(std::slice::from_ref(&lease.session))).await.unwrap();
         assert_eq!(store.stops(&there).await.unwrap(), []);
         // Whoever takes the turn later is not meant.
         store.release(&here, now()).await.unwrap();

@@ -168,9 +168,10 @@ pub(crate) fn request_stop(
     let over = "DELETE FROM stops WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.number = stops.turn
          AND turns.fence = stops.fence AND turns.status = 'claimed')";
     db.execute(over, [])?;
-    let wanted = "INSERT INTO stops (turn, fence, how) SELECT number, fence, ?2 FROM turns
-         WHERE task_id = ?1 AND status = 'claimed' ON CONFLICT (turn, fence) DO UPDATE SET how = excluded.how";
-    db.execute(wanted, params![task.as_str(), decode::to_json(how, "a stop")?])?;
+    let wanted = "INSERT INTO stops (turn, fence, how, at_once) SELECT number, fence, ?2, ?3 FROM turns
+         WHERE task_id = ?1 AND status = 'claimed' ON CONFLICT (turn, fence) DO UPDATE SET how = excluded.how,
+         at_once = excluded.at_once WHERE excluded.at_once OR NOT stops.at_once";
+    db.execute(wanted, params![task.as_str(), decode::to_json(how, "a stop")?, how.is_at_once()])?;
     effects.queue = true;
     let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn WHERE turns.task_id = ?1)";
     Ok(db.query_row(asked, [task.as_str()], |row| row.get(0))?)
