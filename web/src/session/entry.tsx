@@ -18,10 +18,15 @@ interface Props {
 }
 
 export const EntryView = memo(function EntryView({ entry, turns, position, size }: Props) {
+  // What can be done with an entry is drawn for the one that someone is at.
+  const [near, setNear] = useState(false);
   return (
-    <article aria-posinset={position} aria-setsize={size} data-seq={entry.seq} data-kind={entry.kind} className="group relative py-1">
+    <article aria-posinset={position} aria-setsize={size} data-seq={entry.seq} data-kind={entry.kind} tabIndex={0} className="relative rounded-md py-1"
+      onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} onFocus={() => setNear(true)}
+      onBlur={(event) => { if (!event.currentTarget.contains(event.relatedTarget)) setNear(false); }}>
       {draw(entry, turns)}
-      <Remarks entry={entry} />
+      {near && <Tools entry={entry} />}
+      <Thread about={{ kind: "event", seq: entry.seq }} />
     </article>
   );
 }, (before, after) => before.entry === after.entry && before.turns === after.turns && before.position === after.position);
@@ -116,21 +121,17 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
 /** Begins another session at an event; possible once something of the work was saved. */
 export const Fork = createContext<{ begin: (seq: number) => void; since: () => number | null }>({ begin: () => {}, since: () => null });
 
-/** What people say about an entry, and how to say something. */
-function Remarks({ entry }: { entry: Entry }) {
+function Tools({ entry }: { entry: Entry }) {
   const { setOpen } = useSaid();
   const { begin, since } = useContext(Fork);
   const about = { kind: "event", seq: entry.seq } as const;
   const saved = since();
   const forks = (entry.kind === "message" && !entry.growing) || entry.kind === "end" || entry.kind === "checkpoint";
   return (
-    <>
-      <div className="pointer-events-none absolute top-0 right-4 z-10 flex gap-1 rounded-md border border-line bg-raised opacity-0 shadow-sm group-focus-within:opacity-100 group-hover:opacity-100 has-focus-visible:opacity-100 [&>button]:pointer-events-auto">
-        <Button look="quiet" icon="comment" label="Comment" onClick={() => setOpen(keyOf(about))} />
-        {forks && saved !== null && entry.seq >= saved && <Button look="quiet" icon="fork" label="Fork from here" onClick={() => begin(entry.seq)} />}
-      </div>
-      <Thread about={about} />
-    </>
+    <div className="absolute top-0 right-2 z-10 flex rounded-md border border-line bg-raised shadow-sm">
+      <Button look="quiet" icon="comment" label="Comment" onClick={() => setOpen(keyOf(about))} />
+      {forks && saved !== null && entry.seq >= saved && <Button look="quiet" icon="fork" label="Fork from here" onClick={() => begin(entry.seq)} />}
+    </div>
   );
 }
 

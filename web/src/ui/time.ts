@@ -20,12 +20,16 @@ function span(seconds: number): string {
   return `${Math.floor(seconds / DAY)}d`;
 }
 
+// Made once: making one takes longer than drawing a row.
+const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const ofDay = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
 export function exact(at: string): string {
-  return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  return whole.format(Date.parse(at));
 }
 
 export function clock(at: string): string {
-  return new Date(at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return ofDay.format(Date.parse(at));
 }
 
 export function took(milliseconds: number): string {
