@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::dialect::{Dialect, Parser};
+use crate::mcp;
 use crate::template::{Placeholder, Template};
 use crate::{File, Invocation, Turn};
 
@@ -70,6 +71,8 @@ pub struct Agent {
     pub(crate) state: Vec<String>,
     pub(crate) environment: Vec<(String, Template)>,
     pub(crate) files: Vec<FileTemplate>,
+    /// How it is told of MCP servers; `None` when it knows of none.
+    pub(crate) mcp: Option<mcp::Style>,
 }
 
 /// How the prompt reaches the agent. Standard input has no length limit and shows in no process list.
@@ -136,6 +139,11 @@ impl Agent {
         if argv.iter().any(|argument| argument.uses(Placeholder::Conversation)) { known } else { Some("") }
     }
 
+    /// Whether it can use MCP servers.
+    pub fn takes_tools(&self) -> bool {
+        self.mcp.is_some()
+    }
+
     pub fn command(&self, turn: &Turn<'_>) -> Invocation {
         let value = |placeholder| value_of(placeholder, turn);
         let other = if turn.plan { self.plan_argv.as_ref() } else { turn.resume.and(self.resume_argv.as_ref()) };
@@ -148,7 +156,7 @@ impl Agent {
         let mut argv = self.bridge(turn);
         let program = argv.len();
         argv.extend(own.iter().map(|template| template.fill(value)));
-        Invocation {
+        let mut invocation = Invocation {
             argv,
             program,
             env,
@@ -165,7 +173,12 @@ impl Agent {
                     executable: file.executable,
                 })
                 .collect(),
+        };
+        // One that plans has nothing to call that could change anything anywhere.
+        if let Some(style) = self.mcp.filter(|_| !turn.mcp.is_empty() && !turn.plan) {
+            mcp::tell(style, &mut invocation, turn);
         }
+        invocation
     }
 
     /// What stands between the agent and whoever reads its output.

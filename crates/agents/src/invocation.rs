@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Provider;
+use crate::mcp::Offer;
 
 /// One prompt for an agent, with the places it will find. All paths are as the agent sees them.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +25,8 @@ pub struct Turn<'a> {
     /// The agent's own name of the conversation that it is to go on with, whose state is in the home again. Empty for one
     /// that needs no name.
     pub resume: Option<&'a str>,
+    /// What offers it tools.
+    pub mcp: &'a [Offer],
 }
 
 /// How to start an agent. `env` is the whole environment; nothing is inherited.

@@ -12,6 +12,7 @@ mod dialect;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod invocation;
+pub mod mcp;
 pub mod prompt;
 mod registry;
 mod template;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::agent::{FileTemplate, PromptPassing};
 use crate::dialect::Dialect;
+use crate::mcp;
 use crate::template::{Placeholder, Template, UnknownPlaceholder};
 use crate::{Agent, Features, Provider};
 
@@ -152,6 +153,8 @@ struct Definition {
     version_argument: Option<String>,
     #[serde(default)]
     reads: Vec<String>,
+    /// How it is told of MCP servers.
+    mcp: Option<mcp::Style>,
     install_hint: String,
 }
 
@@ -234,6 +237,7 @@ impl Definition {
             state: self.state,
             environment,
             files,
+            mcp: self.mcp.or((self.dialect == Dialect::Acp).then_some(mcp::Style::Harvest)),
         })
     }
 }

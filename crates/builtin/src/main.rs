@@ -9,6 +9,7 @@ mod agent;
 mod bridge;
 mod conversation;
 mod draft;
+mod mcp;
 mod model;
 mod options;
 mod output;
@@ -23,6 +24,7 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use crate::agent::{Agent, Stop};
+use crate::mcp::Servers;
 use crate::model::Model;
 use crate::options::Options;
 use crate::output::{ErrorKind, Output};
@@ -51,7 +53,8 @@ fn main() -> ExitCode {
 fn work(options: &Options, prompt: &str) -> ExitCode {
     let mut output = Output::new(std::io::stdout().lock());
     let result = agent::system_prompt(options).and_then(|system| {
-        let tools = Tools::new(options.workspace.clone(), options.mode);
+        let servers = Servers::connect(options.mcp.as_deref(), &options.workspace);
+        let tools = Tools::new(options.workspace.clone(), options.mode, servers);
         let model = Model::new(options, system, tools.definitions());
         Agent { model, tools, max_turns: options.max_turns }.run(prompt, &mut output)
     });

@@ -32,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) workspace: PathBuf,
     /// More rules for the model, after the ones that are always there.
     pub(crate) system_file: Option<PathBuf>,
+    /// A list of MCP servers.
+    pub(crate) mcp: Option<PathBuf>,
     /// How long one reply may become, where the wire asks for it.
     pub(crate) max_tokens: u32,
     /// The first pause before a request is tried again.
@@ -58,6 +60,7 @@ impl Options {
         let mut model = None;
         let mut workspace = None;
         let mut system_file = None;
+        let mut mcp = None;
         let mut max_turns = 50;
         let mut max_tokens = 16_000;
         let mut retry_base = Duration::from_millis(500);
@@ -72,6 +75,7 @@ impl Options {
                 "--model" => model = Some(text(value()?)),
                 "--workspace" => workspace = Some(PathBuf::from(value()?)),
                 "--system-file" => system_file = Some(PathBuf::from(value()?)),
+                "--mcp" => mcp = Some(PathBuf::from(value()?)),
                 "--max-turns" => max_turns = number(&name, &value()?)?,
                 "--max-tokens" => max_tokens = number(&name, &value()?)?,
                 // Not for people: tests do not want to wait.
@@ -88,6 +92,7 @@ impl Options {
             model: model.ok_or(UsageError::Missing("--model"))?,
             workspace: workspace.ok_or(UsageError::Missing("--workspace"))?,
             system_file,
+            mcp,
             max_turns,
             max_tokens,
             retry_base,
@@ -142,7 +147,7 @@ mod tests {
     #[test]
     fn a_full_command_line() {
         assert_eq!(
-            parse(&format!("{GOOD} --mode plan --max-turns 7 --system-file f --retry-base-ms 1")).unwrap(),
+            parse(&format!("{GOOD} --mode plan --max-turns 7 --system-file f --mcp m --retry-base-ms 1")).unwrap(),
             Options {
                 mode: Mode::Plan,
                 wire: WireName::Openai,
@@ -151,6 +156,7 @@ mod tests {
                 max_turns: 7,
                 workspace: PathBuf::from("/w"),
                 system_file: Some(PathBuf::from("f")),
+                mcp: Some(PathBuf::from("m")),
                 max_tokens: 16_000,
                 retry_base: Duration::from_millis(1),
             }

@@ -1,4 +1,4 @@
-//! What the model can do: five tools, each with its description for the model in its own file.
+//! What the model can do: five tools, each with its description for the model in its own file, and those of MCP servers.
 //!
 //! A tool never ends the agent. Whatever goes wrong is a result the model can read and react to.
 
@@ -8,12 +8,15 @@ mod read;
 mod search;
 mod write;
 
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::conversation::{Call, CallResult, Input};
+use crate::mcp::Servers;
 use crate::options::Mode;
 
 /// More output than this helps no model.
@@ -22,8 +25,8 @@ const MAX_OUTPUT: usize = 30_000;
 /// A tool as the model is told about it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Definition {
-    pub(crate) name: &'static str,
-    pub(crate) description: &'static str,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) description: Cow<'static, str>,
     /// The JSON schema of the input.
     pub(crate) schema: Value,
 }
@@ -32,18 +35,19 @@ pub(crate) struct Definition {
 pub(crate) struct Tools {
     workspace: PathBuf,
     mode: Mode,
+    servers: RefCell<Servers>,
 }
 
 /// What a tool gives back; an error is a text for the model too.
 type Outcome = Result<String, String>;
 
 impl Tools {
-    pub(crate) fn new(workspace: PathBuf, mode: Mode) -> Self {
-        Self { workspace, mode }
+    pub(crate) fn new(workspace: PathBuf, mode: Mode, servers: Servers) -> Self {
+        Self { workspace, mode, servers: RefCell::new(servers) }
     }
 
     pub(crate) fn definitions(&self) -> Vec<Definition> {
-        match self.mode {
+        let mut definitions = match self.mode {
             Mode::Work => {
                 vec![
                     bash::definition(),
@@ -54,7 +58,9 @@ impl Tools {
                 ]
             }
             Mode::Plan => vec![read::definition(), search::definition()],
-        }
+        };
+        definitions.extend_from_slice(self.servers.borrow().definitions());
+        definitions
     }
 
     pub(crate) fn call(&self, call: &Call) -> CallResult {
@@ -80,8 +86,23 @@ impl Tools {
             "write" => write::run(&self.workspace, &read_input(input)?),
             "edit" => edit::run(&self.workspace, &read_input(input)?),
             "search" => search::run(&self.workspace, &read_input(input)?),
-            _ => Err(format!("There is no tool `{name}`. The tools are bash, read, write, edit and search.")),
+            _ => {
+                let answer = self.servers.borrow_mut().call(name, input);
+                let unknown =
+                    || Err(format!("There is no tool `{name}`. The tools are {}.", names(&self.definitions())));
+                answer.unwrap_or_else(unknown)
+            }
         }
+    }
+}
+
+/// `bash, read and write`.
+fn names(definitions: &[Definition]) -> String {
+    let names: Vec<&str> = definitions.iter().map(|definition| definition.name.as_ref()).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => "none".to_owned(),
     }
 }
 

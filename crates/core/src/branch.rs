@@ -19,6 +19,11 @@ impl BranchName {
         Self(format!("harvest/{}-{}", slug(prompt), session.short()))
     }
 
+    /// Where the plan of a session is shown before it is carried out.
+    pub fn for_plan(prompt: &str, session: &SessionId) -> Self {
+        Self(format!("harvest/plan-{}-{}", slug(prompt), session.short()))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -99,6 +99,12 @@ codes! {
     UnknownToken = "0611", "there is no such token";
     UnknownProject = "0612", "there is no such project";
     BrokenAudit = "0613", "the audit log was changed";
+    UnknownMember = "0614", "there is no such member of the project";
+    ProjectExists = "0615", "there is a project of that name already";
+    SignInUnreachable = "0616", "GitHub cannot be asked who someone is";
+    Quota = "0617", "a quota is used up";
+    SessionBusy = "0618", "the session is still needed";
+    ServerUnreachable = "0619", "the server cannot be asked";
     Internal = "0901", "an error inside Harvest";
 }
 

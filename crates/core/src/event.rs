@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AttemptId, BranchName, CallId, Cost, FailureReason, HookStage, Outcome, Prompt, SandboxId, SessionId, TaskId,
-    Timestamp, TurnId, Usage,
+    AttemptId, BranchName, CallId, Cost, Evidence, FailureReason, HookStage, Outcome, Prompt, SandboxId, SessionId,
+    TaskId, Timestamp, TurnId, Usage,
 };
 
 /// One entry of a session's journal, numbered 1, 2, 3 … without gaps.
@@ -79,6 +79,9 @@ pub enum EventBody {
     ToolCall { id: String, name: String, input: Value },
     #[serde(rename = "tool.result")]
     ToolResult { id: String, output: String, is_error: bool },
+    /// A tool of a server behind the gateway was called, or was not to be.
+    #[serde(rename = "mcp.called")]
+    McpCalled { server: String, tool: String, outcome: McpOutcome, duration_ms: u64 },
     #[serde(rename = "file.changed")]
     FileChanged { path: String, change: FileChange },
     /// One model call, metered on the wire.
@@ -93,6 +96,9 @@ pub enum EventBody {
         estimated: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call_id: Option<CallId>,
+        /// From asking to the end of the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<u64>,
     },
     /// Half, or most, of a budget is spent. Told once for each.
     #[serde(rename = "budget.reached")]
@@ -145,7 +151,21 @@ pub enum EventBody {
     /// The agent has made a plan, and a person has to decide on it.
     #[serde(rename = "plan.proposed")]
     PlanProposed { text: String },
-    /// A person has decided.
+    /// Another agent has read the plan and says what is wrong with it.
+    #[serde(rename = "plan.reviewed")]
+    PlanReviewed { agent: String, text: String },
+    /// The work is done and tested, and a person has to decide whether it leaves.
+    #[serde(rename = "delivery.proposed")]
+    DeliveryProposed {
+        branch: BranchName,
+        commit: String,
+        base: String,
+        /// Paths that differ between the two.
+        files: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        evidence: Option<Evidence>,
+    },
+    /// A person has decided on what was proposed last: a plan, or a delivery.
     #[serde(rename = "plan.decided")]
     PlanDecided {
         approved: bool,
@@ -153,7 +173,7 @@ pub enum EventBody {
         /// The plan as the person changed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         plan: Option<String>,
-        /// Why it was turned down; another one is made then.
+        /// Why it was turned down; another one is made then, or the work goes on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
     },
@@ -200,6 +220,8 @@ pub enum SandboxPurpose {
     Prepare,
     /// Made ahead; belongs to no session until it is claimed.
     Warm,
+    /// An MCP server with a credential runs there, away from the agent that uses it.
+    Mcp,
 }
 
 /// How the private copy of the repository was made.
@@ -243,6 +265,18 @@ pub enum OutputStream {
 #[serde(rename_all = "snake_case")]
 pub enum EgressVerdict {
     Allowed,
+    Refused,
+}
+
+/// What came of a call to an MCP server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum McpOutcome {
+    Answered,
+    /// The server said so, or did not answer.
+    Failed,
+    /// The tool is not among those that are allowed.
     Refused,
 }
 
@@ -319,6 +353,7 @@ impl EventBody {
             Self::MessageDelta { .. } => "message.delta",
             Self::ToolCall { .. } => "tool.call",
             Self::ToolResult { .. } => "tool.result",
+            Self::McpCalled { .. } => "mcp.called",
             Self::FileChanged { .. } => "file.changed",
             Self::Usage { .. } => "usage",
             Self::BudgetReached { .. } => "budget.reached",
@@ -330,6 +365,8 @@ impl EventBody {
             Self::AgentFinished { .. } => "agent.finished",
             Self::ConversationKept { .. } => "conversation.kept",
             Self::PlanProposed { .. } => "plan.proposed",
+            Self::PlanReviewed { .. } => "plan.reviewed",
+            Self::DeliveryProposed { .. } => "delivery.proposed",
             Self::PlanDecided { .. } => "plan.decided",
             Self::TestsFinished(_) => "tests.finished",
             Self::StageFinished { .. } => "stage.finished",

@@ -12,6 +12,7 @@ mod credential;
 mod event;
 mod evidence;
 mod id;
+mod mcp;
 mod prompt;
 mod queue;
 mod reason;
@@ -28,20 +29,22 @@ pub use comment::{Comment, CommentPlace, DiffSide, MAX_COMMENT_BYTES};
 pub use cost::{Cost, Price, TokenCount, Usage};
 pub use credential::{Credential, DEFAULT_CREDENTIAL, Identity, Scope, ScopeError};
 pub use event::{
-    EgressVerdict, Event, EventBody, FileChange, MessageRole, OutputStream, Remedy, SandboxPurpose, StageName,
-    SupervisedLimit, TestRun, WorkspaceKind,
+    EgressVerdict, Event, EventBody, FileChange, McpOutcome, MessageRole, OutputStream, Remedy, SandboxPurpose,
+    StageName, SupervisedLimit, TestRun, WorkspaceKind,
 };
 pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
 pub use id::{
     AttemptId, CallId, CommentId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TokenId,
     TurnId,
 };
+pub use mcp::{McpAddress, McpCredential, McpServer};
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use reason::FailureReason;
 pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};
 pub use task::{
-    Attempt, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Supervision, Task, TaskKind, Turn, TurnStatus,
+    Attempt, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Supervision, Task, TaskKind, Turn,
+    TurnStatus, Workflow,
 };
 pub use time::{Clock, Timestamp};

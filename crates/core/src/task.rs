@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttemptId, BranchName, Cost, Evidence, FailureReason, OnFailedDependency, Priority, Prompt, SessionId, TaskId,
-    TaskStatus, Timestamp, TurnId, Usage,
+    AttemptId, BranchName, Cost, Evidence, FailureReason, McpServer, OnFailedDependency, Priority, Prompt, SessionId,
+    TaskId, TaskStatus, Timestamp, TurnId, Usage,
 };
 
 /// What is asked.
@@ -84,6 +84,35 @@ pub struct Settings {
     /// First a plan is made, and a person decides on it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plan: bool,
+    /// The agent that looks for what is wrong with a plan before a person decides on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_review: Option<String>,
+    #[serde(default, skip_serializing_if = "Workflow::is_direct")]
+    pub workflow: Workflow,
+    /// A person decides on the tested result before anything leaves.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gate: bool,
+    /// What offers tools to the agent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp: Vec<McpServer>,
+}
+
+/// In which steps a task is worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Workflow {
+    #[default]
+    Direct,
+    /// The agent looks around, makes a plan of what it found, and the plan is delivered as a branch of its own before a
+    /// person decides on it.
+    ResearchPlanImplement,
+}
+
+impl Workflow {
+    pub fn is_direct(&self) -> bool {
+        *self == Self::Direct
+    }
 }
 
 /// What holds where nobody says otherwise.
@@ -103,6 +132,10 @@ impl Default for Settings {
             origin: None,
             on_quota: Vec::new(),
             plan: false,
+            plan_review: None,
+            workflow: Workflow::Direct,
+            gate: false,
+            mcp: Vec::new(),
         }
     }
 }
@@ -135,18 +168,32 @@ pub enum HookStage {
     BeforeExecute,
     /// There, after it; what it changes is delivered.
     AfterExecute,
-    /// In a clean sandbox at the result.
+    /// In a clean sandbox at the result, as all that follow.
+    BeforeVerify,
+    AfterVerify,
     BeforeDeliver,
+    /// The branch has left: nothing can be taken back any more.
+    AfterDeliver,
 }
 
 impl HookStage {
-    pub const ALL: [Self; 3] = [Self::BeforeExecute, Self::AfterExecute, Self::BeforeDeliver];
+    pub const ALL: [Self; 6] = [
+        Self::BeforeExecute,
+        Self::AfterExecute,
+        Self::BeforeVerify,
+        Self::AfterVerify,
+        Self::BeforeDeliver,
+        Self::AfterDeliver,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BeforeExecute => "before_execute",
             Self::AfterExecute => "after_execute",
+            Self::BeforeVerify => "before_verify",
+            Self::AfterVerify => "after_verify",
             Self::BeforeDeliver => "before_deliver",
+            Self::AfterDeliver => "after_deliver",
         }
     }
 }
@@ -154,6 +201,20 @@ impl HookStage {
 impl Hook {
     /// Looks for keys in what is about to be delivered.
     pub const SECRET_SCAN: &str = "secret-scan";
+    /// Looks for dangerous constructs in the lines that would be new.
+    pub const SECURITY_LINT: &str = "security-lint";
+
+    /// Whether Harvest has it ready. Such a one reads the result's diff, and so belongs behind the work.
+    pub fn is_ready_made(&self) -> bool {
+        self.run == Self::SECRET_SCAN || self.run == Self::SECURITY_LINT
+    }
+
+    /// Whether it can run at its stage.
+    pub fn fits_its_stage(&self) -> bool {
+        let has_result =
+            matches!(self.stage, HookStage::BeforeVerify | HookStage::AfterVerify | HookStage::BeforeDeliver);
+        !self.is_ready_made() || has_result
+    }
 }
 
 /// When an agent at work is no longer believed to get anywhere, and how it is ended then.

@@ -4,15 +4,14 @@
 use std::collections::HashMap;
 
 use harvest_agents::Agent;
+use harvest_agents::prompt::{self, HISTORY, History, Occasion};
 use harvest_core::{Event, EventBody, MessageRole, TurnId};
 
 use crate::error::Halt;
 use crate::plan::Plan;
 use crate::turn::Turn;
 
-/// So many messages are told.
-const MESSAGES: usize = 10;
-/// And so many bytes of them at most; what is over is left out in the middle of a message.
+/// So many bytes of a message are told; what is over is left out in its middle.
 const MESSAGE_BYTES: usize = 4 * 1024;
 
 /// So many forks of forks are looked back through.
@@ -27,6 +26,8 @@ pub(crate) struct Memory {
     told: Vec<Said>,
     /// What it has to be told when it cannot go on after all.
     all: Vec<Said>,
+    /// Why whoever worked before could not end: it goes on in the middle.
+    cut_off: Option<String>,
 }
 
 /// A conversation as the agent itself keeps it.
@@ -47,30 +48,49 @@ struct Said {
 impl Memory {
     /// The same without a conversation of its own.
     pub(crate) fn retold(self) -> Self {
-        Self { own: None, told: self.all.clone(), all: self.all }
+        Self { own: None, told: self.all.clone(), ..self }
     }
 
-    /// The prompt for an agent that knows nothing but what it is told.
-    pub(crate) fn prompt(&self, prompt: &str) -> String {
-        if self.told.is_empty() {
-            return prompt.to_owned();
+    /// What it has to be told, shortened to what a prompt may hold.
+    pub(crate) fn told(&self) -> Told {
+        let earlier = self.told.len().saturating_sub(HISTORY);
+        let shorten = |said: &Said| (said.who.clone(), shortened(said.text.trim(), MESSAGE_BYTES));
+        Told {
+            messages: self.told[earlier..].iter().map(shorten).collect(),
+            earlier,
+            others: self.own.is_some(),
+            cut_off: self.cut_off.clone(),
         }
-        let mut text = match &self.own {
-            Some(_) => "Others have worked on this since you did. The workspace is as they left it. What was said:\n",
-            None => {
-                "This goes on from work that was begun before. The workspace is as it was left. The last that was said:\n"
-            }
+    }
+}
+
+/// What an agent is told of what was said before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Who said what.
+    messages: Vec<(String, String)>,
+    earlier: usize,
+    others: bool,
+    cut_off: Option<String>,
+}
+
+impl Told {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    pub(crate) fn messages(&self) -> Vec<prompt::Said<'_>> {
+        self.messages.iter().map(|(author, text)| prompt::Said { author, text }).collect()
+    }
+
+    /// What is new about a prompt that is told along with these messages.
+    pub(crate) fn occasion<'a>(&'a self, messages: &'a [prompt::Said<'a>]) -> Occasion<'a> {
+        let history = History { messages, earlier: self.earlier, others: self.others };
+        match &self.cut_off {
+            _ if messages.is_empty() => Occasion::Task {},
+            Some(reason) => Occasion::Resume { reason: Some(reason), history },
+            None => Occasion::FollowUp(history),
         }
-        .to_owned();
-        let left_out = self.told.len().saturating_sub(MESSAGES);
-        if left_out > 0 {
-            text.push_str(&format!("\n[{left_out} earlier messages are left out]\n"));
-        }
-        for said in &self.told[left_out..] {
-            text.push_str(&format!("\n[{}]\n{}\n", said.who, shortened(said.text.trim(), MESSAGE_BYTES)));
-        }
-        text.push_str(&format!("\nWhat is asked of you now:\n\n{prompt}"));
-        text
     }
 }
 
@@ -80,9 +100,10 @@ impl Turn {
         let mut events = self.journal.all().await?;
         let this = &self.lease().turn;
         let begins = |event: &Event| matches!(&event.body, EventBody::TurnStarted { turn_id, .. } if turn_id == this);
-        // Its plan was made in this turn, too.
+        // Its plan was made in this turn, too, and so was what a person did not want.
         let begun = match self.plan {
             Plan::Approved(_) => events.iter().rposition(begins),
+            _ if self.gate.returned().is_some() => events.iter().rposition(begins),
             _ => events.iter().position(begins),
         };
         events.truncate(begun.unwrap_or(events.len()));
@@ -97,9 +118,10 @@ impl Turn {
     }
 
     /// What an agent has to be told that takes over in the middle of this turn.
-    pub(crate) async fn memory_so_far(&self, agent: &Agent) -> Result<Memory, Halt> {
+    pub(crate) async fn memory_so_far(&self, agent: &Agent, cut_off: String) -> Result<Memory, Halt> {
         let events = self.journal.all().await?;
-        Ok(recall(agent, self.said_in_origin().await?, &events).retold())
+        let memory = recall(agent, self.said_in_origin().await?, &events).retold();
+        Ok(Memory { cut_off: Some(cut_off), ..memory })
     }
 
     /// What was said in the session that this one was forked from, and in the one before that.
@@ -133,8 +155,8 @@ fn recall(agent: &Agent, earlier: Vec<Said>, events: &[Event]) -> Memory {
         _ => None,
     });
     match own {
-        Some((last, kept)) => Memory { own: Some(kept), told: said(events, last), all },
-        None => Memory { own: None, told: all.clone(), all },
+        Some((last, kept)) => Memory { own: Some(kept), told: said(events, last), all, cut_off: None },
+        None => Memory { own: None, told: all.clone(), all, cut_off: None },
     }
 }
 
@@ -176,7 +198,7 @@ fn said(events: &[Event], from: usize) -> Vec<Said> {
 }
 
 /// The beginning and the end of a text that is too long.
-fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
@@ -239,6 +261,10 @@ mod tests {
         EventBody::ConversationKept { agent: agent.into(), name: name.map(str::to_owned), commit: "c0ffee".into() }
     }
 
+    fn text(memory: &Memory) -> String {
+        memory.told().messages.iter().map(|(who, text)| format!("{who}: {text}\n")).collect()
+    }
+
     fn of(agent: &str, events: &[Event]) -> Memory {
         recall(Registry::bundled().unwrap().get(agent).unwrap(), Vec::new(), events)
     }
@@ -256,10 +282,8 @@ mod tests {
             started(2, "lin"),
             message("Tested."),
         ]);
-        let told = "This goes on from work that was begun before. The workspace is as it was left. The last that was said:\n\n\
-                    [ada]\nMend it\n\n[builtin]\nMended.\n\n[lin]\nAnd test it\n\n[builtin]\nTested.\n\n\
-                    What is asked of you now:\n\nNow document it";
-        assert_eq!(of("builtin", &events).prompt("Now document it"), told);
+        let told = [("ada", "Mend it"), ("builtin", "Mended."), ("lin", "And test it"), ("builtin", "Tested.")];
+        assert_eq!(of("builtin", &events).told().messages, told.map(|(who, text)| (who.to_owned(), text.to_owned())));
     }
 
     #[test]
@@ -273,23 +297,28 @@ mod tests {
         ];
         let alone = of("claude-code", &journal(first.clone()));
         assert_eq!(alone.own, Some(Kept { name: "s-1".into(), commit: "c0ffee".into() }));
-        assert_eq!(alone.prompt("Go on"), "Go on");
-        assert!(alone.retold().prompt("Go on").contains("Mended."));
+        assert!(alone.told().is_empty() && alone.told().others);
+        assert!(text(&alone.retold()).contains("Mended."));
         let more = [queued(2, "Test it"), started(2, "lin"), working("codex"), message("Tested."), kept("codex", None)];
         let events = journal(first.into_iter().chain(more).collect());
-        let told = of("claude-code", &events).prompt("Go on");
-        assert!(told.contains("[lin]\nTest it\n\n[codex]\nTested.") && !told.contains("Mended."), "{told}");
+        let told = text(&of("claude-code", &events));
+        assert_eq!(told, "lin: Test it\ncodex: Tested.\n");
         // Nobody knows what Codex called it.
         assert_eq!(of("codex", &events).own, None);
-        assert!(of("codex", &events).prompt("Go on").contains("Mended."));
+        assert!(text(&of("codex", &events)).contains("Mended."));
     }
 
     #[test]
     fn however_much_was_said_the_prompt_stays_small() {
         let mut bodies = vec![created("x"), started(1, "ada")];
         bodies.extend((0..500).map(|number| message(&format!("{number} {}", "ß".repeat(100_000)))));
-        let told = of("builtin", &journal(bodies)).prompt("Go on");
+        let memory = of("builtin", &journal(bodies));
+        let told = text(&memory);
         assert!(told.len() < 64 * 1024, "{}", told.len());
-        assert!(told.contains("[491 earlier messages are left out]") && told.contains("\n499 ß"));
+        assert!(
+            memory.told().earlier == 491 && told.contains("builtin: 499 ß") || told.contains("claude-code: 499 ß"),
+            "{}",
+            &told[..200]
+        );
     }
 }

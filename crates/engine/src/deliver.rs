@@ -17,7 +17,7 @@ impl Turn {
         self.hooks_before_delivery(commit).await?;
         let branch = &self.session.branch;
         self.repository.set_branch(branch, commit).await?;
-        let previous = self.journal.last_delivered().await?;
+        let previous = self.journal.last_delivered(branch).await?;
         // Who has lost the lease must not publish; who loses it right now meets the branch where it does not expect it.
         self.journal.write(Vec::new()).await?;
         let published = self.forge.publish(self.repository.path(), branch, commit, previous.as_deref()).await?;

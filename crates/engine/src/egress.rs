@@ -42,9 +42,14 @@ impl Recorder for Journaled {
     }
 }
 
+/// Who writes down what was reached.
+pub(crate) fn recorder(journal: &Journal) -> Arc<dyn Recorder> {
+    Arc::new(Journaled(journal.clone()))
+}
+
 impl Turn {
     pub(crate) fn egress(&self) -> Access {
-        Access { policy: self.engine.policy_of(&self.task), recorder: Arc::new(Journaled(self.journal.clone())) }
+        Access { policy: self.engine.policy_of(&self.task), recorder: recorder(&self.journal) }
     }
 
     /// For every process in the sandbox.
@@ -56,7 +61,8 @@ impl Turn {
 impl Engine {
     /// What this worker allows, less what the repository does without.
     pub(crate) fn policy_of(&self, task: &Task) -> Policy {
-        let allowed = self.options.egress.of(&task.repository);
+        let hosts = self.options.egress.now();
+        let allowed = hosts.of(&task.repository);
         match &task.settings.egress {
             None => allowed.clone(),
             // A rule that cannot be read allows nothing.

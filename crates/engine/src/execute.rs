@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use harvest_agents::prompt::Occasion;
 use harvest_agents::{Agent, Parser, Verdict};
 use harvest_core::{
     Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, OutputStream, SandboxPurpose, Task,
@@ -56,6 +55,7 @@ pub(crate) struct Briefing<'a> {
     /// The agent's own name of the conversation to go on with.
     pub(crate) resume: Option<&'a str>,
     pub(crate) plan: bool,
+    pub(crate) mcp: &'a [harvest_agents::mcp::Offer],
 }
 
 impl<'a> Briefing<'a> {
@@ -79,6 +79,7 @@ impl<'a> Briefing<'a> {
             max_turns: self.max_turns,
             resume: self.resume,
             plan: self.plan,
+            mcp: self.mcp,
         }
     }
 }
@@ -221,7 +222,8 @@ impl Turn {
             self.journal
                 .warn(format!("the model of {} has no more quota: {} goes on", ran.agent.name, next.name))
                 .await?;
-            let memory = self.memory_so_far(next).await?;
+            let cut_off = format!("the model of {} has no more quota", ran.agent.name);
+            let memory = self.memory_so_far(next, cut_off).await?;
             ran = Ran { agent: next, ended: self.attempt(place, next, &memory, Attempts::Another).await? };
         }
         Ok(ran)
@@ -246,25 +248,49 @@ impl Turn {
         memory: &Memory,
         which: Attempts,
     ) -> Result<Ended, Halt> {
-        let options = &self.engine.options;
-        let choice = self.engine.model_choice(agent, &for_agent(&self.task, &agent.id));
-        let asked = self.plan.prompt(self.task.prompt.as_str());
-        // One that remembers has been told the rest, and one that plans does nothing that there are rules for.
-        let whole = if self.plan.is_wanted() || memory.own.is_some() {
-            asked
-        } else {
-            self.compose(agent, &asked, &Occasion::Task {}).await?
+        let asked = match self.gate.returned() {
+            Some(returned) => returned.prompt(self.task.prompt.as_str()),
+            None => self.plan.prompt(self.task.prompt.as_str()),
         };
-        let prompt = memory.prompt(&whole);
+        let told = memory.told();
+        let messages = told.messages();
+        let occasion = told.occasion(&messages);
+        // One that plans does nothing that there are rules for, and one that remembers has been told the rest.
+        let whole = if self.plan.is_wanted() || (memory.own.is_some() && told.is_empty()) {
+            asked
+        } else if memory.own.is_some() {
+            self.compose_alone(&asked, &occasion)?
+        } else {
+            self.compose(agent, &asked, &occasion).await?
+        };
+        let choice = self.engine.model_choice(agent, &for_agent(&self.task, &agent.id));
+        self.attempt_asking(place, agent, memory, (&whole, &choice), which).await
+    }
+
+    /// The same with a prompt of its own.
+    pub(crate) async fn attempt_asking(
+        &self,
+        place: &Place,
+        agent: &Agent,
+        memory: &Memory,
+        (prompt, choice): (&str, &ModelChoice),
+        which: Attempts,
+    ) -> Result<Ended, Halt> {
+        let options = &self.engine.options;
+        let offers = self.offers(agent, &place.sandbox).await?;
         let briefing = Briefing {
-            prompt: &prompt,
-            choice: &choice,
+            prompt,
+            choice,
             max_turns: self.task.settings.max_turns,
             resume: memory.own.as_ref().map(|kept| kept.name.as_str()),
             plan: self.plan.is_wanted(),
+            mcp: &offers,
         };
         let mut spec = self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path());
         spec.files.splice(0..0, place.take_files());
+        if !self.plan.is_wanted() {
+            spec.files.extend(self.laid_out(&place.sandbox)?);
+        }
         let attempt = Attempt {
             id: AttemptId::generate(options.entropy.as_ref()),
             turn_id: self.lease().turn.clone(),
@@ -329,11 +355,18 @@ impl Turn {
         let grace = Duration::from_millis(self.task.settings.supervision.grace_ms);
         let mut ending: Option<Ending> = None;
         let mut ended_by: Option<Failure> = None;
+        let mut killed = false;
         let mut did_anything = false;
         let exit_code = loop {
             let due = ending.as_ref().map_or(supervisor.due(), Ending::due);
             let next = tokio::select! {
                 biased;
+                () = self.stop.requested_at_once(), if !killed => {
+                    killed = true;
+                    ended_by.get_or_insert_with(|| self.stopped());
+                    ending = Some(Ending::at_once(Instant::now()));
+                    continue;
+                }
                 () = self.stop.requested(), if ending.is_none() => Next::End(self.stopped()),
                 () = self.meter.exhausted(), if ending.is_none() => {
                     Next::End(Failure::new(FailureReason::Budget, self.meter.message()))

@@ -30,12 +30,15 @@ pub const METERING: &[&str] = &["meter::reserved", "meter::answered", "meter::se
 /// Every place of a plan that is being made, and of a session that is being forked.
 pub const PLAN: &[&str] = &["plan::before", "plan::asked", "fork::brought"];
 
+/// Every place of a delivery that waits for a person, and of a server that gets a sandbox of its own.
+pub const GATE: &[&str] = &["gate::before", "gate::asked", "mcp::recorded"];
+
 /// Every place of a snapshot that is being prepared.
 pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare::installed", "prepare::frozen"];
 
 #[cfg(feature = "failpoints")]
 fn is_known(name: &str) -> bool {
-    [ALL, ROTATION, METERING, PLAN, PREPARE].iter().any(|places| places.contains(&name))
+    [ALL, ROTATION, METERING, PLAN, GATE, PREPARE].iter().any(|places| places.contains(&name))
 }
 
 /// Does what a test asked for here.

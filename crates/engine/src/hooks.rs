@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use harvest_core::{EventBody, FailureReason, Hook, HookStage, SandboxPurpose};
+use harvest_core::{EventBody, Evidence, FailureReason, Hook, HookStage, SandboxPurpose};
 use harvest_workspace::script;
 
-use crate::Failure;
 use crate::error::Halt;
 use crate::meter::NoModel;
 use crate::place::{Place, millis};
 use crate::turn::Turn;
+use crate::{Error, Failure, lint};
 
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
@@ -44,14 +44,33 @@ impl Turn {
 
     /// Runs what has to succeed before the branch may leave.
     pub(crate) async fn hooks_before_delivery(&self, commit: &str) -> Result<(), Halt> {
-        for hook in self.hooks_of(HookStage::BeforeDeliver).filter(|hook| hook.run == Hook::SECRET_SCAN) {
-            let outcome = self.scan(commit).await?;
+        self.hooks_at(HookStage::BeforeDeliver, commit).await
+    }
+
+    /// The tests, with what is to run before them.
+    pub(crate) async fn verify_hooked(&self, commit: &str) -> Result<Option<Evidence>, Halt> {
+        self.hooks_at(HookStage::BeforeVerify, commit).await?;
+        self.verify(commit).await
+    }
+
+    /// What is to run behind a stage that is over; the failure that ends the turn.
+    pub(crate) async fn hooks_after(&self, stage: HookStage, commit: &str) -> Result<Option<Failure>, Error> {
+        match self.hooks_at(stage, commit).await {
+            Ok(()) => Ok(None),
+            Err(Halt::Turn(failure)) => Ok(Some(failure)),
+            Err(Halt::Engine(error)) => Err(error),
+        }
+    }
+
+    /// Runs the hooks of a stage in a clean sandbox at the result; what Harvest has ready needs none and comes first.
+    async fn hooks_at(&self, stage: HookStage, commit: &str) -> Result<(), Halt> {
+        for hook in self.hooks_of(stage).filter(|hook| hook.is_ready_made()) {
+            let outcome = self.look_through(hook, commit).await?;
             if let Some(failure) = self.record_hook(hook, outcome).await? {
                 return Err(failure.into());
             }
         }
-        let commands: Vec<&Hook> =
-            self.hooks_of(HookStage::BeforeDeliver).filter(|hook| hook.run != Hook::SECRET_SCAN).collect();
+        let commands: Vec<&Hook> = self.hooks_of(stage).filter(|hook| !hook.is_ready_made()).collect();
         if commands.is_empty() {
             return Ok(());
         }
@@ -99,6 +118,24 @@ impl Turn {
         Ok(Outcome { exit_code: ran.exit_code.unwrap_or(NO_CODE), output: ran.tail, took: ran.duration })
     }
 
+    async fn look_through(&self, hook: &Hook, commit: &str) -> Result<Outcome, Halt> {
+        if hook.run == Hook::SECURITY_LINT { self.lint(commit).await } else { self.scan(commit).await }
+    }
+
+    /// Looks for dangerous constructs in what would be new.
+    async fn lint(&self, commit: &str) -> Result<Outcome, Halt> {
+        let began = Instant::now();
+        let diff = self.repository.whole_diff(&self.task.base, commit).await?;
+        let mut found = Vec::new();
+        for (path, number, line) in added(&String::from_utf8_lossy(&diff)) {
+            found.extend(lint::findings(&path, line).map(|rule| format!("{path}:{number}: {rule}")));
+        }
+        let more = found.len().saturating_sub(MOST_FINDINGS);
+        found.truncate(MOST_FINDINGS);
+        found.extend((more > 0).then(|| format!("and {more} more")));
+        Ok(Outcome { exit_code: i32::from(!found.is_empty()), output: found.join("\n"), took: began.elapsed() })
+    }
+
     /// Looks for keys in every commit that would leave, also in one that a later one takes back.
     async fn scan(&self, commit: &str) -> Result<Outcome, Halt> {
         let began = Instant::now();
@@ -141,9 +178,11 @@ impl Turn {
         if exit_code == 0 || !hook.required {
             return Ok(None);
         }
+        let first = output.lines().next().unwrap_or_default();
         let message = if hook.run == Hook::SECRET_SCAN {
-            let first = output.lines().next().unwrap_or_default();
             format!("what would be delivered holds a key: {first}; the branch is kept here")
+        } else if hook.run == Hook::SECURITY_LINT {
+            format!("what would be delivered is dangerous: {first}")
         } else {
             format!(
                 "the hook `{}` {} ended with exit code {exit_code}",
@@ -157,23 +196,27 @@ impl Turn {
 
 /// Where in a diff a line is added that holds a secret, as `path:line`.
 fn findings(diff: &str, is_secret: impl Fn(&str) -> bool) -> Vec<String> {
-    let (mut path, mut number, mut found) = (String::new(), 0u64, Vec::new());
-    for line in diff.lines() {
+    let secret = added(diff).filter(|(_, _, line)| is_secret(line));
+    secret.map(|(path, number, _)| format!("{path}:{number}")).collect()
+}
+
+/// The lines that a diff adds, each with its path and number.
+fn added(diff: &str) -> impl Iterator<Item = (String, u64, &str)> {
+    let (mut path, mut number) = (String::new(), 0u64);
+    diff.lines().filter_map(move |line| {
         if let Some(name) = line.strip_prefix("+++ ") {
             path = name.strip_prefix("b/").unwrap_or(name).to_owned();
         } else if let Some(hunk) = line.strip_prefix("@@ ") {
             let start = hunk.split_once('+').and_then(|(_, new)| new.split([',', ' ']).next());
             number = start.and_then(|start| start.parse().ok()).unwrap_or(1);
         } else if let Some(added) = line.strip_prefix('+') {
-            if is_secret(added) {
-                found.push(format!("{path}:{number}"));
-            }
             number += 1;
+            return Some((path.clone(), number - 1, added));
         } else if line.starts_with(' ') {
             number += 1;
         }
-    }
-    found
+        None
+    })
 }
 
 #[cfg(test)]

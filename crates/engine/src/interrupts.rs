@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harvest_core::{OwnerId, TaskId};
-use harvest_store::Store;
+use harvest_store::{Haste, Store};
 use rustix::fs::inotify;
 use tokio::net::unix::pipe;
 
@@ -76,8 +76,8 @@ async fn follow_store(store: Arc<dyn Store>, owner: OwnerId, stops: Stops) {
     let mut changed = store.watch_queue();
     while changed.changed().await.is_ok() {
         // A database that cannot be asked now wakes everyone when it can be again.
-        for task in store.stops(&owner).await.unwrap_or_default() {
-            stops.request(&task);
+        for (task, haste) in store.stops(&owner).await.unwrap_or_default() {
+            stops.request(&task, haste);
         }
     }
 }
@@ -87,7 +87,7 @@ fn obey(folder: &Path, stops: &Stops) {
     for entry in entries.filter_map(Result::ok) {
         let name = entry.file_name();
         let task = name.to_str().and_then(|name| name.parse::<TaskId>().ok());
-        if task.is_some_and(|task| stops.request(&task)) {
+        if task.is_some_and(|task| stops.request(&task, Haste::Gently)) {
             let _ = std::fs::remove_file(entry.path());
         }
     }

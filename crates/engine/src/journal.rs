@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Clock, Event, EventBody, OwnerId, SessionId, StageName, Timestamp};
+use harvest_core::{BranchName, Clock, Event, EventBody, OwnerId, SessionId, StageName, Timestamp};
 use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store};
 use harvest_vault::Redactor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::gate::Gate;
 use crate::plan::{Plan, TurnedDown};
 use crate::vitals::{Told, Vitals};
 
@@ -64,24 +65,32 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives the turn back until a person has decided on its plan.
-    pub(crate) async fn ask_approval(&self, text: String) -> Result<(), harvest_store::Error> {
-        let proposed = self.redacted(EventBody::PlanProposed { text });
-        self.store.ask_approval(&self.lease, self.now(), vec![proposed]).await.map(drop)
+    /// Gives the turn back until a person has decided on what these events propose.
+    pub(crate) async fn ask_approval(&self, events: Vec<EventBody>) -> Result<(), harvest_store::Error> {
+        let proposed = events.into_iter().map(|event| self.redacted(event)).collect();
+        self.store.ask_approval(&self.lease, self.now(), proposed).await.map(drop)
+    }
+
+    /// Where this turn is with its delivery.
+    pub(crate) async fn gate(&self) -> Result<Gate, harvest_store::Error> {
+        Ok(Gate::read(&self.of_this_try().await?))
     }
 
     /// Where this turn is with its plan.
     pub(crate) async fn plan(&self) -> Result<Plan, harvest_store::Error> {
-        let (mut proposed, mut state) = (String::new(), Plan::Wanted { turned_down: None });
+        let (mut proposed, mut state) = (None, Plan::Wanted { turned_down: None });
         for event in self.all().await? {
             match event.body {
-                EventBody::PlanProposed { text } => proposed = text,
-                EventBody::PlanDecided { approved: true, plan, .. } => {
-                    state = Plan::Approved(plan.unwrap_or_else(|| proposed.clone()));
-                }
-                EventBody::PlanDecided { comment, .. } => {
-                    let plan = proposed.clone();
-                    state = Plan::Wanted { turned_down: comment.map(|comment| TurnedDown { plan, comment }) };
+                EventBody::PlanProposed { text } => proposed = Some(text),
+                // What is decided from here on is not about a plan.
+                EventBody::DeliveryProposed { .. } => proposed = None,
+                EventBody::PlanDecided { approved, plan, comment, .. } => {
+                    let Some(text) = proposed.take() else { continue };
+                    state = if approved {
+                        Plan::Approved(plan.unwrap_or(text))
+                    } else {
+                        Plan::Wanted { turned_down: comment.map(|comment| TurnedDown { plan: text, comment }) }
+                    };
                 }
                 _ => {}
             }
@@ -120,21 +129,21 @@ impl Journal {
     ) -> Result<Option<T>, harvest_store::Error> {
         let mut found = None;
         for event in self.of_this_try().await? {
-            if let EventBody::StageFinished { stage, result } = event.body {
-                if stage == wanted {
-                    found = Some(result);
-                } else if stage < wanted {
-                    found = None;
-                }
+            match event.body {
+                EventBody::StageFinished { stage, result } if stage == wanted => found = Some(result),
+                EventBody::StageFinished { stage, .. } if stage < wanted => found = None,
+                // What was turned down is done again.
+                EventBody::PlanDecided { approved: false, .. } => found = None,
+                _ => {}
             }
         }
         Ok(found.and_then(|result| serde_json::from_value(result).ok()))
     }
 
-    /// Where the session's branch was published last.
-    pub(crate) async fn last_delivered(&self) -> Result<Option<String>, harvest_store::Error> {
+    /// Where a branch of the session was published last.
+    pub(crate) async fn last_delivered(&self, wanted: &BranchName) -> Result<Option<String>, harvest_store::Error> {
         let delivered = self.all().await?.into_iter().rev().find_map(|event| match event.body {
-            EventBody::BranchDelivered { commit, .. } => Some(commit),
+            EventBody::BranchDelivered { branch, commit } if branch == *wanted => Some(commit),
             _ => None,
         });
         Ok(delivered)

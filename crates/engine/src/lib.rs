@@ -11,13 +11,18 @@ mod egress;
 mod error;
 mod execute;
 pub mod failpoint;
+mod forget;
 mod fork;
+mod gate;
 mod guard;
 mod hooks;
 mod interrupts;
 mod journal;
 mod keyring;
 mod limit;
+mod lint;
+mod live;
+mod mcp;
 pub mod meter;
 mod owner;
 mod place;
@@ -57,10 +62,11 @@ pub use error::{Error, Failure};
 pub use fork::Fork;
 pub use interrupts::Interrupts;
 pub use keyring::Keyring;
+pub use live::Live;
 pub use meter::day_of;
 pub use owner::Ownership;
 pub use pool::{Limits, Notice, Pool, Summary};
-pub use prompting::PromptBook;
+pub use prompting::{FailedCheck, Found, PromptBook, Remark, Situation};
 pub use recover::{Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
@@ -82,7 +88,8 @@ pub struct Options {
     pub gateway: Gateway,
     /// Whose keys are used for whom.
     pub keyring: Arc<dyn Keyring>,
-    pub tenancy: Tenancy,
+    /// Who belongs to what, as it is when it is asked for.
+    pub tenancy: Live<Tenancy>,
     pub registry: Arc<Registry>,
     /// What agents are told.
     pub prompts: PromptBook,
@@ -95,7 +102,7 @@ pub struct Options {
     /// For tasks that leave the choice to whoever works on them.
     pub model: ModelChoice,
     /// What sandboxes may reach; a task can have less.
-    pub egress: Hosts,
+    pub egress: Live<Hosts>,
     /// What each sandbox may use. How long it may take is up to the task.
     pub limits: harvest_sandbox::Limits,
 }

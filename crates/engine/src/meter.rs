@@ -74,6 +74,7 @@ pub(crate) struct Spent {
 /// A call under way.
 #[derive(Debug)]
 struct Open {
+    begun: Instant,
     keys: Vec<Key>,
     bill: Bill,
     /// The reservation is in the store, or never will be.
@@ -290,6 +291,7 @@ impl TurnMeter {
                 cost_usd: call.cost,
                 estimated: call.estimated,
                 call_id: Some(grant.call.clone()),
+                duration_ms: u64::try_from(open.begun.elapsed().as_millis()).ok(),
             });
         }
         for one in &reached {
@@ -330,7 +332,7 @@ impl Meter for TurnMeter {
         let mut grant = Grant::new(CallId::generate(self.entropy.as_ref()), amount);
         let written = self.write_reservation(ask, bill.clone(), limits, &grant);
         grant.sure = make_sure.then(|| written.clone());
-        lock(&self.open).insert(grant.call.clone(), Open { keys, bill, written });
+        lock(&self.open).insert(grant.call.clone(), Open { begun: Instant::now(), keys, bill, written });
         Ok(grant)
     }
 
@@ -409,6 +411,7 @@ pub(crate) async fn charge_unsettled(journal: &Journal, task: &mut Task) -> Resu
             cost_usd: amount,
             estimated: true,
             call_id: Some(call.clone()),
+            duration_ms: None,
         });
         let charge = Charge { owner, bill, usage: Usage::default(), cost: amount };
         step = step.settling(Settlement { call, charge: Some(charge) });

@@ -186,7 +186,8 @@ impl Turn {
             git: Some(access),
             egress: self.egress(),
         };
-        Ok(options.gateway.serve(provider.listen(id)?, session))
+        let tools = self.tools(purpose, &session.credentials);
+        Ok(options.gateway.serve_with_tools(provider.listen(id)?, session, tools))
     }
 
     /// Only where an agent works.
@@ -195,7 +196,7 @@ impl Turn {
             return Arc::new(NoCredentials);
         }
         let options = &self.engine.options;
-        options.keyring.of(options.tenancy.identity(&self.task.requested_by, &self.task.repository))
+        options.keyring.of(options.tenancy.now().identity(&self.task.requested_by, &self.task.repository))
     }
 
     /// Ends everything in the place and removes every trace of it.

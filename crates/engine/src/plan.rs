@@ -1,13 +1,16 @@
 //! First a plan, on which a person decides. The agent looks and changes nothing; then the turn is given back, with no sandbox
 //! and no lease, until someone has approved the plan, asked for another one, or rejected it.
 
-use harvest_core::{EventBody, FailureReason, SandboxPurpose};
+use std::time::Duration;
+
+use harvest_core::{BranchName, EventBody, FailureReason, SandboxPurpose, Workflow};
+use harvest_workspace::{SessionRepository, script};
 
 use crate::conversation::Memory;
 use crate::error::Halt;
 use crate::execute::{Attempts, Execution};
 use crate::place::Place;
-use crate::turn::{Turn, Worked};
+use crate::turn::{Turn, Worked, for_agent};
 use crate::{Error, Failure, failpoint};
 
 /// Where a turn is with its plan.
@@ -50,14 +53,30 @@ impl Plan {
     }
 }
 
+/// What is asked of whoever looks around first.
+const RESEARCH: &str = "Look around, and change nothing: no file, no commit, nothing outside. Find out what there is to know before \
+                        anyone plans what follows: which parts are concerned and how they work together, what depends on them, \
+                        what was tried before, what could go wrong. Your last message has to be what you found, complete, with \
+                        the paths it is about. What is to be done later:";
+
+/// What is asked of whoever reads a plan.
+const REVIEW: &str = "Another agent has made the plan below. Find what is wrong with it; change nothing. Check what it claims against \
+                      the repository: paths, names, behaviour. Say what it misses, what would break, what is riskier than it \
+                      looks, and how its tests could pass while the task is not done. Your last message has to be the list of \
+                      your findings, the worst first, each with its reason. If there is nothing, say so.";
+
+/// Where a plan is written that is delivered by itself.
+const PLAN_FILE: &str = "PLAN.md";
+const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
+
 impl Turn {
     /// Makes a plan and gives the turn back until a person has decided on it.
     pub(crate) async fn propose(&self) -> Result<Worked, Error> {
         let failure = match self.make_plan().await {
-            Ok(text) => {
-                self.journal.ask_approval(text.clone()).await?;
+            Ok(proposal) => {
+                self.journal.ask_approval(proposal).await?;
                 failpoint::reach("plan::asked")?;
-                return Ok(Worked::AwaitsApproval { plan: text });
+                return Ok(Worked::AwaitsApproval);
             }
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(failure)) => failure,
@@ -69,15 +88,32 @@ impl Turn {
         self.record(&execution, None, None, Some(failure)).await
     }
 
-    async fn make_plan(&self) -> Result<String, Halt> {
+    /// The plan, and what was said about it.
+    async fn make_plan(&self) -> Result<Vec<EventBody>, Halt> {
         failpoint::reach("plan::before")?;
         self.check_possible()?;
+        let made = self.plan_and_review().await;
+        if !matches!(made, Err(Halt::Engine(_))) {
+            self.meter.close().await;
+        }
+        made
+    }
+
+    async fn plan_and_review(&self) -> Result<Vec<EventBody>, Halt> {
+        let text = self.in_a_place(async |place| self.plan_in(place).await).await?;
+        let reviewed = match &self.task.settings.plan_review {
+            Some(reviewer) => self.review(reviewer, &text).await?,
+            None => None,
+        };
+        Ok([Some(EventBody::PlanProposed { text }), reviewed].into_iter().flatten().collect())
+    }
+
+    /// Whatever happens there, the sandbox goes, and with it all that was changed in it.
+    async fn in_a_place<T>(&self, work: impl AsyncFnOnce(&Place) -> Result<T, Halt>) -> Result<T, Halt> {
         let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
-        let result = self.plan_in(&place).await;
-        // Whatever happened, the sandbox goes, and with it all that was changed there.
+        let result = work(&place).await;
         if !matches!(result, Err(Halt::Engine(_))) {
             self.leave(place).await?;
-            self.meter.close().await;
         }
         result
     }
@@ -88,17 +124,93 @@ impl Turn {
         }
         let (agent, memory) = (self.agent()?, Memory::default());
         self.prepare_workspace(place, &memory).await?;
-        let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
+        if self.task.settings.workflow != Workflow::ResearchPlanImplement {
+            let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
+            self.bring_out(place, agent, ended.conversation, "").await?;
+            return self.last_word(ended.failure, "a plan").await;
+        }
+        let choice = self.engine.model_choice(agent, &self.task);
+        let research = format!("{RESEARCH}\n\n{}", self.task.prompt.as_str());
+        let ended = self.attempt_asking(place, agent, &memory, (&research, &choice), Attempts::First).await?;
+        let found = self.last_word(ended.failure, "what it found").await?;
+        let asked = format!("{}\n\nWhat was found out before:\n\n{found}", self.plan.prompt(self.task.prompt.as_str()));
+        let ended = self.attempt_asking(place, agent, &memory, (&asked, &choice), Attempts::Another).await?;
         self.bring_out(place, agent, ended.conversation, "").await?;
-        if let Some(failure) = ended.failure {
+        let plan = self.last_word(ended.failure, "a plan").await?;
+        self.deliver_plan(place, &plan).await?;
+        Ok(plan)
+    }
+
+    /// What the agent that ran last said last.
+    async fn last_word(&self, failure: Option<Failure>, what: &str) -> Result<String, Halt> {
+        if let Some(failure) = failure {
             return Err(failure.into());
         }
         let events = self.journal.all().await?;
         let begun = events.iter().rposition(|event| matches!(event.body, EventBody::AgentStarted { .. })).unwrap_or(0);
-        let plan = events[begun..].iter().rev().find_map(|event| harvest_agents::plan_in(&event.body));
-        match plan.map(str::trim).filter(|plan| !plan.is_empty()) {
-            Some(plan) => Ok(plan.to_owned()),
-            None => Err(Failure::new(FailureReason::Agent, "the agent ended without a plan").into()),
+        let said = events[begun..].iter().rev().find_map(|event| harvest_agents::plan_in(&event.body));
+        match said.map(str::trim).filter(|said| !said.is_empty()) {
+            Some(said) => Ok(said.to_owned()),
+            None => Err(Failure::new(FailureReason::Agent, format!("the agent ended without {what}")).into()),
         }
+    }
+
+    /// What another agent finds wrong with a plan, in a sandbox where the first has left nothing. A review that does not come
+    /// about keeps nobody from deciding.
+    async fn review(&self, reviewer: &str, plan: &str) -> Result<Option<EventBody>, Halt> {
+        let (id, model) = reviewer.split_once(':').map_or((reviewer, None), |(id, model)| (id, Some(model)));
+        let Some(agent) = self.engine.options.registry.get(id) else {
+            self.journal.warn(format!("the plan is not reviewed: there is no agent {id}")).await?;
+            return Ok(None);
+        };
+        let mut choice = self.engine.model_choice(agent, &for_agent(&self.task, id));
+        choice.model = model.map(str::to_owned).or(choice.model);
+        let asked = format!("{REVIEW}\n\nThe task:\n\n{}\n\nThe plan:\n\n{plan}", self.task.prompt.as_str());
+        let reviewing = self.in_a_place(async |place| {
+            if !place.is_settled() {
+                self.settle(place).await?;
+            }
+            let memory = Memory::default();
+            self.prepare_workspace(place, &memory).await?;
+            let ended = self.attempt_asking(place, agent, &memory, (&asked, &choice), Attempts::Another).await?;
+            self.last_word(ended.failure, "a review").await
+        });
+        match reviewing.await {
+            Ok(text) => Ok(Some(EventBody::PlanReviewed { agent: id.to_owned(), text })),
+            Err(Halt::Turn(failure)) => {
+                self.journal.warn(format!("the plan is not reviewed: {}", failure.message)).await?;
+                Ok(None)
+            }
+            Err(halt) => Err(halt),
+        }
+    }
+
+    /// Shows the plan where people look for work: as a branch of its own.
+    async fn deliver_plan(&self, place: &Place, plan: &str) -> Result<(), Halt> {
+        let branch = BranchName::for_plan(self.task.prompt.title(), &self.session.id);
+        let reference = format!("{}plan", SessionRepository::namespace(&self.session.id));
+        let (remote, title) = (Self::remote(place), self.task.prompt.title());
+        let subject: String = format!("[PLAN] {title}").chars().take(72).collect();
+        let env = [
+            ("REMOTE", remote.as_str()),
+            ("REFERENCE", &reference),
+            ("START", &self.start),
+            ("FILE", PLAN_FILE),
+            ("PLAN", plan),
+            ("SUBJECT", &subject),
+        ];
+        let ran = self.run(place, "plan", &script::commit_one_file(), &env, SCRIPT_LIMIT).await?;
+        let commit = self.repository.tip(&reference).await?.filter(|_| ran.succeeded());
+        let Some(commit) = commit else {
+            let message = format!("the plan could not be brought out of the sandbox: {}", ran.last_line());
+            return Err(Failure::new(FailureReason::Sandbox, message).into());
+        };
+        self.repository.set_branch(&branch, &commit).await?;
+        let previous = self.journal.last_delivered(&branch).await?;
+        // Who has lost the lease must not publish.
+        self.journal.write(Vec::new()).await?;
+        self.forge.publish(self.repository.path(), &branch, &commit, previous.as_deref()).await?;
+        self.journal.write(vec![EventBody::BranchDelivered { branch, commit }]).await?;
+        Ok(())
     }
 }

@@ -273,7 +273,7 @@ impl Pool {
                 self.summary.outcomes.push(outcome.as_ref().clone());
                 self.notify(Notice::Finished(outcome)).await;
             }
-            Ok(Worked::AwaitsApproval { .. }) => self.notify(Notice::AwaitsApproval { task: lease.task }).await,
+            Ok(Worked::AwaitsApproval) => self.notify(Notice::AwaitsApproval { task: lease.task }).await,
             Ok(Worked::WillRetry { reason, error, due }) => {
                 self.notify(Notice::WillRetry { task: lease.task, reason, error, due }).await;
             }

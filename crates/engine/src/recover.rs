@@ -128,10 +128,12 @@ impl Recovery {
         let mut branch = task.branch.clone();
         if let Some(repository) = &repository
             && commit != start
+            // Nobody has approved it.
+            && !task.settings.gate
         {
             repository.set_branch(&session.branch, &commit).await?;
             if let Some(forge) = open_forge(&task.repository).await {
-                let previous = journal.last_delivered().await?;
+                let previous = journal.last_delivered(&session.branch).await?;
                 // A repository that has gone meanwhile must not keep the task from ending: the work stays in Harvest's own.
                 let _ = forge.publish(repository.path(), &session.branch, &commit, previous.as_deref()).await;
             }

@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use harvest_core::{Clock, SandboxId, Task, Timestamp};
+use harvest_core::{Clock, SandboxId, SessionId, Task, Timestamp};
 use harvest_store::{Store, TaskQuery};
 use serde::Serialize;
 
 use crate::{DataFolder, Error, prepare};
 
 const PAGE: usize = 500;
+/// What is younger may belong to something that is being made.
+const BEING_MADE: Duration = Duration::from_secs(60 * 60);
 
 /// What to collect, and whether really.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +97,7 @@ impl Retention {
                 self.session(data, store, &task, &mut gone, &mut collected).await?;
             }
         }
+        self.orphans(data, store, clock, &mut gone, &mut collected).await?;
         self.snapshots(data, cutoff, &needed, &mut collected).await;
         self.prepared(data, store, &mut collected).await?;
         self.mirrors(data, cutoff, &needed, &gone, &mut collected).await;
@@ -161,6 +164,31 @@ impl Retention {
             }
             gone.insert(path.clone());
             self.remove(Kind::Session, path, None, collected).await;
+        }
+        Ok(())
+    }
+
+    /// Repositories of sessions that were forgotten: here, by a process that died over it, or from another machine.
+    async fn orphans(
+        self,
+        data: &DataFolder,
+        store: &Arc<dyn Store>,
+        clock: &dyn Clock,
+        gone: &mut HashSet<PathBuf>,
+        collected: &mut Collected,
+    ) -> Result<(), Error> {
+        // A session is recorded before its repository is made, but for a fork.
+        let cutoff = clock.now().saturating_sub(BEING_MADE).unwrap_or(Timestamp::MIN);
+        for path in folders(&data.sessions()) {
+            let id = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse::<SessionId>().ok());
+            let Some(id) = id.filter(|_| is_older(&path, cutoff) && !gone.contains(&path)) else { continue };
+            match store.session(&id).await {
+                Err(harvest_store::Error::UnknownSession(_)) => {
+                    gone.insert(path.clone());
+                    self.remove(Kind::Session, path, None, collected).await;
+                }
+                known => drop(known?),
+            }
         }
         Ok(())
     }
@@ -314,8 +342,8 @@ mod tests {
     use std::sync::atomic::{AtomicU8, Ordering};
 
     use harvest_core::{
-        BranchName, Cost, Entropy, OnFailedDependency, OwnerId, Priority, Prompt, SandboxPurpose, SessionId, Settings,
-        Source, TaskId, TaskKind, TurnId,
+        BranchName, Cost, Entropy, OnFailedDependency, OwnerId, Priority, Prompt, SandboxPurpose, Settings, Source,
+        TaskId, TaskKind, TurnId,
     };
     use harvest_store::{NewTask, SandboxRecord, Sqlite};
 

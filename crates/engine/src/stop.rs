@@ -4,32 +4,43 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harvest_core::TaskId;
+use harvest_store::Haste;
 use tokio::sync::watch;
 
 /// Cheap to clone; all clones are one flag.
 #[derive(Debug, Clone)]
 pub struct Stop {
-    flag: Arc<watch::Sender<bool>>,
+    flag: Arc<watch::Sender<Option<Haste>>>,
 }
 
 impl Default for Stop {
     fn default() -> Self {
-        Self { flag: Arc::new(watch::channel(false).0) }
+        Self { flag: Arc::new(watch::channel(None).0) }
     }
 }
 
 impl Stop {
     pub fn request(&self) {
-        self.flag.send_replace(true);
+        self.request_with(Haste::Gently);
+    }
+
+    /// Whoever was in more haste is not held up.
+    pub fn request_with(&self, haste: Haste) {
+        self.flag.send_if_modified(|wanted| std::mem::replace(wanted, (*wanted).max(Some(haste))) < Some(haste));
     }
 
     pub fn is_requested(&self) -> bool {
-        *self.flag.borrow()
+        self.flag.borrow().is_some()
     }
 
     pub async fn requested(&self) {
         // The sender lives as long as `self`, so waiting can only end with the flag set.
-        let _ = self.flag.subscribe().wait_for(|set| *set).await;
+        let _ = self.flag.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// The agent is not to be asked, but killed.
+    pub async fn requested_at_once(&self) {
+        let _ = self.flag.subscribe().wait_for(|wanted| *wanted == Some(Haste::AtOnce)).await;
     }
 }
 
@@ -53,10 +64,10 @@ impl Stops {
     }
 
     /// True when someone here works on the task.
-    pub(crate) fn request(&self, task: &TaskId) -> bool {
+    pub(crate) fn request(&self, task: &TaskId, haste: Haste) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(task).is_some_and(|stop| {
-            stop.request();
+            stop.request_with(haste);
             true
         })
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Cost, Hook, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source, Supervision,
-    TaskId, TaskKind, Turn, TurnId,
+    BranchName, Cost, Hook, McpServer, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source,
+    Supervision, TaskId, TaskKind, Turn, TurnId, Workflow,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, NewTurn, Submitted};
@@ -34,6 +34,13 @@ pub struct Request {
     pub on_quota: Vec<String>,
     /// First a plan, on which a person decides.
     pub plan: bool,
+    /// Who looks for what is wrong with a plan, before a person decides on it.
+    pub plan_review: Option<String>,
+    pub workflow: Workflow,
+    /// A person decides on the tested result before anything leaves.
+    pub gate: bool,
+    /// What offers tools to the agent.
+    pub mcp: Vec<McpServer>,
     pub source: Source,
     pub requested_by: String,
     pub queue: Queueing,
@@ -113,8 +120,11 @@ impl Engine {
         if self.options.registry.get(&request.agent).is_none() {
             return Err(Error::UnknownAgent(request.agent));
         }
-        if let Some(agent) = request.on_quota.iter().find(|agent| self.options.registry.get(agent).is_none()) {
-            return Err(Error::UnknownAgent(agent.clone()));
+        // A reviewer may be named with its model.
+        let reviewer = request.plan_review.as_deref().map(|named| named.split(':').next().unwrap_or(named));
+        let others = request.on_quota.iter().map(String::as_str).chain(reviewer);
+        if let Some(agent) = others.into_iter().find(|agent| self.options.registry.get(agent).is_none()) {
+            return Err(Error::UnknownAgent(agent.to_owned()));
         }
         let mirror = self.mirrors.open(&forge.identity(), &base.object_format).await?;
         mirror.ensure(&base.commit, || forge.fetch(&mirror, &base.commit)).await?;
@@ -160,7 +170,11 @@ impl Engine {
                 hooks: request.hooks,
                 origin: None,
                 on_quota: request.on_quota,
-                plan: request.plan,
+                plan: request.plan || request.workflow == Workflow::ResearchPlanImplement,
+                plan_review: request.plan_review,
+                workflow: request.workflow,
+                gate: request.gate,
+                mcp: request.mcp,
             },
             budget: request.budget,
             priority: queue.priority,

@@ -169,6 +169,11 @@ impl Ending {
         Self { grace, next: Step::Signal(Signal::Interrupt), due: now }
     }
 
+    /// One that is not asked first.
+    pub(crate) fn at_once(now: Instant) -> Self {
+        Self { grace: Duration::ZERO, next: Step::Signal(Signal::Kill), due: now }
+    }
+
     /// When [`Self::step`] has something to say.
     pub(crate) fn due(&self) -> Instant {
         self.due

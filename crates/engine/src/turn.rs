@@ -4,13 +4,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use harvest_core::{FailureReason, Move, Outcome, OwnerId, Session, Settings, StageName, Task, Timestamp, TurnId};
+use harvest_core::{
+    FailureReason, HookStage, Move, Outcome, OwnerId, Session, Settings, StageName, Task, Timestamp, TurnId,
+};
 use harvest_forge::Forge;
 use harvest_store::{Lease, Step, TaskDetail};
 use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 
 use crate::error::Halt;
 use crate::execute::Execution;
+use crate::gate::Gate;
 use crate::journal::Journal;
 use crate::meter::{TurnMeter, charge_unsettled};
 use crate::plan::Plan;
@@ -37,6 +40,7 @@ pub(crate) struct Turn {
     /// There is something to remember: a turn before, or a plan.
     pub(crate) goes_on: bool,
     pub(crate) plan: Plan,
+    pub(crate) gate: Gate,
     /// How many checkpoints the session has.
     pub(crate) checkpoints: AtomicU32,
     pub(crate) meter: Arc<TurnMeter>,
@@ -47,10 +51,8 @@ pub(crate) struct Turn {
 #[derive(Debug, Clone)]
 pub enum Worked {
     Finished(Box<Outcome>),
-    /// A person has to decide on its plan before it goes on.
-    AwaitsApproval {
-        plan: String,
-    },
+    /// A person has to decide on its plan, or on its delivery, before it goes on.
+    AwaitsApproval,
     /// It failed for a reason that may pass, and is tried again at `due`.
     WillRetry {
         reason: FailureReason,
@@ -100,15 +102,18 @@ impl Engine {
         let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
         let number = session.turns.iter().find(|turn| turn.id == journal.lease().turn).map_or(1, |turn| turn.number);
         let plan = if task.settings.plan && number == 1 { journal.plan().await? } else { Plan::None };
-        let goes_on = left.is_some() || origin.is_some() || matches!(plan, Plan::Approved(_));
-        let start = left.or(origin).unwrap_or_else(|| task.base.clone());
+        let gate = if task.settings.gate { journal.gate().await? } else { Gate::Closed };
+        let returned = gate.returned().map(|returned| returned.commit.clone());
+        let goes_on = left.is_some() || origin.is_some() || returned.is_some() || matches!(plan, Plan::Approved(_));
+        let start = returned.or(left).or(origin).unwrap_or_else(|| task.base.clone());
         if repository.tip(&start).await?.is_none() {
             let message = "what this session goes on from is not on this machine: another did it, or it was collected";
             return Err(Failure::new(FailureReason::Internal, message).into());
         }
         let checkpoints = repository.last_checkpoint(&session.id).await?.map_or(0, |(number, _)| number);
         let (entropy, till) = (options.entropy.clone(), self.till.clone());
-        let meter = Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy, &task));
+        let meter =
+            Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy.now(), &task));
         Ok(Turn {
             engine: self.clone(),
             owner: owner.clone(),
@@ -122,6 +127,7 @@ impl Engine {
             start,
             goes_on,
             plan,
+            gate,
             checkpoints: AtomicU32::new(checkpoints),
             meter,
             stop,
@@ -164,7 +170,7 @@ impl Turn {
         let evidence = if failure.is_some() {
             None
         } else {
-            match self.resume_or(StageName::Verify, self.verify(&execution.commit)).await {
+            match self.resume_or(StageName::Verify, self.verify_hooked(&execution.commit)).await {
                 Ok(evidence) => evidence,
                 Err(Halt::Engine(error)) => return Err(error),
                 Err(Halt::Turn(stopped)) => {
@@ -176,12 +182,18 @@ impl Turn {
         if failure.is_none() {
             failure = self.judge(evidence.as_ref());
         }
+        if failure.is_none() {
+            failure = self.hooks_after(HookStage::AfterVerify, &execution.commit).await?;
+        }
         if let Some(failure) = &failure
             && self.may_retry(failure)
         {
             return self.retry_later(failure).await;
         }
-        let branch = match self.resume_or(StageName::Deliver, self.deliver(&execution.commit)).await {
+        if failure.is_none() && self.is_gated(&execution.commit) {
+            return self.hold(&execution, evidence).await;
+        }
+        let branch = match self.resume_or(StageName::Deliver, self.deliver_or_keep(&execution.commit)).await {
             Ok(branch) => branch,
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(undelivered)) => {
@@ -189,6 +201,9 @@ impl Turn {
                 None
             }
         };
+        if failure.is_none() && branch.is_some() {
+            failure = self.hooks_after(HookStage::AfterDeliver, &execution.commit).await?;
+        }
         self.record(&execution, evidence, branch, failure).await
     }
 

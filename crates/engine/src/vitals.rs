@@ -169,6 +169,7 @@ fn purpose_name(purpose: SandboxPurpose) -> &'static str {
         SandboxPurpose::Verify => "verify",
         SandboxPurpose::Prepare => "prepare",
         SandboxPurpose::Warm => "warm",
+        SandboxPurpose::Mcp => "mcp",
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use secrecy::SecretString;
 
 use crate::model::Upstream;
 
@@ -14,6 +15,11 @@ pub trait Credentials: Send + Sync + Debug {
     /// Those for a provider, in the order in which they are tried. Asked for every request, so that one which was removed or
     /// replaced is not used again.
     async fn of(&self, provider: &str) -> Arc<[Arc<Upstream>]>;
+
+    /// The nearest of a provider's that has this name, as it is. Asked for every use, too.
+    async fn secret(&self, _provider: &str, _name: &str) -> Option<SecretString> {
+        None
+    }
 
     /// One of them is being used. Must not block.
     fn used(&self, _upstream: &Upstream) {}

@@ -5,8 +5,8 @@
 //! and pass on unchanged but for the edits listed in [`Options`]; what they used is read on the side and settled before the
 //! client sees the end of the answer. Trouble with a model's host is met as [`Patience`] says. With a [`Script`] no model is
 //! called at all. Git reaches one bare repository, and a push only the session's own refs. Packages come from [`registry`]
-//! caches, read-only. Everything else goes through the proxy in [`egress`], which allows nothing unless the session's policy
-//! does.
+//! caches, read-only. Tools of servers whose keys the sandbox must not have are at [`mcp`]. Everything else goes through the
+//! proxy in [`egress`], which allows nothing unless the session's policy does.
 
 mod answer;
 pub mod cassette;
@@ -14,6 +14,7 @@ mod credentials;
 pub mod egress;
 mod error;
 pub mod git;
+pub mod mcp;
 mod meter;
 mod model;
 mod patience;

@@ -20,7 +20,7 @@ use crate::credentials::Credentials;
 use crate::meter::Meter;
 use crate::model::Models;
 use crate::registry::{self, Registries};
-use crate::{Error, Options, egress, git};
+use crate::{Error, Options, egress, git, mcp};
 
 /// Connections that one session may hold open; further ones wait in the socket's queue.
 const MAX_CONNECTIONS: usize = 256;
@@ -62,6 +62,9 @@ pub(crate) struct Context {
     pub(crate) session: Session,
     pub(crate) tasks: TaskTracker,
     pub(crate) ledger: Arc<egress::Ledger>,
+    pub(crate) mcp: mcp::Access,
+    /// They end with this, and [`Serving::stop`] waits for that.
+    pub(crate) programs: mcp::Programs,
     /// Bounds the git processes that run for the session at a time.
     git_slots: Arc<Semaphore>,
     /// Bounds the documents that are in memory for the session.
@@ -86,12 +89,19 @@ impl Gateway {
 
     /// Serves the session on its socket until the guard is dropped or stopped. Call it within a tokio runtime.
     pub fn serve(&self, listener: UnixListener, session: Session) -> Serving {
+        self.serve_with_tools(listener, session, mcp::Access::none())
+    }
+
+    /// The same for a session that has tools, too.
+    pub fn serve_with_tools(&self, listener: UnixListener, session: Session, mcp: mcp::Access) -> Serving {
         let tasks = TaskTracker::new();
         let ledger = Arc::new(egress::Ledger::new(Arc::clone(&session.egress.recorder)));
         let context = Arc::new(Context {
             session,
             tasks: tasks.clone(),
             ledger: Arc::clone(&ledger),
+            programs: mcp::Programs::of(&mcp, &tasks),
+            mcp,
             git_slots: Arc::new(Semaphore::new(MAX_GIT_PROCESSES)),
             document_slots: Arc::new(Semaphore::new(MAX_DOCUMENTS)),
         });
@@ -187,6 +197,8 @@ async fn route(
         shared.registries.as_ref().and_then(|registries| Some((registries, registry::of_path(&path)?)))
     {
         registries.handle(ecosystem, rest, &request, &context.document_slots).await
+    } else if let Some(name) = mcp::of_path(&path) {
+        mcp::handle(name, request, shared.models.clients(), context).await
     } else {
         answer::not_found(&path, git.map(|access| access.name.as_str()), shared.registries.is_some())
     };

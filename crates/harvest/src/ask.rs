@@ -18,7 +18,7 @@ use crate::config::{self, Key, Layers, Origin, Value};
 use crate::environment::{Environment, ModelKeys, key_variable};
 use crate::failure::Failure;
 use crate::installation::Installation;
-use crate::programs;
+use crate::{mcp, programs};
 
 const MAX_TURNS: u32 = 50;
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -106,6 +106,10 @@ pub async fn request(
         egress: None,
         on_quota: settings.names(Key::OnQuota),
         plan: settings.flag(Key::Plan),
+        plan_review: settings.text(Key::PlanReview),
+        workflow: settings.workflow(),
+        gate: settings.flag(Key::Gate),
+        mcp: settings.servers(mcp::catalogue(environment)?)?,
         source: Source::Cli,
         requested_by: user,
         queue: Queueing::default(),
@@ -139,6 +143,10 @@ pub async fn as_the_repository_says(
         egress: settings.narrowed_egress(),
         on_quota: settings.names(Key::OnQuota),
         plan: settings.flag(Key::Plan),
+        plan_review: settings.text(Key::PlanReview),
+        workflow: settings.workflow(),
+        gate: settings.flag(Key::Gate),
+        mcp: settings.servers(mcp::catalogue(&installation.environment)?)?,
         ..request
     })
 }
@@ -190,11 +198,13 @@ fn agent_and_model(
     let wanted = settings.get(Key::Agent);
     let id = wanted.value.as_ref().map_or_else(|| unnamed(known, decide).to_owned(), Value::text);
     let agent = find_agent(known.registry, &id).map_err(|failure| match wanted.origin {
-        Origin::File(_) | Origin::Project { .. } | Origin::Repository { .. } => Failure {
-            code: Code::BadConfig,
-            message: format!("{}: `agent`: {}", wanted.origin.describe(), failure.message),
-            ..failure
-        },
+        Origin::File(_) | Origin::Project { .. } | Origin::ProjectSettings { .. } | Origin::Repository { .. } => {
+            Failure {
+                code: Code::BadConfig,
+                message: format!("{}: `agent`: {}", wanted.origin.describe(), failure.message),
+                ..failure
+            }
+        }
         Origin::Default | Origin::CommandLine => failure,
     })?;
     let named = settings.text(Key::Model);

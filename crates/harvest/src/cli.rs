@@ -1,6 +1,7 @@
 //! The command line. Every command has examples in its help and `--json` for scripts.
 
 mod credential;
+mod mcp;
 mod recurring;
 mod repo;
 mod server;
@@ -15,10 +16,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use harvest_core::Cost;
 
 pub use credential::{Credential, CredentialAdd};
+pub use mcp::{Mcp, McpAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
-pub use server::{Audit, Serve, Token, TokenCreate};
-pub use session::{PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt};
+pub use server::{Audit, LogFormat, Login, Serve, Token, TokenCreate};
+pub use session::{Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, hours, pool_size, priority, status};
@@ -58,6 +60,9 @@ pub struct Global {
     /// Write log lines to standard error, e.g. `debug` or `harvest_engine=trace`
     #[arg(long, global = true, value_name = "FILTER")]
     pub log: Option<String>,
+    /// How log lines are written
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -82,6 +87,8 @@ pub enum Command {
     /// Who did what over the API
     #[command(subcommand)]
     Audit(Audit),
+    /// Keep a token for a server that `HARVEST_URL` names
+    Login(Login),
     /// Repositories with their dependencies installed before anyone asks
     #[command(subcommand)]
     Repo(Repo),
@@ -125,6 +132,9 @@ pub enum Command {
     /// The coding agents Harvest can drive
     #[command(subcommand)]
     Agent(Agent),
+    /// Servers that offer tools to agents
+    #[command(subcommand)]
+    Mcp(Mcp),
     /// Check what this machine offers and what is missing
     #[command(after_help = "Examples:\n  harvest doctor\n  harvest doctor --json")]
     Doctor,
@@ -201,12 +211,67 @@ pub struct AskOptions {
     /// First make a plan and wait for `harvest task approve`
     #[arg(long)]
     pub plan: bool,
+    #[command(flatten)]
+    pub care: Care,
     /// How long the agent may work [default: 30m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// How much the models may cost, in US dollars [default: 10]
     #[arg(long, value_name = "N", value_parser = budget, allow_hyphen_values = true)]
     pub budget_usd: Option<Cost>,
+}
+
+/// Who else looks at the work, and what the agent works with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct Care {
+    /// Let this agent look for what is wrong with the plan, before you decide
+    #[arg(long, value_name = "AGENT")]
+    pub review_plan: Option<String>,
+    /// In which steps: research-plan-implement delivers the plan as a branch of its own first
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub workflow: Option<WorkflowName>,
+    /// Hold the tested result until `harvest task approve`, and deliver it only then
+    #[arg(long)]
+    pub gate: bool,
+    /// An MCP server that the agent gets, as in `harvest mcp list`; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub mcp: Vec<String>,
+}
+
+impl Care {
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// With whatever `stronger` says instead.
+    pub fn overridden_by(self, stronger: Self) -> Self {
+        Self {
+            review_plan: stronger.review_plan.or(self.review_plan),
+            workflow: stronger.workflow.or(self.workflow),
+            gate: stronger.gate || self.gate,
+            mcp: if stronger.mcp.is_empty() { self.mcp } else { stronger.mcp },
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkflowName {
+    /// All at once
+    Direct,
+    /// The agent looks around, its plan is delivered as a `[PLAN]` branch, and carried out when it is approved
+    ResearchPlanImplement,
+}
+
+impl WorkflowName {
+    /// As in the settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::ResearchPlanImplement => "research-plan-implement",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -221,11 +286,16 @@ pub enum SandboxKind {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  harvest demo\n  harvest demo --once")]
+#[command(after_help = "Examples:
+  harvest demo                 four tasks on the page, live; then give it your own, until Ctrl-C
+  harvest demo --once --json")]
 pub struct Demo {
-    /// Exit when the tasks are done: 0 when all four ended as they should
+    /// No page: exit when the tasks are done, 0 when all four ended as they should
     #[arg(long)]
     pub once: bool,
+    /// Where the page is, beside the tasks [default: 127.0.0.1:7070, or any free port when that is taken]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
+    pub listen: Option<std::net::SocketAddr>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -269,7 +339,7 @@ pub enum Task {
     /// Merge a task's branch into the current branch of its repository
     #[command(after_help = "Examples:\n  harvest task apply 7k3m")]
     Apply { id: String },
-    /// Let a task carry out the plan it has made
+    /// Let a task carry out the plan it has made, or deliver what it has done
     #[command(after_help = "Examples:
   harvest task approve 7k3m
   harvest task logs 7k3m --json | jq -r 'select(.type == \"plan.proposed\").data.text' > plan.md
@@ -282,9 +352,9 @@ The task is in the queue then, for `harvest up`, and the same conversation goes 
         #[arg(long, value_name = "FILE")]
         edit: Option<PathBuf>,
     },
-    /// Turn down the plan of a task
+    /// Turn down the plan or the result of a task
     #[command(after_help = "Examples:
-  harvest task reject 7k3m --comment \"Leave the database alone\"    another plan is made
+  harvest task reject 7k3m --comment \"Leave the database alone\"    it is planned, or done, once more
   harvest task reject 7k3m                                         the task is cancelled")]
     Reject {
         id: String,
@@ -370,6 +440,13 @@ pub struct Up {
     /// Stop taking work when this much is spent
     #[arg(long, value_name = "X", value_parser = budget)]
     pub max_usd: Option<Cost>,
+    #[command(flatten)]
+    pub place: WorkPlace,
+}
+
+/// Where and by whose leave the queue is worked off: `harvest up` and `harvest serve`.
+#[derive(Debug, Args)]
+pub struct WorkPlace {
     /// Let a file play the model: no key, no network
     #[arg(long, value_name = "FILE")]
     pub model_script: Option<PathBuf>,

@@ -231,7 +231,8 @@ fn unknown(prefix: &str) -> Failure {
 }
 
 /// Typed without being shown, or piped in.
-fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Failure> {
+/// From standard input, or asked for where nobody sees it.
+pub fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Failure> {
     let stdin = std::io::stdin();
     let refuse = |reason: &str| {
         let help = "pass it on one line: printf %s \"$KEY\" | harvest credential add … --from-stdin";

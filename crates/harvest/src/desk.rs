@@ -6,19 +6,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use harvest_core::{Code, Credential, DEFAULT_CREDENTIAL, Prompt, Scope};
+use harvest_core::{Code, Credential, DEFAULT_CREDENTIAL, Prompt, Role, Scope};
 use harvest_engine::{Request, Tenancy};
-use harvest_server::{AgentInfo, Ask, Desk, NewCredential, NewRepository, NewSchedule, NewTemplate, Refusal};
+use harvest_server::{
+    AgentInfo, Ask, Desk, NewCredential, NewRepository, NewSchedule, NewTemplate, Quotas, Reach, Refusal,
+};
 use harvest_store::{Repository, Schedule, Template};
-use harvest_vault::SecretString;
+use harvest_vault::{ExposeSecret, SecretString};
+use serde_json::Value;
 
 use crate::agent;
 use crate::cli::{self, RepoAdd};
+use crate::config::{Key, Layer, Setting};
 use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::saved::SavedRequest;
 use crate::schedule::When;
-use crate::{credential, demo, repo, schedule, template};
+use crate::{credential, demo, repo, schedule, sign_in, template};
+
+/// What reaches beyond a project: hosts that are open to sandboxes, and money that others pay.
+const REACHING: [Key; 2] = [Key::EgressAllow, Key::ProjectDailyUsd];
 
 #[derive(Debug)]
 pub struct FrontDesk {
@@ -34,6 +41,38 @@ impl Desk for FrontDesk {
 
     fn tenancy(&self) -> Tenancy {
         self.installation.settings().map(|settings| settings.tenancy()).unwrap_or_default()
+    }
+
+    fn quotas(&self) -> Quotas {
+        self.installation.settings().map(|settings| settings.quotas()).unwrap_or_default()
+    }
+
+    fn memberships(&self, user: &str) -> BTreeMap<String, Role> {
+        let known = self.installation.projects.now();
+        let theirs = known.members.iter().filter(|member| member.user == user);
+        theirs.map(|member| (member.project.clone(), member.role)).collect()
+    }
+
+    fn check_settings(&self, project: &str, before: &Value, settings: &Value, by: Reach) -> Result<(), Refusal> {
+        let (new, old) = (Layer::of_settings(project, settings)?, Layer::of_settings(project, before));
+        let old = old.map(|old| old.values).unwrap_or_default();
+        let reaching = REACHING.into_iter().find(|key| new.values.get(key) != old.get(key));
+        match reaching.filter(|_| by == Reach::Project) {
+            None => Ok(()),
+            Some(key) => {
+                let message = format!("`{}` takes an admin of the whole installation", key.name());
+                Err(refuse(Code::NotAllowed, message, "leave it as it was, or ask one"))
+            }
+        }
+    }
+
+    fn settings_of(&self, project: &str) -> Option<Vec<Value>> {
+        let settings = self.installation.settings().ok()?.for_project(project)?;
+        Some(settings.all().iter().map(Setting::json).collect())
+    }
+
+    async fn projects_changed(&self) -> Result<(), Refusal> {
+        Ok(self.installation.projects_again().await?)
     }
 
     async fn agents(&self) -> Result<Vec<AgentInfo>, Refusal> {
@@ -66,11 +105,7 @@ impl Desk for FrontDesk {
             branch: new.branch.clone(),
             setup: new.setup.clone(),
             build: new.build.clone(),
-            depth: None,
-            partial: false,
-            sparse: Vec::new(),
-            every: None,
-            alert: None,
+            ..RepoAdd::default()
         };
         Ok(repo::keep(&self.installation, options).await?)
     }
@@ -127,6 +162,15 @@ impl Desk for FrontDesk {
         Ok(kept)
     }
 
+    async fn keep_person_token(&self, person: &str, token: String) -> Result<(), Refusal> {
+        Ok(sign_in::keep_token(&self.installation, person, &SecretString::from(token)).await?)
+    }
+
+    async fn person_token(&self, person: &str) -> Result<Option<String>, Refusal> {
+        let kept = sign_in::token_of(&self.installation, person).await?;
+        Ok(kept.map(|token| token.expose_secret().to_owned()))
+    }
+
     async fn demo(&self) -> Result<Vec<Request>, Refusal> {
         Ok(demo::requests(&self.installation).await?)
     }
@@ -158,6 +202,7 @@ fn saved(ask: &Ask) -> Result<(SavedRequest, Prompt), Refusal> {
         require_tests: ask.require_tests,
         fallback_agents: Vec::new(),
         plan: ask.plan,
+        care: cli::Care::default(),
         timeout_ms: ask.timeout.map(|seconds| millis(Duration::from_secs(seconds))),
         budget_usd: ask.budget_usd,
         priority: ask.priority,

@@ -27,6 +27,9 @@ const GIT_VARIABLES: &[&str] = &[
     "USER",
     "LOGNAME",
 ];
+/// Variables that a program with a window needs.
+const SCREEN_VARIABLES: &[&str] =
+    &["DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "HOME", "PATH"];
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 #[derive(Debug, Clone)]
@@ -125,6 +128,13 @@ impl Environment {
             variables.remove(name);
         }
         Self { variables }
+    }
+
+    /// What a program needs to show a window to whoever sits here; `None` where there is no screen.
+    pub fn screen(&self) -> Option<BTreeMap<&'static str, &OsString>> {
+        let known = SCREEN_VARIABLES.iter().filter_map(|name| Some((*name, self.variables.get(*name)?)));
+        let known: BTreeMap<_, _> = known.collect();
+        (known.contains_key("DISPLAY") || known.contains_key("WAYLAND_DISPLAY")).then_some(known)
     }
 
     pub fn text(&self, name: &str) -> Option<&str> {

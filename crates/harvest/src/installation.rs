@@ -21,6 +21,7 @@ use crate::environment::{Environment, ModelKeys, OwnKey};
 use crate::failure::Failure;
 use crate::keychain::Keychain;
 use crate::keyring::VaultKeyring;
+use crate::projects::Directory;
 use crate::prompts::prompts;
 use crate::{config, output, programs, toolchain};
 
@@ -60,6 +61,8 @@ pub struct Installation {
     pub entropy: Arc<dyn Entropy>,
     pub keys: ModelKeys,
     pub config: config::Source,
+    /// What was set up over the API.
+    pub projects: Directory,
 }
 
 impl Installation {
@@ -78,6 +81,7 @@ impl Installation {
         let secrets = keys.own.values().map(|own| copy(&own.key));
         let secrets = secrets.chain(opened.iter().map(|opened| copy(&opened.secret)));
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
+        let projects = Directory::open(store.clone()).await?;
         let installation = Self {
             config: config::source(global, &environment),
             environment,
@@ -87,6 +91,7 @@ impl Installation {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             keys,
+            projects,
         };
         installation.put_right().await?;
         Ok(installation)
@@ -259,7 +264,7 @@ impl Installation {
             provider,
             gateway,
             keyring: Arc::new(self.keyring()?),
-            tenancy: settings.tenancy(),
+            tenancy: self.projects.tenancy(settings.tenancy()),
             registry: Arc::new(registry),
             prompts: prompts(&self.environment)?,
             redactor: self.redactor.clone(),
@@ -268,7 +273,7 @@ impl Installation {
             toolchain,
             git: self.environment.git(),
             model,
-            egress: settings.hosts(),
+            egress: self.projects.hosts(settings.hosts()),
             limits: settings.limits(),
         }))
     }

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use harvest_core::{Clock, Credential, CredentialId, Identity};
+use harvest_core::{Clock, Credential, CredentialId, Identity, McpCredential};
 use harvest_engine::Keyring;
 use harvest_gateway::{Credentials, Upstream};
 use harvest_store::{CredentialRecord, Store};
-use harvest_vault::Redactor;
+use harvest_vault::{ExposeSecret, Redactor, SecretString};
 use tokio::sync::watch;
 
+use crate::environment::key_variable;
 use crate::keychain::Keychain;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -53,9 +54,27 @@ struct Seen {
 struct Opened {
     credentials: Vec<Credential>,
     /// With the seal under which it was found.
-    upstreams: HashMap<CredentialId, (String, Arc<Upstream>)>,
+    upstreams: HashMap<CredentialId, (String, Usable)>,
     /// What could not be opened, and when that was tried.
     unusable: HashMap<CredentialId, (String, Instant)>,
+}
+
+/// What a credential is used as.
+#[derive(Debug, Clone)]
+enum Usable {
+    /// For a model's host.
+    Model(Arc<Upstream>),
+    /// As it is.
+    Secret(Arc<SecretString>),
+}
+
+impl Usable {
+    fn model(&self) -> Option<&Arc<Upstream>> {
+        match self {
+            Self::Model(upstream) => Some(upstream),
+            Self::Secret(_) => None,
+        }
+    }
 }
 
 impl VaultKeyring {
@@ -114,11 +133,20 @@ impl Credentials for SessionCredentials {
             return Arc::clone(known);
         }
         let vault = self.identity.choose(&opened.credentials, provider).into_iter();
-        let vault = vault.filter_map(|credential| Some(&opened.upstreams.get(&credential.id)?.1));
+        let vault = vault.filter_map(|credential| opened.upstreams.get(&credential.id)?.1.model());
         let own = self.vault.own.iter().filter(|upstream| upstream.provider() == provider);
         let upstreams: Arc<[Arc<Upstream>]> = vault.chain(own).cloned().collect();
         chosen.upstreams.insert(provider.to_owned(), Arc::clone(&upstreams));
         upstreams
+    }
+
+    async fn secret(&self, provider: &str, name: &str) -> Option<SecretString> {
+        let opened = self.vault.opened().await;
+        let fitting = self.identity.choose(&opened.credentials, provider).into_iter();
+        let nearest = fitting.into_iter().find(|credential| credential.name == name)?;
+        let Usable::Secret(secret) = &opened.upstreams.get(&nearest.id)?.1 else { return None };
+        self.vault.used(nearest.id.clone());
+        Some(SecretString::from(secret.expose_secret().to_owned()))
     }
 
     fn used(&self, upstream: &Upstream) {
@@ -142,7 +170,11 @@ impl Vault {
         lock(&self.seen).changes.mark_unchanged();
         let before = Arc::clone(&lock(&self.seen).opened);
         let opened = match self.store.credentials().await {
-            Ok(records) => self.open(&before, records).await,
+            Ok(mut records) => {
+                // Others are for people and forges.
+                records.retain(|record| key_variable(&record.credential.provider).is_some());
+                self.open(&before, records).await
+            }
             Err(error) => {
                 tracing::error!(%error, "the vault cannot be looked into; the credentials known so far are used");
                 before
@@ -165,7 +197,7 @@ impl Vault {
     async fn open(&self, before: &Arc<Opened>, records: Vec<CredentialRecord>) -> Arc<Opened> {
         let known = |record: &CredentialRecord| {
             let (sealed, upstream) = before.upstreams.get(&record.credential.id)?;
-            (*sealed == record.sealed).then(|| Arc::clone(upstream))
+            (*sealed == record.sealed).then(|| upstream.clone())
         };
         let given_up = |record: &CredentialRecord| {
             let tried = before.unusable.get(&record.credential.id);
@@ -182,7 +214,7 @@ impl Vault {
         };
         let mut unusable: HashMap<_, _> =
             records.iter().filter_map(|record| Some((record.credential.id.clone(), unusable(record)?))).collect();
-        let mut upstreams: HashMap<CredentialId, (String, Arc<Upstream>)> = records
+        let mut upstreams: HashMap<CredentialId, (String, Usable)> = records
             .iter()
             .filter_map(|record| Some((record.credential.id.clone(), (record.sealed.clone(), known(record)?))))
             .collect();
@@ -200,10 +232,16 @@ impl Vault {
                 tracing::error!(%error, credential = id.short(), "a credential that cannot be redacted is not used");
                 continue;
             }
-            match Upstream::new(provider, id.to_string(), base_url.as_deref(), &one.secret) {
-                Ok(upstream) => {
+            let usable = if provider == McpCredential::PROVIDER {
+                Ok(Usable::Secret(Arc::new(SecretString::from(one.secret.expose_secret().to_owned()))))
+            } else {
+                let made = Upstream::new(provider, id.to_string(), base_url.as_deref(), &one.secret);
+                made.map(|upstream| Usable::Model(Arc::new(upstream)))
+            };
+            match usable {
+                Ok(usable) => {
                     unusable.remove(id);
-                    upstreams.insert(id.clone(), (one.record.sealed, Arc::new(upstream)));
+                    upstreams.insert(id.clone(), (one.record.sealed, usable));
                 }
                 Err(error) => tracing::warn!(%error, credential = id.short(), "a credential cannot be used"),
             }

@@ -2,7 +2,7 @@
 
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::Global;
+use crate::cli::{Global, LogFormat};
 use crate::environment::Environment;
 use crate::failure::Failure;
 
@@ -12,6 +12,10 @@ pub fn start(global: &Global, environment: &Environment) -> Result<(), Failure> 
         let message = format!("`{filter}` is no log filter: {error}");
         Failure::refused(harvest_core::Code::BadOption, message, "write it like `debug` or `harvest_engine=trace`")
     })?;
-    tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr).init();
+    let logging = tracing_subscriber::fmt().with_env_filter(parsed).with_writer(std::io::stderr);
+    match global.log_format {
+        LogFormat::Text => logging.init(),
+        LogFormat::Json => logging.json().flatten_event(true).init(),
+    }
     Ok(())
 }

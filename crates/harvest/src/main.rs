@@ -23,23 +23,29 @@ mod installation;
 mod keychain;
 mod keyring;
 mod log;
+mod login;
+mod mcp;
 mod output;
 mod programs;
+mod projects;
 mod prompts;
 mod queue;
 mod reload;
+mod remote;
 mod repo;
 mod run;
 mod saved;
 mod schedule;
 mod serve;
 mod session;
+mod sign_in;
 mod status;
 mod tape;
 mod task;
 mod template;
 mod token;
 mod toolchain;
+mod tracer;
 mod up;
 mod upkeep;
 mod view;
@@ -93,6 +99,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Serve(options) => serve::serve(global, environment, options).await,
         Command::Token(command) => token::token(global, environment, command).await,
         Command::Audit(command) => audit::audit(global, environment, command).await,
+        Command::Login(options) => login::login(global, &environment, options).await,
         Command::Repo(command) => repo::repo(global, environment, command).await,
         Command::Status { watch } => status::status(global, environment, watch).await,
         Command::Queue(command) => queue::queue(global, environment, command).await,
@@ -108,6 +115,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Gc(options) => gc::gc(global, environment, &options).await,
         Command::Agent(cli::Agent::Check { id }) => agent::check(global, environment, &id).await,
         Command::Agent(cli::Agent::List) => agent::list(global, environment).await,
+        Command::Mcp(command) => mcp::mcp(global, environment, command).await,
         Command::Doctor => doctor::doctor(global, environment).await,
         Command::Explain { code } => explain::explain(global, &code),
     }

@@ -44,11 +44,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     let installation = Installation::open(global, environment).await.map_err(Failure::refusing)?;
     request = ask::as_the_repository_says(&installation, request, &options.ask.options, decide).await?;
     let model = request.model.clone().ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
-    if options.sandbox == SandboxKind::None {
-        output::complain(
-            "warning: --sandbox none gives the agent everything you have: your files, your network, your processes",
-        );
-    }
+    warn_of(options.sandbox);
     let sandboxes = installation.provider(options.sandbox)?;
     let recorder = options.record.as_deref().map(|path| tape::record(path, &model, script.as_deref(), &installation));
     let cassette = match recorder.transpose()? {
@@ -169,7 +165,7 @@ pub async fn work(
     }
     match result {
         Ok(Ok(Worked::Finished(outcome))) => Ok(Ended::Finished(outcome)),
-        Ok(Ok(Worked::AwaitsApproval { .. })) => Ok(Ended::AwaitsApproval),
+        Ok(Ok(Worked::AwaitsApproval)) => Ok(Ended::AwaitsApproval),
         // A task in the foreground has no retries.
         Ok(Ok(Worked::WillRetry { error, .. })) => Err(Failure::failed(Code::Internal, error)),
         Ok(Err(error)) => Err(error.into()),
@@ -181,6 +177,15 @@ pub async fn work(
 pub fn stop_on_signals(stop: &Stop) {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     on_signals(&kinds, stop, "stopping; the work is kept (once more to leave at once)");
+}
+
+/// Says what the sandbox does not keep away, where it keeps nothing away.
+pub fn warn_of(sandbox: SandboxKind) {
+    if sandbox == SandboxKind::None {
+        output::complain(
+            "warning: --sandbox none gives the agents everything you have: your files, your network, your processes",
+        );
+    }
 }
 
 /// Requests `stop` at the first signal of these kinds, saying so, and leaves at the second.
@@ -202,8 +207,9 @@ pub fn on_signals(kinds: &[SignalKind], stop: &Stop, words: &'static str) {
 
 fn awaiting(style: Style, id: &str) -> String {
     format!(
-        "\n{} task {} waits for you to decide on its plan:\n  harvest task approve {id}                 carry it out, with harvest up\n  \
-         harvest task approve {id} --edit FILE     as you changed it\n  harvest task reject {id} --comment TEXT   have another one made",
+        "\n{} task {} waits for you to decide on what it proposes:\n  harvest task show {id}                    what that is\n  \
+         harvest task approve {id}                 it goes on, with harvest up\n  \
+         harvest task reject {id} --comment TEXT   it is done differently",
         style.stopped(),
         style.bold(id)
     )

@@ -8,7 +8,7 @@ use harvest_engine::{Queueing, Request};
 use serde::{Deserialize, Serialize};
 
 use crate::ask;
-use crate::cli::{AskOptions, Standing};
+use crate::cli::{AskOptions, Care, Standing};
 use crate::config::Key;
 use crate::failure::Failure;
 use crate::installation::Installation;
@@ -29,6 +29,8 @@ pub struct SavedRequest {
     pub fallback_agents: Vec<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub plan: bool,
+    #[serde(skip_serializing_if = "Care::is_default")]
+    pub care: Care,
     pub timeout_ms: Option<u64>,
     pub budget_usd: Option<Cost>,
     pub priority: Option<Priority>,
@@ -38,8 +40,19 @@ pub struct SavedRequest {
 
 impl SavedRequest {
     pub fn new(options: &AskOptions, standing: &Standing) -> Self {
-        let AskOptions { repo, base, agent, model, test, require_tests, fallback_agent, plan, timeout, budget_usd } =
-            options.clone();
+        let AskOptions {
+            repo,
+            base,
+            agent,
+            model,
+            test,
+            require_tests,
+            fallback_agent,
+            plan,
+            care,
+            timeout,
+            budget_usd,
+        } = options.clone();
         Self {
             prompt: None,
             repo,
@@ -50,6 +63,7 @@ impl SavedRequest {
             require_tests,
             fallback_agents: fallback_agent,
             plan,
+            care,
             timeout_ms: timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             budget_usd,
             priority: standing.priority,
@@ -77,6 +91,7 @@ impl SavedRequest {
             require_tests: self.require_tests,
             fallback_agent: self.fallback_agents.clone(),
             plan: self.plan,
+            care: self.care.clone(),
             timeout: self.timeout_ms.map(Duration::from_millis),
             budget_usd: self.budget_usd,
         }
@@ -102,6 +117,7 @@ impl SavedRequest {
                 stronger.fallback_agents
             },
             plan: stronger.plan || self.plan,
+            care: self.care.overridden_by(stronger.care),
             timeout_ms: stronger.timeout_ms.or(self.timeout_ms),
             budget_usd: stronger.budget_usd.or(self.budget_usd),
             priority: stronger.priority.or(self.priority),
@@ -151,6 +167,7 @@ mod tests {
             require_tests: true,
             fallback_agents: Vec::new(),
             plan: false,
+            care: Care { gate: true, ..Care::default() },
             timeout_ms: Some(90_000),
             budget_usd: Some(Cost::from_nanos(2_500_000_000)),
             priority: Some(Priority::High),

@@ -1,37 +1,35 @@
 //! `harvest serve`: the API, and the agents that work beside it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use harvest_agents::Provider;
 use harvest_core::Code;
-use harvest_engine::{ModelChoice, Notice, Stop};
-use harvest_server::{Handle, Options, Pace, Service};
+use harvest_engine::{Engine, ModelChoice, Notice, Stop};
+use harvest_server::{Handle, Options, Service};
+use harvest_telemetry::Exporter;
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
 
 use crate::ask;
-use crate::cli::{Global, SandboxKind, Serve};
+use crate::cli::{Global, Serve};
 use crate::desk::FrontDesk;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
-use crate::run::on_signals;
-use crate::up;
+use crate::run::{on_signals, warn_of};
 use crate::view::Style;
 use crate::works::{self, Wanted};
+use crate::{projects, sign_in, tracer, up};
 
 pub async fn serve(global: &Global, environment: Environment, options: Serve) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
-    let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
+    let script = options.place.model_script.as_deref().map(ask::load_script).transpose()?;
     let installation = Arc::new(Installation::open(global, environment).await?);
     let works = options.agents != Some(0);
     let engine = if works {
-        if options.sandbox == SandboxKind::None {
-            output::complain(
-                "warning: --sandbox none gives the agents everything you have: your files, your network, your processes",
-            );
-        }
+        warn_of(options.place.sandbox);
         let model = match ask::offered_model(&installation, script.as_deref()) {
             // A key can be added while it runs; until then tasks fail and say why.
             Err(failure) if failure.code == Code::NoModel => {
@@ -40,22 +38,12 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
             }
             chosen => chosen?,
         };
-        installation.engine(installation.provider(options.sandbox)?, script, model)?
+        installation.engine(installation.provider(options.place.sandbox)?, script, model)?
     } else {
         installation.queueing_engine()?
     };
-    let service = Service::bind(Options {
-        listen: options.listen,
-        public_url: options.public_url,
-        store: installation.store.clone(),
-        engine: engine.clone(),
-        data: installation.data.clone(),
-        desk: Arc::new(FrontDesk { installation: installation.clone() }),
-        clock: installation.clock.clone(),
-        entropy: installation.entropy.clone(),
-        pace: Pace::default(),
-    })
-    .await?;
+    let exporter = tracer::exporter(&installation)?;
+    let service = listen(&installation, &engine, options.listen, options.public_url, exporter.clone()).await?;
     announce(global, style, &service.handle()?).await?;
     let (drain, close) = (Stop::default(), Stop::default());
     on_signals(
@@ -64,27 +52,57 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         "taking no more work; waiting for what is under way (once more to leave at once)",
     );
     let working = async {
-        let wanted =
-            Wanted { agents: options.agents, lease: options.lease, patience: options.drain, ..Wanted::default() };
+        let wanted = Wanted {
+            agents: options.agents,
+            lease: options.place.lease,
+            patience: options.drain,
+            telemetry: exporter.clone(),
+            ..Wanted::default()
+        };
         let tell = |notice: &Notice| drop(if global.json { up::show_json(notice) } else { up::show(style, notice) });
         let worked = match works {
             true => works::work(global, style, &installation, &engine, wanted, drain, tell).await.map(drop),
-            false => {
-                drain.requested().await;
-                Ok(())
-            }
+            false => tokio::select! {
+                () = drain.requested() => Ok(()),
+                never = projects::follow(&installation) => match never {},
+            },
         };
         // The API answers until the last turn is over.
         close.request();
         worked
     };
     let (worked, served) = tokio::join!(working, service.run(close.clone()));
+    exporter.close().await;
     worked?;
     served?;
     Ok(Exit::Done)
 }
 
-async fn announce(global: &Global, style: Style, handle: &Handle) -> Result<(), Failure> {
+/// Listens, with this installation behind it.
+pub async fn listen(
+    installation: &Arc<Installation>,
+    engine: &Engine,
+    listen: SocketAddr,
+    public_url: Option<String>,
+    telemetry: Exporter,
+) -> Result<Service, Failure> {
+    let options = Options {
+        listen,
+        public_url,
+        store: installation.store.clone(),
+        engine: engine.clone(),
+        data: installation.data.clone(),
+        desk: Arc::new(FrontDesk { installation: installation.clone() }),
+        clock: installation.clock.clone(),
+        entropy: installation.entropy.clone(),
+        pace: installation.settings()?.pace(),
+        telemetry,
+        sign_in: sign_in::options(installation).await?,
+    };
+    Ok(Service::bind(options).await?)
+}
+
+pub async fn announce(global: &Global, style: Style, handle: &Handle) -> Result<(), Failure> {
     // Whoever can read this terminal is at this machine. Behind a proxy that says nothing about who opens the link.
     let link = if handle.address().ip().is_loopback() { Some(handle.link().await?) } else { None };
     let (url, address) = (handle.url(), handle.address());

@@ -12,6 +12,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::task::row;
 use crate::view::Style;
 
@@ -20,6 +21,9 @@ const WATCH: Duration = Duration::from_secs(1);
 
 pub async fn status(global: &Global, environment: Environment, watch: bool) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::status(global, style, &remote, watch).await;
+    }
     let installation = Installation::open(global, environment).await?;
     let mut changes = installation.store.watch_queue();
     loop {

@@ -7,27 +7,23 @@ use harvest_engine::{Limits, Notice, Stop, Summary, warm};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
 
-use crate::cli::{Global, SandboxKind, Up};
+use crate::cli::{Global, Up};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
-use crate::run::on_signals;
+use crate::run::{on_signals, warn_of};
 use crate::view::{Style, clean};
 use crate::works::Wanted;
-use crate::{ask, works};
+use crate::{ask, tracer, works};
 
 pub async fn up(global: &Global, environment: Environment, options: Up) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
-    let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
+    let script = options.place.model_script.as_deref().map(ask::load_script).transpose()?;
     let installation = Arc::new(Installation::open(global, environment).await?);
     let model = ask::offered_model(&installation, script.as_deref())?;
-    if options.sandbox == SandboxKind::None {
-        output::complain(
-            "warning: --sandbox none gives the agents everything you have: your files, your network, your processes",
-        );
-    }
-    let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
+    warn_of(options.place.sandbox);
+    let engine = installation.engine(installation.provider(options.place.sandbox)?, script, model)?;
     let drain = Stop::default();
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
@@ -41,9 +37,18 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         cost: options.max_usd,
         ..Limits::default()
     };
-    let wanted = Wanted { agents: options.agents, lease: options.lease, limits, patience: None };
+    let telemetry = tracer::exporter(&installation)?;
+    let wanted = Wanted {
+        agents: options.agents,
+        lease: options.place.lease,
+        limits,
+        patience: None,
+        telemetry: telemetry.clone(),
+    };
     let tell = |notice: &Notice| drop(if global.json { show_json(notice) } else { show(style, notice) });
-    let summary = works::work(global, style, &installation, &engine, wanted, drain, tell).await?;
+    let summary = works::work(global, style, &installation, &engine, wanted, drain, tell).await;
+    telemetry.close().await;
+    let summary = summary?;
     if !global.json {
         let _ = output::line(&closing(style, &summary, engine.warm_stats()));
     } else {
@@ -58,7 +63,10 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
         Notice::Finished(outcome) => finished(style, outcome),
         Notice::AwaitsApproval { task } => {
             let id = task.short();
-            format!("{} {id} has made a plan: harvest task logs {id}, then harvest task approve {id}", style.stopped())
+            format!(
+                "{} {id} waits for you to decide: harvest task show {id}, then harvest task approve {id}",
+                style.stopped()
+            )
         }
         Notice::WillRetry { task, reason, error, due } => {
             format!("{} {} {reason}: {}; tried again at {due}", style.stopped(), task.short(), clean(error))

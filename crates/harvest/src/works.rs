@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use harvest_engine::{Engine, Interrupts, Limits, Notice, Pool, Stop, Summary, Warm, warm};
 use harvest_store::OwnerKind;
+use harvest_telemetry::Exporter;
 use tokio::sync::mpsc;
 
 use crate::cli::Global;
 use crate::config::Key;
 use crate::failure::Failure;
 use crate::installation::Installation;
+use crate::tracer::Tracer;
 use crate::view::Style;
-use crate::{reload, repo, schedule, upkeep};
+use crate::{projects, reload, repo, schedule, upkeep};
 
 const NOTICES: usize = 256;
 const LEASE: Duration = Duration::from_secs(60);
@@ -27,6 +29,8 @@ pub struct Wanted {
     pub limits: Limits,
     /// How long turns under way may take once it is to end; `None`: as long as they take. Then they go back into the queue.
     pub patience: Option<Duration>,
+    /// Where turns that ended are told.
+    pub telemetry: Exporter,
 }
 
 /// Works until `drain` or a limit, then waits for what is under way.
@@ -53,6 +57,7 @@ pub async fn work(
     let mut schedules = schedule::Beside::new(installation.clone(), engine.clone());
     schedules.catch_up(global, style).await?;
     let (notices, mut inbox) = mpsc::channel(NOTICES);
+    let tracer = Tracer::start(installation.store.clone(), wanted.telemetry.clone());
     let (snapshots, no_more) = (repo::Beside::new(engine.clone(), &owner), Stop::default());
     let spares = warm::Options {
         most: settings.count(Key::Warm).map(|most| most as usize),
@@ -72,6 +77,7 @@ pub async fn work(
         let summary = tokio::select! {
             summary = pool.run(drain.clone()) => Some(summary),
             never = schedules.run(global, style) => match never {},
+            never = projects::follow(installation) => match never {},
             () = too_long => None,
         };
         no_more.request();
@@ -81,7 +87,9 @@ pub async fn work(
         while let Some(notice) = inbox.recv().await {
             // Nobody reading is no reason to stop working.
             show(&notice);
+            tracer.note(&notice);
         }
+        tracer.close().await;
     };
     let (summary, (), (), (), ()) = tokio::join!(
         working,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use harvest_core::{Code, Credential, Scope};
+use harvest_core::{Code, Credential, Role, Scope};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, Template};
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::Ask;
@@ -14,6 +15,7 @@ use crate::api::credentials::NewCredential;
 use crate::api::repositories::NewRepository;
 use crate::api::schedules::NewSchedule;
 use crate::api::templates::NewTemplate;
+use crate::quota::Quotas;
 
 /// Answers what depends on settings, keys and programs of this machine, the same as on the command line.
 #[async_trait]
@@ -23,6 +25,22 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 
     /// Who belongs to what, as the settings say now.
     fn tenancy(&self) -> Tenancy;
+
+    /// How much each may have under way and spend, as the settings say now.
+    fn quotas(&self) -> Quotas;
+
+    /// What someone may do in which project, as the projects' admins say now.
+    fn memberships(&self, user: &str) -> BTreeMap<String, Role>;
+
+    /// Whether a project can set this over the API. What reaches beyond the project takes an admin of the whole
+    /// installation.
+    fn check_settings(&self, project: &str, before: &Value, settings: &Value, by: Reach) -> Result<(), Refusal>;
+
+    /// Every setting as it holds for a project, and where each comes from; `None` when there is no such project.
+    fn settings_of(&self, project: &str) -> Option<Vec<Value>>;
+
+    /// Someone changed a project or its members.
+    async fn projects_changed(&self) -> Result<(), Refusal>;
 
     async fn agents(&self) -> Result<Vec<AgentInfo>, Refusal>;
 
@@ -42,11 +60,23 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 
     async fn rotate_credential(&self, credential: Credential, secret: String) -> Result<Credential, Refusal>;
 
+    /// Keeps, sealed, what lets us act as a person at GitHub; in place of what was kept before.
+    async fn keep_person_token(&self, person: &str, token: String) -> Result<(), Refusal>;
+
+    async fn person_token(&self, person: &str) -> Result<Option<String>, Refusal>;
+
     /// The tasks of the demo, on a sample repository that is made where it is missing.
     async fn demo(&self) -> Result<Vec<Request>, Refusal>;
 
     /// Whom the one-time link signs in: the person who started the server.
     fn owner(&self) -> String;
+}
+
+/// Where someone is an admin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    Project,
+    Installation,
 }
 
 /// Why something is not done, and what to do about it.

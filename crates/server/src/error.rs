@@ -10,6 +10,12 @@ pub enum Error {
     BadPublicUrl { url: String, why: &'static str },
     #[error("{address} cannot be listened on")]
     CannotListen { address: SocketAddr, source: std::io::Error },
+    #[error("anyone with an account at GitHub could sign in")]
+    OpenToEveryone,
+    #[error("`{team}` is no team")]
+    BadTeam { team: String },
+    #[error("`{url}` is no address of a GitHub server")]
+    BadGithubUrl { url: String },
     #[error("the system gives no randomness")]
     NoRandomness,
     #[error(transparent)]
@@ -21,6 +27,7 @@ impl Error {
         match self {
             Self::UnsafeAddress { .. } => Code::UnsafeAddress,
             Self::BadPublicUrl { .. } => Code::BadOption,
+            Self::OpenToEveryone | Self::BadTeam { .. } | Self::BadGithubUrl { .. } => Code::BadConfig,
             Self::CannotListen { .. } => Code::CannotListen,
             Self::NoRandomness => Code::Internal,
             Self::Store(error) => error.code(),
@@ -35,6 +42,11 @@ impl Error {
             }
             Self::BadPublicUrl { .. } => Some("write it like https://harvest.example.com, without a path"),
             Self::CannotListen { .. } => Some("choose another address: --listen 127.0.0.1:7071"),
+            Self::OpenToEveryone => {
+                Some("name those who may: organizations, teams or admins in [sign_in] of harvest.toml")
+            }
+            Self::BadTeam { .. } => Some("write it as organization/team, with the team's short name"),
+            Self::BadGithubUrl { .. } => Some("write it like https://github.com or https://git.example.com"),
             Self::NoRandomness | Self::Store(_) => None,
         }
     }

@@ -110,6 +110,7 @@ fn status(code: Code) -> StatusCode {
         | Code::UnknownCredential
         | Code::UnknownToken
         | Code::UnknownProject
+        | Code::UnknownMember
         | Code::UnknownAddress => StatusCode::NOT_FOUND,
         Code::TaskFinished
         | Code::NotRetryable
@@ -118,10 +119,13 @@ fn status(code: Code) -> StatusCode {
         | Code::NothingToApply
         | Code::KeyReused
         | Code::CredentialExists
+        | Code::ProjectExists
+        | Code::SessionBusy
         | Code::CannotApply => StatusCode::CONFLICT,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::TooMany => StatusCode::TOO_MANY_REQUESTS,
+        Code::TooMany | Code::Quota => StatusCode::TOO_MANY_REQUESTS,
         Code::Outdated => StatusCode::PRECONDITION_FAILED,
+        Code::SignInUnreachable => StatusCode::BAD_GATEWAY,
         Code::DatabaseUnreachable | Code::DiskFull | Code::Guard => StatusCode::SERVICE_UNAVAILABLE,
         Code::Internal | Code::Database | Code::DatabaseTooNew | Code::DataDirectory | Code::MasterKey => {
             StatusCode::INTERNAL_SERVER_ERROR

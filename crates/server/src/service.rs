@@ -9,6 +9,7 @@ use axum::body::Body;
 use harvest_core::{Clock, Entropy, Role};
 use harvest_engine::{DataFolder, Engine, Stop};
 use harvest_store::{Store, TokenKind};
+use harvest_telemetry::Exporter;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
+use crate::auth::github::{self, SignIn};
 use crate::auth::{Cookie, Mint, Origins};
 use crate::desk::Desk;
 use crate::events::{Feed, Presence, Tails};
@@ -50,6 +52,10 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub pace: Pace,
+    /// Where traces go.
+    pub telemetry: Exporter,
+    /// Signing in with GitHub; without it, only who has a token or the one-time link comes in.
+    pub sign_in: Option<github::Options>,
 }
 
 #[derive(Debug)]
@@ -69,6 +75,7 @@ pub struct Handle {
 impl Service {
     /// Listens from here on; what arrives before [`Service::run`] waits.
     pub async fn bind(options: Options) -> Result<Self, Error> {
+        let sign_in = options.sign_in.map(SignIn::new).transpose()?;
         // Checked before anything listens; the port may still be chosen by the system.
         Origins::new(options.listen, options.public_url.as_deref())?;
         let fail = |source| Error::CannotListen { address: options.listen, source };
@@ -79,6 +86,8 @@ impl Service {
         let feed = Feed::new(options.store.clone());
         let app = Arc::new(Shared {
             cookie: Cookie::new(address.port(), origins.is_tls()),
+            errand: Cookie::for_an_errand(address.port(), origins.is_tls()),
+            sign_in: sign_in.map(Arc::new),
             doorman: Doorman::new(options.store.clone()),
             rules: Rules::of(&document),
             tails: Tails::new(options.store.clone()),
@@ -86,6 +95,7 @@ impl Service {
             feed,
             pace: Limiter::new(options.pace),
             metrics: Metrics::default(),
+            telemetry: options.telemetry,
             closing: Stop::default(),
             places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
             store: options.store,

@@ -8,8 +8,10 @@ use axum::http::Method;
 use harvest_core::{Clock, Code, Entropy, Role, Timestamp};
 use harvest_engine::{DataFolder, Engine, Stop};
 use harvest_store::{AccessToken, Error as StoreError, Store};
+use harvest_telemetry::Exporter;
 use tokio::sync::{Semaphore, watch};
 
+use crate::auth::github::SignIn;
 use crate::auth::{Cookie, Origins, Principal, secret};
 use crate::desk::Desk;
 use crate::events::{Feed, Presence, Tails};
@@ -30,6 +32,10 @@ pub struct Shared {
     pub entropy: Arc<dyn Entropy>,
     pub origins: Origins,
     pub cookie: Cookie,
+    /// Of browsers that left to sign in.
+    pub errand: Cookie,
+    /// With GitHub, where it is set up.
+    pub sign_in: Option<Arc<SignIn>>,
     pub doorman: Doorman,
     pub rules: Rules,
     pub pace: Limiter,
@@ -37,6 +43,8 @@ pub struct Shared {
     pub feed: Feed,
     pub presence: Presence,
     pub metrics: Metrics,
+    /// Where traces go.
+    pub telemetry: Exporter,
     /// Set when the server is to end: streams say so and close.
     pub closing: Stop,
     /// One for each connection; WebSockets outlive theirs and hold another.
@@ -169,20 +177,22 @@ impl Rules {
         self.0.get(&(method.clone(), path.to_owned()))
     }
 
-    pub fn check(&self, method: &Method, path: &str, principal: &Principal) -> Result<(), Problem> {
+    /// The role that the operation takes. Those who are confined to projects need it in one of them; in which, only the
+    /// operation itself can tell.
+    pub fn check(&self, method: &Method, path: &str, principal: &Principal) -> Result<Role, Problem> {
         let Some(rule) = self.get(method, path) else {
             let detail = "the description of the API does not have this operation";
             return Err(Problem::new(Code::NotAllowed, detail));
         };
-        if principal.role < rule.role {
-            let detail = format!("this takes the role {}; yours is {}", rule.role, principal.role);
+        if principal.role() < rule.role {
+            let detail = format!("this takes the role {}; yours is {}", rule.role, principal.role());
             return Err(Problem::new(Code::NotAllowed, detail).help("ask an admin for a token with that role"));
         }
-        if rule.everywhere && !principal.sees_everything() {
-            let detail = "this concerns the whole installation, and the token is for some projects only";
+        if rule.everywhere && principal.role_everywhere() < Some(rule.role) {
+            let detail = "this concerns the whole installation, and you may only in some projects";
             return Err(Problem::new(Code::NotAllowed, detail).help("use a token that is not bound to projects"));
         }
-        Ok(())
+        Ok(rule.role)
     }
 }
 

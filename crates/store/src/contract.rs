@@ -5,7 +5,9 @@ mod audit;
 mod comment;
 mod credential;
 mod ledger;
+mod project;
 mod queue;
+mod quota;
 mod repository;
 mod schedule;
 mod session;
@@ -26,9 +28,12 @@ pub use audit::{AuditEntry, AuditQuery, BrokenChain, NewAudit};
 pub use comment::Comments;
 pub use credential::{CredentialRecord, NewSecret};
 pub use ledger::{Balance, Bill, Charge, Reservation, Settlement, Spending};
+pub use project::{Member, Project, Projects};
 pub use queue::{
-    Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, TurnCounts,
+    Cap, Claim, Convoy, Haste, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord,
+    TurnCounts,
 };
+pub use quota::{Asker, Forgotten, Quotas};
 pub use repository::Repository;
 pub use schedule::{MissedRuns, Schedule, Template};
 pub use session::{SessionPage, SessionQuery, SessionSummary};
@@ -37,7 +42,7 @@ pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Step};
 pub use task::{IdempotencyKey, NewTask, NewTurn, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
 
 #[async_trait]
-pub trait Store: Access + Comments + Send + Sync + std::fmt::Debug {
+pub trait Store: Access + Comments + Projects + Quotas + Send + Sync + std::fmt::Debug {
     /// Records tasks, each with its session, first turn and `task.created` event: all of them or none. They may wait for
     /// each other in any order. With an idempotency key that is known already the task of that key is returned, or the
     /// whole request refused when it asks for something else.
@@ -92,10 +97,10 @@ pub trait Store: Access + Comments + Send + Sync + std::fmt::Debug {
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error>;
 
     /// Asks whoever works on the task to stop, wherever that is. False when no one does.
-    async fn request_stop(&self, task: &TaskId) -> Result<bool, Error>;
+    async fn request_stop(&self, task: &TaskId, haste: Haste) -> Result<bool, Error>;
 
     /// The tasks that `owner` works on and is asked to stop. Whoever waits for the queue is woken when there is a new one.
-    async fn stops(&self, owner: &OwnerId) -> Result<Vec<TaskId>, Error>;
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Haste)>, Error>;
 
     /// Queues a failed or cancelled task once more.
     async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error>;

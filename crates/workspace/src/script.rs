@@ -166,6 +166,24 @@ fi
     )
 }
 
+/// Commits the text `PLAN` as the file `FILE` on top of `START`, with nothing of the work tree, and pushes it to `REFERENCE`.
+pub fn commit_one_file() -> String {
+    format!(
+        r#"set -eu
+{QUIET_GIT}
+GIT_INDEX_FILE="$HOME/.harvest-plan-index"
+export GIT_INDEX_FILE
+rm -f "$GIT_INDEX_FILE"
+git read-tree "$START"
+blob=$(printf '%s\n' "$PLAN" | git hash-object -w --stdin)
+git update-index --add --cacheinfo "100644,$blob,$FILE"
+tree=$(git write-tree)
+commit=$(printf '%s\n' "$SUBJECT" | git commit-tree -p "$START" "$tree")
+git push --quiet --force "$REMOTE" "$commit:$REFERENCE"
+"#
+    )
+}
+
 /// Puts a fresh workspace at `COMMIT`, with the files in `RESTORE` (one path a line) as they were at `BASE`, and without
 /// those in `REMOVE`.
 pub fn check_out() -> String {

@@ -4,6 +4,7 @@
 //! written outside of temporary folders, except what is built and what is installed to be measured against.
 
 mod agents;
+mod api;
 mod container;
 mod gateway;
 mod graphile;
@@ -55,10 +56,11 @@ enum Subject {
     Agents,
     Parsers,
     Warm,
+    Api,
 }
 
 impl Subject {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Sandbox,
         Self::Workspace,
         Self::Gateway,
@@ -67,6 +69,7 @@ impl Subject {
         Self::Agents,
         Self::Parsers,
         Self::Warm,
+        Self::Api,
     ];
 
     fn name(self) -> &'static str {
@@ -79,6 +82,7 @@ impl Subject {
             Self::Agents => "agents",
             Self::Parsers => "parsers",
             Self::Warm => "warm",
+            Self::Api => "api",
         }
     }
 
@@ -107,6 +111,7 @@ impl Subject {
             Self::Agents => agents::measure(place, size).await,
             Self::Parsers => parsers::measure(size),
             Self::Warm => warm::measure(place, size).await,
+            Self::Api => api::measure(place, size).await,
         }
     }
 }

@@ -108,8 +108,15 @@ pub async fn claimed_meter(store: &Sqlite) -> anyhow::Result<(TurnMeter, TaskId)
 }
 
 async fn claimed_by(store: &Sqlite, owner: OwnerId) -> anyhow::Result<Lease> {
+    let new = NewTask { claim_for: Some(owner), ..new_task()? };
+    let submitted = store.create_tasks(vec![new]).await?;
+    submitted.into_iter().find_map(|one| one.lease).context("the turn was not claimed as it was made")
+}
+
+/// A task that waits for someone to work on it.
+pub fn new_task() -> anyhow::Result<NewTask> {
     let session = SessionId::generate(&Random);
-    let new = NewTask {
+    Ok(NewTask {
         id: TaskId::generate(&Random),
         branch: BranchName::for_session("measure", &session),
         session,
@@ -129,16 +136,14 @@ async fn claimed_by(store: &Sqlite, owner: OwnerId) -> anyhow::Result<Lease> {
         on_failed_dependency: OnFailedDependency::Hold,
         convoy: None,
         retries: 0,
-        claim_for: Some(owner),
+        claim_for: None,
         caps: Vec::new(),
         extra: None,
         key: None,
         warnings: Vec::new(),
         requested_by: "bench".to_owned(),
         at: Timestamp::now(),
-    };
-    let submitted = store.create_tasks(vec![new]).await?;
-    submitted.into_iter().find_map(|one| one.lease).context("the turn was not claimed as it was made")
+    })
 }
 
 /// How much of its time the processor spent on something between two looks at `/proc/stat`.

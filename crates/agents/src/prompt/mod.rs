@@ -5,6 +5,7 @@
 
 mod budget;
 mod mention;
+mod seed;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use serde::Serialize;
 
 pub use budget::{Document, fit};
 pub use mention::{mentioned, mentions_files};
+pub use seed::{BadSeed, Knowledge, Seed};
 
 /// Files in which a repository tells agents and people how it wants things done, the most telling first.
 pub const CONVENTIONS: [&str; 8] = [
@@ -49,12 +51,36 @@ const BUNDLED: [(&str, &str); 9] = [
 #[serde(untagged)]
 pub enum Occasion<'a> {
     Task {},
-    Issue { issue: Issue<'a> },
-    Review { change: Change<'a> },
-    Fix { findings: &'a [Finding<'a>] },
-    FollowUp { history: &'a [Said<'a>] },
-    Resume { reason: Option<&'a str>, history: &'a [Said<'a>] },
-    CiFailure { checks: &'a [Check<'a>] },
+    Issue {
+        issue: Issue<'a>,
+    },
+    Review {
+        change: Change<'a>,
+    },
+    Fix {
+        findings: &'a [Finding<'a>],
+    },
+    FollowUp(History<'a>),
+    Resume {
+        reason: Option<&'a str>,
+        #[serde(flatten)]
+        history: History<'a>,
+    },
+    CiFailure {
+        checks: &'a [Check<'a>],
+    },
+}
+
+/// What was said before.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct History<'a> {
+    /// The last messages, oldest first.
+    #[serde(rename = "history")]
+    pub messages: &'a [Said<'a>],
+    /// How many there were before these.
+    pub earlier: usize,
+    /// It was others who spoke: the agent remembers what came before.
+    pub others: bool,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -153,10 +179,36 @@ impl Prompts {
 
     /// The whole prompt: `request` as the person wrote it, and what belongs to the occasion.
     pub fn render(&self, request: &str, occasion: &Occasion<'_>, around: &Surroundings<'_>) -> Result<String, Error> {
+        self.fill(request, occasion, around, &[])
+    }
+
+    /// The same without what every prompt has: for whoever knows it, or is told later.
+    pub fn render_alone(&self, request: &str, occasion: &Occasion<'_>) -> Result<String, Error> {
+        self.fill(request, occasion, &Surroundings::default(), &["context", "rules"])
+    }
+
+    /// The rules of working here, by themselves.
+    pub fn rules(&self, around: &Surroundings<'_>) -> Result<String, Error> {
+        let name = "rules";
+        let failed = |error: minijinja::Error| Error::Render { name, reason: describe(&error) };
+        let text = self.texts.get(name).map(String::as_str).unwrap_or_default();
+        let values = Values { request: "", occasion: &Occasion::Task {}, surroundings: around };
+        let filled = environment().render_str(text, Value::from(Serde(&values))).map_err(failed)?;
+        Ok(without_gaps(&filled))
+    }
+
+    fn fill(
+        &self,
+        request: &str,
+        occasion: &Occasion<'_>,
+        around: &Surroundings<'_>,
+        without: &[&str],
+    ) -> Result<String, Error> {
         let name = occasion.template();
         let failed = |error: minijinja::Error| Error::Render { name, reason: describe(&error) };
         let mut environment = environment();
         for (name, text) in self.texts.iter() {
+            let text = if without.contains(&name.as_str()) { "" } else { text };
             environment.add_template(name, text).map_err(failed)?;
         }
         let request = request.trim_end();
@@ -183,7 +235,7 @@ impl Occasion<'_> {
             Self::Issue { .. } => "issue",
             Self::Review { .. } => "review",
             Self::Fix { .. } => "fix",
-            Self::FollowUp { .. } => "follow_up",
+            Self::FollowUp(_) => "follow_up",
             Self::Resume { .. } => "resume",
             Self::CiFailure { .. } => "ci_failure",
         }

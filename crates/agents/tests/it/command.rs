@@ -6,7 +6,7 @@ use harvest_agents::{Provider, Registry, Turn};
 
 use crate::{ECHO, agent, builtin, echo};
 
-fn turn(provider: Provider) -> Turn<'static> {
+pub fn turn(provider: Provider) -> Turn<'static> {
     Turn {
         prompt: "Fix {model}, please.\n",
         provider,
@@ -19,6 +19,7 @@ fn turn(provider: Provider) -> Turn<'static> {
         max_turns: 50,
         resume: None,
         plan: false,
+        mcp: &[],
     }
 }
 

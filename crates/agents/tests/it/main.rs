@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 mod command;
+mod mcp;
 mod parser;
 mod prompts;
 mod registry;

@@ -1,6 +1,6 @@
 //! Every template, filled. What an agent is told is what people see of Harvest least and what matters most.
 
-use harvest_agents::prompt::{Change, Check, Document, Finding, Issue, Occasion, Prompts, Said, Surroundings};
+use harvest_agents::prompt::{Change, Check, Document, Finding, History, Issue, Occasion, Prompts, Said, Surroundings};
 
 fn document(path: &str, text: &str) -> Document {
     Document { path: path.to_owned(), text: text.to_owned() }
@@ -20,6 +20,20 @@ const HISTORY: [Said<'_>; 2] = [
     Said { author: "ada", text: "Mend the basket." },
     Said { author: "agent", text: "It is mended; I could not run the browser tests." },
 ];
+
+fn history(earlier: usize, others: bool) -> History<'static> {
+    History { messages: &HISTORY, earlier, others }
+}
+
+#[test]
+fn what_every_prompt_has_can_be_left_out() {
+    let prompts = Prompts::default();
+    let alone = prompts.render_alone("Go on", &Occasion::FollowUp(history(0, true))).unwrap();
+    assert!(alone.starts_with("Go on\n\n## What was said before") && !alone.contains("How to work here"), "{alone}");
+    assert_eq!(prompts.render_alone("Go on", &Occasion::Task {}).unwrap().trim_end(), "Go on");
+    let rules = prompts.rules(&surroundings()).unwrap();
+    assert!(rules.starts_with("## How to work here") && rules.contains("make check"), "{rules}");
+}
 
 #[test]
 fn a_task() {
@@ -55,9 +69,10 @@ fn every_other_occasion() {
         ("issue", Occasion::Issue { issue }),
         ("review", Occasion::Review { change }),
         ("fix", Occasion::Fix { findings: &findings }),
-        ("follow_up", Occasion::FollowUp { history: &HISTORY }),
-        ("follow_up_with_memory", Occasion::FollowUp { history: &[] }),
-        ("resume", Occasion::Resume { reason: Some("the worker was restarted"), history: &HISTORY }),
+        ("follow_up", Occasion::FollowUp(history(12, false))),
+        ("follow_up_after_others", Occasion::FollowUp(history(0, true))),
+        ("follow_up_with_memory", Occasion::FollowUp(History::default())),
+        ("resume", Occasion::Resume { reason: Some("the worker was restarted"), history: history(0, false) }),
         ("ci_failure", Occasion::CiFailure { checks: &checks }),
     ] {
         let around = Surroundings { test: Some("make check"), ..Surroundings::default() };

@@ -11,7 +11,7 @@ fn the_bundled_agents() {
     assert_eq!(ids, ["builtin", "claude-code", "claude-agent-sdk", "codex", "gemini-cli", "opencode", "aider"]);
     let builtin = registry.get("builtin").unwrap();
     assert_eq!(builtin.providers, Provider::ALL);
-    assert_eq!(builtin.features, Features { plan: true, streaming: true, ..Features::default() });
+    assert_eq!(builtin.features, Features { plan: true, mcp: true, streaming: true, ..Features::default() });
     assert!(builtin.providers.iter().all(|provider| builtin.default_model(*provider).is_some()));
     assert_eq!(builtin.program, None);
     assert_eq!(registry.get("claude-code").unwrap().program.as_deref(), Some("claude"));

@@ -6,6 +6,7 @@
 mod desk;
 mod story;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use self::desk::Desk;
 use self::story::Story;
 use super::signals;
+use crate::mcp::Server;
 use crate::output::{ErrorKind, Output};
 use crate::process;
 
@@ -89,11 +91,16 @@ struct Client<W> {
     interrupted: bool,
 }
 
-pub(super) fn run(workspace: &Path, command: &[OsString], prompt: &str) -> ExitCode {
+pub(super) fn run(
+    workspace: &Path,
+    command: &[OsString],
+    servers: &BTreeMap<String, Server>,
+    prompt: &str,
+) -> ExitCode {
     let mut output = Output::new(io::stdout().lock());
     let told = match Client::start(workspace, command, &mut output) {
         Ok(mut client) => {
-            let told = client.converse(workspace, prompt);
+            let told = client.converse(workspace, servers, prompt);
             client.leave();
             told
         }
@@ -137,12 +144,13 @@ impl<'o, W: Write> Client<&'o mut Output<W>> {
         Ok(Self { child, stdin, incoming, asked: 0, desk, story, session: None, interrupted: false })
     }
 
-    fn converse(&mut self, workspace: &Path, prompt: &str) -> Result<(), Failure> {
+    fn converse(&mut self, workspace: &Path, servers: &BTreeMap<String, Server>, prompt: &str) -> Result<(), Failure> {
         let capabilities = json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true});
         let greeting = json!({"protocolVersion": 1, "clientCapabilities": capabilities,
             "clientInfo": {"name": "harvest", "version": env!("CARGO_PKG_VERSION")}});
         let welcome = self.ask("initialize", &greeting, Some(GREETING))?;
-        let session = json!({"cwd": workspace, "mcpServers": []});
+        let servers: Vec<Value> = servers.iter().map(|(name, server)| offer(name, server)).collect();
+        let session = json!({"cwd": workspace, "mcpServers": servers});
         let opened = match self.ask("session/new", &session, Some(GREETING)) {
             Err(Failure::Refused { code: SIGN_IN, message }) => {
                 // The gateway signs in for everyone, so the first way is as good as any.
@@ -257,6 +265,17 @@ impl<W> Client<W> {
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
+    }
+}
+
+/// A server in the words of the protocol.
+fn offer(name: &str, server: &Server) -> Value {
+    match server {
+        Server::Program { command, args, env } => {
+            let env: Vec<Value> = env.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+            json!({"name": name, "command": command, "args": args, "env": env})
+        }
+        Server::Url { url } => json!({"type": "http", "name": name, "url": url, "headers": []}),
     }
 }
 

@@ -21,11 +21,12 @@ pub(super) struct BashInput {
 
 pub(super) fn definition() -> Definition {
     Definition {
-        name: "bash",
+        name: "bash".into(),
         description: "Runs a command line with bash in the workspace and returns what it printed (standard output and \
             standard error together, in order), ending with a line `exit code N`. Each call is a new shell: `cd` and \
             variables do not carry over. There is no terminal and no standard input, so use options that avoid questions. \
-            Very long output loses its middle. Start long-running servers in the background with their output in a file.",
+            Very long output loses its middle. Start long-running servers in the background with their output in a file."
+            .into(),
         schema: object_schema(
             &json!({
                 "command": {"type": "string", "description": "The command line to run."},

@@ -23,10 +23,12 @@ pub(super) struct EditInput {
 
 pub(super) fn definition() -> Definition {
     Definition {
-        name: "edit",
-        description: "Replaces a piece of a text file. `old` must be in the file exactly as given, with the same spaces and \
+        name: "edit".into(),
+        description:
+            "Replaces a piece of a text file. `old` must be in the file exactly as given, with the same spaces and \
             line breaks and without the line numbers that read shows, and only once: add lines around it to make it \
-            unique, or set `replace_all`.",
+            unique, or set `replace_all`."
+                .into(),
         schema: object_schema(
             &json!({
                 "path": {"type": "string", "description": "The file, relative to the workspace or absolute."},

@@ -24,9 +24,11 @@ pub(super) struct ReadInput {
 
 pub(super) fn definition() -> Definition {
     Definition {
-        name: "read",
-        description: "Reads a text file. Each line comes with its number and a tab before it; these are not part of the \
-            file. Long files come in pages: the last line of the result says how to go on.",
+        name: "read".into(),
+        description:
+            "Reads a text file. Each line comes with its number and a tab before it; these are not part of the \
+            file. Long files come in pages: the last line of the result says how to go on."
+                .into(),
         schema: object_schema(
             &json!({
                 "path": {"type": "string", "description": "The file, relative to the workspace or absolute."},

@@ -25,9 +25,11 @@ pub(super) struct SearchInput {
 
 pub(super) fn definition() -> Definition {
     Definition {
-        name: "search",
-        description: "Searches the files of the workspace for a POSIX extended regular expression (write [0-9], not \\d) and \
-            returns lines as `file:line number:text`. Files that git ignores and binary files are left out.",
+        name: "search".into(),
+        description:
+            "Searches the files of the workspace for a POSIX extended regular expression (write [0-9], not \\d) and \
+            returns lines as `file:line number:text`. Files that git ignores and binary files are left out."
+                .into(),
         schema: object_schema(
             &json!({
                 "pattern": {"type": "string", "description": "The regular expression."},

@@ -16,9 +16,11 @@ pub(super) struct WriteInput {
 
 pub(super) fn definition() -> Definition {
     Definition {
-        name: "write",
-        description: "Writes a whole file: makes it, with the folders it needs, or replaces what was in it. To change a \
-            part of a file, use edit.",
+        name: "write".into(),
+        description:
+            "Writes a whole file: makes it, with the folders it needs, or replaces what was in it. To change a \
+            part of a file, use edit."
+                .into(),
         schema: object_schema(
             &json!({
                 "path": {"type": "string", "description": "The file, relative to the workspace or absolute."},

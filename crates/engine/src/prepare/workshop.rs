@@ -90,7 +90,7 @@ impl Workshop {
         let options = &self.engine.options;
         options.provider.prepare(&self.id).await?;
         // The same hosts as for sessions: what they may have installed, they may be given installed.
-        let policy = options.egress.of(repository);
+        let policy = options.egress.now().of(repository).clone();
         let egress = Access { policy: policy.clone(), recorder: self.refused.clone() };
         let session = harvest_gateway::Session {
             id: self.id.to_string(),
@@ -107,7 +107,7 @@ impl Workshop {
             limits: Limits { wall, ..Limits::default() },
         };
         let sandbox = options.provider.create(spec).await?;
-        let environment = self.engine.network_environment(policy, &sandbox);
+        let environment = self.engine.network_environment(&policy, &sandbox);
         self.network = environment.env.clone();
         self.files = egress::files(environment, &sandbox);
         self.open = Some((sandbox, serving));

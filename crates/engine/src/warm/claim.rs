@@ -14,8 +14,8 @@ use crate::turn::Turn;
 impl Turn {
     /// A place that was made before, if there is one that differs in nothing.
     pub(crate) async fn claim_spare(&self, meter: Arc<dyn Meter>) -> Result<Option<Place>, Halt> {
-        // A spare stands on the base, and its agent knows nothing.
-        if !self.engine.warm.is_open() || self.goes_on || self.plan.is_wanted() {
+        // A spare stands on the base, and its agent knows nothing, nor of any tools but its own.
+        if !self.engine.warm.is_open() || self.goes_on || self.plan.is_wanted() || !self.task.settings.mcp.is_empty() {
             return Ok(None);
         }
         let Some(seed) = self.engine.seed(&self.task, &self.mirror) else { return Ok(None) };

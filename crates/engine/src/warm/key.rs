@@ -16,8 +16,14 @@ impl Key {
         let options = &engine.options;
         let anywhere = Path::new("");
         let command = options.registry.get(&seed.agent).map(|agent| {
-            let briefing =
-                Briefing { prompt: "", choice: &seed.choice, max_turns: seed.max_turns, resume: None, plan: false };
+            let briefing = Briefing {
+                prompt: "",
+                choice: &seed.choice,
+                max_turns: seed.max_turns,
+                resume: None,
+                plan: false,
+                mcp: &[],
+            };
             agent.command(&briefing.turn(0, anywhere, anywhere, anywhere, ""))
         });
         Self(vec![

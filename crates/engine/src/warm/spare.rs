@@ -111,6 +111,7 @@ impl Spare {
             max_turns: self.seed.max_turns,
             resume: None,
             plan: false,
+            mcp: &[],
         };
         let mut spec = engine.agent_process(agent, &briefing, &self.sandbox, &self.network, &path);
         spec.stdin.clear();

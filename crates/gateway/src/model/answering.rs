@@ -54,6 +54,11 @@ impl Models {
         Ok(Self { clients, patience, script, sample, cassette, prices: Arc::new(options.prices) })
     }
 
+    /// What all that is outside is called with.
+    pub(crate) fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
     /// Answers a request whose path is `path` below the vendor's.
     pub(crate) async fn handle(
         &self,

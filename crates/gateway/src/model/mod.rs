@@ -20,5 +20,6 @@ mod vendor;
 
 pub(crate) use answering::Models;
 pub(crate) use headers::HOP_BY_HOP;
+pub(crate) use upstream::Clients;
 pub use upstream::Upstream;
 pub(crate) use vendor::{Dialect, Endpoint, KeptBack, Vendor};

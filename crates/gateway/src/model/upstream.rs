@@ -95,10 +95,6 @@ impl Upstream {
             headers.append("anthropic-beta", HeaderValue::from_static(OAUTH_BETA));
         }
     }
-
-    fn is_encrypted(&self) -> bool {
-        self.base.starts_with("https:")
-    }
 }
 
 fn public_host(vendor: Vendor) -> &'static str {
@@ -110,10 +106,10 @@ fn public_host(vendor: Vendor) -> &'static str {
     }
 }
 
-/// The HTTP clients for all upstreams. Certificates are looked for when one of them is first reached by TLS, so that a
+/// The HTTP clients for everything that is called with a credential. Certificates are looked for when one of them is first reached by TLS, so that a
 /// machine without any can still use a script or a local model.
 #[derive(Debug)]
-pub(super) struct Clients {
+pub(crate) struct Clients {
     plain: reqwest::Client,
     encrypted: OnceLock<Result<reqwest::Client, Error>>,
     patience: Arc<Patience>,
@@ -126,7 +122,12 @@ impl Clients {
     }
 
     pub(super) fn to(&self, upstream: &Upstream) -> Result<&reqwest::Client, &Error> {
-        if !upstream.is_encrypted() {
+        self.at(&upstream.base)
+    }
+
+    /// For an address of someone who is no model.
+    pub(crate) fn at(&self, url: &str) -> Result<&reqwest::Client, &Error> {
+        if !url.starts_with("https:") {
             return Ok(&self.plain);
         }
         self.encrypted.get_or_init(|| client(&self.patience, true)).as_ref()

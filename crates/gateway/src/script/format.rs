@@ -18,6 +18,9 @@ pub(super) struct File {
     pub(super) model: String,
     #[serde(default = "free", deserialize_with = "price")]
     pub(super) price: Price,
+    /// For replies that say nothing of it themselves, as `chunk_delay`.
+    pub(super) delay: Option<Humane>,
+    pub(super) chunk_delay: Option<Humane>,
     #[serde(deserialize_with = "at_least_one")]
     pub(super) conversations: Vec<Conversation>,
 }

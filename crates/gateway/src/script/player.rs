@@ -103,7 +103,8 @@ impl Player {
             Ok(reply) => reply,
             Err(reason) => return refuse(&reason),
         };
-        if let Some(delay) = planned.delay {
+        let file = &self.script.file;
+        if let Some(delay) = planned.delay.or(file.delay) {
             tokio::time::sleep(delay.0).await;
         }
         let fires = |control| self.fires(session, id, control);
@@ -114,7 +115,7 @@ impl Player {
                 .error(status, &format!("the model script answers this request with status {}", status.as_u16()));
         }
         let pace = Pace {
-            chunk_delay: planned.chunk_delay.map_or(Duration::ZERO, |delay| delay.0),
+            chunk_delay: planned.chunk_delay.or(file.chunk_delay).map_or(Duration::ZERO, |delay| delay.0),
             stall: planned.stall.filter(|_| fires(Control::Stall)).map_or(Duration::ZERO, |stall| stall.0),
             cut_after: planned.cut_after.filter(|_| fires(Control::Cut)).map(|chunks| chunks as usize),
         };

@@ -43,7 +43,7 @@ pub struct Books {
 }
 
 impl Books {
-    fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         let (told, calls) = mpsc::unbounded_channel();
         let settling = Semaphore::new(Semaphore::MAX_PERMITS);
         Arc::new(Self {
@@ -198,6 +198,14 @@ pub fn quick() -> Patience {
 }
 
 impl Served {
+    /// A session that is served in its own way.
+    pub fn with(serve: impl FnOnce(&std::path::Path) -> Serving) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        let serving = serve(&socket);
+        Self { books: Books::new(), socket, serving, _folder: folder }
+    }
+
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
         let stream = UnixStream::connect(&self.socket).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();

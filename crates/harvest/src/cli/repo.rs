@@ -36,7 +36,7 @@ Exit code: 0 there is a snapshot of the newest commit, 1 there is none and the o
     },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct RepoAdd {
     /// Its path or URL
     #[arg(value_name = "PATH|URL")]

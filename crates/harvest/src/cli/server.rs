@@ -1,13 +1,12 @@
 //! The server, and who may use it.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use harvest_core::Role;
 
-use super::{SandboxKind, duration};
+use super::{WorkPlace, duration};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -30,15 +29,8 @@ pub struct Serve {
     /// How many agents work side by side; 0 for none [default: as many as fit this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub agents: Option<u32>,
-    /// Let a file play the model: no key, no network
-    #[arg(long, value_name = "FILE")]
-    pub model_script: Option<PathBuf>,
-    /// Where the agents run
-    #[arg(long, value_enum, default_value_t = SandboxKind::Local)]
-    pub sandbox: SandboxKind,
-    /// How long a turn may go without a sign of life from its worker before another takes it [default: 60s]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub lease: Option<Duration>,
+    #[command(flatten)]
+    pub place: WorkPlace,
     /// At the end, how long to wait for what is under way before it goes back into the queue [default: until it ends]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub drain: Option<Duration>,
@@ -87,6 +79,34 @@ pub struct TokenCreate {
     /// After so many days it opens nothing any more
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=3650))]
     pub expires_in_days: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  harvest login --url https://harvest.example.com
+  printf %s \"$TOKEN\" | harvest login --url http://127.0.0.1:7070 --from-stdin
+  HARVEST_URL=https://harvest.example.com harvest task list
+
+With HARVEST_URL set, `harvest task`, `harvest session` and `harvest status` speak to that server. The token is kept in
+login.json in the configuration folder, which only you can read; HARVEST_TOKEN goes before it.")]
+pub struct Login {
+    /// Where the server is [default: HARVEST_URL]
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// Read the token from standard input
+    #[arg(long)]
+    pub from_stdin: bool,
+    /// Keep the token for this server no longer
+    #[arg(long, conflicts_with = "from_stdin")]
+    pub forget: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON document on each line
+    Json,
 }
 
 #[derive(Debug, Subcommand)]

@@ -49,12 +49,8 @@ pub struct SessionContinue {
     /// The model from here on [default: the agent's choice]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Asking again with the same key makes no second prompt
-    #[arg(long, value_name = "KEY")]
-    pub idempotency_key: Option<String>,
-    /// Watch until it is done; needs someone who works off the queue. Exit code as of `harvest run`
-    #[arg(long)]
-    pub follow: bool,
+    #[command(flatten)]
+    pub asking: Asking,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -94,6 +90,13 @@ pub struct PromptOptions {
     /// The model from here on [default: as before]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
+    #[command(flatten)]
+    pub asking: Asking,
+}
+
+/// How a prompt is handed over, whoever is to work on it.
+#[derive(Debug, Clone, Args)]
+pub struct Asking {
     /// Asking again with the same key makes no second prompt
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,

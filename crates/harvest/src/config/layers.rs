@@ -1,16 +1,18 @@
-//! Settings and where each comes from: defaults < harvest.toml < the project in it < .harvest.toml of the repository < the
-//! command line. A repository's file is written by whoever can commit there, so it may set little, and of money and hosts
+//! Settings and where each comes from: defaults < harvest.toml < the project in it < the project's settings over the API <
+//! .harvest.toml of the repository < the command line. A repository's file is written by whoever can commit there, so it may set little, and of money and hosts
 //! only less.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use harvest_core::{Code, Cost, Hook, Supervision};
+use harvest_agents::mcp::Catalogue;
+use harvest_core::{Code, Cost, Hook, McpServer, Supervision, Workflow};
 use harvest_engine::{Hosts, Team, Tenancy};
 use harvest_gateway::Patience;
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
+use harvest_server::{Pace, Quota, Quotas};
 use serde_json::json;
 
 use super::value::{Key, Value};
@@ -26,6 +28,10 @@ pub enum Origin {
         name: String,
         file: PathBuf,
     },
+    /// Set for a project over the API.
+    ProjectSettings {
+        name: String,
+    },
     /// `.harvest.toml` at a commit of the repository.
     Repository {
         name: String,
@@ -40,6 +46,7 @@ impl Origin {
             Self::Default => "default".to_owned(),
             Self::File(path) => path.display().to_string(),
             Self::Project { name, file } => format!("project {name} in {}", file.display()),
+            Self::ProjectSettings { name } => format!("settings of project {name}"),
             Self::Repository { name, commit } => {
                 format!(".harvest.toml of {name} at {}", commit.get(..10).unwrap_or(commit))
             }
@@ -52,6 +59,7 @@ impl Origin {
             Self::Default => "default",
             Self::File(_) => "file",
             Self::Project { .. } => "project",
+            Self::ProjectSettings { .. } => "project_settings",
             Self::Repository { .. } => "repository",
             Self::CommandLine => "command_line",
         }
@@ -64,7 +72,7 @@ impl Origin {
     fn may_set(&self, key: Key) -> bool {
         match self {
             Self::Repository { .. } => key.may_be_set_by_a_repository(),
-            Self::Project { .. } => key.may_be_set_by_a_project(),
+            Self::Project { .. } | Self::ProjectSettings { .. } => key.may_be_set_by_a_project(),
             Self::Default | Self::File(_) | Self::CommandLine => true,
         }
     }
@@ -75,14 +83,17 @@ impl Origin {
 pub struct Layer {
     pub origin: Origin,
     pub values: BTreeMap<Key, Value>,
+    /// The tables `[mcp.NAME]`.
+    pub servers: toml::Table,
 }
 
-/// A table `[project.NAME]`: settings for the repositories it lists.
+/// A table `[project.NAME]`, a project made over the API, or both: settings for the repositories it lists.
 #[derive(Debug, Clone)]
 pub struct Project {
     name: String,
     repositories: Vec<String>,
-    layer: Layer,
+    /// The weaker first.
+    layers: Vec<Layer>,
 }
 
 impl Project {
@@ -105,7 +116,7 @@ impl Project {
             };
             let repositories = texts.into_iter().map(str::to_owned).collect();
             let origin = Origin::Project { name: name.clone(), file: file.to_owned() };
-            Ok(Self { name, layer: Layer::read(origin, settings)?, repositories })
+            Ok(Self { name, layers: vec![Layer::read(origin, settings)?], repositories })
         };
         tables.into_iter().map(read).collect()
     }
@@ -146,8 +157,30 @@ impl Layer {
         Self::read(origin, table)
     }
 
-    fn read(origin: Origin, table: toml::Table) -> Result<Self, Failure> {
+    /// What was set for a project over the API: the same names and values as in a table of `harvest.toml`.
+    pub fn of_settings(project: &str, settings: &serde_json::Value) -> Result<Self, Failure> {
+        let origin = Origin::ProjectSettings { name: project.to_owned() };
+        let table = toml::Table::try_from(settings).map_err(|_| {
+            let message = format!("{}: it is no object of settings, or one of them is null", origin.describe());
+            refuse(&message, "leave out what is not to be set")
+        })?;
+        Self::read(origin, table)
+    }
+
+    fn read(origin: Origin, mut table: toml::Table) -> Result<Self, Failure> {
         let place = origin.describe();
+        let servers = match table.remove("mcp") {
+            Some(_) if origin.is_repository() => {
+                let help = "name it in harvest.toml: a repository must not start programs or reach hosts by itself";
+                return Err(refuse(&format!("{place}: `mcp` cannot be set by a repository"), help));
+            }
+            None => toml::Table::new(),
+            Some(toml::Value::Table(servers)) => servers,
+            Some(_) => {
+                let help = "write it like\n  [mcp.docs]\n  url = \"https://docs.example.com/mcp\"";
+                return Err(refuse(&format!("{place}: `mcp` is no table"), help));
+            }
+        };
         let mut values = BTreeMap::new();
         for (name, value) in flat(table) {
             let known = Key::parse(&name);
@@ -155,7 +188,7 @@ impl Layer {
             let Some(key) = known.filter(allowed) else {
                 let why = match (known, &origin) {
                     (None, _) => "is no setting",
-                    (_, Origin::Project { .. }) => "cannot be set by a project",
+                    (_, Origin::Project { .. } | Origin::ProjectSettings { .. }) => "cannot be set by a project",
                     _ => "cannot be set by a repository",
                 };
                 let names: Vec<&str> = Key::ALL.iter().filter(|key| allowed(key)).map(|key| key.name()).collect();
@@ -173,7 +206,7 @@ impl Layer {
             })?;
             values.insert(key, value);
         }
-        Ok(Self { origin, values })
+        Ok(Self { origin, values, servers })
     }
 }
 
@@ -228,7 +261,12 @@ impl Setting {
 impl Layers {
     pub fn defaults() -> Self {
         let values = Key::ALL.into_iter().filter_map(|key| Some((key, key.default()?))).collect();
-        Self { layers: vec![Layer { origin: Origin::Default, values }], projects: Vec::new(), teams: Vec::new() }
+        let servers = toml::Table::new();
+        Self {
+            layers: vec![Layer { origin: Origin::Default, values, servers }],
+            projects: Vec::new(),
+            teams: Vec::new(),
+        }
     }
 
     /// What `harvest.toml` says.
@@ -239,6 +277,38 @@ impl Layers {
         Ok(self.with(Layer::read(Origin::File(file), table)?))
     }
 
+    /// Those that were made over the API. What one of them sets and no longer can is left out; whoever sets it is told.
+    pub fn with_projects(mut self, kept: &[harvest_store::Project]) -> Self {
+        for project in kept {
+            let layer = Layer::of_settings(&project.name, &project.settings).map_err(|failure| {
+                tracing::warn!(project = project.name, reason = failure.message, "settings of a project are left out");
+            });
+            let layer = layer.into_iter();
+            match self.projects.iter_mut().find(|known| known.name == project.name) {
+                Some(known) => {
+                    known.repositories.extend(project.repositories.iter().cloned());
+                    known.layers.extend(layer);
+                }
+                None => self.projects.push(Project {
+                    name: project.name.clone(),
+                    repositories: project.repositories.clone(),
+                    layers: layer.collect(),
+                }),
+            }
+        }
+        self
+    }
+
+    /// With what a project says; `None` when there is none of that name.
+    pub fn for_project(self, name: &str) -> Option<Self> {
+        let project = self.projects.iter().find(|project| project.name == name)?.clone();
+        Some(self.within(&project))
+    }
+
+    fn within(self, project: &Project) -> Self {
+        project.layers.iter().cloned().fold(self, Self::with)
+    }
+
     pub fn with(mut self, layer: Layer) -> Self {
         self.layers.push(layer);
         self
@@ -247,7 +317,7 @@ impl Layers {
     /// What the project of this repository says, if it belongs to one.
     pub fn for_repository(self, repository: &str) -> Self {
         match self.project_of(repository).cloned() {
-            Some(project) => self.with(project.layer),
+            Some(project) => self.within(&project),
             None => self,
         }
     }
@@ -329,6 +399,38 @@ impl Layers {
         }
     }
 
+    /// The MCP servers there are: those of `catalogue`, then those of the settings.
+    pub fn catalogue(&self, catalogue: Catalogue) -> Result<Catalogue, Failure> {
+        let tables = self.layers.iter().flat_map(|layer| layer.servers.iter().map(move |table| (layer, table)));
+        tables.into_iter().try_fold(catalogue, |catalogue, (layer, (name, table))| {
+            catalogue.with(name, table.clone()).map_err(|error| {
+                refuse(&format!("{}: {error}", layer.origin.describe()), "see `harvest mcp show NAME` for examples")
+            })
+        })
+    }
+
+    /// Those of them that agents get.
+    pub fn servers(&self, catalogue: Catalogue) -> Result<Vec<McpServer>, Failure> {
+        let catalogue = self.catalogue(catalogue)?;
+        let wanted = self.get(Key::McpServers);
+        let find = |name: String| match catalogue.get(&name) {
+            Some(entry) => Ok(entry.server.clone()),
+            None => {
+                let known: Vec<&str> = catalogue.iter().map(|entry| entry.server.name.as_str()).collect();
+                let message = format!("{}: there is no MCP server `{name}`", wanted.origin.describe());
+                Err(Failure::refused(Code::BadOption, message, format!("there are {}", known.join(", "))))
+            }
+        };
+        self.names(Key::McpServers).into_iter().map(find).collect()
+    }
+
+    pub fn workflow(&self) -> Workflow {
+        match self.text(Key::Workflow).as_deref() {
+            Some("research-plan-implement") => Workflow::ResearchPlanImplement,
+            _ => Workflow::Direct,
+        }
+    }
+
     pub fn hooks(&self) -> Vec<Hook> {
         match self.get(Key::Hooks).value {
             Some(Value::Hooks(hooks)) => hooks,
@@ -363,12 +465,32 @@ impl Layers {
         let project = |project: &Project| harvest_engine::Project {
             name: project.name.clone(),
             repositories: project.repositories.clone(),
-            daily: self.clone().with(project.layer.clone()).money(Key::ProjectDailyUsd),
+            daily: self.clone().within(project).money(Key::ProjectDailyUsd),
         };
         Tenancy {
             user_daily: self.money(Key::UserDailyUsd),
             teams: self.teams.clone(),
             projects: self.projects.iter().map(project).collect(),
+        }
+    }
+
+    /// How much each may have under way and spend in a day.
+    pub fn quotas(&self) -> Quotas {
+        let quota = |sessions, daily| Quota { sessions: self.count(sessions).map(u64::from), daily: self.money(daily) };
+        Quotas {
+            token: quota(Key::QuotaTokenSessions, Key::QuotaTokenDailyUsd),
+            user: quota(Key::QuotaUserSessions, Key::UserDailyUsd),
+            team: quota(Key::QuotaTeamSessions, Key::QuotaTeamDailyUsd),
+            project: quota(Key::QuotaProjectSessions, Key::ProjectDailyUsd),
+        }
+    }
+
+    /// Requests in a minute, for each token.
+    pub fn pace(&self) -> Pace {
+        let usual = Pace::default();
+        Pace {
+            reads: self.count(Key::RateReads).unwrap_or(usual.reads),
+            writes: self.count(Key::RateWrites).unwrap_or(usual.writes),
         }
     }
 
@@ -449,7 +571,7 @@ mod tests {
     }
 
     fn command_line(key: Key, value: Value) -> Layer {
-        Layer { origin: Origin::CommandLine, values: BTreeMap::from([(key, value)]) }
+        Layer { origin: Origin::CommandLine, values: BTreeMap::from([(key, value)]), servers: toml::Table::new() }
     }
 
     /// The key; what the file, the repository and the command line say; the value in force and who set it.

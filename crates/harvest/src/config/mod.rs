@@ -12,7 +12,7 @@ use harvest_core::Code;
 use harvest_forge::{Base, Forge};
 use harvest_workspace::Mirrors;
 
-pub use layers::{Layer, Layers, Origin};
+pub use layers::{Layer, Layers, Origin, Setting};
 pub use show::config;
 pub use value::{Key, Value};
 
@@ -55,7 +55,7 @@ pub fn load(source: &Source) -> Result<Layers, Failure> {
 
 impl Installation {
     pub fn settings(&self) -> Result<Layers, Failure> {
-        load(&self.config)
+        Ok(load(&self.config)?.with_projects(&self.projects.now().projects))
     }
 
     /// With what the repository says at the commit that work starts from.
@@ -87,10 +87,14 @@ pub fn command_line(options: &AskOptions) -> Layer {
         (Key::Test, text(&options.test)),
         (Key::RequireTests, options.require_tests.then_some(Value::Flag(true))),
         (Key::Plan, options.plan.then_some(Value::Flag(true))),
+        (Key::PlanReview, text(&options.care.review_plan)),
+        (Key::Workflow, options.care.workflow.map(|workflow| Value::Text(workflow.name().to_owned()))),
+        (Key::Gate, options.care.gate.then_some(Value::Flag(true))),
+        (Key::McpServers, (!options.care.mcp.is_empty()).then(|| Value::Names(options.care.mcp.clone()))),
         (Key::OnQuota, (!options.fallback_agent.is_empty()).then(|| Value::Names(options.fallback_agent.clone()))),
         (Key::Timeout, options.timeout.map(Value::Time)),
         (Key::BudgetUsd, options.budget_usd.map(Value::Money)),
     ];
     let values: BTreeMap<Key, Value> = values.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-    Layer { origin: Origin::CommandLine, values }
+    Layer { origin: Origin::CommandLine, values, servers: toml::Table::new() }
 }

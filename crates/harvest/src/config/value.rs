@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use harvest_core::{Cost, Hook, HookStage, Supervision};
+use harvest_core::{Cost, Hook, HookStage, Role, Supervision};
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
+use harvest_server::Pace;
 use serde_json::json;
 
 use crate::cli::{age, budget, duration};
@@ -17,6 +18,14 @@ pub enum Key {
     RequireTests,
     /// Plans are made first, for a person to decide on.
     Plan,
+    /// Who looks for what is wrong with a plan.
+    PlanReview,
+    /// In which steps tasks are worked on.
+    Workflow,
+    /// A person decides on the tested result before it leaves; `approval` in `[deliver]`.
+    Gate,
+    /// MCP servers that agents have.
+    McpServers,
     Timeout,
     /// How long an agent may be silent.
     Stall,
@@ -42,6 +51,27 @@ pub enum Key {
     ModelFallbacks,
     /// `allow` in `[egress]`.
     EgressAllow,
+    /// How GitHub knows this installation; the secret that goes with it is in the vault.
+    SignInClientId,
+    SignInUrl,
+    SignInOrganizations,
+    SignInTeams,
+    SignInAdmins,
+    SignInRole,
+    /// How long someone is taken for a member before GitHub is asked again.
+    SignInBelieved,
+    /// Tasks that have not ended, for each token, person, team or project.
+    QuotaTokenSessions,
+    QuotaUserSessions,
+    QuotaTeamSessions,
+    QuotaProjectSessions,
+    QuotaTokenDailyUsd,
+    QuotaTeamDailyUsd,
+    /// Requests in a minute, for each token.
+    RateReads,
+    RateWrites,
+    /// Where traces are sent.
+    TelemetryOtlp,
     /// One of `[registries]`.
     Registry(Ecosystem),
     LimitCpu,
@@ -72,12 +102,16 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 59] = [
         Self::Agent,
         Self::Model,
         Self::Test,
         Self::RequireTests,
         Self::Plan,
+        Self::PlanReview,
+        Self::Workflow,
+        Self::Gate,
+        Self::McpServers,
         Self::Timeout,
         Self::Stall,
         Self::MaxTurns,
@@ -97,6 +131,22 @@ impl Key {
         Self::ModelCalls,
         Self::ModelFallbacks,
         Self::EgressAllow,
+        Self::SignInClientId,
+        Self::SignInUrl,
+        Self::SignInOrganizations,
+        Self::SignInTeams,
+        Self::SignInAdmins,
+        Self::SignInRole,
+        Self::SignInBelieved,
+        Self::QuotaTokenSessions,
+        Self::QuotaUserSessions,
+        Self::QuotaTeamSessions,
+        Self::QuotaProjectSessions,
+        Self::QuotaTokenDailyUsd,
+        Self::QuotaTeamDailyUsd,
+        Self::RateReads,
+        Self::RateWrites,
+        Self::TelemetryOtlp,
         Self::Registry(Ecosystem::Npm),
         Self::Registry(Ecosystem::Pypi),
         Self::Registry(Ecosystem::Cargo),
@@ -114,7 +164,8 @@ impl Key {
         Self::LimitOutput,
     ];
     /// Names with a dot stand in tables.
-    pub const TABLES: [&str; 3] = ["egress", "registries", "limits"];
+    pub const TABLES: [&str; 8] =
+        ["egress", "sign_in", "quota", "rate", "telemetry", "registries", "limits", "deliver"];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -123,6 +174,10 @@ impl Key {
             Self::Test => "test",
             Self::RequireTests => "require_tests",
             Self::Plan => "plan",
+            Self::PlanReview => "plan_review",
+            Self::Workflow => "workflow",
+            Self::Gate => "deliver.approval",
+            Self::McpServers => "mcp_servers",
             Self::Timeout => "timeout",
             Self::Stall => "stall",
             Self::MaxTurns => "max_turns",
@@ -142,6 +197,22 @@ impl Key {
             Self::ModelCalls => "model_calls",
             Self::ModelFallbacks => "model_fallbacks",
             Self::EgressAllow => "egress.allow",
+            Self::SignInClientId => "sign_in.client_id",
+            Self::SignInUrl => "sign_in.url",
+            Self::SignInOrganizations => "sign_in.organizations",
+            Self::SignInTeams => "sign_in.teams",
+            Self::SignInAdmins => "sign_in.admins",
+            Self::SignInRole => "sign_in.role",
+            Self::SignInBelieved => "sign_in.believed",
+            Self::QuotaTokenSessions => "quota.token_sessions",
+            Self::QuotaUserSessions => "quota.user_sessions",
+            Self::QuotaTeamSessions => "quota.team_sessions",
+            Self::QuotaProjectSessions => "quota.project_sessions",
+            Self::QuotaTokenDailyUsd => "quota.token_daily_usd",
+            Self::QuotaTeamDailyUsd => "quota.team_daily_usd",
+            Self::RateReads => "rate.reads",
+            Self::RateWrites => "rate.writes",
+            Self::TelemetryOtlp => "telemetry.otlp",
             Self::Registry(Ecosystem::Npm) => "registries.npm",
             Self::Registry(Ecosystem::Pypi) => "registries.pypi",
             Self::Registry(Ecosystem::Cargo) => "registries.cargo",
@@ -171,6 +242,10 @@ impl Key {
             Self::Test => "test = \"make check\"",
             Self::RequireTests => "require_tests = true",
             Self::Plan => "plan = true",
+            Self::PlanReview => "plan_review = \"codex\"",
+            Self::Workflow => "workflow = \"research-plan-implement\"",
+            Self::Gate => "approval = true in [deliver]",
+            Self::McpServers => "mcp_servers = [\"memory\", \"github\"]",
             Self::Timeout => "timeout = \"30m\"",
             Self::Stall => "stall = \"10m\"",
             Self::MaxTurns => "max_turns = 50",
@@ -190,6 +265,22 @@ impl Key {
             Self::ModelCalls => "model_calls = 8",
             Self::ModelFallbacks => "model_fallbacks = [\"claude-opus-4-5 > claude-sonnet-4-5\"]",
             Self::EgressAllow => "allow = [\"example.com\", \"*.example.com\"] in [egress]",
+            Self::SignInClientId => "client_id = \"Iv1.0123456789abcdef\" in [sign_in]",
+            Self::SignInUrl => "url = \"https://git.example.com\" in [sign_in]",
+            Self::SignInOrganizations => "organizations = [\"fruit\"] in [sign_in]",
+            Self::SignInTeams => "teams = [\"fruit/growers\"] in [sign_in]",
+            Self::SignInAdmins => "admins = [\"ada\"] in [sign_in]",
+            Self::SignInRole => "role = \"member\" in [sign_in]",
+            Self::SignInBelieved => "believed = \"1h\" in [sign_in]",
+            Self::QuotaTokenSessions => "token_sessions = 5 in [quota]",
+            Self::QuotaUserSessions => "user_sessions = 10 in [quota]",
+            Self::QuotaTeamSessions => "team_sessions = 30 in [quota]",
+            Self::QuotaProjectSessions => "project_sessions = 50 in [quota]",
+            Self::QuotaTokenDailyUsd => "token_daily_usd = 5 in [quota]",
+            Self::QuotaTeamDailyUsd => "team_daily_usd = 100 in [quota]",
+            Self::RateReads => "reads = 60000 in [rate]",
+            Self::RateWrites => "writes = 600 in [rate]",
+            Self::TelemetryOtlp => "otlp = \"http://127.0.0.1:4318\" in [telemetry]",
             Self::Registry(_) => "npm = \"https://mirror.example.com/npm\" in [registries]",
             Self::LimitCpu => "cpu = 1.5 (cores)",
             Self::LimitMemory => "memory = \"8GiB\"",
@@ -220,8 +311,18 @@ impl Key {
 
     /// The same, and what its owner answers for.
     pub fn may_be_set_by_a_project(self) -> bool {
-        matches!(self, Self::Retries | Self::OnQuota | Self::Plan | Self::ProjectDailyUsd | Self::Hooks)
-            || self.may_be_set_by_a_repository()
+        matches!(
+            self,
+            Self::Retries
+                | Self::OnQuota
+                | Self::Plan
+                | Self::PlanReview
+                | Self::Workflow
+                | Self::Gate
+                | Self::McpServers
+                | Self::ProjectDailyUsd
+                | Self::Hooks
+        ) || self.may_be_set_by_a_repository()
     }
 
     pub fn default(self) -> Option<Value> {
@@ -230,8 +331,9 @@ impl Key {
         let supervision = Supervision::default();
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
-            Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm => None,
-            Self::RequireTests | Self::Plan => Some(Value::Flag(false)),
+            Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm | Self::PlanReview => None,
+            Self::RequireTests | Self::Plan | Self::Gate => Some(Value::Flag(false)),
+            Self::Workflow => Some(Value::Text("direct".to_owned())),
             Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
             Self::Stall => Some(Value::Time(Duration::from_millis(supervision.stall_ms))),
             Self::MaxTurns => Some(Value::Count(50)),
@@ -240,12 +342,24 @@ impl Key {
             Self::Grace => Some(Value::Time(Duration::from_millis(supervision.grace_ms))),
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
             Self::Retries => Some(Value::Count(0)),
-            Self::OnQuota => Some(Value::Names(Vec::new())),
+            Self::OnQuota | Self::McpServers => Some(Value::Names(Vec::new())),
             Self::Lease => Some(Value::Time(Duration::from_secs(60))),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
             Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => None,
             Self::ModelFallbacks => Some(Value::Chains(Vec::new())),
             Self::EgressAllow => Some(Value::Hosts(Policy::default())),
+            Self::SignInClientId | Self::SignInRole | Self::TelemetryOtlp => None,
+            Self::QuotaTokenSessions
+            | Self::QuotaUserSessions
+            | Self::QuotaTeamSessions
+            | Self::QuotaProjectSessions
+            | Self::QuotaTokenDailyUsd
+            | Self::QuotaTeamDailyUsd => None,
+            Self::RateReads => Some(Value::Count(Pace::default().reads)),
+            Self::RateWrites => Some(Value::Count(Pace::default().writes)),
+            Self::SignInUrl => Some(Value::Text("https://github.com".to_owned())),
+            Self::SignInOrganizations | Self::SignInTeams | Self::SignInAdmins => Some(Value::Names(Vec::new())),
+            Self::SignInBelieved => Some(Value::Time(Duration::from_secs(60 * 60))),
             Self::Registry(ecosystem) => Some(Value::Text(ecosystem.public().to_owned())),
             Self::LimitCpu => limits.cpu_millis.map(Value::Cores),
             Self::LimitMemory => Some(Value::Size(limits.memory_bytes)),
@@ -266,7 +380,19 @@ impl Key {
             Self::Agents => "(as many as fit this machine)",
             Self::Warm => "(as many as agents)",
             Self::LimitCpu => "(all cores)",
-            Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => "(no limit)",
+            Self::SignInClientId => "(nobody signs in with GitHub)",
+            Self::SignInRole => "(what their projects give them)",
+            Self::TelemetryOtlp => "(nowhere)",
+            Self::KeepSize
+            | Self::ModelCalls
+            | Self::UserDailyUsd
+            | Self::ProjectDailyUsd
+            | Self::QuotaTokenSessions
+            | Self::QuotaUserSessions
+            | Self::QuotaTeamSessions
+            | Self::QuotaProjectSessions
+            | Self::QuotaTokenDailyUsd
+            | Self::QuotaTeamDailyUsd => "(no limit)",
             _ => "(none)",
         }
     }
@@ -284,17 +410,38 @@ impl Key {
             fits.map(Value::Count).ok_or_else(|| format!("it must be between {from} and {to}"))
         };
         match self {
-            Self::Agent | Self::Model | Self::Test => text().map(Value::Text),
-            Self::RequireTests | Self::Plan => {
+            Self::Agent | Self::Model | Self::Test | Self::PlanReview | Self::SignInClientId | Self::SignInUrl => {
+                text().map(Value::Text)
+            }
+            Self::SignInRole => match Role::parse(&text()?) {
+                Some(role) => Ok(Value::Text(role.as_str().to_owned())),
+                None => Err("it must be viewer, member or admin".to_owned()),
+            },
+            Self::Workflow => match text()?.as_str() {
+                known @ ("direct" | "research-plan-implement") => Ok(Value::Text(known.to_owned())),
+                _ => Err("it is direct or research-plan-implement".to_owned()),
+            },
+            Self::RequireTests | Self::Plan | Self::Gate => {
                 value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned())
             }
-            Self::Timeout | Self::Stall | Self::Grace | Self::Lease => duration(&text()?).map(Value::Time),
+            Self::Timeout | Self::Stall | Self::Grace | Self::Lease | Self::SignInBelieved => {
+                duration(&text()?).map(Value::Time)
+            }
             Self::Keep => age(&text()?).map(Value::Time),
             Self::KeepSize => size(&text()?, 1 << 20).map(Value::Size),
             Self::ModelCalls => count(1, 1000),
             Self::ModelFallbacks => chains(value).map(Value::Chains),
             Self::Hooks => hooks(value).map(Value::Hooks),
-            Self::BudgetUsd | Self::UserDailyUsd | Self::ProjectDailyUsd => match value {
+            Self::QuotaTokenSessions
+            | Self::QuotaUserSessions
+            | Self::QuotaTeamSessions
+            | Self::QuotaProjectSessions => count(1, 1_000_000),
+            Self::RateReads | Self::RateWrites => count(1, 100_000_000),
+            Self::BudgetUsd
+            | Self::UserDailyUsd
+            | Self::ProjectDailyUsd
+            | Self::QuotaTokenDailyUsd
+            | Self::QuotaTeamDailyUsd => match value {
                 toml::Value::Integer(dollars) => budget(&dollars.to_string()).map(Value::Money),
                 toml::Value::Float(dollars) => budget(&dollars.to_string()).map(Value::Money),
                 _ => Err("it must be a number of dollars".to_owned()),
@@ -305,7 +452,7 @@ impl Key {
                 let texts = texts.ok_or_else(|| "it must be a list of hosts".to_owned())?;
                 Policy::parse(texts.into_iter().map(str::trim)).map(Value::Hosts).map_err(|error| error.to_string())
             }
-            Self::Registry(_) => {
+            Self::Registry(_) | Self::TelemetryOtlp => {
                 let url = text()?;
                 let known =
                     ["https://", "http://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
@@ -322,10 +469,12 @@ impl Key {
             Self::MaxTurns => count(1, 100_000),
             // Twice the same is what a careful agent does.
             Self::MaxRepeats => count(3, 100_000),
-            Self::OnQuota => {
+            Self::OnQuota | Self::McpServers | Self::SignInOrganizations | Self::SignInTeams | Self::SignInAdmins => {
                 let names =
                     value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
-                let names = names.ok_or_else(|| "it must be a list of agents".to_owned())?;
+                let names = names.ok_or_else(|| {
+                    format!("it must be a list of {}", if self == Self::OnQuota { "agents" } else { "names" })
+                })?;
                 Ok(Value::Names(names.into_iter().map(|name| name.trim().to_owned()).collect()))
             }
             Self::Agents => count(1, 1000),
@@ -394,8 +543,8 @@ fn hooks(value: &toml::Value) -> Result<Vec<Hook>, String> {
         };
         let stage = HookStage::ALL.into_iter().find(|stage| stage.as_str() == name)?;
         let run = run.trim().to_owned();
-        let fits = !run.is_empty() && (run != Hook::SECRET_SCAN || stage == HookStage::BeforeDeliver);
-        fits.then_some(Hook { stage, run, required })
+        let hook = Hook { stage, run, required };
+        (!hook.run.is_empty() && hook.fits_its_stage()).then_some(hook)
     };
     value.as_array().ok_or_else(help)?.iter().map(|line| read(line).ok_or_else(help)).collect()
 }

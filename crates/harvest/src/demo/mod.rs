@@ -1,9 +1,9 @@
 //! `harvest demo`: four tasks on a sample repository, worked off side by side by real sandboxes, the built-in agent and the
 //! scripted model. No account, no key, no network.
 
+mod page;
 mod sample;
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,16 +34,46 @@ const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 
 pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
-    let installation = Installation::open(global, environment).await?;
+    let installation = Arc::new(Installation::open(global, environment).await?);
     let repository = sample::create(&installation.data.path().join("demo")).await?;
-    let script = script()?;
+    let script = sample::script(!options.once)?;
     let provider = installation.provider(SandboxKind::Local)?;
     let model = ask::offered_model(&installation, Some(&script))?;
-    let engine = installation.engine(provider, Some(script), model)?;
-    let owner = installation.own(OwnerKind::Run).await?;
-    let interrupts = Interrupts::watch(&engine, owner.id())?;
+    let engine = installation.engine(provider, Some(Arc::new(script)), model)?;
     let stop = Stop::default();
     stop_on_signals(&stop);
+    if options.once {
+        return tasks(global, style, &installation, &engine, &repository, stop).await;
+    }
+    page::offer(&installation, &repository).await?;
+    let service = page::open(&installation, &engine, options.listen).await?;
+    page::announce(global, style, &installation.environment, &service.handle()?).await?;
+    let close = Stop::default();
+    let working = async {
+        let ended = tasks(global, style, &installation, &engine, &repository, stop.clone()).await;
+        let more = match &ended {
+            Ok(_) if !stop.is_requested() => page::work(global, style, &installation, &engine, stop).await,
+            _ => Ok(()),
+        };
+        close.request();
+        more.and(ended)
+    };
+    let (ended, served) = tokio::join!(working, service.run(close.clone()));
+    served?;
+    ended
+}
+
+/// The four tasks, from the first line to the report.
+async fn tasks(
+    global: &Global,
+    style: Style,
+    installation: &Installation,
+    engine: &Engine,
+    repository: &Path,
+    stop: Stop,
+) -> Result<Exit, Failure> {
+    let owner = installation.own(OwnerKind::Run).await?;
+    let interrupts = Interrupts::watch(engine, owner.id())?;
     if !global.json {
         let _ = output::line(&format!(
             "{} four tasks on a sample repository, each in its own sandbox",
@@ -55,7 +85,7 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
     let begun = std::time::Instant::now();
     let running = sample::JOBS.iter().map(|job| {
         let lane = screen.lane(job.label);
-        run_job(&installation, &engine, &owner, &interrupts, &repository, job, stop.clone(), lane)
+        run_job(installation, engine, &owner, &interrupts, repository, job, stop.clone(), lane)
     });
     let outcomes: Result<Vec<Outcome>, Failure> = join_all(running).await.into_iter().collect();
     let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -67,10 +97,6 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
         report(style, &outcomes, took);
         if !as_expected && !stop.is_requested() {
             let _ = output::line(&style.bad("not all tasks ended as they should; please look at the logs"));
-        }
-        if !options.once && std::io::stdin().is_terminal() && style.terminal && !stop.is_requested() {
-            let _ = output::line(&style.dim("\nlook around in another terminal; Ctrl-C ends the demo"));
-            stop.requested().await;
         }
     }
     Ok(if as_expected { Exit::Done } else { Exit::Failed })
@@ -111,10 +137,9 @@ async fn run_job(
     Ok(outcome)
 }
 
-/// What the model says in the demo.
+/// What the model says in the demo, at a pace for people to watch.
 pub fn script() -> Result<Arc<Script>, Failure> {
-    let script = Script::parse(sample::SCRIPT).map_err(|error| Failure::failed(Code::BadScript, error.to_string()))?;
-    Ok(Arc::new(script))
+    Ok(Arc::new(sample::script(true)?))
 }
 
 /// The tasks of the demo for whoever works on the queue: they name the demo's model, which needs no key.
@@ -151,6 +176,10 @@ async fn request(installation: &Installation, repository: &Path, job: &Job) -> R
         egress: None,
         on_quota: Vec::new(),
         plan: false,
+        plan_review: None,
+        workflow: harvest_core::Workflow::Direct,
+        gate: false,
+        mcp: Vec::new(),
         source: Source::Cli,
         requested_by: installation.environment.user(),
         queue: Queueing::default(),

@@ -3,11 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use harvest_core::Code;
+use harvest_gateway::Script;
 use harvest_workspace::{Git, Home};
 
 use crate::failure::Failure;
 
-pub const SCRIPT: &str = include_str!("script.yaml");
+const SCRIPT: &str = include_str!("script.yaml");
+/// How fast the model speaks: so that it can be watched, or so that it is over soon.
+const WATCHED: &str = "delay: 800ms\nchunk_delay: 90ms\n";
+const HURRIED: &str = "chunk_delay: 40ms\n";
 
 const FILES: &[(&str, &str)] = &[
     ("README.md", include_str!("sample/README.md")),
@@ -72,6 +76,12 @@ pub const JOBS: &[Job] = &[
 pub async fn existing_or_new(folder: &Path) -> Result<PathBuf, Failure> {
     let repository = folder.join("orchard");
     if repository.join(".git/refs/heads/main").exists() { Ok(repository) } else { create(folder).await }
+}
+
+/// What the model says, at a pace for people to watch or for programs to wait.
+pub fn script(watched: bool) -> Result<Script, Failure> {
+    let pace = if watched { WATCHED } else { HURRIED };
+    Script::parse(&format!("{pace}{SCRIPT}")).map_err(|error| Failure::failed(Code::BadScript, error.to_string()))
 }
 
 /// Makes the repository anew in `folder`.

@@ -2,7 +2,9 @@
 
 mod fork;
 mod prompt;
-mod show;
+pub mod show;
+
+pub use prompt::GO_ON;
 
 use harvest_core::SessionId;
 use harvest_store::Error;
@@ -11,10 +13,14 @@ use crate::cli::{Global, Session};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
+use crate::remote::{self, Remote};
 use crate::view::Style;
 
 pub async fn session(global: &Global, environment: Environment, command: Session) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::session(global, style, &remote, command).await;
+    }
     let installation = Installation::open(global, environment).await?;
     match command {
         Session::Show { id } => show::show(global, &installation, style, &find(&installation, &id).await?).await,

@@ -8,7 +8,7 @@ use harvest_store::IdempotencyKey;
 
 use super::find;
 use crate::ask;
-use crate::cli::{Global, PromptOptions, SessionContinue, SessionPrompt};
+use crate::cli::{Asking, Global, PromptOptions, SessionContinue, SessionPrompt};
 use crate::failure::{Exit, Failure};
 use crate::follow::Follow;
 use crate::installation::Installation;
@@ -37,10 +37,10 @@ pub async fn go_on(
     style: Style,
     asked: SessionContinue,
 ) -> Result<Exit, Failure> {
-    let SessionContinue { id, prompt, agent, model, idempotency_key, follow } = asked;
+    let SessionContinue { id, prompt, agent, model, asking } = asked;
     let prompt = ask::read_prompt(prompt.as_deref().unwrap_or(GO_ON))?;
     let session = find(installation, &id).await?;
-    let options = PromptOptions { agent: Some(agent), model, idempotency_key, follow };
+    let options = PromptOptions { agent: Some(agent), model, asking };
     ask_for(global, installation, style, session, prompt, options).await
 }
 
@@ -53,7 +53,7 @@ pub async fn ask_for(
     prompt: Prompt,
     options: PromptOptions,
 ) -> Result<Exit, Failure> {
-    let PromptOptions { agent, model, idempotency_key, follow } = options;
+    let PromptOptions { agent, model, asking: Asking { idempotency_key, follow } } = options;
     if let Some(agent) = &agent {
         ask::find_agent(&crate::agent::registry(&installation.environment)?, agent)?;
     }

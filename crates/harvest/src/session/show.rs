@@ -12,15 +12,19 @@ use crate::view::{Style, clean};
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &SessionId) -> Result<Exit, Failure> {
     let session = installation.store.session(id).await?;
     let task = installation.store.task(&session.task_id).await?.task;
+    shown(global, style, &session, &task);
+    Ok(Exit::Done)
+}
+
+pub fn shown(global: &Global, style: Style, session: &Session, task: &Task) {
     let _ = if global.json {
         let mut shown = json!(session);
         shown["status"] = json!(task.status);
         shown["commit"] = json!(task.commit);
         output::json(&shown)
     } else {
-        output::line(&page(style, &session, &task))
+        output::line(&page(style, session, task))
     };
-    Ok(Exit::Done)
 }
 
 fn page(style: Style, session: &Session, task: &Task) -> String {

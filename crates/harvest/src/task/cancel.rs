@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use harvest_core::{Code, TaskId};
+use harvest_store::Haste;
 use serde_json::json;
 
 use crate::cli::Global;
@@ -22,7 +23,7 @@ pub async fn cancel(global: &Global, installation: &Installation, style: Style, 
         return Err(Failure::refused(Code::TaskFinished, message, format!("see harvest task show {}", id.short())));
     }
     if store.cancel_waiting(id, installation.clock.now()).await?.is_none() {
-        store.request_stop(id).await?;
+        store.request_stop(id, Haste::Gently).await?;
         wait(installation, id).await?;
     }
     let task = store.task(id).await?.task;

@@ -1,10 +1,11 @@
 //! list, show, logs, diff: nothing here changes anything.
 
 use harvest_core::{Code, Event, Task, TaskId, TaskStatus};
-use harvest_store::{TaskDetail, TaskQuery};
+use harvest_store::{TaskDetail, TaskPage, TaskQuery};
 use harvest_workspace::SessionRepository;
 use serde_json::json;
 
+use super::proposal::{self, Proposal, Review};
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
 use crate::follow::Follow;
@@ -20,23 +21,26 @@ pub async fn list(
     style: Style,
     query: TaskQuery,
 ) -> Result<Exit, Failure> {
-    let page = installation.store.tasks(query).await?;
+    list_page(global, style, &installation.store.tasks(query).await?);
+    Ok(Exit::Done)
+}
+
+pub fn list_page(global: &Global, style: Style, page: &TaskPage) {
     if global.json {
-        let _ = output::json(&page);
-        return Ok(Exit::Done);
+        let _ = output::json(page);
+        return;
     }
     if page.items.is_empty() {
         let _ = output::line("no tasks yet; give one: harvest run \"Make the failing test pass\"");
     }
     for task in &page.items {
         if output::line(&row(style, task)).is_err() {
-            return Ok(Exit::Done);
+            return;
         }
     }
-    if let Some(cursor) = page.next_cursor {
+    if let Some(cursor) = &page.next_cursor {
         let _ = output::line(&style.dim(&format!("more: harvest task list --cursor {cursor}")));
     }
-    Ok(Exit::Done)
 }
 
 pub fn row(style: Style, task: &Task) -> String {
@@ -63,12 +67,47 @@ pub fn row(style: Style, task: &Task) -> String {
 
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
     let detail = installation.store.task(id).await?;
-    if global.json {
-        let _ = output::json(&detail);
-    } else {
-        let _ = output::line(&page(style, &detail));
-    }
+    let proposal = proposal::of(installation, &detail).await?;
+    show_detail(global, style, &detail, proposal.as_ref());
     Ok(Exit::Done)
+}
+
+/// A task and, where someone has to decide, on what.
+pub fn show_detail(global: &Global, style: Style, detail: &TaskDetail, proposal: Option<&Proposal>) {
+    let _ = if global.json {
+        let mut shown = serde_json::to_value(detail).unwrap_or_default();
+        if let Some(proposal) = proposal {
+            shown["proposal"] = serde_json::to_value(proposal).unwrap_or_default();
+        }
+        output::json(&shown)
+    } else {
+        let mut text = page(style, detail);
+        if let Some(proposal) = proposal {
+            text.push_str(&waiting(style, detail.task.id.short(), proposal));
+        }
+        output::line(&text)
+    };
+}
+
+/// What there is to decide on.
+fn waiting(style: Style, id: &str, proposal: &Proposal) -> String {
+    let text = match proposal {
+        Proposal::Plan { text, reviews } => {
+            let review = |review: &Review| {
+                format!("\n\n{}\n{}", style.bold(&format!("What {} says about it", review.agent)), clean(&review.text))
+            };
+            let reviews: String = reviews.iter().map(review).collect();
+            format!("\n\n{}\n{}{reviews}", style.bold("Its plan"), clean(text))
+        }
+        Proposal::Delivery { commit, files, evidence } => {
+            let files: String = files.iter().map(|file| format!("\n  {}", clean(file))).collect();
+            let evidence = evidence.as_ref().map_or("no test was run".to_owned(), |found| evidence_line(style, found));
+            let commit = commit.get(..10).unwrap_or(commit);
+            format!("\n\n{} ({commit}){files}\n  {evidence}", style.bold("What it would deliver"))
+        }
+    };
+    let hint = format!("harvest task approve {id}   or   harvest task reject {id} --comment TEXT");
+    format!("{text}\n\n{}", style.dim(&hint))
 }
 
 fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
@@ -156,7 +195,7 @@ pub async fn logs(global: &Global, installation: &Installation, style: Style, id
     Ok(Exit::Done)
 }
 
-fn print(global: &Global, activity: &mut Activity, event: &Event) -> Result<(), output::Closed> {
+pub fn print(global: &Global, activity: &mut Activity, event: &Event) -> Result<(), output::Closed> {
     if global.json {
         return output::json(event);
     }
@@ -167,7 +206,12 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
     let detail = installation.store.task(id).await?;
     let task = &detail.task;
     let mut patch = Vec::new();
-    if let (Some(session), Some(commit)) = (detail.sessions.first(), &task.commit)
+    // What waits to be delivered is what people want to see now.
+    let commit = match proposal::of(installation, &detail).await? {
+        Some(Proposal::Delivery { commit, .. }) => Some(commit),
+        _ => task.commit.clone(),
+    };
+    if let (Some(session), Some(commit)) = (detail.sessions.first(), &commit)
         && *commit != task.base
     {
         let path = installation.data.session_repository(&session.id);
@@ -179,15 +223,18 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
         })?;
         patch = repository.diff(&task.base, commit).await?;
     }
-    let _ = if global.json {
-        output::json(&json!({ "base": task.base, "commit": task.commit, "diff": String::from_utf8_lossy(&patch) }))
-    } else {
-        // A program gets the diff as it is; a terminal gets nothing that could steer it.
-        if style.terminal {
-            output::line(clean(&String::from_utf8_lossy(&patch)).trim_end())
-        } else {
-            output::bytes(&patch)
-        }
-    };
+    let document = json!({ "base": task.base, "commit": task.commit, "diff": String::from_utf8_lossy(&patch) });
+    show_diff(global, style, &document, &patch);
     Ok(Exit::Done)
+}
+
+pub fn show_diff(global: &Global, style: Style, document: &serde_json::Value, patch: &[u8]) {
+    let _ = if global.json {
+        output::json(document)
+    } else if style.terminal {
+        // A program gets the diff as it is; a terminal gets nothing that could steer it.
+        output::line(clean(&String::from_utf8_lossy(patch)).trim_end())
+    } else {
+        output::bytes(patch)
+    };
 }

@@ -3,8 +3,9 @@
 mod add;
 mod apply;
 mod cancel;
-mod look;
-mod plan;
+pub mod look;
+pub mod plan;
+mod proposal;
 
 pub use add::submit;
 pub use look::row;
@@ -15,10 +16,14 @@ use crate::cli::{Global, Task};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
+use crate::remote::{self, Remote};
 use crate::view::Style;
 
 pub async fn task(global: &Global, environment: Environment, command: Task) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::task(global, style, &remote, command).await;
+    }
     let installation = Installation::open(global, environment).await?;
     let find = async |id: &str| installation.store.find_task(id).await.map_err(Failure::from);
     match command {

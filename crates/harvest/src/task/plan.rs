@@ -1,4 +1,4 @@
-//! `harvest task approve` and `harvest task reject`: a person decides on a plan.
+//! `harvest task approve` and `harvest task reject`: a person decides on a plan, or on a delivery.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,6 +7,7 @@ use harvest_core::{Code, TaskId, TaskStatus};
 use harvest_store::{Error, PlanDecision, PlanVerdict};
 use serde_json::json;
 
+use super::proposal::{self, Proposal};
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
@@ -24,7 +25,16 @@ pub async fn approve(
     edit: Option<&Path>,
 ) -> Result<Exit, Failure> {
     let changed = edit.map(read_plan).transpose()?;
-    let words = "goes on with its plan; work it off with `harvest up`";
+    let delivers = is_delivery(installation, id).await?;
+    if delivers && changed.is_some() {
+        let help = "leave --edit out, or have it done differently with `harvest task reject --comment TEXT`";
+        return Err(Failure::refused(Code::BadOption, "--edit is for a plan, and this is finished work", help));
+    }
+    let words = if delivers {
+        "may deliver; `harvest up` does it"
+    } else {
+        "goes on with its plan; work it off with `harvest up`"
+    };
     decide(global, installation, style, id, PlanVerdict::Approved { changed }, words).await
 }
 
@@ -37,13 +47,21 @@ pub async fn reject(
 ) -> Result<Exit, Failure> {
     let (verdict, words) = match comment {
         Some(comment) if comment.trim().is_empty() => {
-            let help = "say what is wrong with the plan, or leave --comment out to cancel the task";
+            let help = "say what is wrong, or leave --comment out to cancel the task";
             return Err(Failure::refused(Code::BadOption, "--comment is empty", help));
+        }
+        Some(comment) if is_delivery(installation, id).await? => {
+            (PlanVerdict::Again { comment }, "does it differently; work it off with `harvest up`")
         }
         Some(comment) => (PlanVerdict::Again { comment }, "makes another plan; work it off with `harvest up`"),
         None => (PlanVerdict::Rejected, "is cancelled"),
     };
     decide(global, installation, style, id, verdict, words).await
+}
+
+async fn is_delivery(installation: &Installation, id: &TaskId) -> Result<bool, Failure> {
+    let detail = installation.store.task(id).await?;
+    Ok(matches!(proposal::of(installation, &detail).await?, Some(Proposal::Delivery { .. })))
 }
 
 async fn decide(
@@ -58,10 +76,10 @@ async fn decide(
     let decided = installation.store.decide(id, PlanDecision { author, verdict }, installation.clock.now()).await;
     match decided {
         Err(Error::IllegalMove(refused)) => {
-            let message = format!("task {} is {}: there is no plan to decide on", id.short(), refused.from);
+            let message = format!("task {} is {}: there is nothing to decide on", id.short(), refused.from);
             let help = match refused.from {
                 TaskStatus::Pending | TaskStatus::Provisioning | TaskStatus::Running => {
-                    "wait until it has made its plan"
+                    "wait until it has something to propose"
                 }
                 _ => "see harvest task list --status awaiting_approval",
             };
@@ -78,7 +96,7 @@ async fn decide(
     Ok(Exit::Done)
 }
 
-fn read_plan(path: &Path) -> Result<String, Failure> {
+pub fn read_plan(path: &Path) -> Result<String, Failure> {
     let refuse = |why: String| {
         let message = format!("the plan in {} cannot be used: {why}", path.display());
         Failure::refused(Code::BadOption, message, "give a text file, or `-` for standard input")

@@ -1,6 +1,8 @@
 //! Events as readable lines.
 
-use harvest_core::{EgressVerdict, EventBody, FileChange, MessageRole, OutputStream, Remedy, SandboxPurpose, TestRun};
+use harvest_core::{
+    EgressVerdict, EventBody, FileChange, McpOutcome, MessageRole, OutputStream, Remedy, SandboxPurpose, TestRun,
+};
 
 use super::style::{Style, clean, elapsed};
 
@@ -46,7 +48,19 @@ impl Activity {
             EventBody::PlanDecided { approved, author, comment, .. } => {
                 let (sign, what) = if *approved { (style.ok(), "approved") } else { (style.stopped(), "turned down") };
                 let why = comment.as_deref().map(|comment| format!(": {comment}")).unwrap_or_default();
-                vec![format!("  {sign} {}", clean(&format!("the plan was {what} by {author}{why}")))]
+                vec![format!("  {sign} {}", clean(&format!("{what} by {author}{why}")))]
+            }
+            EventBody::PlanReviewed { agent, text } => {
+                let mut lines = vec![format!("  {}", style.bold(&format!("what {agent} says about the plan:")))];
+                lines.extend(said(text).into_iter().map(|line| format!("  {line}")));
+                lines
+            }
+            EventBody::DeliveryProposed { commit, files, .. } => {
+                let short = commit.get(..10).unwrap_or(commit);
+                vec![format!("  {} {short} waits to be approved: {} files differ", style.stopped(), files.len())]
+            }
+            EventBody::McpCalled { server, tool, outcome: McpOutcome::Refused, .. } => {
+                vec![format!("  {} {}", style.failed(), clean(&format!("the tool {tool} of {server} is not allowed")))]
             }
             EventBody::TurnQueued { number, author, prompt, .. } => {
                 let asked =

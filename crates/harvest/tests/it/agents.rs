@@ -21,7 +21,7 @@ use crate::support::{PATH, Ran, World};
 
 const KEY: &str = "sk-canary-0123456789-wxyz";
 /// Looks for the key wherever an agent can look, without naming it.
-const SEARCH: &str = "printf 'sk-can%s\\n' ary | { read -r key
+pub const SEARCH: &str = "printf 'sk-can%s\\n' ary | { read -r key
     (cat /proc/[0-9]*/environ | tr '\\0' '\\n'; env; grep -rIsl \"$key\" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr) 2>/dev/null |
     grep -c -e \"$key\" -e '^/' | sed 's/^/found /'; }";
 
@@ -413,7 +413,7 @@ fn codex_finishes_what_claude_code_had_no_quota_for() {
     let begun = json!([{ "say": "I begin.", "shell": crate::support::FIX }, { "status": 402 }]);
     let goes_on = json!([{ "expect": "I begin.", "shell": "cp src/two.sh src/copy.sh" }, { "say": "Finished." }]);
     let conversations = json!([
-        { "when_prompt_contains": "What is asked of you now", "replies": goes_on },
+        { "when_prompt_contains": "You have begun already", "replies": goes_on },
         { "when_prompt_contains": "failing test", "replies": begun },
         { "replies": [{ "say": "Yes." }] },
     ]);

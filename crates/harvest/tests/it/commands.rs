@@ -1,7 +1,9 @@
 //! The other commands: demo, doctor, agent list, explain, and the help of all.
 
+use rustix::process::Signal;
 use serde_json::json;
 
+use crate::served::Server;
 use crate::support::World;
 
 #[test]
@@ -22,6 +24,28 @@ fn the_demo_ends_as_it_should() {
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((report["items"].as_array().unwrap().len(), &report["as_expected"]), (4, &json!(true)));
+    world.assert_nothing_left();
+}
+
+/// It stays, shows its tasks on the page, and works on what is asked for there.
+#[test]
+fn the_demo_is_live_on_the_page() {
+    let world = World::empty();
+    let mut server = Server::started(world.harvest(&["demo", "--json", "--listen", "127.0.0.1:0"]).start());
+    let client = server.with(&world.token(&[]));
+    assert!(server.anyone().get("/").text.contains("<html"), "there is no page");
+    let report = server.running.wait_for("the report", |line| line["as_expected"].is_boolean());
+    assert_eq!(report["as_expected"], true, "{report}");
+    assert_eq!(client.get("/api/tasks").ok()["items"].as_array().unwrap().len(), 4);
+    let repository = client.get("/api/repositories").ok()["items"][0]["name"].clone();
+    let task = client.post("/api/tasks", &json!({ "prompt": "Something else", "repository": repository })).ok();
+    server
+        .running
+        .wait_for("the end of what was asked for", |line| line["type"] == "finished" && line["task_id"] == task["id"]);
+    let task = client.get(&format!("/api/tasks/{}", task["id"].as_str().unwrap())).ok();
+    assert_eq!(task["status"], "completed", "{task}");
+    server.running.signal(Signal::TERM);
+    assert_eq!(server.running.finish().exit, Some(0));
     world.assert_nothing_left();
 }
 

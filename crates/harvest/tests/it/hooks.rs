@@ -19,7 +19,10 @@ fn hooks_run_in_their_places_and_are_journaled() {
         "before_execute: pwd && echo prepared > prepared.txt",
         "after_execute: printf '# formatted\\n' >> src/two.sh",
         "after_execute?: echo never mind >&2; exit 3",
+        "before_verify: grep -q two src/two.sh",
+        "after_verify: git log -1 --format=%s",
         "before_deliver: test -z \"$(git status --porcelain)\" && cat src/two.sh && ! test -e /tmp/left",
+        "after_deliver: echo $BRANCH",
     ];
     hooks(&world, &all);
     let replies = json!([{ "shell": format!("cat prepared.txt && touch /tmp/left && {FIX}") }, {}]);
@@ -29,7 +32,16 @@ fn hooks_run_in_their_places_and_are_journaled() {
     let finished = ran.of_type("hook.finished");
     let told: Vec<(&str, i64)> =
         finished.iter().map(|data| (data["stage"].as_str().unwrap(), data["exit_code"].as_i64().unwrap())).collect();
-    assert_eq!(told, [("before_execute", 0), ("after_execute", 0), ("after_execute", 3), ("before_deliver", 0)]);
+    let expected = [
+        ("before_execute", 0),
+        ("after_execute", 0),
+        ("after_execute", 3),
+        ("before_verify", 0),
+        ("after_verify", 0),
+        ("before_deliver", 0),
+        ("after_deliver", 0),
+    ];
+    assert_eq!(told, expected);
     assert_eq!((&finished[2]["required"], &finished[2]["output_tail"]), (&json!(false), &json!("never mind\n")));
     let branch = outcome["branch"].as_str().unwrap();
     assert_eq!(world.show(&format!("{branch}:src/two.sh")), "echo two\n# formatted");
@@ -41,7 +53,10 @@ fn a_required_hook_that_fails_ends_the_turn() {
     for (hook, agent_ran, delivered) in [
         ("before_execute: echo no >&2; exit 9", false, false),
         ("after_execute: exit 9", true, true),
+        ("before_verify: exit 9", true, true),
+        ("after_verify: exit 9", true, true),
         ("before_deliver: exit 9", true, false),
+        ("after_deliver: exit 9", true, true),
     ] {
         let world = World::new();
         hooks(&world, &[hook]);
@@ -90,12 +105,40 @@ fn a_key_is_not_delivered() {
 }
 
 #[test]
+fn what_is_dangerous_is_told_by_file_line_and_reason() {
+    let world = World::new();
+    hooks(&world, &["before_deliver: security-lint"]);
+    let dangerous = format!("{FIX}; printf 'import os\\nos.system(command)\\n' > run.py");
+    let ran = world.run(&json!([{ "shell": dangerous }, {}]), &[]);
+    let outcome = ran.assert_ended(1, "failed", Some("hook"));
+    let error = outcome["error"].as_str().unwrap();
+    assert!(error.starts_with("what would be delivered is dangerous: run.py:2: a shell takes"), "{error}");
+    assert_eq!(outcome["branch"], Value::Null);
+    // Told, and left to people.
+    hooks(&world, &["after_verify?: security-lint"]);
+    let ran = world.run(&json!([{ "shell": dangerous }, {}]), &[]);
+    assert!(ran.assert_ended(0, "completed", None)["branch"].is_string());
+    assert_eq!(ran.of_type("hook.finished")[0]["exit_code"], 1);
+    assert_eq!(world.run(&json!([{ "shell": FIX }, {}]), &[]).of_type("hook.finished")[0]["exit_code"], 0);
+}
+
+#[test]
 fn hooks_that_make_no_sense_are_refused() {
     let world = World::new();
-    for wrong in ["sometimes: true", "after_execute:", "after_execute: secret-scan", "make format"] {
+    for wrong in [
+        "sometimes: true",
+        "after_execute:",
+        "after_execute: secret-scan",
+        "after_deliver: security-lint",
+        "make format",
+    ] {
         hooks(&world, &[wrong]);
         let ran = world.harvest(&["config", "show"]).finish();
         assert_eq!(ran.exit, Some(2), "{wrong}");
-        assert!(ran.stderr.contains("stages are before_execute, after_execute, before_deliver"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("stages are before_execute, after_execute, before_verify, after_verify"),
+            "{}",
+            ran.stderr
+        );
     }
 }

@@ -63,7 +63,7 @@ fn a_plan_that_is_turned_down_is_made_again_or_is_the_end() {
     assert_eq!(plans, ["I would drop tables.", "Only two.sh, then."]);
     assert_eq!(world.json(&["task", "reject", &task])["status"], "cancelled");
     let shown = world.json(&["task", "show", &task]);
-    assert_eq!(shown["error"], "its plan was rejected");
+    assert_eq!(shown["error"], "what it proposed was rejected");
     let late = world.harvest(&["task", "approve", &task]).finish();
     assert!(late.exit == Some(2) && late.stderr.starts_with("error[HV-0156]"), "{late:?}");
     assert_eq!(git(&world.repo(), &["branch", "--list", "harvest/*"]), "");
@@ -92,4 +92,75 @@ fn the_built_in_agent_plans_without_tools_that_write() {
     let ran = world.run(&json!([{ "tool": { "name": "bash", "input": { "command": "touch x" } } }]), &["--plan"]);
     let outcome = ran.assert_ended(1, "failed", Some("agent"));
     assert!(outcome["error"].as_str().unwrap().contains("400"), "{outcome:#}");
+}
+
+#[test]
+fn another_agent_says_what_is_wrong_with_a_plan() {
+    let world = World::new();
+    world.add_agent("critic", "text", "grep -q 'I would mend two.sh' && echo The plan has no test.");
+    let script = world.conversations(&[("Make a plan", json!([{ "say": "I would mend two.sh." }]))]);
+    let args = ["run", "Make the failing test pass", "--plan", "--review-plan", "critic", "--json", "--model-script"];
+    let ran = world.harvest(&args).args(&[&script]).finish();
+    assert_eq!(ran.exit, Some(3), "{ran:?}");
+    let reviewed = ran.of_type("plan.reviewed");
+    assert_eq!(reviewed, [json!({ "agent": "critic", "text": "The plan has no test." })]);
+    let task = ran.events()[0]["data"]["task_id"].as_str().unwrap().to_owned();
+    let shown = world.json(&["task", "show", &task]);
+    assert_eq!(shown["proposal"]["text"], "I would mend two.sh.");
+    assert_eq!(shown["proposal"]["reviews"][0]["text"], "The plan has no test.");
+    let text = world.harvest(&["task", "show", &task]).finish().stdout;
+    assert!(text.contains("What critic says about it") && text.contains("The plan has no test."), "{text}");
+    world.json(&["task", "approve", &task]);
+    world.work_off(&[("The plan for it is approved", json!([{ "shell": FIX }, {}]))]);
+    assert_eq!(world.json(&["task", "show", &task])["status"], "completed");
+    world.assert_nothing_left();
+}
+
+/// Someone who has nothing to say keeps nobody from deciding.
+#[test]
+fn a_review_that_fails_is_told_and_the_plan_waits_all_the_same() {
+    let world = World::new();
+    world.add_agent("critic", "text", "exit 3");
+    let script = world.conversations(&[("Make a plan", json!([{ "say": "I would mend two.sh." }]))]);
+    let args = ["run", "Make the failing test pass", "--plan", "--review-plan", "critic", "--json", "--model-script"];
+    let ran = world.harvest(&args).args(&[&script]).finish();
+    assert_eq!(ran.exit, Some(3), "{ran:?}");
+    assert!(ran.of_type("plan.reviewed").is_empty() && ran.of_type("plan.proposed").len() == 1);
+    assert!(ran.stdout.contains("the plan is not reviewed"), "{}", ran.stdout);
+    let unknown = world.run(&json!([{}]), &["--plan", "--review-plan", "nobody"]);
+    assert!(unknown.exit == Some(2) && unknown.stderr.starts_with("error[HV-0121]"), "{unknown:?}");
+}
+
+#[test]
+fn a_plan_can_be_a_branch_of_its_own_before_it_is_carried_out() {
+    let world = World::new();
+    let script = world.conversations(&[
+        ("Make a plan", json!([{ "expect": "two.sh prints three", "say": "Mend two.sh." }])),
+        ("Look around", json!([{ "tool": { "name": "read", "input": { "path": "src/two.sh" } } }, { "say": "two.sh prints three." }])),
+    ]);
+    let args =
+        ["run", "Make the failing test pass", "--workflow", "research-plan-implement", "--json", "--model-script"];
+    let ran = world.harvest(&args).args(&[&script]).finish();
+    assert_eq!(ran.exit, Some(3), "{ran:?}");
+    let delivered = ran.of_type("branch.delivered");
+    let branch = delivered[0]["branch"].as_str().unwrap();
+    assert!(branch.starts_with("harvest/plan-make-the-failing-test-pass-"), "{branch}");
+    assert_eq!(world.show(&format!("{branch}:PLAN.md")), "Mend two.sh.");
+    assert_eq!(git(&world.repo(), &["log", "-1", "--format=%s", branch]), "[PLAN] Make the failing test pass");
+    assert_eq!(git(&world.repo(), &["diff", "--name-only", "main", branch]), "PLAN.md");
+    let task = ran.events()[0]["data"]["task_id"].as_str().unwrap().to_owned();
+    // Another plan takes its place, and the work gets a branch of its own.
+    world.json(&["task", "reject", &task, "--comment", "Say why"]);
+    world.work_off(&[
+        ("Make a plan", json!([{ "expect": "Say why", "say": "Mend two.sh, since it prints three." }])),
+        ("Look around", json!([{ "say": "two.sh prints three." }])),
+    ]);
+    assert_eq!(world.show(&format!("{branch}:PLAN.md")), "Mend two.sh, since it prints three.");
+    world.json(&["task", "approve", &task]);
+    world.work_off(&[("The plan for it is approved", json!([{ "shell": FIX }, {}]))]);
+    let done = world.json(&["task", "show", &task]);
+    assert_eq!(done["status"], "completed", "{done:#}");
+    let own = done["branch"].as_str().unwrap();
+    assert!(own != branch && git(&world.repo(), &["diff", "--name-only", "main", own]) == "src/two.sh", "{own}");
+    world.assert_nothing_left();
 }

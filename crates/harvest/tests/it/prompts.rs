@@ -56,3 +56,25 @@ fn an_installation_and_a_project_have_their_own_words() {
     let refused = world.harvest(&["run", "Mend it", "--model-script", "script.yaml"]).finish();
     assert_eq!(refused.exit, Some(2), "{refused:?}");
 }
+
+/// What an agent can look up later: the rules, and what its memory begins with.
+#[test]
+fn rules_and_memory_are_laid_into_the_home() {
+    let world = World::new();
+    let folder = world.home().join(".config/harvest/prompts");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("rules.md"), "Run {{ test }}.\n").unwrap();
+    let line = json!({ "type": "entity", "name": "Prices", "entityType": "module", "observations": ["Ask Ada"] });
+    fs::write(folder.join("memory.jsonl"), format!("{line}\n")).unwrap();
+    let ran =
+        world.run(&json!([{ "shell": "cat ~/.harvest/rules.md ~/.harvest/memory.jsonl" }, {}]), &["--test", "true"]);
+    let seen = ran.tool_outputs().remove(0);
+    let lines: Vec<&str> = seen.lines().collect();
+    assert_eq!(lines[0], "Run true.");
+    let memory: Vec<serde_json::Value> = lines[1..].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((memory.len(), &memory[3]), (4, &line), "{seen}");
+    assert_eq!(memory[0]["observations"][1], "It is tested with: true");
+    fs::write(folder.join("memory.jsonl"), "Prices: ask Ada\n").unwrap();
+    let refused = world.run(&json!([{}]), &[]);
+    assert!(refused.exit == Some(2) && refused.stderr.contains("memory.jsonl: line 1 is no entity"), "{refused:?}");
+}

@@ -95,7 +95,7 @@ impl Server {
     }
 
     pub fn anyone(&self) -> Client {
-        Client { url: self.url.clone(), headers: Vec::new() }
+        Client::at(&self.url)
     }
 
     /// Bytes as they are, and whatever comes back until the other end closes.
@@ -117,6 +117,10 @@ pub struct Client {
 }
 
 impl Client {
+    pub fn at(url: &str) -> Self {
+        Self { url: url.to_owned(), headers: Vec::new() }
+    }
+
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use crate::auth::{Principal, Way};
 use crate::idempotency::Key;
 use crate::problem::Problem;
+use crate::quota;
 use crate::state::App;
 
 /// A task as it is asked for. Whatever is left out is decided by the settings of the repository, its project and the server.
@@ -131,6 +132,7 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
     }
     let request: Request = app.desk.request(&ask, &principal.user).await?;
     principal.must_see_repository(request.forge.name())?;
+    quota::admit(app, principal, request.forge.name()).await?;
     let mut request = Request {
         source: if principal.way == Way::Cookie { Source::Web } else { Source::Api },
         requested_by: principal.user.clone(),
@@ -140,7 +142,9 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
     request.queue.on_failed_dependency = ask.on_failed_dependency;
     request.queue.source_url = ask.source_url;
     request.queue.key = key.map(Key::for_the_store);
-    Ok(app.engine.submit(request).await?)
+    let submitted = app.engine.submit(request).await?;
+    quota::note(app, principal, &submitted.task.id).await?;
+    Ok(submitted)
 }
 
 /// Where the new thing is.

@@ -60,7 +60,7 @@ pub async fn list(
         limit: limit + 1,
         actor: filter.actor,
         action: filter.action,
-        projects: principal.projects,
+        projects: principal.projects_to_act_on(),
     };
     let mut entries = app.store.audit_log(query).await?;
     let more = entries.len() > limit;

@@ -74,8 +74,8 @@ impl std::fmt::Debug for NewSecret {
 fn has(principal: &Principal, scope: &Scope) -> bool {
     match scope {
         Scope::User(name) if *name == principal.user => true,
-        Scope::Project(name) if principal.role == Role::Admin => principal.sees_project(name),
-        _ => principal.role == Role::Admin && principal.sees_everything(),
+        Scope::Project(name) => principal.role_in(name) == Some(Role::Admin),
+        _ => principal.role_everywhere() == Some(Role::Admin),
     }
 }
 
@@ -110,7 +110,7 @@ pub async fn create(
         return Err(Problem::new(Code::NotAllowed, detail).about("scope").help("leave it out to keep your own"));
     }
     // Whoever names a host has the server speak to it.
-    if new.base_url.is_some() && principal.role < Role::Admin {
+    if new.base_url.is_some() && principal.role() < Role::Admin {
         let detail = "only an admin decides which hosts the server speaks to";
         return Err(Problem::new(Code::NotAllowed, detail).about("base_url").help("ask an admin"));
     }

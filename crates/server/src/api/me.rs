@@ -1,5 +1,7 @@
 //! Who one is.
 
+use std::collections::BTreeMap;
+
 use axum::{Extension, Json};
 use harvest_core::Role;
 use serde::Serialize;
@@ -12,8 +14,10 @@ use crate::problem::Problem;
 pub struct Me {
     user: String,
     role: Role,
-    /// The projects that the token is for; absent: all of them.
+    /// The projects that one is confined to; absent: all of them.
     projects: Option<Vec<String>>,
+    /// What one may do in each of them.
+    roles: Option<BTreeMap<String, Role>>,
     /// For pages: send it as `X-Harvest-CSRF` with everything that changes something.
     csrf: Option<String>,
     version: &'static str,
@@ -26,6 +30,8 @@ pub struct Me {
     responses((status = 200, body = Me), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn me(Extension(principal): Extension<Principal>) -> Json<Me> {
-    let Principal { user, role, projects, csrf, .. } = principal;
-    Json(Me { user, role, projects, csrf, version: env!("CARGO_PKG_VERSION") })
+    let roles = principal.projects().cloned();
+    let projects = roles.as_ref().map(|roles| roles.keys().cloned().collect());
+    let (role, Principal { user, csrf, .. }) = (principal.role(), principal);
+    Json(Me { user, role, projects, roles, csrf, version: env!("CARGO_PKG_VERSION") })
 }

@@ -36,7 +36,7 @@ use utoipa_axum::routes;
 
 use crate::problem::Problem;
 use crate::state::App;
-use crate::{auth, events, idempotency, metrics, openapi, pages};
+use crate::{auth, events, idempotency, metrics, openapi, pages, telemetry};
 
 /// Everything that the document describes.
 pub fn router() -> (Router<App>, OpenApi) {
@@ -50,7 +50,7 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(tasks::reject))
         .routes(routes!(tasks::attempts))
         .routes(routes!(sessions::create, sessions::list))
-        .routes(routes!(sessions::get))
+        .routes(routes!(sessions::get, sessions::delete))
         .routes(routes!(sessions::stop))
         .routes(routes!(sessions::prompt))
         .routes(routes!(sessions::fork))
@@ -77,8 +77,11 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(credentials::rotate))
         .routes(routes!(credentials::remove))
         .routes(routes!(queue::get, queue::change))
-        .routes(routes!(projects::list))
-        .routes(routes!(projects::get))
+        .routes(routes!(projects::create, projects::list))
+        .routes(routes!(projects::get, projects::change, projects::remove))
+        .routes(routes!(projects::settings::get, projects::settings::put))
+        .routes(routes!(projects::members::list))
+        .routes(routes!(projects::members::put, projects::members::remove))
         .routes(routes!(stats::get))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
@@ -96,8 +99,11 @@ pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
         .route_layer(from_fn_with_state(app.clone(), idempotency::once))
         .route_layer(from_fn_with_state(app.clone(), record::record))
         .route_layer(from_fn_with_state(app.clone(), auth::guard))
+        .route_layer(from_fn_with_state(app.clone(), telemetry::trace))
         .route_layer(from_fn_with_state(app.clone(), metrics::measure))
         .route("/login", get(auth::login::login).layer(from_fn(pages::tell_people)))
+        .route("/auth/github", get(auth::github::begin).layer(from_fn(pages::tell_people)))
+        .route("/auth/github/callback", get(auth::github::callback).layer(from_fn(pages::tell_people)))
         .merge(openapi::routes(document))
         .fallback(pages::serve)
         .method_not_allowed_fallback(not_so)

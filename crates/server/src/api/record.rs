@@ -4,26 +4,32 @@ use axum::Extension;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use harvest_core::Task;
+use harvest_core::{Task, TaskId};
 use harvest_store::NewAudit;
 use serde_json::json;
 
 use crate::auth::{Principal, is_safe};
 use crate::idempotency;
 use crate::state::App;
+use crate::telemetry::About;
 
 /// Set by whoever knows better than the path what was done to what.
 #[derive(Debug, Clone)]
 pub struct Concerns {
     target: String,
     project: Option<String>,
+    task: Option<TaskId>,
 }
 
 impl Concerns {
+    pub fn project(project: &str, target: String) -> Self {
+        Self { target, project: Some(project.to_owned()), task: None }
+    }
+
     /// Admins of its project find it in the log.
     pub fn task(app: &App, task: &Task) -> Extension<Self> {
         let project = app.desk.tenancy().identity(&task.requested_by, &task.repository).project;
-        Extension(Self { target: format!("task:{}", task.id), project })
+        Extension(Self { target: format!("task:{}", task.id), project, task: Some(task.id.clone()) })
     }
 }
 
@@ -32,7 +38,10 @@ pub async fn record(State(app): State<App>, request: Request, next: Next) -> Res
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let rule = app.rules.get(request.method(), path.as_deref().unwrap_or_default()).cloned();
     let (safe, target) = (is_safe(request.method()), request.uri().path().to_owned());
-    let response = next.run(request).await;
+    let mut response = next.run(request).await;
+    if let Some(task) = response.extensions().get::<Concerns>().and_then(|concerns| concerns.task.clone()) {
+        response.extensions_mut().insert(About(task));
+    }
     // An answer that was given before stands for nothing new.
     let changed = response.status().is_success() && !safe && !response.headers().contains_key(idempotency::REPLAYED);
     if let (Some(principal), Some(rule), true) = (known, rule, changed) {

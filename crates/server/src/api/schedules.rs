@@ -78,7 +78,7 @@ impl From<harvest_store::Schedule> for Schedule {
 /// Whether a stored request is for a repository that they may see.
 pub fn sees(principal: &Principal, request: &serde_json::Value) -> bool {
     match request["repo"].as_str() {
-        Some(repository) => principal.sees_repository(repository),
+        Some(repository) => principal.may_act_on(repository),
         None => principal.sees_everything(),
     }
 }

@@ -5,11 +5,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use harvest_core::{
-    BranchName, Code, EventBody, FileChange, MessageRole, Prompt, Session, SessionId, Task, TaskId, TaskStatus,
+    BranchName, Code, EventBody, FileChange, MessageRole, Prompt, Role, Session, SessionId, Task, TaskId, TaskStatus,
     Timestamp, Turn,
 };
 use harvest_engine::{FollowUp, Fork};
-use harvest_store::SessionQuery;
+use harvest_store::{Forgotten, Haste, SessionQuery};
 use harvest_workspace::SessionRepository;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -23,6 +23,7 @@ use crate::auth::Principal;
 use crate::extract::{Body, Id, Params};
 use crate::idempotency::Key;
 use crate::problem::Problem;
+use crate::quota;
 use crate::state::App;
 
 /// Events looked at for one page of messages.
@@ -62,6 +63,9 @@ pub struct SessionSummary {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct SessionFilter {
+    /// The beginning of an id: the one session that it fits, whatever else is asked for.
+    #[param(min_length = 1, max_length = 16)]
+    id: Option<String>,
     task: Option<TaskId>,
     /// Of its task.
     status: Option<TaskStatus>,
@@ -108,8 +112,19 @@ pub async fn list(
     Extension(principal): Extension<Principal>,
     Params(filter): Params<SessionFilter>,
 ) -> Result<Json<Page<SessionSummary>>, Problem> {
+    let mut only = None;
+    if let Some(prefix) = filter.id {
+        match app.store.find_session(&prefix).await {
+            Err(harvest_store::Error::UnknownSession(_)) => return Ok(Json(Page::whole(Vec::new()))),
+            found => only = Some(found?),
+        }
+    }
+    let of_only = match &only {
+        Some(session) => Some(app.store.last_event(session).await?.0),
+        None => None,
+    };
     let query = SessionQuery {
-        task: filter.task,
+        task: of_only.or(filter.task),
         status: filter.status,
         repository: tasks::source(&app, filter.repository).await?,
         among: principal.repositories(),
@@ -118,7 +133,8 @@ pub async fn list(
         limit: page::limit(filter.limit)?,
     };
     let page = app.store.sessions(query).await?;
-    let items = page.items.into_iter().map(|item| SessionSummary {
+    let wanted = page.items.into_iter().filter(|item| only.as_ref().is_none_or(|only| item.id == *only));
+    let items = wanted.map(|item| SessionSummary {
         id: item.id,
         task_id: item.task_id,
         branch: item.branch,
@@ -162,7 +178,37 @@ pub async fn stop(
     Id(id): Id<SessionId>,
 ) -> Result<Stopped, Problem> {
     let session = visible(&app, &principal, &id).await?;
-    tasks::stop(&app, &principal, &session.task_id).await
+    tasks::stop(&app, &principal, &session.task_id, Haste::Gently).await
+}
+
+/// Delete a session whose work has ended: nothing of it is left but what was delivered, what it cost, and the audit log
+#[utoipa::path(
+    delete, path = "/api/sessions/{id}", tag = "sessions", operation_id = "session.delete", params(("id" = SessionId, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 204, description = "Deleted"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn delete(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<SessionId>,
+) -> Result<(StatusCode, Extension<Concerns>), Problem> {
+    let session = visible(&app, &principal, &id).await?;
+    if session.task.requested_by != principal.user && principal.role_for(&session.task.repository) < Some(Role::Admin) {
+        let detail = "only whoever asked for it and admins of its project delete a session";
+        return Err(Problem::new(Code::NotAllowed, detail).help("ask one of them"));
+    }
+    let busy = |detail: String, help: &str| Err(Problem::new(Code::SessionBusy, detail).help(help));
+    match app.engine.forget_session(&id).await? {
+        Forgotten::Session => Ok((StatusCode::NO_CONTENT, Concerns::task(&app, &session.task))),
+        Forgotten::Busy => {
+            let detail = format!("task {} has not ended: {}", session.task_id.short(), session.task.status);
+            busy(detail, "cancel it first: POST /api/tasks/{id}/cancel")
+        }
+        Forgotten::Needed(waiting) => {
+            let detail = format!("task {} waits for it", waiting.short());
+            busy(detail, "cancel that one, or try this one again")
+        }
+    }
 }
 
 /// Another prompt.
@@ -204,6 +250,7 @@ pub async fn prompt(
     Body(ask): Body<AskMore>,
 ) -> Result<(StatusCode, Extension<Concerns>, Json<Turn>), Problem> {
     let session = visible(&app, &principal, &id).await?;
+    quota::admit(&app, &principal, &session.task.repository).await?;
     let key = key.map(|key| key.0.for_the_store());
     let asked = FollowUp {
         session: id,
@@ -243,7 +290,9 @@ pub async fn fork(
         agent: ask.agent,
         model: ask.model,
     };
+    quota::admit(&app, &principal, &session.task.repository).await?;
     let made = app.engine.fork(asked).await?;
+    quota::note(&app, &principal, &made.task.id).await?;
     let detail = tasks::visible(&app, &principal, &made.task.id).await?;
     let location = ask::location(&format!("/api/tasks/{}", detail.task.id));
     Ok((StatusCode::CREATED, location, Concerns::task(&app, &session.task), Json(detail)))
@@ -424,9 +473,7 @@ pub async fn visible(app: &App, principal: &Principal, id: &SessionId) -> Result
         error => error.into(),
     })?;
     let harvest_store::TaskDetail { task, sessions } = app.store.task(&task_id).await?;
-    if !principal.sees_repository(&task.repository) {
-        return Err(unknown());
-    }
+    principal.check(&task.repository, unknown)?;
     let session = sessions.into_iter().find(|session| session.id == *id).ok_or_else(unknown)?;
     let Session { id, task_id, branch, created_at, turns, .. } = session;
     Ok(SessionDetail { id, task_id, branch, created_at, turns, last_seq, task })

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Session, Task, TaskId, TaskStatus};
-use harvest_store::{PlanDecision, PlanVerdict, TaskQuery};
+use harvest_store::{Haste, PlanDecision, PlanVerdict, TaskQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -15,6 +15,7 @@ use crate::auth::Principal;
 use crate::extract::{Body, Id, Params};
 use crate::idempotency::Key;
 use crate::problem::Problem;
+use crate::quota;
 use crate::state::App;
 
 /// A task with its sessions, their turns and attempts.
@@ -29,6 +30,9 @@ pub struct TaskDetail {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct TaskFilter {
+    /// The beginning of an id: the one task that it fits, whatever else is asked for.
+    #[param(min_length = 1, max_length = 16)]
+    id: Option<String>,
     status: Option<TaskStatus>,
     /// Its path or URL, or the name of a known one.
     repository: Option<String>,
@@ -76,6 +80,14 @@ pub async fn list(
     Extension(principal): Extension<Principal>,
     Params(filter): Params<TaskFilter>,
 ) -> Result<Json<Page<Task>>, Problem> {
+    if let Some(prefix) = filter.id {
+        let found = match app.store.find_task(&prefix).await {
+            Err(harvest_store::Error::UnknownTask(_)) => None,
+            found => Some(app.store.task(&found?).await?.task),
+        };
+        let seen = found.filter(|task| principal.sees_repository(&task.repository));
+        return Ok(Json(Page::whole(seen.into_iter().collect())));
+    }
     let query = TaskQuery {
         status: filter.status,
         repository: source(&app, filter.repository).await?,
@@ -128,7 +140,7 @@ pub async fn cancel(
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
 ) -> Result<Stopped, Problem> {
-    stop(&app, &principal, &id).await
+    stop(&app, &principal, &id, Haste::Gently).await
 }
 
 /// Stop a task at once, without waiting for its agent. What was committed or checkpointed is kept.
@@ -146,13 +158,13 @@ pub async fn terminate(
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
 ) -> Result<Stopped, Problem> {
-    stop(&app, &principal, &id).await
+    stop(&app, &principal, &id, Haste::AtOnce).await
 }
 
 /// What asking a task to stop is answered.
 pub type Stopped = (StatusCode, Extension<Concerns>, Json<TaskDetail>);
 
-pub async fn stop(app: &App, principal: &Principal, id: &TaskId) -> Result<Stopped, Problem> {
+pub async fn stop(app: &App, principal: &Principal, id: &TaskId, haste: Haste) -> Result<Stopped, Problem> {
     let before = visible(app, principal, id).await?.task;
     if before.status.is_finished() {
         let detail = format!("task {} has ended already: {}", id.short(), before.status);
@@ -161,7 +173,7 @@ pub async fn stop(app: &App, principal: &Principal, id: &TaskId) -> Result<Stopp
     let status = match app.store.cancel_waiting(id, app.clock.now()).await? {
         Some(_) => StatusCode::OK,
         None => {
-            app.store.request_stop(id).await?;
+            app.store.request_stop(id, haste).await?;
             StatusCode::ACCEPTED
         }
     };
@@ -186,6 +198,7 @@ pub async fn retry(
             format!("task {} is {}: only failed and cancelled tasks can be tried again", id.short(), before.status);
         return Err(Problem::new(Code::NotRetryable, detail));
     }
+    quota::admit(&app, &principal, &before.repository).await?;
     app.store.retry(&id, app.clock.now()).await?;
     Ok((Concerns::task(&app, &before), Json(detail(&app, &id).await?)))
 }
@@ -289,7 +302,8 @@ pub async fn visible(app: &App, principal: &Principal, id: &TaskId) -> Result<Ta
     let unknown = || Problem::new(Code::UnknownTask, format!("there is no task {id}")).help("see GET /api/tasks");
     let found =
         detail(app, id).await.map_err(|problem| if problem.is(Code::UnknownTask) { unknown() } else { problem })?;
-    if principal.sees_repository(&found.task.repository) { Ok(found) } else { Err(unknown()) }
+    principal.check(&found.task.repository, unknown)?;
+    Ok(found)
 }
 
 async fn detail(app: &App, id: &TaskId) -> Result<TaskDetail, Problem> {

@@ -16,6 +16,12 @@ impl Cookie {
         Self { name, secure: over_tls }
     }
 
+    /// What a browser holds while it is at GitHub.
+    pub fn for_an_errand(port: u16, over_tls: bool) -> Self {
+        let Self { name, secure } = Self::new(port, over_tls);
+        Self { name: format!("{name}_errand"), secure }
+    }
+
     pub fn find(&self, headers: &HeaderMap) -> Option<String> {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

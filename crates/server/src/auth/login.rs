@@ -68,7 +68,8 @@ pub async fn logout(State(app): State<App>, Extension(principal): Extension<Prin
     Ok(response)
 }
 
-fn signed(cookie: &Cookie, secret: &str, seconds: i64, mut response: Response) -> Response {
+/// The answer, with the cookie that signs its browser in.
+pub fn signed(cookie: &Cookie, secret: &str, seconds: i64, mut response: Response) -> Response {
     let headers: &mut HeaderMap = response.headers_mut();
     if let Some(value) = cookie.set(secret, seconds) {
         headers.insert(header::SET_COOKIE, value);

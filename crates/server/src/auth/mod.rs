@@ -5,6 +5,7 @@
 //! cannot be reached, and one that it has is open to whom it says.
 
 mod cookie;
+pub mod github;
 pub mod login;
 mod mint;
 mod origin;
@@ -35,7 +36,8 @@ pub const CSRF_HEADER: &str = "x-harvest-csrf";
 pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Problem> {
     let principal = authenticate(&app, request.method(), request.headers()).await?;
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    app.rules.check(request.method(), path.as_deref().unwrap_or_default(), &principal)?;
+    let needs = app.rules.check(request.method(), path.as_deref().unwrap_or_default(), &principal)?;
+    let principal = principal.needing(needs);
     let standing = app.pace.take(&principal, request.method())?;
     request.extensions_mut().insert(principal);
     let mut response = next.run(request).await;
@@ -67,14 +69,19 @@ async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result
         }
     }
     app.doorman.note_use(&token, now);
+    if token.kind == TokenKind::Person
+        && let Some(sign_in) = &app.sign_in
+    {
+        sign_in.check_again(app, &token);
+    }
     let csrf = (way == Way::Cookie).then(|| secret::csrf(&secret));
-    Ok(Principal::new(&token, way, csrf, || app.desk.tenancy()))
+    Ok(Principal::new(&token, way, csrf, app.desk.as_ref()))
 }
 
 fn opens(token: &AccessToken, way: Way) -> bool {
     match way {
         Way::Token => token.kind == TokenKind::Api,
-        Way::Cookie => token.kind == TokenKind::Login,
+        Way::Cookie => matches!(token.kind, TokenKind::Login | TokenKind::Person),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Someone the server knows.
 
+use std::collections::BTreeMap;
+
 use harvest_core::{Code, Role, TokenId};
 use harvest_engine::Tenancy;
-use harvest_store::AccessToken;
+use harvest_store::{AccessToken, TokenKind};
 
+use crate::desk::Desk;
 use crate::problem::Problem;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -12,63 +15,128 @@ pub enum Way {
     Cookie,
 }
 
+/// Who asks, and for what operation: where it takes a role, they have it only in some projects, perhaps.
 #[derive(Debug, Clone)]
 pub struct Principal {
     pub token: TokenId,
     pub way: Way,
     pub user: String,
-    pub role: Role,
-    /// `None`: all of them.
-    pub projects: Option<Vec<String>>,
+    /// In all of the installation; `None`: they have their projects alone.
+    everywhere: Option<Role>,
+    projects: BTreeMap<String, Role>,
+    /// The repositories of these projects.
+    repositories: BTreeMap<String, Role>,
+    /// What the operation takes.
+    needs: Role,
     /// Of a cookie: what our own page sends along.
     pub csrf: Option<String>,
-    /// The repositories of these projects.
-    repositories: Option<Vec<String>>,
 }
 
 impl Principal {
-    /// `tenancy` is asked only for those who are confined to some projects.
-    pub fn new(token: &AccessToken, way: Way, csrf: Option<String>, tenancy: impl FnOnce() -> Tenancy) -> Self {
-        let repositories = token.projects.as_ref().map(|names| {
-            let tenancy = tenancy();
-            let theirs = tenancy.projects.iter().filter(|project| names.contains(&project.name));
-            theirs.flat_map(|project| project.repositories.iter().cloned()).collect()
-        });
+    pub fn new(token: &AccessToken, way: Way, csrf: Option<String>, desk: &dyn Desk) -> Self {
+        let everywhere = token.projects.is_none().then_some(token.role);
+        let mut projects: BTreeMap<String, Role> =
+            token.projects.iter().flatten().map(|name| (name.clone(), token.role)).collect();
+        if token.kind == TokenKind::Person {
+            projects.extend(desk.memberships(&token.user));
+        }
+        // Most are confined to nothing, and then nobody needs to know.
+        let tenancy = if projects.is_empty() { Tenancy::default() } else { desk.tenancy() };
+        let listed = tenancy.projects.iter().filter_map(|project| Some((project, projects.get(&project.name)?)));
+        let repositories =
+            listed.flat_map(|(project, role)| project.repositories.iter().map(|one| (one.clone(), *role)));
         Self {
             token: token.id.clone(),
             way,
             user: token.user.clone(),
-            role: token.role,
-            projects: token.projects.clone(),
+            everywhere,
+            repositories: repositories.collect(),
+            projects,
+            needs: Role::Viewer,
             csrf,
-            repositories,
         }
+    }
+
+    /// Asked for an operation that takes this role.
+    pub fn needing(mut self, role: Role) -> Self {
+        self.needs = role;
+        self
+    }
+
+    /// The most they may do anywhere.
+    pub fn role(&self) -> Role {
+        self.everywhere.into_iter().chain(self.projects.values().copied()).max().unwrap_or(Role::Viewer)
+    }
+
+    pub fn role_everywhere(&self) -> Option<Role> {
+        self.everywhere
+    }
+
+    /// Their projects with their role in each, when they are confined to them.
+    pub fn projects(&self) -> Option<&BTreeMap<String, Role>> {
+        self.everywhere.is_none().then_some(&self.projects)
+    }
+
+    /// Those of them in which they may do what they ask for; `None`: in all.
+    pub fn projects_to_act_on(&self) -> Option<Vec<String>> {
+        let enough = self.projects.iter().filter(|(_, role)| **role >= self.needs);
+        (self.everywhere < Some(self.needs)).then(|| enough.map(|(name, _)| name.clone()).collect())
     }
 
     /// Only of these repositories may they see anything; `None`: of all.
     pub fn repositories(&self) -> Option<Vec<String>> {
-        self.repositories.clone()
+        self.everywhere.is_none().then(|| self.repositories.keys().cloned().collect())
     }
 
     pub fn sees_repository(&self, repository: &str) -> bool {
-        self.repositories.as_ref().is_none_or(|theirs| theirs.iter().any(|one| one == repository))
+        self.everywhere.is_some() || self.repositories.contains_key(repository)
     }
 
     pub fn sees_project(&self, project: &str) -> bool {
-        self.projects.as_ref().is_none_or(|theirs| theirs.iter().any(|one| one == project))
+        self.role_in(project).is_some()
+    }
+
+    pub fn role_in(&self, project: &str) -> Option<Role> {
+        self.everywhere.max(self.projects.get(project).copied())
+    }
+
+    /// In the project of a repository.
+    pub fn role_for(&self, repository: &str) -> Option<Role> {
+        self.everywhere.max(self.repositories.get(repository).copied())
     }
 
     /// For what belongs to no project.
     pub fn sees_everything(&self) -> bool {
-        self.projects.is_none()
+        self.everywhere.is_some()
+    }
+
+    /// Whether they may do what they ask for to something of this repository. What they cannot see is `unknown`.
+    pub fn check(&self, repository: &str, unknown: impl FnOnce() -> Problem) -> Result<(), Problem> {
+        self.enough(self.role_for(repository).ok_or_else(unknown)?)
+    }
+
+    pub fn may_act_on(&self, repository: &str) -> bool {
+        self.role_for(repository) >= Some(self.needs)
+    }
+
+    /// The same for a project.
+    pub fn check_project(&self, project: &str, unknown: impl FnOnce() -> Problem) -> Result<(), Problem> {
+        self.enough(self.role_in(project).ok_or_else(unknown)?)
     }
 
     pub fn must_see_repository(&self, repository: &str) -> Result<(), Problem> {
-        if self.sees_repository(repository) {
+        self.check(repository, || {
+            let detail = "the repository belongs to none of your projects";
+            let help = "name one of their repositories, or use another token";
+            Problem::new(Code::NotAllowed, detail).about("repository").help(help)
+        })
+    }
+
+    fn enough(&self, role: Role) -> Result<(), Problem> {
+        if role >= self.needs {
             return Ok(());
         }
-        let detail = "the repository belongs to none of the projects that this token is for";
-        let help = "name one of their repositories, or use another token";
-        Err(Problem::new(Code::NotAllowed, detail).about("repository").help(help))
+        let detail = format!("this takes the role {} in its project; yours is {role}", self.needs);
+        Err(Problem::new(Code::NotAllowed, detail).help("ask an admin of the project"))
     }
 }

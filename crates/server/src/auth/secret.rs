@@ -12,6 +12,11 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 pub struct Secret(String);
 
 impl Secret {
+    /// One that someone else made.
+    pub fn given(text: String) -> Self {
+        Self(text)
+    }
+
     /// A new one that begins with `prefix`.
     pub fn generate(prefix: &str) -> Result<Self, Error> {
         let mut bytes = [0u8; LETTERS];
@@ -43,6 +48,11 @@ pub fn digest(secret: &str) -> String {
 /// What pages of ours send back to show that they are ours. It follows from the cookie and does not lead back to it.
 pub fn csrf(cookie: &str) -> String {
     hex(&Sha256::digest(format!("csrf\0{cookie}").as_bytes()))
+}
+
+/// Whether two are the same, in a time that does not tell where they differ.
+pub fn same(one: &str, other: &str) -> bool {
+    digest(one) == digest(other)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -18,8 +18,8 @@ const BUFFER: usize = 1024;
 /// How often it may; then it is cut off.
 const CATCH_UPS: u32 = 16;
 const PAGE: usize = 500;
-/// Another process on the same SQLite file tells no one here that a journal has grown.
-const SAFETY_NET: Duration = Duration::from_secs(1);
+/// Should nobody be able to tell that a journal has grown.
+const SAFETY_NET: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub struct Tails {

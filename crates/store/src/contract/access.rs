@@ -84,6 +84,8 @@ pub enum TokenKind {
     Api,
     /// The cookie of a browser that is signed in.
     Login,
+    /// The cookie of someone who signed in by name: they may what the projects they are a member of give them.
+    Person,
     /// Opens once, and leaves a cookie.
     Link,
 }

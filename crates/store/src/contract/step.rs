@@ -101,5 +101,5 @@ impl PlanDecision {
     }
 
     /// What becomes of a task that is cancelled for its plan.
-    pub(crate) const REJECTED: &'static str = "its plan was rejected";
+    pub(crate) const REJECTED: &'static str = "what it proposed was rejected";
 }

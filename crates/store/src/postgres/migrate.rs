@@ -19,6 +19,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_prompts.sql"),
     include_str!("migrations/0011_access.sql"),
     include_str!("migrations/0013_stats.sql"),
+    include_str!("migrations/0014_projects.sql"),
+    include_str!("migrations/0018_quotas.sql"),
     include_str!("migrations/0019_comments.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$

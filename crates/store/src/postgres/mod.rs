@@ -15,8 +15,10 @@ mod migrate;
 mod overview;
 mod plan;
 mod pool;
+mod project;
 mod prompt;
 mod queue;
+mod quota;
 mod read;
 mod repository;
 mod settings;
@@ -36,7 +38,7 @@ use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Haste, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
     QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
     Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
@@ -150,11 +152,11 @@ impl Store for Postgres {
         queue::cancel(self.lend().await?.get()?, task, at, "cancelled before anyone worked on it").await
     }
 
-    async fn request_stop(&self, task: &TaskId) -> Result<bool, Error> {
-        queue::request_stop(self.lend().await?.get()?, task).await
+    async fn request_stop(&self, task: &TaskId, haste: Haste) -> Result<bool, Error> {
+        queue::request_stop(self.lend().await?.get()?, task, haste).await
     }
 
-    async fn stops(&self, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Haste)>, Error> {
         queue::stops(self.lend().await?.get()?, owner).await
     }
 

@@ -7,7 +7,7 @@ use super::connection::{Connection, Params};
 use super::read::number;
 use super::tell::{News, Teller};
 use crate::Error;
-use crate::contract::{Claim, Lease, Reclaimed, Rows};
+use crate::contract::{Claim, Haste, Lease, Reclaimed, Rows};
 use crate::decode::{self, from_json, from_word, milliseconds};
 
 pub(super) async fn claim(db: &Connection, teller: &Teller, claim: &Claim) -> Result<Vec<Lease>, Error> {
@@ -53,23 +53,24 @@ pub(super) async fn cancel(db: &Connection, task: &TaskId, at: Timestamp, why: &
     row.get::<_, Option<&str>>(0).map(|outcome| from_json(outcome, "an outcome")).transpose()
 }
 
-pub(super) async fn request_stop(db: &Connection, task: &TaskId) -> Result<bool, Error> {
+pub(super) async fn request_stop(db: &Connection, task: &TaskId, haste: Haste) -> Result<bool, Error> {
     let over = "DELETE FROM stops WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.number = stops.turn
          AND turns.fence = stops.fence AND turns.status = 'claimed')";
     db.execute(over, &[]).await?;
     let wanted =
-        "INSERT INTO stops (turn, fence) SELECT number, fence FROM turns WHERE task_id = $1 AND status = 'claimed'
-         ON CONFLICT DO NOTHING";
-    db.execute(wanted, &[&task.as_str()]).await?;
+        "INSERT INTO stops (turn, fence, at_once) SELECT number, fence, $2 FROM turns WHERE task_id = $1 AND status = 'claimed'
+         ON CONFLICT (turn, fence) DO UPDATE SET at_once = stops.at_once OR excluded.at_once";
+    db.execute(wanted, &[&task.as_str(), &(haste == Haste::AtOnce)]).await?;
     let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn WHERE turns.task_id = $1),
          harvest_wake()";
     Ok(db.row(asked, &[&task.as_str()]).await?.get(0))
 }
 
-pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
-    let sql = "SELECT turns.task_id FROM leases JOIN turns ON turns.number = leases.turn
+pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(TaskId, Haste)>, Error> {
+    let sql = "SELECT turns.task_id, stops.at_once FROM leases JOIN turns ON turns.number = leases.turn
          JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence WHERE leases.owner = $1";
-    db.query(sql, &[&owner.as_str()]).await?.iter().map(|row| decode::id(row.get(0))).collect()
+    let haste = |row: &Row| if row.get(1) { Haste::AtOnce } else { Haste::Gently };
+    db.query(sql, &[&owner.as_str()]).await?.iter().map(|row| Ok((decode::id(row.get(0))?, haste(row)))).collect()
 }
 
 pub(super) async fn retry(db: &Connection, task: &TaskId, at: Timestamp) -> Result<(), Error> {

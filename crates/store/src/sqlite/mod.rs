@@ -3,9 +3,12 @@
 mod access;
 mod comment;
 mod credential;
+mod elsewhere;
 pub mod file;
 mod ledger;
 mod migrate;
+mod project;
+mod quota;
 mod read;
 mod stats;
 mod wake;
@@ -27,10 +30,11 @@ use tokio::sync::{broadcast, watch};
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
-    QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
-    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Haste, Lease, NewSecret, NewTask, NewTurn, Owner,
+    PlanDecision, QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending,
+    Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
+use elsewhere::Elsewhere;
 use wake::Waker;
 use write::Effects;
 use writer::Writer;
@@ -60,6 +64,7 @@ struct Shared {
     tails: Mutex<HashMap<SessionId, watch::Sender<u64>>>,
     grown: broadcast::Sender<Grown>,
     waker: Waker,
+    elsewhere: Elsewhere,
 }
 
 impl Sqlite {
@@ -71,6 +76,8 @@ impl Sqlite {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
+        // What is deleted is gone, as far as it costs no more than clearing memory; see `forget_session`.
+        connection.pragma_update(None, "secure_delete", "FAST")?;
         connection.pragma_update(None, "cache_size", CACHE_KIB)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         // Else a statement with a limit is compiled anew whenever the limit is given.
@@ -85,6 +92,7 @@ impl Sqlite {
             tails: Mutex::default(),
             grown: broadcast::channel(GROWN).0,
             waker: Waker::new(path),
+            elsewhere: Elsewhere::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -234,12 +242,12 @@ impl Store for Sqlite {
         self.write(move |db, effects| write::end::cancel(db, effects, &task, at, why)).await
     }
 
-    async fn request_stop(&self, task: &TaskId) -> Result<bool, Error> {
+    async fn request_stop(&self, task: &TaskId, haste: Haste) -> Result<bool, Error> {
         let task = task.clone();
-        self.write(move |db, effects| write::claim::request_stop(db, effects, &task)).await
+        self.write(move |db, effects| write::claim::request_stop(db, effects, &task, haste)).await
     }
 
-    async fn stops(&self, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Haste)>, Error> {
         let owner = owner.clone();
         self.read(move |db| read::stops(db, &owner)).await
     }
@@ -255,6 +263,7 @@ impl Store for Sqlite {
     }
 
     fn watch(&self, session: &SessionId) -> watch::Receiver<u64> {
+        self.shared.elsewhere.listen(&self.shared);
         let mut tails = self.shared.tails.lock().unwrap_or_else(PoisonError::into_inner);
         tails.entry(session.clone()).or_insert_with(|| watch::channel(0).0).subscribe()
     }

@@ -13,8 +13,8 @@ use rusqlite::{Connection, Row, params};
 
 use crate::Error;
 use crate::contract::{
-    Cap, Convoy, Owner, OwnerKind, QueueSettings, QueueState, SandboxRecord, Schedule, TaskDetail, TaskPage, TaskQuery,
-    Template, TurnCounts,
+    Cap, Convoy, Haste, Owner, OwnerKind, QueueSettings, QueueState, SandboxRecord, Schedule, TaskDetail, TaskPage,
+    TaskQuery, Template, TurnCounts,
 };
 use crate::decode::{self, branch, from_json, from_word, id, milliseconds, prompt, to_json};
 
@@ -194,13 +194,17 @@ fn find<T: FromStr<Err = IdError>>(
     decode::only(table, prefix, &found, unknown)
 }
 
-pub(super) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<TaskId>, Error> {
+pub(super) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(TaskId, Haste)>, Error> {
     let mut statement = db.prepare_cached(
-        "SELECT turns.task_id FROM turns JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence
+        "SELECT turns.task_id, stops.at_once FROM turns JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence
          WHERE turns.owner = ?1 AND turns.status = 'claimed'",
     )?;
-    let tasks: Vec<String> = statement.query_map([owner.as_str()], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    tasks.iter().map(|task| id(task)).collect()
+    let mut rows = statement.query([owner.as_str()])?;
+    let mut stops = Vec::new();
+    while let Some(row) = rows.next()? {
+        stops.push((id_at(row, 0)?, if row.get(1)? { Haste::AtOnce } else { Haste::Gently }));
+    }
+    Ok(stops)
 }
 
 pub(super) fn owners(db: &Connection) -> Result<Vec<Owner>, Error> {

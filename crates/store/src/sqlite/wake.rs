@@ -64,7 +64,7 @@ impl Drop for Waker {
 }
 
 /// An inotify descriptor reads like a pipe, and that is how the runtime waits for it.
-fn open(file: &Path) -> std::io::Result<pipe::Receiver> {
+pub(super) fn open(file: &Path) -> std::io::Result<pipe::Receiver> {
     let watcher = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
     inotify::add_watch(&watcher, file, inotify::WatchFlags::MODIFY)?;
     pipe::Receiver::from_file_unchecked(watcher.into())

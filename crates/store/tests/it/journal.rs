@@ -53,6 +53,20 @@ on_both! {
         }
     }
 
+    async fn a_journal_that_grows_elsewhere_wakes_who_follows_it_here(place) {
+        let (here, there) = (place.open().await, place.open().await);
+        let submitted = submit(&there).await;
+        let lease = claim(&there, &submitted.turn).await;
+        let mut grown = here.watch(&submitted.session);
+        for number in 0..3 {
+            grown.mark_unchanged();
+            let last = there.append(&lease, Step::new(now(), vec![delta(format!("{number}"))])).await.unwrap();
+            let seen = async { while *grown.borrow_and_update() < last { grown.changed().await.unwrap(); } };
+            tokio::time::timeout(std::time::Duration::from_secs(60), seen).await.unwrap();
+            assert_eq!(here.events(&submitted.session, last - 1, 10).await.unwrap().len(), 1);
+        }
+    }
+
     async fn a_watcher_sees_everything_once(place) {
         let store = place.open().await;
         let submitted = submit(&store).await;
@@ -91,6 +105,7 @@ on_both! {
                 cost_usd: Cost::from_nanos(4_200_000),
                 estimated: false,
                 call_id: None,
+                duration_ms: None,
             };
             store.append(&lease, Step::new(now(), vec![event])).await.unwrap();
         }

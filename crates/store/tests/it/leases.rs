@@ -1,7 +1,7 @@
 //! Leases that are kept alive, run out, are given back; retries that wait for their time.
 
 use harvest_core::{EventBody, FailureReason, Move, TaskStatus, TurnStatus};
-use harvest_store::{Claim, Error, Reclaimed, Step};
+use harvest_store::{Claim, Error, Haste, Reclaimed, Step};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -133,13 +133,16 @@ on_both! {
         submit(&store).await;
         let lease = claim_any(&store, &here).await.unwrap();
         let mut woken = store.watch_queue();
-        assert!(elsewhere.request_stop(&lease.task).await.unwrap());
+        assert!(elsewhere.request_stop(&lease.task, Haste::Gently).await.unwrap());
         tokio::time::timeout(std::time::Duration::from_secs(30), woken.changed()).await.unwrap().unwrap();
-        assert_eq!(store.stops(&here).await.unwrap(), std::slice::from_ref(&lease.task));
+        assert_eq!(store.stops(&here).await.unwrap(), [(lease.task.clone(), Haste::Gently)]);
+        assert!(elsewhere.request_stop(&lease.task, Haste::AtOnce).await.unwrap());
+        assert!(elsewhere.request_stop(&lease.task, Haste::Gently).await.unwrap());
+        assert_eq!(store.stops(&here).await.unwrap(), [(lease.task.clone(), Haste::AtOnce)], "more haste is not taken back");
         assert_eq!(store.stops(&there).await.unwrap(), []);
         // Whoever takes the turn later is not meant.
         store.release(&here, now()).await.unwrap();
-        assert!(!elsewhere.request_stop(&lease.task).await.unwrap(), "no one works on it");
+        assert!(!elsewhere.request_stop(&lease.task, Haste::Gently).await.unwrap(), "no one works on it");
         claim_any(&store, &there).await.unwrap();
         assert_eq!(store.stops(&there).await.unwrap(), []);
     }

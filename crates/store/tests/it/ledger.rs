@@ -37,6 +37,7 @@ fn settling(reservation: &Reservation, nanos: u64) -> Step {
         cost_usd: cost,
         estimated: false,
         call_id: Some(reservation.call.clone()),
+        duration_ms: None,
     };
     let charge = Charge { owner: reservation.owner.clone(), bill: reservation.bill.clone(), usage: usage(), cost };
     let settlement = Settlement { call: reservation.call.clone(), charge: Some(charge) };

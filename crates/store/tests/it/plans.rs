@@ -60,7 +60,7 @@ on_both! {
         store.decide(&first.task.id, decision(PlanVerdict::Rejected), now()).await.unwrap();
         let task = store.task(&first.task.id).await.unwrap().task;
         assert_eq!((task.status, task.reason), (TaskStatus::Cancelled, Some(FailureReason::Cancelled)));
-        assert_eq!(task.error.as_deref(), Some("its plan was rejected"));
+        assert_eq!(task.error.as_deref(), Some("what it proposed was rejected"));
         assert_eq!(store.queue().await.unwrap().turns, Default::default());
         let unknown = store.decide(&new_task("never made").id, decision(PlanVerdict::Rejected), now()).await;
         assert!(matches!(unknown, Err(Error::UnknownTask(_))), "{unknown:?}");

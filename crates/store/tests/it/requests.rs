@@ -107,6 +107,7 @@ on_both! {
             cost_usd: Cost::from_nanos(5),
             estimated: false,
                 call_id: None,
+                duration_ms: None,
         };
         store.append(&lease, Step::new(now(), vec![usage.clone(), usage])).await.unwrap();
         fail(&store, &lease).await;

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Effects, admit, journal};
 use crate::Error;
-use crate::contract::{Claim, Lease, Reclaimed, Rows};
+use crate::contract::{Claim, Haste, Lease, Reclaimed, Rows};
 use crate::decode;
 
 /// How much longer someone may wait so that a warm repository is used again.
@@ -139,13 +139,14 @@ pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) ->
     Ok(Reclaimed { expired: expired.len(), due: due.len(), next_due })
 }
 
-pub(crate) fn request_stop(db: &Connection, effects: &mut Effects, task: &TaskId) -> Result<bool, Error> {
+pub(crate) fn request_stop(db: &Connection, effects: &mut Effects, task: &TaskId, haste: Haste) -> Result<bool, Error> {
     let over = "DELETE FROM stops WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.number = stops.turn
          AND turns.fence = stops.fence AND turns.status = 'claimed')";
     db.execute(over, [])?;
-    let wanted = "INSERT OR IGNORE INTO stops (turn, fence) SELECT number, fence FROM turns
-         WHERE task_id = ?1 AND status = 'claimed'";
-    db.execute(wanted, [task.as_str()])?;
+    let wanted = "INSERT INTO stops (turn, fence, at_once) SELECT number, fence, ?2 FROM turns
+         WHERE task_id = ?1 AND status = 'claimed'
+         ON CONFLICT (turn, fence) DO UPDATE SET at_once = max(at_once, excluded.at_once)";
+    db.execute(wanted, params![task.as_str(), haste == Haste::AtOnce])?;
     effects.queue = true;
     let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn WHERE turns.task_id = ?1)";
     Ok(db.query_row(asked, [task.as_str()], |row| row.get(0))?)

@@ -1,0 +1,252 @@
+//! Servers with an address: the request goes there with the credential in it, and the answer comes back without the tools that
+//! are not allowed.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::stream;
+use harvest_core::{McpAddress, McpCredential, McpOutcome, McpServer};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+use secrecy::ExposeSecret;
+use serde_json::Value;
+
+use super::events::Events;
+use super::message::{self, Message, without_forbidden_tools};
+use super::{CALL_LIMIT, Calling, MAX_MESSAGE, Recorder, Server};
+use crate::answer::{self, Body, BoxError};
+use crate::model::Clients;
+use crate::service::Context;
+
+/// What of a client's headers the server needs to see.
+const PASSED_ON: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
+/// And of the server's the client.
+const PASSED_BACK: [&str; 4] = ["content-type", "cache-control", "mcp-session-id", "mcp-protocol-version"];
+const EVENTS: &str = "text/event-stream";
+
+pub(super) async fn post(
+    server: &Server,
+    head: &Parts,
+    message: &Message,
+    body: Bytes,
+    clients: &Clients,
+    context: &Context,
+) -> Response<Body> {
+    let recorder = &context.mcp.recorder;
+    let name = server.definition.name.as_str();
+    let calling = Calling { recorder, server: name, tool: message.tool(), begun: Instant::now() };
+    let mut extra = HeaderMap::new();
+    extra.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // Newer versions repeat in headers what the message says, for whoever stands in between: only what it really says.
+    for (header, value) in [("mcp-method", message.method()), ("mcp-name", message.tool())] {
+        let told = head.headers.contains_key(header).then_some(value).flatten();
+        if let Some(value) = told.and_then(|value| HeaderValue::try_from(value).ok()) {
+            extra.insert(HeaderName::from_static(header), value);
+        }
+    }
+    let answered = send(server, Method::POST, &head.headers, extra, body, clients, context).await;
+    let answered = match answered {
+        Ok(answered) => answered,
+        Err(failure) => {
+            calling.ended(McpOutcome::Failed).await;
+            return answer::json(StatusCode::OK, &message.refusal(message::SERVER_ERROR, &failure));
+        }
+    };
+    if is_events(&answered) {
+        let tool = message.tool().map(str::to_owned);
+        let told =
+            Told { recorder: Arc::clone(recorder), server: server.definition.clone(), tool, begun: calling.begun };
+        return stream_back(answered, message.clone(), Some(told), server.definition.clone());
+    }
+    let head = response_head(&answered);
+    let Ok(Ok(whole)) = tokio::time::timeout(CALL_LIMIT, collect(answered)).await else {
+        calling.ended(McpOutcome::Failed).await;
+        let reason = format!("the answer of {name} was cut off, or too large");
+        return answer::json(StatusCode::OK, &message.refusal(message::SERVER_ERROR, &reason));
+    };
+    let mut whole = whole;
+    if let Ok(mut value) = serde_json::from_slice::<Value>(&whole) {
+        calling.ended(message::outcome(&value)).await;
+        if without_forbidden_tools(&mut value, &server.definition) {
+            whole = value.to_string().into_bytes();
+        }
+    } else {
+        calling.ended(if head.status().is_success() { McpOutcome::Answered } else { McpOutcome::Failed }).await;
+    }
+    head.map(|()| answer::full(whole))
+}
+
+/// A request without a message: the client listens for more, or says that it has done.
+pub(super) async fn pass(server: &Server, head: &Parts, clients: &Clients, context: &Context) -> Response<Body> {
+    let sent = send(server, head.method.clone(), &head.headers, HeaderMap::new(), Bytes::new(), clients, context).await;
+    let answered = match sent {
+        Ok(answered) => answered,
+        Err(failure) => return answer::text(StatusCode::BAD_GATEWAY, failure),
+    };
+    if is_events(&answered) {
+        let nothing = Message::parse(b"{}").ok();
+        return match nothing {
+            Some(nothing) => stream_back(answered, nothing, None, server.definition.clone()),
+            None => answer::text(StatusCode::BAD_GATEWAY, "the stream cannot be read"),
+        };
+    }
+    let head = response_head(&answered);
+    match tokio::time::timeout(CALL_LIMIT, collect(answered)).await {
+        Ok(Ok(whole)) => head.map(|()| answer::full(whole)),
+        _ => answer::text(StatusCode::BAD_GATEWAY, "the answer was cut off, or too large"),
+    }
+}
+
+async fn send(
+    server: &Server,
+    method: Method,
+    given: &HeaderMap,
+    mut headers: HeaderMap,
+    body: Bytes,
+    clients: &Clients,
+    context: &Context,
+) -> Result<reqwest::Response, String> {
+    let McpServer { name, at, credential, .. } = &server.definition;
+    let McpAddress::Url { url } = at else { return Err(format!("{name} has no address")) };
+    for header in PASSED_ON.map(HeaderName::from_static) {
+        if let Some(value) = given.get(&header) {
+            headers.insert(header, value.clone());
+        }
+    }
+    headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json, text/event-stream"));
+    if let Some(credential) = credential {
+        let (header, value) = authorise(credential, context).await?;
+        headers.insert(header, value);
+    }
+    let client = clients.at(url).map_err(|error| error.to_string())?;
+    let sending = client.request(method, url).headers(headers).body(body).send();
+    let answered = match tokio::time::timeout(CALL_LIMIT, sending).await {
+        Ok(Ok(answered)) => answered,
+        // The address may hold what is nobody's business here.
+        Ok(Err(error)) => return Err(format!("{name} cannot be reached: {}", error.without_url())),
+        Err(_) => return Err(format!("{name} did not answer in {} s", CALL_LIMIT.as_secs())),
+    };
+    match answered.status() {
+        // Told as they are, they would make agents ask a person to sign in.
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            Err(format!("{name} refused the credential (HTTP {})", answered.status().as_u16()))
+        }
+        _ => Ok(answered),
+    }
+}
+
+async fn authorise(credential: &McpCredential, context: &Context) -> Result<(HeaderName, HeaderValue), String> {
+    let McpCredential { name, sent_as } = credential;
+    let secret = context.session.credentials.secret(McpCredential::PROVIDER, name).await;
+    let secret = secret.ok_or_else(|| super::program::no_credential(name))?;
+    let secret = secret.expose_secret().trim();
+    let is_bearer = sent_as.eq_ignore_ascii_case(McpCredential::BEARER_HEADER);
+    let text = if is_bearer { format!("Bearer {secret}") } else { secret.to_owned() };
+    let unfit = |_| format!("the credential `{name}` cannot be sent in the header {sent_as}");
+    let header = HeaderName::try_from(sent_as.as_str()).map_err(|_| format!("{sent_as} is no header"))?;
+    let mut value = HeaderValue::try_from(text).map_err(unfit)?;
+    value.set_sensitive(true);
+    Ok((header, value))
+}
+
+fn is_events(answered: &reqwest::Response) -> bool {
+    let content_type = answered.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|text| text.trim_start().starts_with(EVENTS))
+}
+
+fn response_head(answered: &reqwest::Response) -> Response<()> {
+    let mut head = Response::new(());
+    *head.status_mut() = answered.status();
+    for header in PASSED_BACK.map(HeaderName::from_static) {
+        if let Some(value) = answered.headers().get(&header) {
+            head.headers_mut().insert(header, value.clone());
+        }
+    }
+    head
+}
+
+async fn collect(mut answered: reqwest::Response) -> Result<Vec<u8>, BoxError> {
+    let mut whole = Vec::new();
+    while let Some(chunk) = answered.chunk().await? {
+        if whole.len() + chunk.len() > MAX_MESSAGE {
+            return Err("too large".into());
+        }
+        whole.extend_from_slice(&chunk);
+    }
+    Ok(whole)
+}
+
+/// Who is to be told what came of a call, once.
+#[derive(Debug)]
+struct Told {
+    recorder: Arc<dyn Recorder>,
+    server: McpServer,
+    tool: Option<String>,
+    begun: Instant,
+}
+
+impl Told {
+    async fn ended(self, outcome: McpOutcome) {
+        let calling = Calling {
+            recorder: &self.recorder,
+            server: &self.server.name,
+            tool: self.tool.as_deref(),
+            begun: self.begun,
+        };
+        calling.ended(outcome).await;
+    }
+}
+
+/// What a streamed answer is read with.
+struct Reading {
+    answered: reqwest::Response,
+    events: Option<Events>,
+    message: Message,
+    told: Option<Told>,
+    server: McpServer,
+}
+
+fn stream_back(answered: reqwest::Response, message: Message, told: Option<Told>, server: McpServer) -> Response<Body> {
+    let head = response_head(&answered);
+    let reading = Reading { answered, events: Some(Events::default()), message, told, server };
+    let pieces = stream::try_unfold(reading, |mut reading| async move {
+        loop {
+            let Some(events) = reading.events.as_mut() else { return Ok(None) };
+            let chunk = match reading.answered.chunk().await {
+                Ok(Some(chunk)) => chunk,
+                ended => {
+                    let rest = reading.events.take().map(Events::rest).unwrap_or_default();
+                    if let Some(told) = reading.told.take() {
+                        told.ended(McpOutcome::Failed).await;
+                    }
+                    ended?;
+                    if rest.is_empty() {
+                        return Ok(None);
+                    }
+                    return Ok(Some((Frame::data(rest), reading)));
+                }
+            };
+            let mut outcome = None;
+            let (message, server) = (&reading.message, &reading.server);
+            let out = events.feed(&chunk, |value| {
+                if message.is_answered_by(value) {
+                    outcome = Some(message::outcome(value));
+                }
+                without_forbidden_tools(value, server)
+            })?;
+            if let Some(outcome) = outcome
+                && let Some(told) = reading.told.take()
+            {
+                told.ended(outcome).await;
+            }
+            if !out.is_empty() {
+                return Ok::<_, BoxError>(Some((Frame::data(out), reading)));
+            }
+        }
+    });
+    head.map(|()| StreamBody::new(pieces).boxed_unsync())
+}

@@ -1,0 +1,119 @@
+//! The same commands against a server: `HARVEST_URL` names it, and `harvest login` keeps the token for it.
+
+mod session;
+mod status;
+mod task;
+
+pub use session::session;
+pub use status::status;
+pub use task::task;
+
+use std::time::Duration;
+
+use harvest_core::Code;
+use harvest_outbound::{Answer, Ask, Client, Method, escape};
+use harvest_vault::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::cli::Global;
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::login;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server, and who we are to it.
+#[derive(Debug)]
+pub struct Remote {
+    client: Client,
+    url: String,
+    token: SecretString,
+}
+
+impl Remote {
+    /// The one that `HARVEST_URL` names, unless the command line names a place of its own.
+    pub fn of(global: &Global, environment: &Environment) -> Result<Option<Self>, Failure> {
+        let Some(url) = environment.text("HARVEST_URL") else { return Ok(None) };
+        if global.data_dir.is_some() || global.database_url.is_some() {
+            return Ok(None);
+        }
+        let url = login::server(url)?;
+        let token = match environment.text("HARVEST_TOKEN") {
+            Some(token) => SecretString::from(token.to_owned()),
+            None => login::token(environment, &url)?,
+        };
+        Ok(Some(Self::new(url, token)))
+    }
+
+    pub fn new(url: String, token: SecretString) -> Self {
+        Self { client: Client::new(PATIENCE), url, token }
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        read(self.ask(self.request(Method::GET, path)).await?)
+    }
+
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+        read(self.ask(self.request(Method::POST, path).json(body)).await?)
+    }
+
+    /// With a key that makes asking twice the same as asking once.
+    async fn post_once<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &Value,
+        key: Option<String>,
+    ) -> Result<T, Failure> {
+        let request = self.request(Method::POST, path).json(body);
+        let request = match key {
+            Some(key) => request.header("idempotency-key", key),
+            None => request,
+        };
+        read(self.ask(request).await?)
+    }
+
+    /// The one whose id begins so, of `/api/tasks` or `/api/sessions`.
+    async fn find(&self, list: &str, prefix: &str) -> Result<Option<String>, Failure> {
+        let page: Value = self.get(&format!("{list}?id={}", escape(prefix))).await?;
+        Ok(page["items"][0]["id"].as_str().map(str::to_owned))
+    }
+
+    fn request(&self, method: Method, path: &str) -> Ask {
+        let token = format!("Bearer {}", self.token.expose_secret());
+        Ask::new(method, format!("{}{path}", self.url)).header("authorization", token)
+    }
+
+    async fn ask(&self, ask: Ask) -> Result<Answer, Failure> {
+        self.client.ask(ask).await.map_err(|error| {
+            let message = format!("the server {} cannot be asked: {error}", self.url);
+            let help = "check HARVEST_URL and that the server runs; unset it to work on this machine";
+            Failure { exit: Exit::Failed, ..Failure::refused(Code::ServerUnreachable, message, help) }
+        })
+    }
+}
+
+/// The answer, or the problem in the server's own words.
+fn read<T: DeserializeOwned>(answer: Answer) -> Result<T, Failure> {
+    let not_ours = |why: String| {
+        let help = "check HARVEST_URL: something else seems to listen there, or another version";
+        Failure::refused(Code::ServerUnreachable, format!("the server's answer cannot be read: {why}"), help)
+    };
+    if answer.is_success() {
+        return answer.json().map_err(|error| not_ours(error.to_string()));
+    }
+    let problem: Value =
+        answer.json().map_err(|_| not_ours(format!("it is no problem of ours, with status {}", answer.status)))?;
+    let Some(code) = problem["code"].as_str().and_then(|code| code.parse::<Code>().ok()) else {
+        return Err(not_ours(format!("a code that nobody knows here, with status {}", answer.status)));
+    };
+    let text = |name: &str| problem[name].as_str().map(str::to_owned);
+    let field = text("field").map(|field| format!("{field}: ")).unwrap_or_default();
+    let message = format!("{field}{}", text("detail").unwrap_or_default());
+    let exit = if answer.status >= 500 { Exit::Failed } else { Exit::Refused };
+    Err(Failure { code, message: crate::view::clean(&message), help: text("help"), exit })
+}

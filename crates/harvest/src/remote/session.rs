@@ -1,0 +1,108 @@
+//! `harvest session …` over HTTP.
+
+use harvest_core::{Code, Task, Turn};
+use serde_json::{Value, json};
+
+use super::Remote;
+use crate::ask;
+use crate::cli::{Global, Session};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::session::{GO_ON, show};
+use crate::view::{Style, clean};
+
+pub async fn session(global: &Global, style: Style, remote: &Remote, command: Session) -> Result<Exit, Failure> {
+    match command {
+        Session::Show { id } => {
+            let detail: Value = remote.get(&format!("/api/sessions/{}", find(remote, &id).await?)).await?;
+            let (session, task): (harvest_core::Session, Task) = (parse(&detail)?, parse(&detail["task"])?);
+            show::shown(global, style, &session, &task);
+            Ok(Exit::Done)
+        }
+        Session::Prompt(asked) => {
+            let (agent, model) = (asked.options.agent, asked.options.model);
+            here_only(asked.options.asking.follow)?;
+            prompt(global, style, remote, &asked.id, &asked.prompt, agent, model, asked.options.asking.idempotency_key)
+                .await
+        }
+        Session::Continue(asked) => {
+            let words = asked.prompt.as_deref().unwrap_or(GO_ON);
+            here_only(asked.asking.follow)?;
+            prompt(
+                global,
+                style,
+                remote,
+                &asked.id,
+                words,
+                Some(asked.agent),
+                asked.model,
+                asked.asking.idempotency_key,
+            )
+            .await
+        }
+        Session::Fork(asked) => {
+            let id = find(remote, &asked.id).await?;
+            let prompt = ask::read_prompt(asked.prompt.as_deref().unwrap_or(GO_ON))?;
+            let body = json!({ "at": asked.at, "prompt": prompt, "agent": asked.agent, "model": asked.model });
+            let task: Value = remote.post(&format!("/api/sessions/{id}/fork"), &body).await?;
+            let _ = if global.json {
+                output::json(&task)
+            } else {
+                let id = clean(task["id"].as_str().unwrap_or_default());
+                output::line(&format!("{} task {id} goes on from event {}", style.ok(), asked.at))
+            };
+            Ok(Exit::Done)
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "what two commands have in common, as it was typed")]
+async fn prompt(
+    global: &Global,
+    style: Style,
+    remote: &Remote,
+    id: &str,
+    words: &str,
+    agent: Option<String>,
+    model: Option<String>,
+    key: Option<String>,
+) -> Result<Exit, Failure> {
+    let id = find(remote, id).await?;
+    let body = json!({ "prompt": ask::read_prompt(words)?, "agent": agent, "model": model });
+    let turn: Turn = remote.post_once(&format!("/api/sessions/{id}/prompts"), &body, key).await?;
+    let _ = if global.json {
+        output::json(&turn)
+    } else {
+        let session = style.bold(turn.session_id.short());
+        output::line(&format!("{} turn {} of session {session} is queued", style.ok(), turn.number))
+    };
+    Ok(Exit::Done)
+}
+
+fn here_only(follow: bool) -> Result<(), Failure> {
+    if !follow {
+        return Ok(());
+    }
+    let help = "leave it out, and look with `harvest task logs`, or at the server's page";
+    Err(Failure::refused(Code::BadOption, "--follow watches this machine alone, not a server", help))
+}
+
+/// A session by the beginning of its id, or of that of its task.
+async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
+    if let Some(id) = remote.find("/api/sessions", prefix).await? {
+        return Ok(id);
+    }
+    let unknown = || {
+        let message = format!("no session's id begins with `{}`", clean(prefix));
+        Failure::refused(Code::UnknownSession, message, "see `harvest task list`; a task's id will do")
+    };
+    let task = remote.find("/api/tasks", prefix).await?.ok_or_else(unknown)?;
+    let task: Value = remote.get(&format!("/api/tasks/{task}")).await?;
+    task["sessions"][0]["id"].as_str().map(str::to_owned).ok_or_else(unknown)
+}
+
+fn parse<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, Failure> {
+    serde_json::from_value(value.clone()).map_err(|error| {
+        Failure::failed(Code::ServerUnreachable, format!("the server's answer cannot be read: {error}"))
+    })
+}

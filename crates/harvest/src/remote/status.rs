@@ -1,0 +1,67 @@
+//! `harvest status` over HTTP.
+
+use std::time::Duration;
+
+use harvest_core::Task;
+use serde_json::{Value, json};
+
+use super::Remote;
+use crate::cli::Global;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::task::look::row;
+use crate::view::{Style, clean};
+
+/// How often it is asked for with `--watch`.
+const WATCH: Duration = Duration::from_secs(1);
+
+pub async fn status(global: &Global, style: Style, remote: &Remote, watch: bool) -> Result<Exit, Failure> {
+    loop {
+        let queue: Value = remote.get("/api/queue").await?;
+        let running: Value = remote.get("/api/tasks?status=running&limit=20").await?;
+        let shown = if global.json {
+            output::json(&json!({ "server": remote.url(), "queue": queue, "running": running["items"] }))
+        } else {
+            let clear = if watch && style.terminal { "\u{1b}[H\u{1b}[2J" } else { "" };
+            output::line(&format!("{clear}{}", page(style, remote.url(), &queue, &running)))
+        };
+        if !watch || shown.is_err() {
+            return Ok(Exit::Done);
+        }
+        tokio::time::sleep(WATCH).await;
+    }
+}
+
+fn page(style: Style, url: &str, queue: &Value, running: &Value) -> String {
+    let dot = style.dot();
+    let mut lines = Vec::new();
+    let mut field =
+        |name: &str, value: String| lines.push(format!("{}  {}", style.dim(&format!("{name:<9}")), clean(&value)));
+    field("server", url.to_owned());
+    let paused = if queue["paused"] == true { " (paused)" } else { "" };
+    field("workers", format!("{}{paused}", queue["workers"]));
+    let turns = &queue["turns"];
+    field("working", turns["claimed"].to_string());
+    field(
+        "queue",
+        format!(
+            "{} ready {dot} {} blocked {dot} {} waiting for their next try {dot} {} parked by a cap",
+            turns["ready"], turns["blocked"], turns["waiting"], turns["parked"]
+        ),
+    );
+    let count = |status: &str| queue["tasks"][status].as_u64().unwrap_or(0);
+    field(
+        "ended",
+        format!(
+            "{} completed {dot} {} failed {dot} {} cancelled",
+            count("completed"),
+            count("failed"),
+            count("cancelled")
+        ),
+    );
+    let tasks = running["items"].as_array().into_iter().flatten();
+    for task in tasks.filter_map(|task| serde_json::from_value::<Task>(task.clone()).ok()) {
+        lines.push(format!("  {}", row(style, &task)));
+    }
+    lines.join("\n")
+}

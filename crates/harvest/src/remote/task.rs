@@ -1,0 +1,194 @@
+//! `harvest task …` over HTTP.
+
+use std::path::Path;
+
+use harvest_core::{Code, Event, Session, Task as CoreTask};
+use harvest_outbound::escape;
+use harvest_store::{TaskDetail, TaskPage};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Remote;
+use crate::ask;
+use crate::cli::{Global, OnFailed, Task, TaskAdd};
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::task::look;
+use crate::task::plan::read_plan;
+use crate::view::{Activity, Style};
+
+/// The same object as the server's.
+#[derive(Deserialize)]
+struct Detail {
+    #[serde(flatten)]
+    task: CoreTask,
+    sessions: Vec<Session>,
+}
+
+#[derive(Deserialize)]
+struct Page<T> {
+    items: Vec<T>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct EventPage {
+    items: Vec<Event>,
+    next_cursor: Option<u64>,
+}
+
+pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task) -> Result<Exit, Failure> {
+    match command {
+        Task::Add(options) => add(global, style, remote, *options).await,
+        Task::List { status, repo, convoy, limit, cursor } => {
+            let given = [
+                ("status", status.map(|status| status.to_string())),
+                ("repository", repo),
+                ("convoy", convoy),
+                ("cursor", cursor),
+                ("limit", Some(limit.to_string())),
+            ];
+            let given = given.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", escape(&value?))));
+            let page: Page<CoreTask> =
+                remote.get(&format!("/api/tasks?{}", given.collect::<Vec<_>>().join("&"))).await?;
+            look::list_page(global, style, &TaskPage { items: page.items, next_cursor: page.next_cursor });
+            Ok(Exit::Done)
+        }
+        Task::Show { id } => {
+            let detail = detail(remote, &id).await?;
+            look::show_detail(global, style, &detail, None);
+            Ok(Exit::Done)
+        }
+        Task::Logs { id } => logs(global, style, remote, &id).await,
+        Task::Diff { id } => {
+            let detail = detail(remote, &id).await?;
+            let Some(session) = detail.sessions.first() else { return Ok(Exit::Done) };
+            let diff: Value = remote.get(&format!("/api/sessions/{}/diff", session.id)).await?;
+            look::show_diff(global, style, &diff, diff["diff"].as_str().unwrap_or_default().as_bytes());
+            Ok(Exit::Done)
+        }
+        Task::Apply { .. } => {
+            let message = "a server's work cannot be merged here: its branch is in its own repository";
+            let help = "fetch the branch, or unset HARVEST_URL on the machine that has the repository";
+            Err(Failure::refused(Code::CannotApply, message, help))
+        }
+        Task::Retry { id } => act(global, style, remote, &id, "retry", &json!({}), "is in the queue again").await,
+        Task::Approve { id, edit } => {
+            let plan = edit.as_deref().map(|path: &Path| read_plan(path)).transpose()?;
+            let body = plan.map_or_else(|| json!({}), |plan| json!({ "plan": plan }));
+            act(global, style, remote, &id, "approve", &body, "goes on with its plan").await
+        }
+        Task::Reject { id, comment } => {
+            let words = if comment.is_some() { "makes another plan" } else { "is cancelled" };
+            let body = comment.map_or_else(|| json!({}), |comment| json!({ "comment": comment }));
+            act(global, style, remote, &id, "reject", &body, words).await
+        }
+        Task::Cancel { id } => act(global, style, remote, &id, "cancel", &json!({}), "stops, or has stopped").await,
+    }
+}
+
+async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
+    remote.find("/api/tasks", prefix).await?.ok_or_else(|| {
+        let message = format!("no task's id begins with `{}`", crate::view::clean(prefix));
+        Failure::refused(Code::UnknownTask, message, "see `harvest task list`")
+    })
+}
+
+async fn detail(remote: &Remote, prefix: &str) -> Result<TaskDetail, Failure> {
+    let Detail { task, sessions } = remote.get(&format!("/api/tasks/{}", find(remote, prefix).await?)).await?;
+    Ok(TaskDetail { task, sessions })
+}
+
+async fn add(global: &Global, style: Style, remote: &Remote, add: TaskAdd) -> Result<Exit, Failure> {
+    let prompt = ask::read_prompt(&add.ask.prompt)?;
+    let (options, queue) = (add.ask.options, add.queue);
+    let Some(repository) = options.repo else {
+        let message = "the server does not know the folder you are in: --repo is missing";
+        return Err(Failure::refused(
+            Code::BadOption,
+            message,
+            "name a repository of the server, its path there, or a URL",
+        ));
+    };
+    let mut body = json!({
+        "prompt": prompt,
+        "repository": repository,
+        "require_tests": options.require_tests,
+        "plan": options.plan,
+        "after": queue.after,
+        "on_failed_dependency": match queue.on_failed_dependency {
+            OnFailed::Hold => "hold",
+            OnFailed::Cancel => "cancel",
+        },
+    });
+    let more = [
+        ("base", options.base.map(Value::from)),
+        ("agent", options.agent.map(Value::from)),
+        ("model", options.model.map(Value::from)),
+        ("test", options.test.map(Value::from)),
+        ("timeout", options.timeout.map(|time| time.as_secs().max(1).into())),
+        ("budget_usd", options.budget_usd.map(|cost| json!(cost))),
+        ("priority", queue.standing.priority.map(|priority| json!(priority))),
+        ("convoy", queue.standing.convoy.map(Value::from)),
+        ("retries", queue.standing.retries.map(Value::from)),
+        ("source_url", queue.source_url.map(Value::from)),
+    ];
+    for (name, value) in more {
+        if let Some(value) = value {
+            body[name] = value;
+        }
+    }
+    let Detail { task, .. } = remote.post_once("/api/tasks", &body, queue.idempotency_key).await?;
+    let _ = if global.json {
+        output::json(&task)
+    } else {
+        let priority = task.priority.as_str();
+        output::line(&format!(
+            "{} task {} is queued at {} ({priority})",
+            style.ok(),
+            style.bold(task.id.short()),
+            remote.url()
+        ))
+    };
+    Ok(Exit::Done)
+}
+
+async fn act(
+    global: &Global,
+    style: Style,
+    remote: &Remote,
+    prefix: &str,
+    action: &str,
+    body: &Value,
+    words: &str,
+) -> Result<Exit, Failure> {
+    let id = find(remote, prefix).await?;
+    let Detail { task, .. } = remote.post(&format!("/api/tasks/{id}/{action}"), body).await?;
+    let _ = if global.json {
+        output::json(&json!({ "task_id": task.id, "status": task.status, "branch": task.branch }))
+    } else {
+        output::line(&format!("{} task {} {words}", style.ok(), style.bold(task.id.short())))
+    };
+    Ok(Exit::Done)
+}
+
+async fn logs(global: &Global, style: Style, remote: &Remote, prefix: &str) -> Result<Exit, Failure> {
+    for session in detail(remote, prefix).await?.sessions {
+        let mut activity = Activity::new(style);
+        let mut after = 0;
+        loop {
+            let path = format!("/api/sessions/{}/events?after={after}&limit=1000", session.id);
+            let page: EventPage = remote.get(&path).await?;
+            for event in &page.items {
+                if look::print(global, &mut activity, event).is_err() {
+                    return Ok(Exit::Done);
+                }
+            }
+            match page.next_cursor {
+                Some(next) => after = next,
+                None => break,
+            }
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,92 @@
+//! Signing in with GitHub: how it is set up, and what is kept of people who did.
+
+use harvest_core::{Code, Role, Scope};
+use harvest_server::{GithubSignIn, Secret};
+use harvest_store::CredentialRecord;
+use harvest_vault::{ExposeSecret, SecretString};
+
+use crate::config::Key;
+use crate::credential::{self, NewCredential};
+use crate::failure::Failure;
+use crate::installation::Installation;
+use crate::keychain::{Keychain, Opened};
+
+/// What the client secret is kept as in the vault.
+pub const CLIENT_SECRET: &str = "github-sign-in";
+/// What the tokens of people are kept as, each under their own name.
+const PERSON: &str = "github";
+const NAME: &str = "sign-in";
+
+/// As the settings and the vault say; `None` when nobody signs in with GitHub here.
+pub async fn options(installation: &Installation) -> Result<Option<GithubSignIn>, Failure> {
+    let settings = installation.settings()?;
+    let Some(client_id) = settings.text(Key::SignInClientId) else { return Ok(None) };
+    let records = records(installation, |record| record.credential.provider == CLIENT_SECRET).await?;
+    let (mut opened, _) = open(installation, records).await?;
+    let Some(secret) = opened.pop() else {
+        let message = "sign_in.client_id is set, and the vault has no client secret that could be opened";
+        let help = "keep the one that GitHub gave you: harvest credential add github-sign-in";
+        return Err(Failure::refused(Code::BadConfig, message, help));
+    };
+    Ok(Some(GithubSignIn {
+        client_id,
+        client_secret: Secret::given(secret.secret.expose_secret().to_owned()),
+        url: settings.text(Key::SignInUrl).unwrap_or_default(),
+        organizations: settings.names(Key::SignInOrganizations),
+        teams: settings.names(Key::SignInTeams),
+        admins: settings.names(Key::SignInAdmins),
+        role: settings.text(Key::SignInRole).and_then(|role| Role::parse(&role)),
+        believed: settings.time(Key::SignInBelieved).unwrap_or_default(),
+    }))
+}
+
+/// Seals a person's token, in place of the one before.
+pub async fn keep_token(installation: &Installation, person: &str, token: &SecretString) -> Result<(), Failure> {
+    let mut known = of(installation, person).await?;
+    match known.pop() {
+        Some(mut record) => credential::replace(installation, &mut record.credential, token).await,
+        None => {
+            let new = NewCredential {
+                provider: PERSON.to_owned(),
+                scope: Scope::User(person.to_owned()),
+                name: NAME.to_owned(),
+                base_url: None,
+            };
+            credential::keep(installation, new, token).await.map(drop)
+        }
+    }
+}
+
+pub async fn token_of(installation: &Installation, person: &str) -> Result<Option<SecretString>, Failure> {
+    let (mut opened, failed) = open(installation, of(installation, person).await?).await?;
+    match (opened.pop(), failed.into_iter().next()) {
+        (Some(opened), _) => Ok(Some(opened.secret)),
+        (None, Some(reason)) => Err(Failure::failed(Code::MasterKey, reason)),
+        (None, None) => Ok(None),
+    }
+}
+
+async fn of(installation: &Installation, person: &str) -> Result<Vec<CredentialRecord>, Failure> {
+    let scope = Scope::User(person.to_owned());
+    records(installation, |CredentialRecord { credential, .. }| {
+        credential.provider == PERSON && credential.name == NAME && credential.scope == scope
+    })
+    .await
+}
+
+async fn records(
+    installation: &Installation,
+    wanted: impl Fn(&CredentialRecord) -> bool,
+) -> Result<Vec<CredentialRecord>, Failure> {
+    Ok(installation.store.credentials().await?.into_iter().filter(wanted).collect())
+}
+
+/// Beside everything else: the master key may come from a slow command.
+async fn open(
+    installation: &Installation,
+    records: Vec<CredentialRecord>,
+) -> Result<(Vec<Opened>, Vec<String>), Failure> {
+    let keychain = Keychain::of(&installation.environment, installation.data.path());
+    let opening = tokio::task::spawn_blocking(move || keychain.open(records));
+    opening.await.map_err(|error| Failure::failed(Code::Internal, error.to_string()))
+}

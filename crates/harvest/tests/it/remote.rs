@@ -1,0 +1,128 @@
+//! The command line against a server.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::support::{FIX, Harvest, Ran, World};
+
+/// A command that knows a server and no data directory.
+fn remote(world: &World, url: &str, args: &[&str]) -> Harvest {
+    let mut harvest = world.harvest(args);
+    let command = &mut harvest.command;
+    let mut bare = std::process::Command::new(command.get_program());
+    bare.env_clear();
+    for (name, value) in command.get_envs() {
+        bare.env(name, value.unwrap());
+    }
+    // Without `--data-dir` and its value.
+    bare.current_dir(command.get_current_dir().unwrap()).env("HARVEST_URL", url).args(command.get_args().skip(2));
+    harvest.command = bare;
+    harvest
+}
+
+fn json_of(ran: &Ran) -> Value {
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout))
+}
+
+#[test]
+fn tasks_and_sessions_of_a_server() {
+    let world = World::new();
+    let server = world.serve_with(&json!([{ "say": "I see.", "shell": FIX }, { "say": "Done." }]), &["--agents", "1"]);
+    let url = server.url.clone();
+    let run = |args: &[&str]| remote(&world, &url, args).finish();
+    // Nobody is signed in yet.
+    let refused = run(&["task", "list"]);
+    assert_eq!(refused.exit, Some(2));
+    assert!(refused.stderr.contains("error[HV-0601]") && refused.stderr.contains("harvest login"), "{refused:?}");
+    let wrong = remote(&world, &url, &["login", "--from-stdin"]).input("hv_wrong").finish();
+    assert!(wrong.exit == Some(2) && wrong.stderr.contains("HV-0601"), "{wrong:?}");
+    let token = world.token(&["--role", "member", "--user", "ada"]);
+    let signed = json_of(&remote(&world, &url, &["login", "--from-stdin", "--json"]).input(&token).finish());
+    assert_eq!((&signed["user"], &signed["role"]), (&json!("ada"), &json!("member")));
+    let file = world.home().join(".config/harvest/login.json");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    // The same objects as over the API.
+    let repo = world.repo();
+    let repo = repo.to_str().unwrap();
+    let asked =
+        json_of(&run(&["task", "add", "Make the failing test pass", "--repo", repo, "--priority", "high", "--json"]));
+    assert_eq!(
+        (&asked["priority"], &asked["requested_by"], &asked["source"]),
+        (&json!("high"), &json!("ada"), &json!("api"))
+    );
+    let id = asked["id"].as_str().unwrap();
+    let client = server.with(&token);
+    let task = client.get(&format!("/api/tasks/{id}")).ok();
+    let session = task["sessions"][0]["id"].as_str().unwrap();
+    let journal = client.journal(session, 0);
+    let short = &id[..6];
+    assert_eq!(json_of(&run(&["task", "show", short, "--json"])), client.get(&format!("/api/tasks/{id}")).ok());
+    let listed = json_of(&run(&["task", "list", "--status", "completed", "--json"]));
+    assert_eq!(listed["items"][0]["id"], *id);
+    assert!(run(&["task", "list"]).stdout.contains("Make the failing test pass"));
+    let printed: Vec<Value> = run(&["task", "logs", short, "--json"])
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(printed, journal);
+    assert!(run(&["task", "diff", short]).stdout.contains("+echo two"));
+    assert_eq!(json_of(&run(&["session", "show", short, "--json"]))["id"], *session);
+    let turn = json_of(&run(&["session", "prompt", short, "And now?", "--json"]));
+    assert_eq!((&turn["number"], &turn["author"]), (&json!(2), &json!("ada")));
+    client.stream(&format!("/api/sessions/{session}/events?after={}", journal.len())).until("task.finished");
+    assert!(json_of(&run(&["status", "--json"]))["queue"]["workers"] == 1);
+    // What the server refuses is told in its words, with its code.
+    let finished = run(&["task", "cancel", short]);
+    assert!(finished.exit == Some(2) && finished.stderr.contains("error[HV-0153]"), "{finished:?}");
+    let unknown = run(&["task", "show", "zzzz"]);
+    assert!(unknown.exit == Some(2) && unknown.stderr.contains("error[HV-0151]"), "{unknown:?}");
+    let nowhere = run(&["task", "add", "Mend it"]);
+    assert!(nowhere.exit == Some(2) && nowhere.stderr.contains("--repo is missing"), "{nowhere:?}");
+    assert!(run(&["login", "--forget"]).exit == Some(0) && run(&["task", "list"]).exit == Some(2));
+    // Named on the command line, a place on this machine goes before the server.
+    let mut local = world.harvest(&["task", "list", "--json"]);
+    local.command.env("HARVEST_URL", "http://127.0.0.1:1");
+    assert_eq!(json_of(&local.finish())["items"][0]["id"], *id);
+}
+
+#[test]
+fn a_plan_is_decided_on_and_a_task_tried_again() {
+    let world = World::new();
+    let server = world.serve_with(&json!([{ "say": "First this, then that." }]), &["--agents", "1"]);
+    let token = world.token(&[]);
+    let run = |args: &[&str]| {
+        let mut harvest = remote(&world, &server.url, args);
+        harvest.command.env("HARVEST_TOKEN", &token);
+        harvest.finish()
+    };
+    let repo = world.repo();
+    let asked = json_of(&run(&["task", "add", "Plan it", "--repo", repo.to_str().unwrap(), "--plan", "--json"]));
+    let (id, client) = (asked["id"].as_str().unwrap(), server.with(&token));
+    let session = client.get(&format!("/api/tasks/{id}")).ok()["sessions"][0]["id"].as_str().unwrap().to_owned();
+    client.stream(&format!("/api/sessions/{session}/events")).until("plan.proposed");
+    while client.get(&format!("/api/tasks/{id}")).ok()["status"] != "awaiting_approval" {}
+    assert_eq!(json_of(&run(&["task", "reject", id, "--json"]))["status"], "cancelled");
+    assert_eq!(json_of(&run(&["task", "retry", id, "--json"]))["task_id"], *id);
+    client.stream(&format!("/api/sessions/{session}/events?after=5")).until("plan.proposed");
+    while client.get(&format!("/api/tasks/{id}")).ok()["status"] != "awaiting_approval" {}
+    assert_eq!(json_of(&run(&["task", "approve", id, "--json"]))["task_id"], *id);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_with_the_way_out() {
+    let world = World::new();
+    for (url, said) in [
+        ("http://127.0.0.1:1", "the server http://127.0.0.1:1 cannot be asked: 127.0.0.1:1 cannot be reached"),
+        ("http://harvest.example.com", "it is neither https:// nor this machine"),
+        ("harvest.example.com", "it begins neither with https:// nor with http://"),
+        ("https://harvest.example.com/path", "it is more than a host and a port"),
+    ] {
+        let mut harvest = remote(&world, url, &["task", "list"]);
+        harvest.command.env("HARVEST_TOKEN", "hv_x");
+        let ran = harvest.finish();
+        assert!(ran.exit != Some(0) && ran.stderr.contains(said), "{ran:?}");
+    }
+}

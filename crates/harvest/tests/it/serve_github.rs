@@ -1,0 +1,244 @@
+//! Signing in with GitHub, against something that keeps GitHub's rules.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use ureq::http::Method;
+
+use crate::fake_github::{CLIENT_ID, CLIENT_SECRET, FakeGithub, form};
+use crate::serve_access::with_projects;
+use crate::served::{Answer, Client, Server};
+use crate::support::{PATIENCE, World};
+
+const FRUIT: &str = "/user/memberships/orgs/fruit";
+
+fn world(github: &FakeGithub, more: &str) -> World {
+    let world = World::new();
+    with_projects(&world);
+    let file = world.home().join(".config/harvest/harvest.toml");
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    text.push_str(&format!("[sign_in]\nclient_id = {CLIENT_ID:?}\nurl = {:?}\n{more}\n", github.url));
+    std::fs::write(&file, text).unwrap();
+    let kept = world.harvest(&["credential", "add", "github-sign-in", "--from-stdin", "--json"]);
+    assert_eq!(kept.input(CLIENT_SECRET).finish().exit, Some(0));
+    world
+}
+
+/// A browser that keeps its cookies.
+struct Browser {
+    url: String,
+    cookies: Vec<(String, String)>,
+}
+
+impl Browser {
+    fn new(server: &Server) -> Self {
+        Self { url: server.url.clone(), cookies: Vec::new() }
+    }
+
+    fn client(&self) -> Client {
+        let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        Client::at(&self.url).header("cookie", &cookies.join("; "))
+    }
+
+    fn get(&mut self, path: &str) -> Answer {
+        let answer = self.client().get(path);
+        for (name, value) in &answer.headers {
+            if name == "set-cookie" {
+                let (pair, attributes) = value.split_once("; ").unwrap();
+                assert!(attributes.contains("HttpOnly") && attributes.contains("SameSite=Lax"), "{value}");
+                let (name, value) = pair.split_once('=').unwrap();
+                self.cookies.retain(|(known, _)| known != name);
+                if !value.is_empty() {
+                    self.cookies.push((name.to_owned(), value.to_owned()));
+                }
+            }
+        }
+        answer
+    }
+
+    /// To GitHub, and with what it says to the place it names.
+    fn to_github(&mut self, github: &FakeGithub) -> String {
+        let left = self.get("/auth/github");
+        assert_eq!(left.status, 303, "{left:?}");
+        let target = left.header("location").unwrap().strip_prefix(&github.url).unwrap().to_owned();
+        let back = Client::at(&github.url).get(&target);
+        back.header("location").unwrap().strip_prefix(&self.url).unwrap().to_owned()
+    }
+
+    fn sign_in(&mut self, github: &FakeGithub) -> Answer {
+        let back = self.to_github(github);
+        self.get(&back)
+    }
+
+    fn me(&self) -> Answer {
+        self.client().get("/api/me")
+    }
+}
+
+#[test]
+fn who_belongs_comes_in_and_may_what_their_projects_give_them() {
+    let github = FakeGithub::start();
+    let world = world(&github, "organizations = ['fruit']");
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let host = github.url.strip_prefix("http://").unwrap();
+    let ada = format!("ada@{host}");
+    let mut browser = Browser::new(&server);
+    // Invited is not a member yet.
+    github.member(FRUIT, "pending");
+    browser.sign_in(&github).problem(403, "HV-0602");
+    browser.me().problem(401, "HV-0601");
+    github.member(FRUIT, "active");
+    let entered = browser.sign_in(&github);
+    assert_eq!((entered.status, entered.header("location")), (303, Some("/")));
+    let me = browser.me().ok();
+    assert_eq!((&me["user"], &me["role"], &me["projects"]), (&json!(ada), &json!("viewer"), &json!([])));
+    assert_eq!(browser.client().get("/api/tasks").ok()["items"], json!([]));
+    browser.client().get("/api/queue").problem(403, "HV-0602");
+    // A member of one project, a viewer of another; it holds at once.
+    let task = admin.post("/api/tasks", &world.ask("Mend it")).ok();
+    let cancel = format!("/api/tasks/{}/cancel", task["id"].as_str().unwrap());
+    let set = |project: &str, role: &str| {
+        let path = format!("/api/projects/{project}/members/{ada}");
+        admin.send(Method::PUT, &path, Some(&json!({ "role": role }))).ok();
+    };
+    set("shop", "viewer");
+    set("garden", "member");
+    let csrf = browser.me().ok()["csrf"].as_str().unwrap().to_owned();
+    let own = browser.client().header("x-harvest-csrf", &csrf);
+    assert_eq!(browser.me().ok()["roles"], json!({ "garden": "member", "shop": "viewer" }));
+    assert_eq!(own.get("/api/tasks").ok()["items"].as_array().unwrap().len(), 1);
+    let said = own.post(&cancel, &json!({})).problem(403, "HV-0602");
+    assert!(said["detail"].as_str().unwrap().contains("takes the role member in its project"), "{said}");
+    own.post("/api/tasks", &world.ask("Mend it")).problem(403, "HV-0602");
+    set("shop", "member");
+    own.post(&cancel, &json!({})).ok();
+    own.send(Method::PUT, "/api/projects/shop/members/eve", Some(&json!({ "role": "viewer" }))).problem(403, "HV-0602");
+    assert_eq!(admin.delete(&format!("/api/projects/shop/members/{ada}")).status, 204);
+    own.post(&cancel, &json!({})).problem(404, "HV-0151");
+    // The token is kept, sealed, and nobody sees it.
+    let kept = world.json(&["credential", "list"]);
+    let kept = kept["items"].as_array().unwrap().iter().find(|one| one["provider"] == "github").unwrap().clone();
+    assert_eq!((&kept["scope"], &kept["name"]), (&json!(format!("user:{ada}")), &json!("sign-in")));
+    let database = std::fs::read(world.data().join("harvest.db")).unwrap();
+    let written = [database, std::fs::read(world.data().join("harvest.db-wal")).unwrap_or_default()].concat();
+    assert!(!written.windows(10).any(|part| part == b"ghu_access"));
+    assert_eq!(own.post("/api/logout", &json!({})).status, 204);
+    browser.me().problem(401, "HV-0601");
+    let entry = admin.get("/api/audit?action=session.login").ok()["items"][0].clone();
+    assert_eq!((&entry["actor"], &entry["detail"]["with"]), (&json!(format!("user:{ada}")), &json!("github")));
+}
+
+#[test]
+fn nobody_comes_back_who_did_not_leave() {
+    let github = FakeGithub::start();
+    github.member(FRUIT, "active");
+    let world = world(&github, "organizations = ['fruit']");
+    let server = world.serve(&["--agents", "0"]);
+    let mut ada = Browser::new(&server);
+    let back = ada.to_github(&github);
+    // Someone else's link, with their code and state: it signs nobody in.
+    let mut eve = Browser::new(&server);
+    eve.get(&back).problem(403, "HV-0603");
+    eve.get("/auth/github");
+    eve.get(&back).problem(403, "HV-0603");
+    // A code without the verifier that goes with it is worth nothing.
+    let stolen = form(back.split_once('?').unwrap().1)["code"].clone();
+    let own = form(eve.to_github(&github).split_once('?').unwrap().1)["state"].clone();
+    let refused = eve.get(&format!("/auth/github/callback?code={stolen}&state={own}"));
+    assert!(refused.problem(401, "HV-0601")["detail"].as_str().unwrap().contains("bad_verification_code"));
+    eve.me().problem(401, "HV-0601");
+    // Whoever turns it down comes back without a code.
+    let state = form(ada.to_github(&github).split_once('?').unwrap().1)["state"].clone();
+    let denied = ada.get(&format!("/auth/github/callback?error=access_denied&state={state}"));
+    denied.problem(401, "HV-0601");
+    // And once more, properly; the same way back works once.
+    let back = ada.to_github(&github);
+    assert_eq!(ada.get(&back).status, 303);
+    ada.get(&back).problem(403, "HV-0603");
+    ada.me().ok();
+    // A name that has changed hands does not open what it opened.
+    github.person("Ada", 8);
+    Browser::new(&server).sign_in(&github).problem(403, "HV-0602");
+}
+
+#[test]
+fn admins_teams_and_a_role_for_everyone() {
+    let github = FakeGithub::start();
+    let world = world(&github, "teams = ['fruit/growers']\nadmins = ['root']\nrole = 'member'");
+    let server = world.serve(&["--agents", "0"]);
+    let mut browser = Browser::new(&server);
+    browser.sign_in(&github).problem(403, "HV-0602");
+    github.member("/orgs/fruit/teams/growers/memberships/Ada", "active");
+    assert_eq!(browser.sign_in(&github).status, 303);
+    let me = browser.me().ok();
+    assert_eq!((&me["role"], &me["projects"]), (&json!("member"), &Value::Null));
+    github.person("Root", 1);
+    let mut browser = Browser::new(&server);
+    assert_eq!(browser.sign_in(&github).status, 303);
+    assert_eq!(browser.me().ok()["role"], "admin");
+    browser.client().get("/api/tokens").ok();
+}
+
+#[test]
+fn who_leaves_is_signed_out_and_tokens_are_refreshed_until_then() {
+    let github = FakeGithub::start();
+    github.member(FRUIT, "active");
+    github.tokens_live(60);
+    let world = world(&github, "organizations = ['fruit']\nbelieved = '1s'");
+    let server = world.serve(&["--agents", "0"]);
+    let mut browser = Browser::new(&server);
+    assert_eq!(browser.sign_in(&github).status, 303);
+    github.expire_tokens();
+    let count = |path: &str| github.asked().iter().filter(|asked| asked.ends_with(path)).count();
+    // Asked again with a token that was refreshed first.
+    let before = (count("/access_token"), count("/user"));
+    let begun = Instant::now();
+    while count("/access_token") == before.0 || count("/user") == before.1 {
+        assert!(begun.elapsed() < PATIENCE);
+        browser.me().ok();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    browser.me().ok();
+    github.no_member(FRUIT);
+    while browser.me().status == 200 {
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    browser.me().problem(401, "HV-0601");
+}
+
+#[test]
+fn what_would_let_everyone_in_is_refused() {
+    let github = FakeGithub::start();
+    for (more, said) in [
+        ("", "anyone with an account at GitHub could sign in"),
+        ("teams = ['growers']", "`growers` is no team"),
+        ("role = 'king'\nadmins = ['a']", "it must be viewer, member or admin"),
+    ] {
+        let world = World::new();
+        let folder = world.home().join(".config/harvest");
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = format!("[sign_in]\nclient_id = {CLIENT_ID:?}\nurl = {:?}\n{more}\n", github.url);
+        if said.starts_with("it must") {
+            std::fs::write(folder.join("harvest.toml"), &text).unwrap();
+        } else {
+            let kept = world.harvest(&["credential", "add", "github-sign-in", "--from-stdin"]);
+            assert_eq!(kept.input(CLIENT_SECRET).finish().exit, Some(0));
+            std::fs::write(folder.join("harvest.toml"), &text).unwrap();
+        }
+        let refused = world.harvest(&["serve", "--listen", "127.0.0.1:0", "--agents", "0"]).finish();
+        assert_eq!(refused.exit, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(said) && refused.stderr.contains("HV-0311"), "{refused:?}");
+    }
+    let world = World::new();
+    let folder = world.home().join(".config/harvest");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("harvest.toml"), format!("[sign_in]\nclient_id = {CLIENT_ID:?}\n")).unwrap();
+    let refused = world.harvest(&["serve", "--listen", "127.0.0.1:0", "--agents", "0"]).finish();
+    assert!(refused.stderr.contains("harvest credential add github-sign-in"), "{refused:?}");
+    // Without any of it there is nothing to come back to.
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    server.anyone().get("/auth/github").problem(404, "HV-0605");
+}

@@ -1,0 +1,100 @@
+//! Who belongs to a project, and what they may do in it.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use harvest_core::{Role, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{concerns, known};
+use crate::api::page::Page;
+use crate::api::record::Concerns;
+use crate::auth::Principal;
+use crate::extract::{Body, Id};
+use crate::problem::Problem;
+use crate::state::App;
+
+const LONGEST_NAME: usize = 200;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Member {
+    user: String,
+    role: Role,
+    since: Timestamp,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskMember {
+    role: Role,
+}
+
+/// List the members of a project
+#[utoipa::path(
+    get, path = "/api/projects/{name}/members", tag = "projects", operation_id = "project.members", params(("name" = String, Path)),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<Member>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(name): Id<String>,
+) -> Result<Json<Page<Member>>, Problem> {
+    known(&app, &principal, &name)?;
+    let all = app.store.members().await?.into_iter().filter(|member| member.project == name);
+    Ok(Json(Page::whole(all.map(Member::from).collect())))
+}
+
+/// Make someone a member of a project, or give them another role in it
+#[utoipa::path(
+    put, path = "/api/projects/{name}/members/{user}", tag = "projects", operation_id = "project.member.set",
+    params(("name" = String, Path), ("user" = String, Path, description = "As they are called in GET /api/me")), request_body = AskMember,
+    security(("token" = ["admin"]), ("cookie" = ["admin"])),
+    responses((status = 200, body = Member), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn put(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id((name, user)): Id<(String, String)>,
+    Body(ask): Body<AskMember>,
+) -> Result<(Extension<Concerns>, Json<Member>), Problem> {
+    known(&app, &principal, &name)?;
+    if user.trim().is_empty() || user.len() > LONGEST_NAME || user.contains(char::is_control) {
+        let detail = format!("it is empty, longer than {LONGEST_NAME} bytes, or has control characters");
+        return Err(Problem::bad("user", detail));
+    }
+    let member =
+        harvest_store::Member { project: name.clone(), user: user.clone(), role: ask.role, since: app.clock.now() };
+    app.store.set_member(member.clone()).await?;
+    app.desk.projects_changed().await?;
+    Ok((concerns(&name, format!("member:{user}")), Json(member.into())))
+}
+
+/// Someone is no member of a project any more
+#[utoipa::path(
+    delete, path = "/api/projects/{name}/members/{user}", tag = "projects", operation_id = "project.member.remove",
+    params(("name" = String, Path), ("user" = String, Path)), security(("token" = ["admin"]), ("cookie" = ["admin"])),
+    responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn remove(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id((name, user)): Id<(String, String)>,
+) -> Result<(StatusCode, Extension<Concerns>), Problem> {
+    known(&app, &principal, &name)?;
+    if !app.store.remove_member(&name, &user).await? {
+        let detail = format!("`{}` is no member of the project", user.escape_debug());
+        return Err(
+            Problem::new(harvest_core::Code::UnknownMember, detail).help("see GET /api/projects/{name}/members")
+        );
+    }
+    app.desk.projects_changed().await?;
+    Ok((StatusCode::NO_CONTENT, concerns(&name, format!("member:{user}"))))
+}
+
+impl From<harvest_store::Member> for Member {
+    fn from(member: harvest_store::Member) -> Self {
+        Self { user: member.user, role: member.role, since: member.since }
+    }
+}

@@ -1,0 +1,234 @@
+//! Projects: repositories that belong together, with settings and members of their own. They are made here, or stand in the
+//! server's `harvest.toml`; what is set here for one of those is added to what stands there.
+
+pub mod members;
+pub mod settings;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use harvest_core::{Code, Cost};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use super::ask::location;
+use super::page::Page;
+use super::record::Concerns;
+use crate::auth::Principal;
+use crate::extract::{Body, Id};
+use crate::problem::Problem;
+use crate::state::App;
+
+const MOST_REPOSITORIES: usize = 1000;
+const LONGEST_SOURCE: usize = 1000;
+const LONGEST_NAME: usize = 64;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Project {
+    name: String,
+    repositories: Vec<String>,
+    /// What its tasks may spend in a day, all together; absent: any amount.
+    daily_usd: Option<Cost>,
+}
+
+/// A project to make.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskProject {
+    #[schema(min_length = 1, max_length = 64, pattern = "^[a-z0-9][a-z0-9._-]*$", example = "shop")]
+    name: String,
+    /// Names from `/api/repositories`, paths on the server's machine, or URLs.
+    #[schema(max_items = 1000)]
+    #[serde(default)]
+    repositories: Vec<String>,
+}
+
+/// What is to be different.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectChange {
+    /// All that were listed over the API from now on; those of `harvest.toml` stay.
+    #[schema(max_items = 1000)]
+    repositories: Vec<String>,
+}
+
+/// List projects
+#[utoipa::path(
+    get, path = "/api/projects", tag = "projects", operation_id = "project.list",
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<Project>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(State(app): State<App>, Extension(principal): Extension<Principal>) -> Json<Page<Project>> {
+    Json(Page::whole(visible(&app, &principal)))
+}
+
+/// One project; with `If-None-Match` it is sent only when it has changed
+#[utoipa::path(
+    get, path = "/api/projects/{name}", tag = "projects", operation_id = "project.get", params(("name" = String, Path)),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Project), (status = 304, description = "It is as it was"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn get(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(name): Id<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let found = known(&app, &principal, &name)?;
+    let tag = format!("\"{}\"", tag_of(&found));
+    let seen = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    if seen == Some(tag.as_str()) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+    }
+    Ok(([(header::ETAG, tag)], Json(found)).into_response())
+}
+
+/// Make a project
+#[utoipa::path(
+    post, path = "/api/projects", tag = "projects", operation_id = "project.create", request_body = AskProject,
+    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    responses((status = 201, body = Project), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn create(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Body(ask): Body<AskProject>,
+) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<Project>), Problem> {
+    let name = ask.name;
+    let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "._-".contains(letter);
+    let begins = name.starts_with(|letter: char| letter.is_ascii_alphanumeric());
+    if !begins || name.len() > LONGEST_NAME || !name.chars().all(plain) {
+        let detail = format!("a name has at most {LONGEST_NAME} characters: a-z, 0-9, and inside of it . _ -");
+        return Err(Problem::bad("name", detail));
+    }
+    let now = app.clock.now();
+    let new = harvest_store::Project {
+        repositories: located(&app, &name, ask.repositories).await?,
+        name: name.clone(),
+        settings: serde_json::json!({}),
+        version: 1,
+        created_at: now,
+        updated_at: now,
+    };
+    let taken = app.desk.tenancy().projects.iter().any(|project| project.name == name);
+    if taken || !app.store.add_project(new).await? {
+        let detail = format!("there is a project `{name}` already");
+        return Err(Problem::new(Code::ProjectExists, detail).about("name").help("choose another, or change that one"));
+    }
+    app.desk.projects_changed().await?;
+    let made = known(&app, &principal, &name)?;
+    let place = location(&format!("/api/projects/{name}"));
+    Ok((StatusCode::CREATED, place, concerns(&name, format!("project:{name}")), Json(made)))
+}
+
+/// Change which repositories belong to a project
+#[utoipa::path(
+    patch, path = "/api/projects/{name}", tag = "projects", operation_id = "project.change", request_body = ProjectChange,
+    params(("name" = String, Path)), security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    responses((status = 200, body = Project), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn change(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(name): Id<String>,
+    Body(change): Body<ProjectChange>,
+) -> Result<(Extension<Concerns>, Json<Project>), Problem> {
+    let kept = made_here(&app, &name).await?;
+    let repositories = located(&app, &name, change.repositories).await?;
+    let changed =
+        harvest_store::Project { repositories, version: kept.version + 1, updated_at: app.clock.now(), ..kept };
+    if !app.store.change_project(changed).await? {
+        let detail = "someone else changed the project at the same moment";
+        return Err(Problem::new(Code::Outdated, detail).with_status(StatusCode::CONFLICT).help("ask again"));
+    }
+    app.desk.projects_changed().await?;
+    Ok((concerns(&name, format!("project:{name}")), Json(known(&app, &principal, &name)?)))
+}
+
+/// Remove a project with its settings and members; its repositories and tasks stay
+#[utoipa::path(
+    delete, path = "/api/projects/{name}", tag = "projects", operation_id = "project.remove", params(("name" = String, Path)),
+    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn remove(
+    State(app): State<App>,
+    Id(name): Id<String>,
+) -> Result<(StatusCode, Extension<Concerns>), Problem> {
+    made_here(&app, &name).await?;
+    app.store.remove_project(&name).await?;
+    app.desk.projects_changed().await?;
+    Ok((StatusCode::NO_CONTENT, concerns(&name, format!("project:{name}"))))
+}
+
+/// What the log says of a change.
+fn concerns(project: &str, target: String) -> Extension<Concerns> {
+    Extension(Concerns::project(project, target))
+}
+
+/// The project, if they may do what they ask for in it.
+fn known(app: &App, principal: &Principal, name: &str) -> Result<Project, Problem> {
+    let found = visible(app, principal).into_iter().find(|project| project.name == name).ok_or_else(unknown)?;
+    principal.check_project(name, unknown)?;
+    Ok(found)
+}
+
+fn visible(app: &App, principal: &Principal) -> Vec<Project> {
+    let all = app.desk.tenancy().projects.into_iter().filter(|project| principal.sees_project(&project.name));
+    let shown =
+        all.map(|project| Project { name: project.name, repositories: project.repositories, daily_usd: project.daily });
+    let mut shown: Vec<Project> = shown.collect();
+    shown.sort_by(|one, other| one.name.cmp(&other.name));
+    shown
+}
+
+/// Something of it can be changed here.
+async fn made_here(app: &App, name: &str) -> Result<harvest_store::Project, Problem> {
+    let kept = app.store.projects().await?.into_iter().find(|project| project.name == name);
+    kept.ok_or_else(|| match app.desk.tenancy().projects.iter().any(|project| project.name == name) {
+        true => {
+            let detail = "the project stands in the server's harvest.toml, and only there";
+            Problem::new(Code::NotAllowed, detail).help("change it there; its settings and members can be set here")
+        }
+        false => unknown(),
+    })
+}
+
+/// Names become what they stand for. A repository belongs to one project: whose settings would hold else?
+async fn located(app: &App, project: &str, listed: Vec<String>) -> Result<Vec<String>, Problem> {
+    if listed.len() > MOST_REPOSITORIES {
+        return Err(Problem::bad("repositories", format!("a project has at most {MOST_REPOSITORIES} repositories")));
+    }
+    let known = app.store.repositories().await?;
+    let others = app.desk.tenancy().projects;
+    let mut sources: Vec<String> = Vec::new();
+    for text in listed {
+        let source = known.iter().find(|one| one.name == text).map_or(text, |one| one.source.clone());
+        let whole = source.starts_with('/') || source.contains(':');
+        if !whole || source.len() > LONGEST_SOURCE || source.contains(char::is_control) {
+            let detail = format!("`{}` is no known repository, whole path or URL", source.escape_debug());
+            return Err(Problem::bad("repositories", detail).help("see GET /api/repositories"));
+        }
+        let taken = others.iter().find(|one| one.name != project && one.repositories.contains(&source));
+        if let Some(taken) = taken {
+            let detail = format!("`{}` belongs to the project {}", source.escape_debug(), taken.name);
+            return Err(Problem::bad("repositories", detail).help("take it out of that project first"));
+        }
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
+    }
+    Ok(sources)
+}
+
+/// Of something as it is sent.
+fn tag_of(shown: &impl Serialize) -> String {
+    let digest = Sha256::digest(serde_json::to_vec(shown).unwrap_or_default());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unknown() -> Problem {
+    Problem::new(Code::UnknownProject, "there is no such project").help("see GET /api/projects")
+}

@@ -1,0 +1,155 @@
+//! What a project sets for its tasks. Whoever changes it says which version they saw, so that nobody undoes what they never
+//! read.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use harvest_core::{Code, Role};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::{concerns, known, tag_of};
+use crate::api::record::Concerns;
+use crate::auth::Principal;
+use crate::desk::Reach;
+use crate::extract::{Body, Id};
+use crate::problem::Problem;
+use crate::state::App;
+
+/// What is set, and what holds.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProjectSettings {
+    /// What was set here.
+    settings: Map<String, Value>,
+    /// Every setting as it holds for tasks of the project, unless their repository or whoever asks says otherwise.
+    in_force: Vec<SettingInForce>,
+}
+
+/// A setting, and where its value comes from.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SettingInForce {
+    #[schema(example = "budget_usd")]
+    key: String,
+    value: Option<Value>,
+    /// `default`, `file`, `project` or `project_settings`.
+    origin: String,
+    /// The same in words.
+    from: String,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskSettings {
+    /// Everything that is to be set, by the names that `harvest config show` has; what is left out is not set any more.
+    #[schema(example = json!({ "budget_usd": 5, "test": "make check" }))]
+    settings: Map<String, Value>,
+}
+
+/// What a project sets, and what holds for it; its version is the `ETag`
+#[utoipa::path(
+    get, path = "/api/projects/{name}/settings", tag = "projects", operation_id = "project.settings", params(("name" = String, Path)),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = ProjectSettings), (status = 304, description = "It is as it was"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn get(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(name): Id<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    known(&app, &principal, &name)?;
+    let (_, settings, version) = kept(&app, &name).await?;
+    let shown = describe(&app, &name, settings);
+    // What holds changes with the server's own file as well.
+    let tag = format!("\"{version}-{}\"", tag_of(&shown));
+    let seen = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    if seen == Some(tag.as_str()) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+    }
+    Ok(([(header::ETAG, tag)], Json(shown)).into_response())
+}
+
+/// Set everything that a project sets; `If-Match` names the version that was read before
+#[utoipa::path(
+    put, path = "/api/projects/{name}/settings", tag = "projects", operation_id = "project.settings.put",
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The `ETag` of GET; without it the answer is 428")),
+    request_body = AskSettings, security(("token" = ["admin"]), ("cookie" = ["admin"])),
+    responses((status = 200, body = ProjectSettings), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn put(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(name): Id<String>,
+    headers: HeaderMap,
+    Body(ask): Body<AskSettings>,
+) -> Result<(HeaderMap, Extension<Concerns>, Json<ProjectSettings>), Problem> {
+    known(&app, &principal, &name)?;
+    let Some(seen) = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok()) else {
+        let detail = "the request does not say which version of the settings it changes";
+        let problem = Problem::new(Code::Outdated, detail).about("If-Match");
+        return Err(problem.with_status(StatusCode::PRECONDITION_REQUIRED).help("send the ETag of GET as If-Match"));
+    };
+    let outdated = || {
+        let help = "read them again, and send the ETag of that answer";
+        Problem::new(Code::Outdated, "someone changed the settings meanwhile").about("If-Match").help(help)
+    };
+    let (project, before, version) = kept(&app, &name).await?;
+    let seen = seen.trim().trim_start_matches("W/").trim_matches('"').split('-').next().unwrap_or_default();
+    if seen.parse() != Ok(version) {
+        return Err(outdated());
+    }
+    let reach = match principal.role_everywhere() {
+        Some(Role::Admin) => Reach::Installation,
+        _ => Reach::Project,
+    };
+    let settings = Value::Object(ask.settings);
+    app.desk
+        .check_settings(&name, &Value::Object(before), &settings, reach)
+        .map_err(|refusal| Problem::from(refusal).about("settings"))?;
+    let now = app.clock.now();
+    let changed = match project {
+        Some(project) => {
+            let changed = harvest_store::Project { settings, version: version + 1, updated_at: now, ..project };
+            app.store.change_project(changed).await?
+        }
+        // One of harvest.toml, for which nothing was set here so far.
+        None => {
+            let new = harvest_store::Project {
+                name: name.clone(),
+                repositories: Vec::new(),
+                settings,
+                version: version + 1,
+                created_at: now,
+                updated_at: now,
+            };
+            app.store.add_project(new).await?
+        }
+    };
+    if !changed {
+        return Err(outdated());
+    }
+    app.desk.projects_changed().await?;
+    let (_, settings, version) = kept(&app, &name).await?;
+    let shown = describe(&app, &name, settings);
+    let mut headers = HeaderMap::new();
+    if let Ok(tag) = format!("\"{version}-{}\"", tag_of(&shown)).parse() {
+        headers.insert(header::ETAG, tag);
+    }
+    Ok((headers, concerns(&name, format!("project:{name}")), Json(shown)))
+}
+
+/// What is kept of a project, its settings and their version. Of one that only `harvest.toml` has, nothing yet.
+async fn kept(app: &App, name: &str) -> Result<(Option<harvest_store::Project>, Map<String, Value>, u64), Problem> {
+    let project = app.store.projects().await?.into_iter().find(|project| project.name == name);
+    let settings = project.as_ref().and_then(|project| project.settings.as_object().cloned()).unwrap_or_default();
+    let version = project.as_ref().map_or(0, |project| project.version);
+    Ok((project, settings, version))
+}
+
+fn describe(app: &App, name: &str, settings: Map<String, Value>) -> ProjectSettings {
+    let all = app.desk.settings_of(name).unwrap_or_default();
+    let in_force = all.into_iter().filter_map(|setting| serde_json::from_value(setting).ok()).collect();
+    ProjectSettings { settings, in_force }
+}

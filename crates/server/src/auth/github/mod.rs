@@ -1,0 +1,162 @@
+//! Signing in with GitHub: who someone is, and whether they belong to those who may come in.
+//!
+//! The browser is sent to GitHub with a state and a challenge that only it can answer (PKCE); what comes back is exchanged for
+//! a token of the person, which is kept in the vault. Whether they still belong is asked again from time to time, with that
+//! token, and whoever does not is signed out.
+
+mod kept;
+mod protocol;
+mod routes;
+
+pub use routes::{begin, callback};
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use harvest_core::Role;
+use harvest_store::AccessToken;
+use tokio::sync::Semaphore;
+
+use super::secret::Secret;
+use crate::Error;
+use crate::state::App;
+use protocol::{Github, Trouble};
+
+/// People who sign in at the same time; each has the server ask GitHub a few times.
+const AT_ONCE: usize = 8;
+const MOST_KNOWN: usize = 10_000;
+
+/// Who may come in, and how GitHub knows us.
+#[derive(Debug)]
+pub struct Options {
+    pub client_id: String,
+    pub client_secret: Secret,
+    /// `https://github.com`, or that of an Enterprise server.
+    pub url: String,
+    /// Members of any of these may come in.
+    pub organizations: Vec<String>,
+    /// And of any of these, as `organization/team`.
+    pub teams: Vec<String>,
+    /// These may, and they are admins of everything.
+    pub admins: Vec<String>,
+    /// What everyone who comes in may do everywhere; `None`: what their projects give them.
+    pub role: Option<Role>,
+    /// How long someone is believed to belong before GitHub is asked again.
+    pub believed: Duration,
+}
+
+#[derive(Debug)]
+pub struct SignIn {
+    options: Options,
+    github: Github,
+    /// Those who sign in right now.
+    places: Semaphore,
+    /// When it was last asked whether someone belongs.
+    asked: Mutex<HashMap<String, Instant>>,
+    /// Tokens that are being refreshed: a refresh token works once.
+    refreshing: tokio::sync::Mutex<()>,
+}
+
+/// What someone who belongs may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Standing {
+    role: Role,
+    /// `None`: everywhere; else what their projects give them.
+    projects: Option<Vec<String>>,
+}
+
+impl SignIn {
+    pub fn new(options: Options) -> Result<Self, Error> {
+        let github = Github::at(&options.url)?;
+        if options.organizations.is_empty() && options.teams.is_empty() && options.admins.is_empty() {
+            return Err(Error::OpenToEveryone);
+        }
+        if let Some(team) =
+            options.teams.iter().find(|team| team.split('/').filter(|part| !part.is_empty()).count() != 2)
+        {
+            return Err(Error::BadTeam { team: team.clone() });
+        }
+        Ok(Self {
+            options,
+            github,
+            places: Semaphore::new(AT_ONCE),
+            asked: Mutex::default(),
+            refreshing: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// What someone may do, as GitHub says now; `None` when they do not belong.
+    async fn standing(&self, access: &str, login: &str) -> Result<Option<Standing>, Trouble> {
+        let options = &self.options;
+        if options.admins.iter().any(|admin| admin.eq_ignore_ascii_case(login)) {
+            return Ok(Some(Standing { role: Role::Admin, projects: None }));
+        }
+        if !self.belongs(access, login).await? {
+            return Ok(None);
+        }
+        Ok(Some(match options.role {
+            Some(role) => Standing { role, projects: None },
+            None => Standing { role: Role::Viewer, projects: Some(Vec::new()) },
+        }))
+    }
+
+    async fn belongs(&self, access: &str, login: &str) -> Result<bool, Trouble> {
+        for organization in &self.options.organizations {
+            if self.github.is_in_organization(access, organization).await? {
+                return Ok(true);
+            }
+        }
+        for team in &self.options.teams {
+            if self.github.is_in_team(access, team, login).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Asks again whether someone belongs, when it is time. In the background: nobody waits for GitHub, and while it cannot
+    /// be reached people stay as they are.
+    pub fn check_again(self: &Arc<Self>, app: &App, token: &AccessToken) {
+        {
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            if asked.len() >= MOST_KNOWN {
+                asked.clear();
+            }
+            let last = asked.get(token.id.as_str());
+            // Another server, or the one before this, may have asked; the cookie itself is proof for as long.
+            let age = app.clock.now().duration_since(token.created_at).unsigned_abs();
+            if age < self.options.believed || last.is_some_and(|last| last.elapsed() < self.options.believed) {
+                return;
+            }
+            asked.insert(token.id.to_string(), Instant::now());
+        }
+        let (own, app, token) = (self.clone(), app.clone(), token.clone());
+        tokio::spawn(async move {
+            let expected = Standing { role: token.role, projects: token.projects.clone() };
+            match own.look_again(&app, &token.user).await {
+                Ok(Some(now)) if now == expected => {}
+                Ok(_) => own.sign_out(&app, &token).await,
+                Err(error) => tracing::warn!(%error, user = token.user, "GitHub cannot say whether someone belongs"),
+            }
+        });
+    }
+
+    async fn look_again(&self, app: &App, user: &str) -> Result<Option<Standing>, Trouble> {
+        let Some(access) = self.token_of(app, user).await? else { return Ok(None) };
+        match self.github.person(&access).await {
+            // The person has withdrawn what they gave.
+            Err(Trouble::Refused(_)) => Ok(None),
+            Err(error) => Err(error),
+            Ok(person) => self.standing(&access, &person.login).await,
+        }
+    }
+
+    async fn sign_out(&self, app: &App, token: &AccessToken) {
+        tracing::info!(user = token.user, "someone no longer belongs, or may something else: signed out");
+        if let Err(error) = app.store.revoke_token(&token.id, app.clock.now()).await {
+            tracing::warn!(%error, "someone who no longer belongs could not be signed out");
+        }
+        app.doorman.forget();
+    }
+}

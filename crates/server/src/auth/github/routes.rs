@@ -1,0 +1,164 @@
+//! `/auth/github` sends a browser to GitHub; `/auth/github/callback` is where it comes back to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use harvest_core::Code;
+use harvest_store::{NewAudit, TokenKind};
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::kept;
+use super::protocol::{Trouble, UserToken};
+use super::{SignIn, Standing};
+use crate::auth::login::signed;
+use crate::auth::secret::{Secret, same};
+use crate::auth::{Cookie, Mint};
+use crate::problem::Problem;
+use crate::state::App;
+
+/// How long a browser stays signed in; meanwhile it is asked again and again whether its person belongs.
+const STAY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Between leaving for GitHub and coming back.
+const ABSENCE: i64 = 10 * 60;
+const CALLBACK: &str = "/auth/github/callback";
+
+#[derive(Debug, Deserialize)]
+pub struct Returned {
+    code: Option<String>,
+    state: Option<String>,
+    error: Option<String>,
+    error_description: Option<String>,
+}
+
+/// What the browser holds while it is away: what it must bring back, and what proves that it is the one that left.
+struct Errand {
+    state: String,
+    verifier: String,
+}
+
+/// `GET /auth/github`
+pub async fn begin(State(app): State<App>) -> Result<Response, Problem> {
+    let sign_in = configured(&app)?;
+    let random = || Secret::generate("").map_err(|error| Problem::internal(&error));
+    let (state, verifier) = (random()?, random()?);
+    let challenge = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.reveal().as_bytes()));
+    let address = sign_in.github.authorize(&sign_in.options.client_id, &redirect(&app), state.reveal(), &challenge);
+    let mut response = Redirect::to(&address).into_response();
+    let errand = format!("{}.{}", state.reveal(), verifier.reveal());
+    set(&mut response, app.errand.set(&errand, ABSENCE));
+    Ok(response)
+}
+
+/// `GET /auth/github/callback`
+pub async fn callback(
+    State(app): State<App>,
+    Query(returned): Query<Returned>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let sign_in = configured(&app)?;
+    let Ok(_place) = sign_in.places.try_acquire() else {
+        let detail = "too many people sign in at this moment";
+        return Err(Problem::new(Code::TooMany, detail).retry_after(5).help("try again in a few seconds"));
+    };
+    let again = "begin again: /auth/github";
+    let errand = Errand::of(&app.errand, &headers)
+        .filter(|errand| returned.state.as_deref().is_some_and(|state| same(state, &errand.state)));
+    let Some(errand) = errand else {
+        let detail = "this is not where your browser left for GitHub, or that was too long ago";
+        return Err(Problem::new(Code::Forged, detail).about("state").help(again));
+    };
+    let Some(code) = returned.code else {
+        let why = returned.error_description.or(returned.error).unwrap_or_else(|| "it sent no code".to_owned());
+        let detail = format!("GitHub did not sign you in: {}", why.escape_debug());
+        return Err(Problem::new(Code::NotSignedIn, detail).help(again));
+    };
+    let entered = enter(&app, &sign_in, &code, &errand.verifier).await.map_err(|trouble| match trouble {
+        Trouble::Refused(why) => {
+            let detail = format!("GitHub did not sign you in: {}", why.escape_debug());
+            Problem::new(Code::NotSignedIn, detail).help(again)
+        }
+        Trouble::Vault(_) => Problem::internal(&trouble),
+        trouble => Problem::new(Code::SignInUnreachable, trouble.to_string()).help("try again in a moment"),
+    })??;
+    let mut response = entered;
+    set(&mut response, app.errand.remove());
+    Ok(response)
+}
+
+/// The inner answer is for the person, the outer trouble is GitHub's or the vault's.
+async fn enter(app: &App, sign_in: &SignIn, code: &str, verifier: &str) -> Result<Result<Response, Problem>, Trouble> {
+    let redirect = redirect(app);
+    let fields = [
+        ("client_id", sign_in.options.client_id.as_str()),
+        ("client_secret", sign_in.options.client_secret.reveal()),
+        ("code", code),
+        ("redirect_uri", &redirect),
+        ("code_verifier", verifier),
+    ];
+    let now = app.clock.now();
+    let token = sign_in.github.grant(&fields, now).await?;
+    let person = sign_in.github.person(&token.access_token).await?;
+    let user = sign_in.github.name_of(&person);
+    let Some(Standing { role, projects }) = sign_in.standing(&token.access_token, &person.login).await? else {
+        let detail = format!("{} belongs to none of those who may come in here", user.escape_debug());
+        let help = "ask an admin of this server; if you belong to an organisation, let GitHub tell us";
+        return Ok(Err(Problem::new(Code::NotAllowed, detail).help(help)));
+    };
+    if kept::read(app, &user).await?.is_some_and(|known| known.account != person.id) {
+        let detail = format!("{} was someone else when they last signed in here", user.escape_debug());
+        let help = "ask an admin of this server to remove the credential `sign-in` of that name";
+        return Ok(Err(Problem::new(Code::NotAllowed, detail).help(help)));
+    }
+    kept::keep(app, &user, &UserToken { account: person.id, ..token }).await?;
+    let login = Mint { kind: TokenKind::Person, name: "GitHub".to_owned(), user, role, projects, life: Some(STAY) };
+    Ok(welcome(app, login, now).await)
+}
+
+async fn welcome(app: &App, login: Mint, now: harvest_core::Timestamp) -> Result<Response, Problem> {
+    let made = login.make(app.clock.as_ref(), app.entropy.as_ref());
+    let (login, cookie) = made.map_err(|error| Problem::internal(&error))?;
+    let entry = NewAudit {
+        at: now,
+        actor: format!("user:{}", login.user),
+        action: "session.login".to_owned(),
+        target: format!("login:{}", login.id),
+        project: None,
+        detail: json!({ "role": login.role, "everywhere": login.projects.is_none(), "with": "github" }),
+    };
+    app.store.add_token(login).await?;
+    app.store.audit(entry).await?;
+    let seconds = i64::try_from(STAY.as_secs()).unwrap_or(i64::MAX);
+    Ok(signed(&app.cookie, cookie.reveal(), seconds, Redirect::to("/").into_response()))
+}
+
+impl Errand {
+    fn of(cookie: &Cookie, headers: &HeaderMap) -> Option<Self> {
+        let (state, verifier) = cookie.find(headers)?.split_once('.').map(|(a, b)| (a.to_owned(), b.to_owned()))?;
+        Some(Self { state, verifier })
+    }
+}
+
+fn configured(app: &App) -> Result<Arc<SignIn>, Problem> {
+    app.sign_in.clone().ok_or_else(|| {
+        let help = "set [sign_in] in harvest.toml, or use the link that `harvest token link` prints";
+        Problem::new(Code::UnknownAddress, "signing in with GitHub is not set up on this server").help(help)
+    })
+}
+
+fn redirect(app: &App) -> String {
+    format!("{}{CALLBACK}", app.origins.address())
+}
+
+/// Beside those that are set already.
+fn set(response: &mut Response, cookie: Option<HeaderValue>) {
+    if let Some(cookie) = cookie {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+}
