@@ -245,7 +245,7 @@ impl Installation {
         let gateway = Gateway::new(harvest_gateway::Options {
             patience: settings.patience(),
             script,
-            sample: Some(crate::demo::script()?),
+            sample: Some(crate::demo::script(true)?),
             cassette,
             prices: self.prices()?,
             registries: Some(registries),

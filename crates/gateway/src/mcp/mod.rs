@@ -155,7 +155,7 @@ pub(crate) async fn handle(
             }
             match hosted {
                 Some(hosted) => hosted.answer(&message, &server.definition, calling).await,
-                None => remote::post(server, &head, &message, body, clients, context).await,
+                None => remote::post(server, &head, &message, clients, context).await,
             }
         }
         // Nothing comes from a program unasked; clients are told so in the protocol's own way.

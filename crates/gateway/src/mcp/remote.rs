@@ -32,7 +32,6 @@ pub(super) async fn post(
     server: &Server,
     head: &Parts,
     message: &Message,
-    body: Bytes,
     clients: &Clients,
     context: &Context,
 ) -> Response<Body> {
@@ -48,6 +47,8 @@ pub(super) async fn post(
             extra.insert(HeaderName::from_static(header), value);
         }
     }
+    // Written anew: the server cannot read another tool out of the same bytes.
+    let body = Bytes::from(message.line(None, None));
     let answered = send(server, Method::POST, &head.headers, extra, body, clients, context).await;
     let answered = match answered {
         Ok(answered) => answered,

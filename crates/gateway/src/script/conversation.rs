@@ -64,6 +64,9 @@ pub(super) enum ToolKind {
     Custom,
     /// OpenAI's own shell, with a command line in a form of its own.
     LocalShell,
+    /// With a JSON object, by two names: of what it belongs to, which ends at one place of the whole name, and its own, which
+    /// begins at another. OpenAI's Responses again.
+    InNamespace { ends: usize, begins: usize },
 }
 
 impl ToolOffer {

@@ -128,6 +128,19 @@ async fn a_server_with_an_address_gets_the_key_and_nothing_of_the_clients() {
     assert_eq!(status, StatusCode::BAD_REQUEST);
 }
 
+/// What two readers could read differently reaches the server as the gateway has read it.
+#[tokio::test]
+async fn a_name_given_twice_is_the_one_that_was_judged() {
+    let (address, mut asks) =
+        upstream(|_| answer("application/json", json!({ "jsonrpc": "2.0", "id": 1, "result": {} }).to_string())).await;
+    let (served, calls) = serve(server(at(&address), None, &["find"]), None);
+    let twice = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"drop","name":"find"}}"#;
+    assert_eq!(served.send(post("/mcp/tracker", twice.to_owned())).await.status(), StatusCode::OK);
+    let (_, body) = asks.recv().await.unwrap();
+    assert!(!String::from_utf8_lossy(&body).contains("drop"));
+    assert_eq!(calls.told(), [("find".into(), McpOutcome::Answered)]);
+}
+
 #[tokio::test]
 async fn a_stream_is_passed_on_event_by_event_without_the_tools_that_are_not_allowed() {
     let (address, _asks) = upstream(|head| {

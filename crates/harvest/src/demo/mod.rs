@@ -11,7 +11,6 @@ use futures_util::future::join_all;
 use harvest_agents::Provider;
 use harvest_core::{Code, Cost, EventBody, FailureReason, Outcome, Prompt, Source, TaskStatus};
 use harvest_engine::{Engine, Interrupts, ModelChoice, Ownership, Queueing, Request, Stop};
-use harvest_gateway::Script;
 use harvest_store::OwnerKind;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
@@ -24,6 +23,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::run::{Ended, stop_on_signals, work};
 use crate::view::{Activity, Style, clean, elapsed, evidence_line};
+pub use sample::script;
 use sample::{Expected, Job};
 
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(120);
@@ -39,7 +39,7 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
     let script = sample::script(!options.once)?;
     let provider = installation.provider(SandboxKind::Local)?;
     let model = ask::offered_model(&installation, Some(&script))?;
-    let engine = installation.engine(provider, Some(Arc::new(script)), model)?;
+    let engine = installation.engine(provider, Some(script), model)?;
     let stop = Stop::default();
     stop_on_signals(&stop);
     if options.once {
@@ -137,15 +137,10 @@ async fn run_job(
     Ok(outcome)
 }
 
-/// What the model says in the demo, at a pace for people to watch.
-pub fn script() -> Result<Arc<Script>, Failure> {
-    Ok(Arc::new(sample::script(true)?))
-}
-
 /// The tasks of the demo for whoever works on the queue: they name the demo's model, which needs no key.
 pub async fn requests(installation: &Installation) -> Result<Vec<Request>, Failure> {
     let repository = sample::existing_or_new(&installation.data.path().join("demo")).await?;
-    let model = ModelChoice { provider: Provider::Anthropic, model: Some(script()?.model().to_owned()) };
+    let model = ModelChoice { provider: Provider::Anthropic, model: Some(script(true)?.model().to_owned()) };
     let mut requests = Vec::new();
     for job in sample::JOBS {
         let queue = Queueing { convoy: Some(CONVOY.to_owned()), ..Queueing::default() };

@@ -1,6 +1,7 @@
 //! The sample repository and what the model says about it. Everything needs a shell and git, nothing more.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use harvest_core::Code;
 use harvest_gateway::Script;
@@ -72,16 +73,17 @@ pub const JOBS: &[Job] = &[
     },
 ];
 
+/// What the model says, at a pace for people to watch or for programs to wait.
+pub fn script(watched: bool) -> Result<Arc<Script>, Failure> {
+    let pace = if watched { WATCHED } else { HURRIED };
+    let parsed = Script::parse(&format!("{pace}{SCRIPT}"));
+    parsed.map(Arc::new).map_err(|error| Failure::failed(Code::BadScript, error.to_string()))
+}
+
 /// The repository in `folder`, made if it is missing: branches of earlier demos stay.
 pub async fn existing_or_new(folder: &Path) -> Result<PathBuf, Failure> {
     let repository = folder.join("orchard");
     if repository.join(".git/refs/heads/main").exists() { Ok(repository) } else { create(folder).await }
-}
-
-/// What the model says, at a pace for people to watch or for programs to wait.
-pub fn script(watched: bool) -> Result<Script, Failure> {
-    let pace = if watched { WATCHED } else { HURRIED };
-    Script::parse(&format!("{pace}{SCRIPT}")).map_err(|error| Failure::failed(Code::BadScript, error.to_string()))
 }
 
 /// Makes the repository anew in `folder`.

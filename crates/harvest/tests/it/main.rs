@@ -8,6 +8,7 @@ mod agents;
 mod agents_survive;
 mod bridges;
 mod cassette;
+mod clients;
 #[path = "../../../store/tests/it/support/cluster.rs"]
 #[allow(dead_code, reason = "the suite of the store needs more of it")]
 mod cluster;

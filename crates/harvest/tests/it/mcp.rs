@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::agents::{SEARCH, package};
+use crate::agents::{SEARCH, global_package, package};
 use crate::credentials::holding;
 use crate::support::{FIX, PATH, Ran, World};
 
@@ -199,14 +199,14 @@ fn servers_are_listed_shown_added_and_removed() {
     assert!(list.stdout.contains("key  harvest credential add mcp --name sentry"), "{}", list.stdout);
 }
 
-fn runs_with_real(id: &str, program: &Path) {
+fn runs_with_real(id: &str, program: &Path, replies: &Value) -> (World, Ran) {
     let world = World::new();
     with_key(&world);
     let bin = world.path().join("bin");
     fs::create_dir(&bin).unwrap();
     symlink(program, bin.join(program.file_name().unwrap())).unwrap();
     let conversations = json!([
-        { "when_prompt_contains": "failing test", "replies": replies() },
+        { "when_prompt_contains": "failing test", "replies": replies },
         { "replies": [{ "say": "Yes." }] },
     ]);
     let script = world.path().join("script");
@@ -216,12 +216,56 @@ fn runs_with_real(id: &str, program: &Path) {
     run.command.arg(&script).env("PATH", format!("{}:{PATH}", bin.display()));
     let ran = run.finish();
     ran.assert_ended(0, "completed", None);
-    assert_kept_away(&world, &ran);
+    (world, ran)
+}
+
+/// The tool as each agent calls it, and what comes of it.
+fn asks_a_server(id: &str, program: &Path, tool: &str) {
+    let replies = json!([
+        { "tool": { "name": tool, "input": {} } },
+        { "expect": "my key has 25 characters", "shell": FIX },
+        { "say": "The test passes." },
+    ]);
+    let (world, ran) = runs_with_real(id, program, &replies);
+    assert_eq!(calls(&ran), [("whoami".to_owned(), "answered".to_owned())]);
+    assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("sk-canary"), "{ran:?}");
+    world.assert_nothing_left();
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn codex_asks_a_server() {
+    let folder = package("codex-0.166.0", "@openai/codex-linux-x64@npm:@openai/codex@0.166.0-linux-x64");
+    let program = folder.join("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex");
+    asks_a_server("codex", &program, "mcp__tracker__whoami");
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn gemini_cli_asks_a_server() {
+    let program = package("gemini-cli-0.61.0", "@google/gemini-cli@0.61.0").join(".bin/gemini");
+    asks_a_server("gemini-cli", &program, "mcp_tracker_whoami");
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn the_claude_agent_sdk_asks_a_server() {
+    let folder = global_package("claude-agent-acp-0.99.0", "@agentclientprotocol/claude-agent-acp@0.99.0");
+    asks_a_server("claude-agent-sdk", &folder.join("claude-agent-acp"), "mcp__tracker__whoami");
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn opencode_asks_a_server() {
+    let folder = package("opencode-1.18.33", "opencode-linux-x64@1.18.33");
+    asks_a_server("opencode", &folder.join("opencode-linux-x64/bin/opencode"), "tracker_whoami");
 }
 
 #[test]
 #[ignore = "needs the network"]
 fn claude_code_uses_a_server_whose_key_it_cannot_find() {
     let folder = package("claude-code-2.1.325", "@anthropic-ai/claude-code-linux-x64@2.1.325");
-    runs_with_real("claude-code", &folder.join("@anthropic-ai/claude-code-linux-x64/claude"));
+    let program = folder.join("@anthropic-ai/claude-code-linux-x64/claude");
+    let (world, ran) = runs_with_real("claude-code", &program, &replies());
+    assert_kept_away(&world, &ran);
 }

@@ -87,7 +87,10 @@ fn whoever_changes_settings_has_read_them() {
         all.into_iter().find(|setting| setting["key"] == key).unwrap()
     };
     let budget = held(changed.json(), "budget_usd");
-    assert_eq!((&budget["origin"], &budget["from"]), (&json!("project_settings"), &json!("settings of project shop")));
+    assert_eq!(
+        (&budget["origin"], &budget["source"]),
+        (&json!("project_settings"), &json!("settings of project shop"))
+    );
     assert_eq!(held(changed.json(), "timeout")["origin"], "default");
     // The command line says the same, and a task is asked for with it.
     let shown = world.json(&["config", "show", "--repo", world.repo().to_str().unwrap()]);

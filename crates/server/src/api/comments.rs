@@ -121,7 +121,8 @@ pub async fn remove(
     let unknown = || Problem::new(Code::UnknownAddress, "there is no such comment").about("id");
     let comment = app.store.comment(&id).await?.ok_or_else(unknown)?;
     let session = visible(&app, &principal, &comment.session_id).await.map_err(|_| unknown())?;
-    if comment.author != principal.user && principal.role_for(&session.task.repository) < Some(Role::Admin) {
+    let may_remove_any = principal.role_for(&session.task.repository) >= Some(Role::Admin);
+    if comment.author != principal.user && !may_remove_any {
         let detail = "someone else wrote this comment";
         return Err(Problem::new(Code::NotAllowed, detail).help("ask them, or an admin"));
     }

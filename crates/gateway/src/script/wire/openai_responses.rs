@@ -128,7 +128,7 @@ fn message_events(events: &mut Events, reply: &Reply) -> Vec<Bytes> {
 fn call_events(events: &mut Events, call: &ToolCall, output_index: usize) -> Vec<Bytes> {
     let item = call_item(call);
     let (argument, kind) = match call.kind {
-        ToolKind::Function => ("arguments", "response.function_call_arguments"),
+        ToolKind::Function | ToolKind::InNamespace { .. } => ("arguments", "response.function_call_arguments"),
         ToolKind::Custom => ("input", "response.custom_tool_call_input"),
         ToolKind::LocalShell => ("", ""),
     };
@@ -189,7 +189,9 @@ fn followed(response_id: &str) -> Option<ReplyId> {
 
 fn tools(body: &Value) -> Vec<ToolOffer> {
     let tools = body.get("tools").and_then(Value::as_array).into_iter().flatten();
-    let offers = tools.filter_map(|tool| {
+    let (spaces, plain): (Vec<&Value>, Vec<&Value>) =
+        tools.partition(|tool| tool.get("type").and_then(Value::as_str) == Some("namespace"));
+    let offers = plain.into_iter().filter_map(|tool| {
         let kind = match tool.get("type")?.as_str()? {
             "function" => ToolKind::Function,
             "custom" => ToolKind::Custom,
@@ -201,7 +203,20 @@ fn tools(body: &Value) -> Vec<ToolOffer> {
         let name = tool.get("name")?.as_str()?.to_owned();
         Some(ToolOffer { name, kind, schema: tool.get("parameters").cloned().unwrap_or_default() })
     });
-    offers.collect()
+    offers.chain(spaces.into_iter().flat_map(in_namespace)).collect()
+}
+
+/// The tools of a namespace, each by its whole name.
+fn in_namespace(space: &Value) -> Vec<ToolOffer> {
+    let Some(namespace) = space.get("name").and_then(Value::as_str) else { return Vec::new() };
+    let joint = if namespace.ends_with("__") { "" } else { "__" };
+    let tools = space.get("tools").and_then(Value::as_array).into_iter().flatten();
+    let offer = |tool: &Value| {
+        let name = format!("{namespace}{joint}{}", tool.get("name")?.as_str()?);
+        let kind = ToolKind::InNamespace { ends: namespace.len(), begins: namespace.len() + joint.len() };
+        Some(ToolOffer { name, kind, schema: tool.get("parameters").cloned().unwrap_or_default() })
+    };
+    tools.filter_map(offer).collect()
 }
 
 fn items(reply: &Reply) -> Vec<Value> {
@@ -220,6 +235,10 @@ fn call_item(call: &ToolCall) -> Value {
         ToolKind::Function => json!({
             "type": "function_call", "id": format!("fc_{}", call.id), "status": "completed", "call_id": call_id,
             "name": call.name, "arguments": call.input.to_string(),
+        }),
+        ToolKind::InNamespace { ends, begins } => json!({
+            "type": "function_call", "id": format!("fc_{}", call.id), "status": "completed", "call_id": call_id,
+            "namespace": call.name.get(..ends), "name": call.name.get(begins..), "arguments": call.input.to_string(),
         }),
         ToolKind::Custom => {
             let text = call.input.get("input").and_then(Value::as_str).map(str::to_owned);

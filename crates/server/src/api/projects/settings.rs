@@ -36,7 +36,8 @@ pub struct SettingInForce {
     /// `default`, `file`, `project` or `project_settings`.
     origin: String,
     /// The same in words.
-    from: String,
+    #[serde(rename(deserialize = "from"))]
+    source: String,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

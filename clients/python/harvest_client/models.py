@@ -1,0 +1,914 @@
+"""What is sent and received. Written by generate.py from openapi.json: do not change it by hand."""
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class AgentInfo(TypedDict):
+    """An agent and what there is of it."""
+    default: bool
+    """Taken where no other is named."""
+    features: dict[str, bool]
+    """What it can do beyond taking a prompt."""
+    id: str
+    install_hint: str
+    installed: bool
+    key_hint: NotRequired[str | None]
+    name: str
+    providers: list[str]
+    """The vendors whose formats it speaks."""
+    usable_providers: list[str]
+    """The vendors that there is a key for."""
+    version: NotRequired[str | None]
+
+
+class Approval(TypedDict):
+    """What to say to a plan."""
+    plan: NotRequired[str | None]
+    """The plan as it is to be carried out instead."""
+
+
+class Ask(TypedDict):
+    """A task as it is asked for. Whatever is left out is decided by the settings of the repository, its project and
+    the server."""
+    after: NotRequired[list[str]]
+    """Ids of tasks that have to complete before; a unique beginning is enough."""
+    agent: NotRequired[str | None]
+    """An id from `/api/agents`."""
+    base: NotRequired[str | None]
+    """The branch, tag or commit to start from; else the repository's own branch."""
+    budget_usd: NotRequired["Cost | None"]
+    convoy: NotRequired[str | None]
+    """The batch it belongs to."""
+    model: NotRequired[str | None]
+    on_failed_dependency: NotRequired["OnFailedDependency"]
+    plan: NotRequired[bool]
+    """First a plan, on which a person decides."""
+    priority: NotRequired["Priority | None"]
+    prompt: str
+    """What to do, in plain words."""
+    repository: str
+    """A name from `/api/repositories`, a path on the server's machine, or a URL."""
+    require_tests: NotRequired[bool]
+    """Fail rather than deliver without a test command."""
+    retries: NotRequired[int | None]
+    """How often to try again by itself when a failure may pass."""
+    source_url: NotRequired[str | None]
+    """The issue, thread or message it came from."""
+    test: NotRequired[str | None]
+    """The command that proves the result; else it is found in the repository."""
+    timeout: NotRequired[int | None]
+    """Seconds that the agent may work on a turn."""
+
+
+class AskFork(TypedDict):
+    """A moment to go on from."""
+    agent: NotRequired[str | None]
+    at: int
+    """The number of an event."""
+    model: NotRequired[str | None]
+    prompt: str
+
+
+class AskMember(TypedDict):
+    role: "Role"
+
+
+class AskMore(TypedDict):
+    """Another prompt."""
+    agent: NotRequired[str | None]
+    """Who works on it from here on; left out: as before."""
+    model: NotRequired[str | None]
+    prompt: str
+
+
+class AskProject(TypedDict):
+    """A project to make."""
+    name: str
+    repositories: NotRequired[list[str]]
+    """Names from `/api/repositories`, paths on the server's machine, or URLs."""
+
+
+class AskSettings(TypedDict):
+    settings: dict[str, Any]
+    """Everything that is to be set, by the names that `harvest config show` has; what is left out is not set any more."""
+
+
+class AskToken(TypedDict):
+    expires_in_days: NotRequired[int | None]
+    """After so many days it opens nothing any more; left out: never."""
+    name: str
+    """What it is for."""
+    projects: NotRequired[list[str] | None]
+    role: "Role"
+    user: NotRequired[str | None]
+    """Whom it stands for; else whoever makes it."""
+
+
+class Attempt(TypedDict):
+    """One run of an agent for a turn."""
+    agent: str
+    command: list[str]
+    exit_code: NotRequired[int | None]
+    finished_at: NotRequired[str | None]
+    id: "AttemptId"
+    started_at: str
+    stderr_tail: str
+    """The last [`Attempt::TAIL_BYTES`] of what the agent wrote to standard error."""
+    turn_id: "TurnId"
+
+
+# One run of an agent for a turn.
+AttemptId = str
+
+
+class AuditEntry(TypedDict):
+    """What someone did. Each entry carries the digest of the one before it."""
+    action: str
+    """The operation, as this document names it."""
+    actor: str
+    """`user:NAME`, with the token in the detail."""
+    at: str
+    detail: Any
+    digest: str
+    number: int
+    previous: str
+    project: NotRequired[str | None]
+    target: str
+
+
+class Baseline(TypedDict):
+    """The same command at the base commit."""
+    exit_code: int
+    failed: NotRequired[int | None]
+    passed: NotRequired[int | None]
+    skipped: NotRequired[int | None]
+
+
+# The session's own branch, without `refs/heads/`. Always a valid ref name: it is made here and nowhere else.
+BranchName = str
+
+
+By = Literal["day", "repository", "agent", "model", "person"]
+
+
+# One request to a model.
+CallId = str
+
+
+class Cap(TypedDict):
+    """At most so many turns with this name are worked on at a time."""
+    name: str
+    """`repository:…`, `user:…` or `credential:…`."""
+    size: int
+    used: int
+
+
+class ChangedFile(TypedDict):
+    """A file that the session changed."""
+    change: "FileChange"
+    path: str
+
+
+class ChangedFiles(TypedDict):
+    """Changed files that decide how much a green run is worth."""
+    ci: list[str]
+    settings: list[str]
+    tests: list[str]
+
+
+class Convoy(TypedDict):
+    cost_usd: "Cost"
+    name: str
+    tasks: dict[str, int]
+    """Tasks by status."""
+
+
+# US dollars
+Cost = float
+
+
+class Credential(TypedDict):
+    """A key or token for a provider, kept in the vault."""
+    base_url: NotRequired[str | None]
+    """Where to use it, when not at the provider's own host."""
+    created_at: str
+    id: "CredentialId"
+    last4: str
+    """The end of the secret, to tell it from others."""
+    last_used_at: NotRequired[str | None]
+    name: str
+    """Extras for failover have names of their own."""
+    provider: str
+    """`anthropic`, `openai`, …"""
+    rotated_at: NotRequired[str | None]
+    scope: "Scope"
+
+
+# A key or token in the vault.
+CredentialId = str
+
+
+class Diff(TypedDict):
+    """What a session changed."""
+    base: str
+    commit: NotRequired[str | None]
+    """The newest state that has left the sandbox; absent when nothing has."""
+    diff: str
+    """A unified diff; bytes that are no UTF-8 are replaced."""
+
+
+# Whether a host could be reached.
+EgressVerdict = Literal["allowed", "refused"]
+
+
+class Event(TypedDict):
+    """One entry of a session's journal, numbered 1, 2, 3 … without gaps."""
+    seq: int
+    at: str
+    session_id: str
+    type: Literal["task.created", "turn.queued", "turn.started", "warning", "sandbox.ready", "agent.started", "message", "message.delta", "tool.call", "tool.result", "file.changed", "usage", "budget.reached", "model.trouble", "limit.reached", "hook.finished", "checkpoint.created", "commit.created", "agent.finished", "conversation.kept", "plan.proposed", "plan.decided", "tests.finished", "stage.finished", "branch.delivered", "egress", "raw", "turn.finished", "task.retried", "task.finished"]
+    data: NotRequired[dict[str, Any]]
+
+
+class EventPage(TypedDict):
+    """A part of a journal."""
+    items: list["Event"]
+    next_cursor: NotRequired[int | None]
+    """Give it as `after`; absent at the end of what there is now."""
+
+
+class Evidence(TypedDict):
+    """The outcome of verification. The command comes from the base commit or the project, never from what the agent
+    produced."""
+    baseline: "Baseline"
+    changed: NotRequired["ChangedFiles"]
+    command: str
+    commit: str
+    """The verified commit."""
+    duration_ms: int
+    environment: str
+    """Digest of what the tests ran in: provider, system, tools and limits."""
+    exit_code: int
+    failed: NotRequired[int | None]
+    flags: list["Flag"]
+    passed: NotRequired[int | None]
+    """Counts are `None` when the test runner's output cannot be read."""
+    skipped: NotRequired[int | None]
+
+
+FailureReason = Literal["agent", "tests", "sandbox", "model_quota", "timeout", "stall", "loop", "turns", "hook", "budget", "cancelled", "internal"]
+
+
+FileChange = Literal["added", "modified", "deleted"]
+
+
+class Filling(TypedDict):
+    """What to fill in."""
+    values: NotRequired[dict[str, str]]
+    """A value for each parameter."""
+
+
+# What a reader of the evidence should know before believing it.
+Flag = Literal["test_command_changed", "tests_changed", "tests_deleted", "fewer_tests", "tests_skipped", "ci_changed", "settings_changed", "tests_timed_out", "not_isolated"]
+
+
+class Hook(TypedDict):
+    """Something to run at a stage of a turn, in a sandbox."""
+    required: bool
+    """The turn fails where it does not succeed."""
+    run: str
+    """A shell command, or the name of one that Harvest has ready."""
+    stage: "HookStage"
+
+
+HookStage = Literal["before_execute", "after_execute", "before_deliver"]
+
+
+class Me(TypedDict):
+    csrf: NotRequired[str | None]
+    """For pages: send it as `X-Harvest-CSRF` with everything that changes something."""
+    projects: NotRequired[list[str] | None]
+    """The projects that one is confined to; absent: all of them."""
+    role: "Role"
+    roles: NotRequired[dict[str, "Role"] | None]
+    """What one may do in each of them."""
+    user: str
+    version: str
+
+
+class Member(TypedDict):
+    role: "Role"
+    since: str
+    user: str
+
+
+class Message(TypedDict):
+    """Something that was said."""
+    at: str
+    author: NotRequired[str | None]
+    """Who wrote it; absent for the agent."""
+    role: "MessageRole"
+    seq: int
+    """The number of the event it comes from."""
+    text: str
+
+
+MessageRole = Literal["assistant", "user"]
+
+
+# What happens to runs that fell due while no one was there.
+Missed = Literal["skip", "run_once"]
+
+
+ModelProvider = Literal["anthropic", "openai", "gemini", "ollama"]
+
+
+class NewCredential(TypedDict):
+    """A key to keep. Members keep their own; those of teams and projects are for admins."""
+    base_url: NotRequired[str | None]
+    """A host that speaks the same format; for admins."""
+    name: NotRequired[str | None]
+    """Extras beside `default` are used when it is refused."""
+    provider: "ModelProvider"
+    scope: NotRequired["Scope | None"]
+    secret: str
+    """The secret itself. Nobody can read it again."""
+
+
+class NewRepository(TypedDict):
+    """A repository to prepare snapshots of."""
+    branch: NotRequired[str | None]
+    """The branch to follow."""
+    build: NotRequired[str | None]
+    """The command that builds it, in a sandbox; it may fail."""
+    name: NotRequired[str | None]
+    """Else the last part of its path."""
+    setup: NotRequired[str | None]
+    """The command that installs what is needed; it runs in a sandbox. Else it is found in the repository."""
+    source: str
+    """Its path on the server's machine, or its URL."""
+
+
+class NewSchedule(TypedDict):
+    """A task that is to come again."""
+    cron: str
+    """Minute, hour, day of month, month, day of week."""
+    missed: NotRequired["Missed"]
+    task: "Ask"
+    time_zone: NotRequired[str | None]
+    """Else the server's."""
+
+
+class NewSecret(TypedDict):
+    """A secret in place of an old one."""
+    secret: str
+
+
+class NewTemplate(TypedDict):
+    """A prompt to keep."""
+    name: str
+    task: "Ask"
+    """The prompt may have parameters, `Upgrade {{ package }}`; the rest is for all tasks made from it."""
+
+
+# What becomes of a task when one that it waits for does not complete.
+OnFailedDependency = Literal["hold", "cancel"]
+
+
+class Origin(TypedDict):
+    """The event of another session that a session goes on from, and what its workspace was like then."""
+    commit: str
+    seq: int
+    session: "SessionId"
+
+
+class Outcome(TypedDict):
+    """How a task ended; the `data` of `task.finished`."""
+    base: str
+    branch: NotRequired["BranchName | None"]
+    commit: str
+    cost_usd: "Cost"
+    error: NotRequired[str | None]
+    """One sentence for people when the task did not complete."""
+    evidence: NotRequired["Evidence | None"]
+    reason: NotRequired["FailureReason | None"]
+    session_id: "SessionId"
+    status: "TaskStatus"
+    task_id: "TaskId"
+    usage: "Usage"
+
+
+OutputStream = Literal["stdout", "stderr"]
+
+
+class PageAgentInfo(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageAttempt(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageAuditEntry(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageChangedFile(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageConvoy(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageCredential(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageMember(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageMessage(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageNamedSnapshot(TypedDict):
+    """One page of a list."""
+    items: list[Any]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageProject(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageRepository(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageSchedule(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageSessionSummary(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageTask(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageTemplate(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PageToken(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+Priority = Literal["low", "normal", "high", "urgent"]
+
+
+class Problem(TypedDict):
+    """A problem on the wire."""
+    code: str
+    """`harvest explain HV-0604` tells more."""
+    detail: str
+    """What happened this time."""
+    field: NotRequired[str | None]
+    """What the problem is about: a field of the body, a parameter, a header."""
+    help: NotRequired[str | None]
+    """What to do."""
+    status: int
+    title: str
+    type: str
+    """`urn:harvest:HV-0604`; the page of the code explains it."""
+
+
+class Project(TypedDict):
+    daily_usd: NotRequired["Cost | None"]
+    name: str
+    repositories: list[str]
+
+
+class ProjectChange(TypedDict):
+    """What is to be different."""
+    repositories: list[str]
+    """All that were listed over the API from now on; those of `harvest.toml` stay."""
+
+
+class ProjectSettings(TypedDict):
+    """What is set, and what holds."""
+    in_force: list["SettingInForce"]
+    """Every setting as it holds for tasks of the project, unless their repository or whoever asks says otherwise."""
+    settings: dict[str, Any]
+    """What was set here."""
+
+
+# A prompt that is neither blank nor larger than [`MAX_PROMPT_BYTES`].
+Prompt = str
+
+
+class Queue(TypedDict):
+    agents: NotRequired[int | None]
+    """How many agents each worker runs; absent: what it was started with."""
+    caps: list["Cap"]
+    cost_usd: "Cost"
+    failures: dict[str, int]
+    """Failed tasks by reason."""
+    paused: bool
+    """Nobody takes work."""
+    tasks: dict[str, int]
+    """Tasks by status."""
+    turns: "Turns"
+    workers: int
+    """Processes that work on the queue."""
+
+
+class QueueChange(TypedDict):
+    """What is left out stays as it is."""
+    agents: NotRequired[int | None]
+    """`0`: what each worker was started with."""
+    paused: NotRequired[bool | None]
+
+
+class Rejection(TypedDict):
+    """What is wrong with a plan."""
+    comment: NotRequired[str | None]
+    """Another plan is made that takes it into account; without one the task is cancelled."""
+
+
+# What was done about a model's host that gave trouble.
+Remedy = Literal["retried", "failed_over", "fell_back", "rested", "gave_up"]
+
+
+class Repository(TypedDict):
+    created_at: str
+    name: str
+    settings: Any
+    snapshot: "Snapshot"
+    source: str
+    """Its path or URL."""
+
+
+# Each may do whatever the ones before it may.
+Role = Literal["viewer", "member", "admin"]
+
+
+# One place where an attempt runs.
+SandboxId = str
+
+
+SandboxPurpose = Literal["execute", "baseline", "verify", "prepare", "warm"]
+
+
+class Schedule(TypedDict):
+    created_at: str
+    cron: str
+    id: str
+    last: NotRequired[str | None]
+    missed: "Missed"
+    next: NotRequired[str | None]
+    request: Any
+    """What is asked for each time."""
+    time_zone: str
+
+
+# Whose it is: `user:NAME`, `team:NAME` or `project:NAME`
+Scope = str
+
+
+class Session(TypedDict):
+    """One conversation working on a task, on one branch."""
+    branch: "BranchName"
+    created_at: str
+    id: "SessionId"
+    task_id: "TaskId"
+    turns: list["Turn"]
+
+
+class SessionDetail(TypedDict):
+    """A session with its turns and the task it is about."""
+    branch: "BranchName"
+    created_at: str
+    id: "SessionId"
+    last_seq: int
+    """The number of the last event in its journal."""
+    task: "Task"
+    task_id: "TaskId"
+    turns: list["Turn"]
+
+
+# One conversation about a task.
+SessionId = str
+
+
+class SessionSummary(TypedDict):
+    """A session as it is listed."""
+    agent: str
+    branch: "BranchName"
+    created_at: str
+    id: "SessionId"
+    repository: str
+    requested_by: str
+    status: "TaskStatus"
+    """Of its task."""
+    task_id: "TaskId"
+    title: str
+    """The first line of what was asked."""
+
+
+class SettingInForce(TypedDict):
+    """A setting, and where its value comes from."""
+    key: str
+    origin: str
+    """`default`, `file`, `project` or `project_settings`."""
+    source: str
+    """The same in words."""
+    value: NotRequired[Any]
+
+
+class Settings(TypedDict):
+    """How a task is to be worked on; fixed when it is created."""
+    author_email: str
+    author_name: str
+    """Who the commits are by."""
+    egress: NotRequired[list[str] | None]
+    """The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows."""
+    hooks: NotRequired[list["Hook"]]
+    max_turns: int
+    """How often the agent may call the model in a turn."""
+    on_quota: NotRequired[list[str]]
+    """Who goes on, one after the other, when an agent's model has no more quota."""
+    origin: NotRequired["Origin | None"]
+    plan: NotRequired[bool]
+    """First a plan is made, and a person decides on it."""
+    provider: NotRequired[str | None]
+    """Which vendor's wire format the agent speaks; `None`: whoever works on it decides."""
+    require_tests: bool
+    """Without a test command the task fails."""
+    supervision: NotRequired["Supervision"]
+    test: NotRequired[str | None]
+    """The test command; `None` when none was given and none was found."""
+    timeout_ms: int
+    """How long the agent may work on a turn."""
+
+
+class Snapshot(TypedDict):
+    """What sessions start from."""
+    built_at: NotRequired[str | None]
+    bytes: NotRequired[int | None]
+    commit: NotRequired[str | None]
+    last_build: NotRequired[Any]
+    """What came of the last build."""
+    next_at: NotRequired[str | None]
+    state: str
+    """`none`, `building`, `ready`, `outdated` or `failed`."""
+
+
+# Where a task came from.
+Source = Literal["cli", "api", "web", "slack", "github_issue", "github_pr", "mcp", "schedule", "agent"]
+
+
+# The stages of a turn that leave an outcome behind, in their order.
+StageName = Literal["execute", "verify", "deliver"]
+
+
+class Stats(TypedDict):
+    by: "By"
+    items: list["Sums"]
+    total: "Sums"
+
+
+class Sums(TypedDict):
+    """Tasks that have ended."""
+    cancelled: int
+    completed: int
+    cost_usd: "Cost"
+    delivered: int
+    """Those that left a branch."""
+    failed: int
+    key: str
+    """The day, repository, agent, model or person; empty in the total, and for tasks that named no model."""
+    mean_seconds: NotRequired[float | None]
+    """From being asked to their end, on average; absent when there are none."""
+    success_rate: NotRequired[float | None]
+    """The share of completed tasks among completed and failed ones; absent when there are none."""
+
+
+# What an agent is held to while it works.
+SupervisedLimit = Literal["stall", "loop", "turns", "wall"]
+
+
+class Supervision(TypedDict):
+    """When an agent at work is no longer believed to get anywhere, and how it is ended then."""
+    grace_ms: NotRequired[int]
+    """How long it has to end by itself after it was interrupted, and again after it was asked to terminate."""
+    max_repeats: NotRequired[int]
+    """How often it may make the same tool call, or the same few in turn, with the same outcome."""
+    stall_ms: NotRequired[int]
+    """How long it may be silent."""
+
+
+class Task(TypedDict):
+    """What is asked."""
+    after: list["TaskId"]
+    """The tasks this one waits for."""
+    agent: str
+    base: str
+    """The full hash the work starts from."""
+    branch: NotRequired["BranchName | None"]
+    budget_usd: "Cost"
+    commit: NotRequired[str | None]
+    convoy: NotRequired[str | None]
+    """The batch it belongs to."""
+    cost_usd: "Cost"
+    created_at: str
+    error: NotRequired[str | None]
+    """One sentence for people when the task did not complete."""
+    evidence: NotRequired["Evidence | None"]
+    extra: NotRequired[Any]
+    """What another tracker says about it, kept for writing back."""
+    finished_at: NotRequired[str | None]
+    id: "TaskId"
+    kind: "TaskKind"
+    model: NotRequired[str | None]
+    on_failed_dependency: "OnFailedDependency"
+    priority: "Priority"
+    prompt: "Prompt"
+    reason: NotRequired["FailureReason | None"]
+    repository: str
+    """The repository as the person named it: a path or a URL."""
+    requested_by: str
+    retries_left: int
+    """How often it may still be tried again by itself."""
+    settings: "Settings"
+    source: "Source"
+    source_url: NotRequired[str | None]
+    """Where it came from: the issue, the thread, the message."""
+    status: "TaskStatus"
+    tries: int
+    """How often it was worked on."""
+    usage: "Usage"
+
+
+# What is asked.
+TaskId = str
+
+
+TaskKind = Literal["prompt", "issue", "pr_review", "code_fix"]
+
+
+TaskStatus = Literal["pending", "provisioning", "running", "awaiting_approval", "interrupted", "completed", "failed", "cancelled"]
+
+
+class Template(TypedDict):
+    created_at: str
+    name: str
+    options: Any
+    """Options of the tasks made from it."""
+    parameters: list[str]
+    prompt: str
+    """Text with `{{ parameter }}`."""
+
+
+class TestRun(TypedDict):
+    """One run of the test command."""
+    command: str
+    commit: str
+    duration_ms: int
+    exit_code: int
+    failed: NotRequired[int | None]
+    output_tail: str
+    """The end of what the tests printed."""
+    passed: NotRequired[int | None]
+    purpose: "SandboxPurpose"
+    skipped: NotRequired[int | None]
+    timed_out: bool
+
+
+class Token(TypedDict):
+    created_at: str
+    expires_at: NotRequired[str | None]
+    id: "TokenId"
+    last_used_at: NotRequired[str | None]
+    name: str
+    projects: NotRequired[list[str] | None]
+    """Nothing outside of these projects; absent: everything."""
+    revoked_at: NotRequired[str | None]
+    role: "Role"
+    user: str
+
+
+# A token for the API, or someone who is signed in.
+TokenId = str
+
+
+class Turn(TypedDict):
+    """One prompt to a session; the unit the queue hands out."""
+    agent: NotRequired[str | None]
+    """Who works on it, from this turn on; `None`: as before."""
+    attempts: list["Attempt"]
+    author: str
+    created_at: str
+    id: "TurnId"
+    model: NotRequired[str | None]
+    number: int
+    prompt: "Prompt"
+    session_id: "SessionId"
+    status: "TurnStatus"
+
+
+# One prompt to a session.
+TurnId = str
+
+
+TurnStatus = Literal["ready", "blocked", "waiting", "parked", "queued", "held", "claimed", "done"]
+
+
+class Turns(TypedDict):
+    """Turns by what they wait for."""
+    blocked: int
+    claimed: int
+    parked: int
+    ready: int
+    waiting: int
+
+
+class Usage(TypedDict):
+    """What a model was given and what it gave. `input_tokens` excludes what was read from or written to a cache;
+    `output_tokens` includes reasoning."""
+    cache_read_tokens: NotRequired["U64"]
+    cache_write_tokens: NotRequired["U64"]
+    input_tokens: "U64"
+    output_tokens: "U64"
+    reasoning_tokens: NotRequired["U64"]
+
+
+# How the private copy of the repository was made.
+WorkspaceKind = Literal["overlay", "reflink", "copy"]
+
+
+U64 = int
+
+
+class NamedSnapshot(Snapshot):
+    """The snapshot of a repository, with its name."""
+    repository: str
+
+
+class NewToken(Token):
+    token: str
+    """The token itself. It is shown this once."""
+
+
+class TaskDetail(Task):
+    """A task with its sessions, their turns and attempts."""
+    sessions: list["Session"]
