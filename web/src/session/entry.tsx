@@ -62,11 +62,19 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
           {entry.files.size > 20 && <span>and {(entry.files.size - 20).toLocaleString()} more</span>}
         </div>
       );
+    case "delivery":
+      return (
+        <section aria-label="Delivery" className="my-2 rounded-lg border border-accent/50 bg-raised px-3.5 py-2.5">
+          <p className="mb-1 flex flex-wrap items-center gap-2"><strong className="font-semibold">Ready to be delivered</strong><Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge></p>
+          <DeliveryView delivery={entry.delivery} />
+        </section>
+      );
     case "plan":
       return (
         <section aria-label="Plan" className="my-2 rounded-lg border border-accent/50 bg-raised px-3.5 py-2.5">
           <p className="mb-1 flex flex-wrap items-center gap-2"><strong className="font-semibold">Plan</strong><Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge></p>
           <Prose text={entry.text} />
+          <Reviews of={entry.reviews} />
         </section>
       );
     case "tests":
@@ -205,6 +213,29 @@ export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: bo
       </summary>
       <div className="border-t border-line px-3 py-2"><Stranger text={run.output_tail || "No output"} /></div>
     </details>
+  );
+}
+
+/** What another agent says against a plan. */
+export function Reviews({ of }: { of: { agent: string; text: string }[] }) {
+  return of.map((review, index) => (
+    <section key={index} aria-label="Review of the plan" className="mt-3 rounded-md border border-line bg-warn-soft px-3 py-2">
+      <p className="mb-1 font-semibold text-warn">{firstLine(review.agent, 60)} says against it</p>
+      <Prose text={review.text} />
+    </section>
+  ));
+}
+
+const MOST_FILES = 30;
+
+/** What would leave, and what was seen of it. */
+export function DeliveryView({ delivery }: { delivery: Body<"delivery.proposed"> }) {
+  const { files, evidence } = delivery;
+  return (
+    <div className="flex flex-col gap-2">
+      <p className="flex flex-wrap items-center gap-2"><Code>{delivery.branch}</Code><Code>{`${delivery.base.slice(0, 8)}..${delivery.commit.slice(0, 8)}`}</Code>{evidence ? <Counts run={evidence} /> : <Badge tone="warn">not tested</Badge>}</p>
+      <p className="flex flex-wrap gap-1">{files.slice(0, MOST_FILES).map((path) => <Code key={path}>{firstLine(path, 200)}</Code>)}{files.length > MOST_FILES && <span className="text-dim">and {files.length - MOST_FILES} more</span>}</p>
+    </div>
   );
 }
 

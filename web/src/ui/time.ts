@@ -36,8 +36,12 @@ export function took(milliseconds: number): string {
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
   const seconds = milliseconds / 1000;
   if (seconds < MINUTE) return `${seconds.toFixed(1)} s`;
-  if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)} min ${Math.round(seconds % MINUTE)} s`;
-  return `${Math.floor(seconds / HOUR)} h ${Math.round((seconds % HOUR) / MINUTE)} min`;
+  if (seconds < HOUR) return both(Math.floor(seconds / MINUTE), "min", Math.floor(seconds % MINUTE), "s");
+  return both(Math.floor(seconds / HOUR), "h", Math.floor((seconds % HOUR) / MINUTE), "min");
+}
+
+function both(many: number, of: string, rest: number, than: string): string {
+  return rest > 0 ? `${many} ${of} ${rest} ${than}` : `${many} ${of}`;
 }
 
 /** The time, told again every so often. */
