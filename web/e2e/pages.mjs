@@ -23,12 +23,12 @@ export const TABS = ["activity", "changes", "evidence", "cost", "timeline", "env
 /** Tasks that went well, in vain and that go on, and one of everything else. */
 export async function fill(world, page) {
   const { csrf } = await page.evaluate(async () => (await fetch("/api/me")).json());
-  const send = (method, path, body) =>
-    page.evaluate(async ([method, path, body, csrf]) => {
-      const answer = await fetch(path, { method, headers: { "content-type": "application/json", "x-harvest-csrf": csrf }, body: JSON.stringify(body) });
+  const send = (method, path, body, version = "") =>
+    page.evaluate(async ([method, path, body, csrf, version]) => {
+      const answer = await fetch(path, { method, headers: { "if-match": version, "content-type": "application/json", "x-harvest-csrf": csrf }, body: JSON.stringify(body) });
       if (!answer.ok) throw new Error(`${path}: ${await answer.text()}`);
       return answer.json();
-    }, [method, path, body, csrf]);
+    }, [method, path, body, csrf, version]);
   const post = (path, body) => send("POST", path, body);
   await post("/api/repositories", { source: world.repo, name: "orchard" });
   await post("/api/credentials", { provider: "anthropic", secret: "sk-ant-example-0000-4f2a", name: "team" });
@@ -36,7 +36,8 @@ export async function fill(world, page) {
   await post("/api/schedules", { cron: "0 3 * * 1-5", time_zone: "Europe/Berlin", task: { prompt: "Update dependencies and see whether the tests still pass", repository: "orchard" } });
   await post("/api/projects", { name: "shop", repositories: ["orchard"] });
   await send("PUT", "/api/projects/shop/members/bea", { role: "member" });
-  await send("PUT", "/api/projects/shop/settings", { settings: { budget_usd: 5, test: "sh test.sh" } });
+  const version = await page.evaluate(async () => (await fetch("/api/projects/shop/settings")).headers.get("etag"));
+  await send("PUT", "/api/projects/shop/settings", { settings: { budget_usd: 5, test: "sh test.sh" } }, version);
   const task = (prompt, more = {}) => post("/api/tasks", { prompt, repository: "orchard", ...more });
   await task("Find out in vain why the importer drops the last line", { require_tests: true });
   await task("Make tests/two.sh pass again and say so in the notes", { convoy: "spring-cleaning" });

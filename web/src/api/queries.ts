@@ -14,6 +14,10 @@ export interface TaskFilter {
   q?: string;
 }
 
+export function taskPage(filter: TaskFilter, cursor?: string) {
+  return ok(api.GET("/api/tasks", { params: { query: { ...filter, limit: 200, cursor } } }));
+}
+
 export const queries = {
   me: queryOptions({
     queryKey: ["me"],
@@ -28,8 +32,10 @@ export const queries = {
   tasks: (filter: TaskFilter) =>
     infiniteQueryOptions({
       queryKey: ["tasks", filter],
+      // Thousands of tasks are not held against each other for every page that comes.
+      structuralSharing: false,
       initialPageParam: undefined as string | undefined,
-      queryFn: ({ pageParam }) => ok(api.GET("/api/tasks", { params: { query: { ...filter, limit: 100, cursor: pageParam } } })),
+      queryFn: ({ pageParam }) => taskPage(filter, pageParam),
       getNextPageParam: (page) => page.next_cursor ?? undefined,
     }),
   task: (id: string) => queryOptions({ queryKey: ["task", id], queryFn: () => ok(api.GET("/api/tasks/{id}", { params: { path: { id } } })) }),
@@ -59,7 +65,11 @@ export const queries = {
   projects: queryOptions({ queryKey: ["projects"], queryFn: () => ok(api.GET("/api/projects")) }),
   project: (name: string) => queryOptions({ queryKey: ["projects", name], queryFn: () => ok(api.GET("/api/projects/{name}", { params: { path: { name } } })) }),
   members: (name: string) => queryOptions({ queryKey: ["projects", name, "members"], queryFn: () => ok(api.GET("/api/projects/{name}/members", { params: { path: { name } } })) }),
-  projectSettings: (name: string) => queryOptions({ queryKey: ["projects", name, "settings"], queryFn: () => ok(api.GET("/api/projects/{name}/settings", { params: { path: { name } } })) }),
+  projectSettings: (name: string) => queryOptions({ queryKey: ["projects", name, "settings"], queryFn: async () => {
+    const answer = await api.GET("/api/projects/{name}/settings", { params: { path: { name } } });
+    // Whoever changes them says which version they have seen.
+    return { ...(await ok(Promise.resolve(answer))), version: answer.response.headers.get("etag") ?? "" };
+  } }),
   queue: queryOptions({ queryKey: ["queue"], queryFn: () => ok(api.GET("/api/queue")), refetchInterval: 10_000 }),
   repositories: queryOptions({ queryKey: ["repositories"], queryFn: () => ok(api.GET("/api/repositories")) }),
   agents: queryOptions({ queryKey: ["agents"], queryFn: () => ok(api.GET("/api/agents")), staleTime: 60_000 }),

@@ -121,7 +121,7 @@ function Members({ project, may }: { project: string; may: boolean }) {
 function Settings({ project, may }: { project: string; may: boolean }) {
   const settings = useQuery(queries.projectSettings(project));
   const [editing, setEditing] = useState<{ name: string; value: string } | null>(null);
-  const put = useMutation({ mutationFn: (next: Record<string, unknown>) => ok(api.PUT("/api/projects/{name}/settings", { params: { path: { name: project } }, body: { settings: next } })), onSuccess: () => setEditing(null) });
+  const put = useMutation({ mutationFn: (next: Record<string, unknown>) => ok(api.PUT("/api/projects/{name}/settings", { params: { path: { name: project } }, headers: { "If-Match": settings.data?.version ?? "" }, body: { settings: next } })), onSuccess: () => setEditing(null) });
   const save = (name: string, text: string | undefined) => {
     const next: Record<string, unknown> = { ...settings.data?.settings };
     if (text === undefined) delete next[name];
