@@ -127,6 +127,7 @@ const LAYERS: &[Layer] = &[
         uses: &[
             "harvest-core",
             "harvest-engine",
+            "harvest-forge",
             "harvest-outbound",
             "harvest-store",
             "harvest-telemetry",

@@ -176,6 +176,23 @@ class ChangedFiles(TypedDict):
     tests: list[str]
 
 
+class Comment(TypedDict):
+    about: "CommentPlace"
+    at: str
+    author: str
+    id: "CommentId"
+    session_id: "SessionId"
+    text: str
+
+
+# What someone said about a session.
+CommentId = str
+
+
+# What a comment is about.
+CommentPlace = dict[str, Any]
+
+
 class Convoy(TypedDict):
     cost_usd: "Cost"
     name: str
@@ -208,6 +225,13 @@ class Credential(TypedDict):
 CredentialId = str
 
 
+class Demo(TypedDict):
+    """What was made."""
+    repository: str
+    """The path of the sample repository."""
+    tasks: list["TaskId"]
+
+
 class Diff(TypedDict):
     """What a session changed."""
     base: str
@@ -215,6 +239,10 @@ class Diff(TypedDict):
     """The newest state that has left the sandbox; absent when nothing has."""
     diff: str
     """A unified diff; bytes that are no UTF-8 are replaced."""
+
+
+# Before or after the change.
+DiffSide = Literal["old", "new"]
 
 
 # Whether a host could be reached.
@@ -226,7 +254,7 @@ class Event(TypedDict):
     seq: int
     at: str
     session_id: str
-    type: Literal["task.created", "turn.queued", "turn.started", "warning", "sandbox.ready", "agent.started", "message", "message.delta", "tool.call", "tool.result", "file.changed", "usage", "budget.reached", "model.trouble", "limit.reached", "hook.finished", "checkpoint.created", "commit.created", "agent.finished", "conversation.kept", "plan.proposed", "plan.decided", "tests.finished", "stage.finished", "branch.delivered", "egress", "raw", "turn.finished", "task.retried", "task.finished"]
+    type: Literal["task.created", "turn.queued", "turn.started", "warning", "sandbox.ready", "agent.started", "message", "message.delta", "tool.call", "tool.result", "mcp.called", "file.changed", "usage", "budget.reached", "model.trouble", "limit.reached", "hook.finished", "checkpoint.created", "commit.created", "agent.finished", "conversation.kept", "plan.proposed", "plan.reviewed", "delivery.proposed", "plan.decided", "tests.finished", "stage.finished", "branch.delivered", "egress", "raw", "turn.finished", "task.retried", "task.finished"]
     data: NotRequired[dict[str, Any]]
 
 
@@ -281,7 +309,37 @@ class Hook(TypedDict):
     stage: "HookStage"
 
 
-HookStage = Literal["before_execute", "after_execute", "before_deliver"]
+HookStage = Literal["before_execute", "after_execute", "before_verify", "after_verify", "before_deliver", "after_deliver"]
+
+
+# Where a server is.
+McpAddress = dict[str, Any]
+
+
+class McpCredential(TypedDict):
+    """Which secret a server needs, and where it looks for it."""
+    name: str
+    """The name under which it is kept, as a credential for `mcp`."""
+    sent_as: str
+    """The variable of a program, or the header of a request."""
+
+
+# What came of a call to an MCP server.
+McpOutcome = Literal["answered", "failed", "refused"]
+
+
+class McpServer(TypedDict):
+    """A server as a task may use it. Holds the name of a credential, never the secret."""
+    at: "McpAddress"
+    credential: NotRequired["McpCredential | None"]
+    environment: NotRequired[dict[str, str]]
+    """Only for a program."""
+    hosts: NotRequired[list[str]]
+    """What a program with a credential may reach."""
+    name: str
+    """What agents and events call it."""
+    tools: NotRequired[list[str] | None]
+    """The tools that agents may use; `None`: all."""
 
 
 class Me(TypedDict):
@@ -321,6 +379,12 @@ Missed = Literal["skip", "run_once"]
 
 
 ModelProvider = Literal["anthropic", "openai", "gemini", "ollama"]
+
+
+class NewComment(TypedDict):
+    """Something to say."""
+    about: "CommentPlace"
+    text: str
 
 
 class NewCredential(TypedDict):
@@ -429,6 +493,13 @@ class PageChangedFile(TypedDict):
     """Give it as `cursor` for the next page; absent on the last."""
 
 
+class PageComment(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
 class PageConvoy(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
@@ -460,6 +531,13 @@ class PageMessage(TypedDict):
 class PageNamedSnapshot(TypedDict):
     """One page of a list."""
     items: list[Any]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
+class PagePerson(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
     """Give it as `cursor` for the next page; absent on the last."""
 
@@ -511,6 +589,13 @@ class PageToken(TypedDict):
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
     """Give it as `cursor` for the next page; absent on the last."""
+
+
+class Person(TypedDict):
+    """Someone who looks at a session."""
+    user: str
+    windows: int
+    """In how many windows."""
 
 
 Priority = Literal["low", "normal", "high", "urgent"]
@@ -606,7 +691,7 @@ Role = Literal["viewer", "member", "admin"]
 SandboxId = str
 
 
-SandboxPurpose = Literal["execute", "baseline", "verify", "prepare", "warm"]
+SandboxPurpose = Literal["execute", "baseline", "verify", "prepare", "warm", "mcp"]
 
 
 class Schedule(TypedDict):
@@ -682,14 +767,20 @@ class Settings(TypedDict):
     """Who the commits are by."""
     egress: NotRequired[list[str] | None]
     """The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows."""
+    gate: NotRequired[bool]
+    """A person decides on the tested result before anything leaves."""
     hooks: NotRequired[list["Hook"]]
     max_turns: int
     """How often the agent may call the model in a turn."""
+    mcp: NotRequired[list["McpServer"]]
+    """What offers tools to the agent."""
     on_quota: NotRequired[list[str]]
     """Who goes on, one after the other, when an agent's model has no more quota."""
     origin: NotRequired["Origin | None"]
     plan: NotRequired[bool]
     """First a plan is made, and a person decides on it."""
+    plan_review: NotRequired[str | None]
+    """The agent that looks for what is wrong with a plan before a person decides on it."""
     provider: NotRequired[str | None]
     """Which vendor's wire format the agent speaks; `None`: whoever works on it decides."""
     require_tests: bool
@@ -699,6 +790,7 @@ class Settings(TypedDict):
     """The test command; `None` when none was given and none was found."""
     timeout_ms: int
     """How long the agent may work on a turn."""
+    workflow: NotRequired["Workflow"]
 
 
 class Snapshot(TypedDict):
@@ -890,6 +982,10 @@ class Usage(TypedDict):
     input_tokens: "U64"
     output_tokens: "U64"
     reasoning_tokens: NotRequired["U64"]
+
+
+# In which steps a task is worked on.
+Workflow = Literal["direct", "research-plan-implement"]
 
 
 # How the private copy of the repository was made.

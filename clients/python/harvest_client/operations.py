@@ -26,6 +26,10 @@ class Operations:
         cursor: `next_cursor` of the page before."""
         return self._call("GET", "/api/audit", query={"actor": actor, "action": action, "cursor": cursor, "limit": limit})
 
+    def comment_remove(self, id: CommentId) -> None:
+        """Take a comment back: one's own, or as an admin anyone's"""
+        return self._call("DELETE", f"/api/comments/{_part(id)}")
+
     def convoy_list(self) -> PageConvoy:
         """List convoys; a task joins one by naming it"""
         return self._call("GET", "/api/convoys")
@@ -49,6 +53,10 @@ class Operations:
     def credential_rotate(self, id: CredentialId, body: NewSecret) -> Credential:
         """Replace the secret of a credential"""
         return self._call("PUT", f"/api/credentials/{_part(id)}/secret", body=body)
+
+    def demo_begin(self) -> Demo:
+        """Begin the demo: a few tasks on a sample repository, worked on by real sandboxes and a scripted model"""
+        return self._call("POST", "/api/demo")
 
     def session_logout(self) -> None:
         """`POST /api/logout`: the cookie opens nothing any more."""
@@ -165,9 +173,22 @@ class Operations:
         audit log"""
         return self._call("DELETE", f"/api/sessions/{_part(id)}")
 
-    def session_diff(self, id: SessionId) -> Diff:
-        """What a session changed so far, as a unified diff; with `Accept: text/x-diff` byte for byte"""
-        return self._call("GET", f"/api/sessions/{_part(id)}/diff")
+    def comment_list(self, id: SessionId) -> PageComment:
+        """What people said about a session, oldest first"""
+        return self._call("GET", f"/api/sessions/{_part(id)}/comments")
+
+    def comment_create(self, id: SessionId, body: NewComment) -> Comment:
+        """Say something about an event or a changed line; agents do not read it"""
+        return self._call("POST", f"/api/sessions/{_part(id)}/comments", body=body)
+
+    def session_diff(self, id: SessionId, *, from_: str | None = None, to: str | None = None) -> Diff:
+        """What a session changed so far, or between two of its commits, as a unified diff; with `Accept: text/x-diff`
+        byte for byte
+
+        from_: The base or a commit of the session; left out: the base.
+
+        to: A commit of the session; left out: the newest."""
+        return self._call("GET", f"/api/sessions/{_part(id)}/diff", query={"from": from_, "to": to})
 
     def session_events(self, id: SessionId, *, after: int | None = None, limit: int | None = None) -> EventPage:
         """The journal of a session: as a WebSocket when the request asks for one, as server-sent events with `Accept:
@@ -194,6 +215,10 @@ class Operations:
 
         cursor: `next_cursor` of the page before."""
         return self._call("GET", f"/api/sessions/{_part(id)}/messages", query={"cursor": cursor, "limit": limit})
+
+    def session_people(self, id: SessionId) -> PagePerson:
+        """Who looks at a session in a browser, as far as this server knows"""
+        return self._call("GET", f"/api/sessions/{_part(id)}/people")
 
     def session_prompt(self, id: SessionId, body: AskMore, *, idempotency_key: str | None = None) -> Turn:
         """Ask a session for more; prompts that come while it works are queued in order

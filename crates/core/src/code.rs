@@ -32,6 +32,8 @@ codes! {
     RefLocked = "0106", "a ref of the repository is locked";
     UnsupportedUrl = "0107", "the repository's URL cannot be used";
     FetchFailed = "0108", "the repository could not be fetched";
+    ForgeRefused = "0109", "GitHub refused";
+    ForgeUnreachable = "0110", "GitHub cannot be reached";
     BadPrompt = "0111", "the prompt is empty or too long";
     UnknownAgent = "0121", "there is no such agent";
     NoModel = "0122", "no model key and no model script";
@@ -57,6 +59,7 @@ codes! {
     UnknownTemplate = "0183", "there is no such template";
     UnknownRepository = "0184", "there is no such repository";
     BadImport = "0191", "the file to import is not valid";
+    BadEvidence = "0192", "the evidence cannot be believed";
     SandboxToolMissing = "0201", "bubblewrap is not installed";
     NamespacesForbidden = "0202", "user namespaces are forbidden on this host";
     SandboxFailed = "0203", "the sandbox could not be made";

@@ -23,10 +23,6 @@ pub struct Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "type", content = "data")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the last of a task; boxing it would burden every reader"
-)]
 pub enum EventBody {
     #[serde(rename = "task.created")]
     TaskCreated {
@@ -185,6 +181,12 @@ pub enum EventBody {
     /// The session's branch is where the person can see it.
     #[serde(rename = "branch.delivered")]
     BranchDelivered { branch: BranchName, commit: String },
+    /// The branch it goes into has moved on. The work stands on its new end, or could not be put there because of these files.
+    #[serde(rename = "base.moved")]
+    BaseMoved { from: String, to: String, commit: Option<String>, conflicts: Vec<String> },
+    /// People are asked to look at the branch; opened now, or brought up to date.
+    #[serde(rename = "pull_request.delivered")]
+    PullRequestDelivered { number: u64, url: String, draft: bool },
     /// A host that a sandbox reached or was kept from reaching. Told at the first connection, and again with the sums when
     /// the sandbox ends.
     #[serde(rename = "egress")]
@@ -371,6 +373,8 @@ impl EventBody {
             Self::TestsFinished(_) => "tests.finished",
             Self::StageFinished { .. } => "stage.finished",
             Self::BranchDelivered { .. } => "branch.delivered",
+            Self::BaseMoved { .. } => "base.moved",
+            Self::PullRequestDelivered { .. } => "pull_request.delivered",
             Self::Egress { .. } => "egress",
             Self::Raw { .. } => "raw",
             Self::TurnFinished { .. } => "turn.finished",

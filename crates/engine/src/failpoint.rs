@@ -30,6 +30,9 @@ pub const METERING: &[&str] = &["meter::reserved", "meter::answered", "meter::se
 /// Every place of a plan that is being made, and of a session that is being forked.
 pub const PLAN: &[&str] = &["plan::before", "plan::asked", "fork::brought"];
 
+/// Every place of a pull request that is being made.
+pub const HOSTING: &[&str] = &["deliver::proposed", "carry::done"];
+
 /// Every place of a delivery that waits for a person, and of a server that gets a sandbox of its own.
 pub const GATE: &[&str] = &["gate::before", "gate::asked", "mcp::recorded"];
 
@@ -38,7 +41,7 @@ pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare
 
 #[cfg(feature = "failpoints")]
 fn is_known(name: &str) -> bool {
-    [ALL, ROTATION, METERING, PLAN, GATE, PREPARE].iter().any(|places| places.contains(&name))
+    [ALL, ROTATION, METERING, PLAN, HOSTING, GATE, PREPARE].iter().any(|places| places.contains(&name))
 }
 
 /// Does what a test asked for here.

@@ -3,6 +3,7 @@
 
 use harvest_core::{BranchName, Event, EventBody, Evidence};
 
+use crate::deliver::Finished;
 use crate::error::Halt;
 use crate::execute::Execution;
 use crate::turn::{Turn, Worked};
@@ -95,9 +96,9 @@ impl Turn {
     }
 
     /// Delivers what may leave. Work that failed may not where nobody has looked at it.
-    pub(crate) async fn deliver_or_keep(&self, commit: &str) -> Result<Option<BranchName>, Halt> {
-        if !self.is_gated(commit) {
-            return self.deliver(commit).await;
+    pub(crate) async fn deliver_or_keep(&self, finished: Finished<'_>) -> Result<Option<BranchName>, Halt> {
+        if !self.is_gated(finished.commit) {
+            return self.deliver(finished).await;
         }
         let message = format!(
             "nothing leaves without approval, and this failed: the work is kept here; harvest task diff {} shows it",

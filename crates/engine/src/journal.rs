@@ -8,6 +8,7 @@ use harvest_vault::Redactor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::carry::Moved;
 use crate::gate::Gate;
 use crate::plan::{Plan, TurnedDown};
 use crate::vitals::{Told, Vitals};
@@ -147,6 +148,19 @@ impl Journal {
             _ => None,
         });
         Ok(delivered)
+    }
+
+    /// Every time the base has moved, oldest first.
+    pub(crate) async fn moved(&self) -> Result<Vec<Moved>, harvest_store::Error> {
+        let events = self.all().await?;
+        let begun = start_of_try(&events);
+        let moved = events.into_iter().enumerate().filter_map(|(place, event)| match event.body {
+            EventBody::BaseMoved { from, to, commit, conflicts } => {
+                Some(Moved { from, to, commit, conflicts, now: place >= begun })
+            }
+            _ => None,
+        });
+        Ok(moved.collect())
     }
 
     /// The commit that the turn before this one left; `None` in the first.

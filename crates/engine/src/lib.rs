@@ -4,6 +4,7 @@
 //! the outcome. After a crash whoever holds the lease runs the stages again. The engine knows no SQL, no HTTP and no agent's
 //! dialect; it speaks to the store, the sandbox provider, the gateway and the forge through their contracts.
 
+mod carry;
 mod checkpoint;
 mod conversation;
 mod deliver;
@@ -34,6 +35,7 @@ mod record;
 mod recover;
 mod retention;
 mod schedule;
+mod shepherd;
 mod stop;
 mod submit;
 mod supervise;
@@ -51,12 +53,14 @@ use std::sync::Arc;
 
 use harvest_agents::Registry;
 use harvest_core::{Clock, Entropy, TaskId};
+use harvest_forge::Forges;
 use harvest_gateway::Gateway;
 use harvest_sandbox::Provider;
 use harvest_store::Store;
 use harvest_vault::Redactor;
-use harvest_workspace::{Git, Mirrors, Prepared, Snapshots};
+use harvest_workspace::{Mirrors, Prepared, Snapshots};
 
+pub use deliver::{DeliveryPolicy, evidence_statement, issue_number};
 pub use egress::Hosts;
 pub use error::{Error, Failure};
 pub use fork::Fork;
@@ -97,8 +101,9 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub toolchain: Toolchain,
-    /// Git that acts for the person whose repositories these are.
-    pub git: Git,
+    /// Where repositories come from and branches go.
+    pub forges: Forges,
+    pub delivery: DeliveryPolicy,
     /// For tasks that leave the choice to whoever works on them.
     pub model: ModelChoice,
     /// What sandboxes may reach; a task can have less.
@@ -225,5 +230,9 @@ impl Engine {
 
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.options.store
+    }
+
+    pub fn forges(&self) -> &Forges {
+        &self.options.forges
     }
 }

@@ -124,7 +124,7 @@ impl Engine {
     }
 }
 
-fn unfilled(error: prompt::Error) -> Halt {
+fn unfilled(error: &prompt::Error) -> Halt {
     Failure::new(FailureReason::Internal, error.to_string()).into()
 }
 
@@ -136,7 +136,7 @@ impl Turn {
     /// A prompt for an agent that has been told everything else.
     pub(crate) fn compose_alone(&self, request: &str, occasion: &Occasion<'_>) -> Result<String, Halt> {
         let prompts = self.engine.options.prompts.of(self.project().as_deref());
-        prompts.render_alone(request, occasion).map_err(unfilled)
+        prompts.render_alone(request, occasion).map_err(|error| unfilled(&error))
     }
 
     /// What an agent finds in its home: the rules, and what its memory begins with.
@@ -144,7 +144,7 @@ impl Turn {
         let (book, project) = (&self.engine.options.prompts, self.project());
         let (test, branch) = (self.task.settings.test.as_deref(), self.session.branch.as_str());
         let around = Surroundings { test, branch: Some(branch), ..Surroundings::default() };
-        let rules = book.of(project.as_deref()).rules(&around).map_err(unfilled)?;
+        let rules = book.of(project.as_deref()).rules(&around).map_err(|error| unfilled(&error))?;
         let seed = project.and_then(|project| book.memories.get(&project)).unwrap_or(&book.memory);
         let known = Knowledge { repository: &self.task.repository, branch, base: &self.task.base, test };
         let file = |name: &str, content: String| File {
@@ -174,7 +174,7 @@ impl Turn {
             files,
             left_out,
         };
-        options.prompts.of(self.project().as_deref()).render(request, occasion, &around).map_err(unfilled)
+        options.prompts.of(self.project().as_deref()).render(request, occasion, &around).map_err(|error| unfilled(&error))
     }
 
     /// Files with conventions that the agent does not read by itself, none of them twice.

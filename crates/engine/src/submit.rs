@@ -59,6 +59,8 @@ pub struct Queueing {
     pub extra: Option<serde_json::Value>,
     /// Who works on it from the start: no one else can take it, and no cap keeps it waiting.
     pub claim_for: Option<OwnerId>,
+    /// What kind of task it is, where it is no plain prompt.
+    pub kind: Option<TaskKind>,
     /// Chosen before, so that tasks of one batch can wait for each other.
     pub id: Option<TaskId>,
 }
@@ -147,7 +149,7 @@ impl Engine {
         Ok(NewTask {
             id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
             turn: TurnId::generate(entropy),
-            kind: TaskKind::Prompt,
+            kind: queue.kind.unwrap_or(TaskKind::Prompt),
             source: request.source,
             source_url: queue.source_url,
             branch: BranchName::for_session(request.prompt.title(), &session),

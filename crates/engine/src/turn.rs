@@ -11,13 +11,14 @@ use harvest_forge::Forge;
 use harvest_store::{Lease, Step, TaskDetail};
 use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 
+use crate::deliver::{Finished, Progress};
 use crate::error::Halt;
 use crate::execute::Execution;
 use crate::gate::Gate;
 use crate::journal::Journal;
 use crate::meter::{TurnMeter, charge_unsettled};
 use crate::plan::Plan;
-use crate::{Engine, Error, Failure, Stop, failpoint};
+use crate::{Engine, Error, Failure, Stop, carry, failpoint};
 
 /// A hash of this many digits is one of SHA-256.
 const SHA256_HEX: usize = 64;
@@ -91,10 +92,6 @@ impl Engine {
         };
         let task = as_of(task, &session, &journal.lease().turn);
         let (forge, mirror) = self.mirror_of(&task).await?;
-        let (snapshot, warning) = self.snapshot_for(&mirror, &task.base).await?;
-        if let Some(warning) = warning {
-            journal.warn(&warning).await?;
-        }
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::open(path, &mirror, &task.base, &session.branch).await?;
         options.provider.adopt(repository.path()).await?;
@@ -106,6 +103,12 @@ impl Engine {
         let returned = gate.returned().map(|returned| returned.commit.clone());
         let goes_on = left.is_some() || origin.is_some() || returned.is_some() || matches!(plan, Plan::Approved(_));
         let start = returned.or(left).or(origin).unwrap_or_else(|| task.base.clone());
+        let carry::Standing { task, start } =
+            carry::carry(forge.as_ref(), &mirror, &repository, &journal, (task, &session), start).await?;
+        let (snapshot, warning) = self.snapshot_for(&mirror, &task.base).await?;
+        if let Some(warning) = warning {
+            journal.warn(&warning).await?;
+        }
         if repository.tip(&start).await?.is_none() {
             let message = "what this session goes on from is not on this machine: another did it, or it was collected";
             return Err(Failure::new(FailureReason::Internal, message).into());
@@ -136,7 +139,7 @@ impl Engine {
 
     /// The mirror of a task's repository, with its base in it.
     pub(crate) async fn mirror_of(&self, task: &Task) -> Result<(Arc<dyn Forge>, Mirror), Error> {
-        let forge: Arc<dyn Forge> = harvest_forge::open(&task.repository, self.options.git.clone()).await?.into();
+        let forge: Arc<dyn Forge> = self.options.forges.open(&task.repository).await?.into();
         let object_format = if task.base.len() == SHA256_HEX { "sha256" } else { "sha1" };
         let mirror = self.mirrors.open(&forge.identity(), object_format).await?;
         mirror.ensure(&task.base, || forge.fetch(&mirror, &task.base)).await?;
@@ -159,7 +162,12 @@ impl Turn {
                 self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
                 Ok(before)
             }
-            None => self.do_stage(StageName::Execute, self.execute()).await,
+            None => {
+                // Beside the work: whoever is to hear of it must not hold it up.
+                let working = self.do_stage(StageName::Execute, self.execute());
+                let (told, executed) = tokio::join!(self.tell(Progress::Working), working);
+                told.and(executed)
+            }
         };
         let execution = match execution {
             Ok(execution) => execution,
@@ -193,7 +201,8 @@ impl Turn {
         if failure.is_none() && self.is_gated(&execution.commit) {
             return self.hold(&execution, evidence).await;
         }
-        let branch = match self.resume_or(StageName::Deliver, self.deliver_or_keep(&execution.commit)).await {
+        let finished = Finished { commit: &execution.commit, evidence: evidence.as_ref(), failure: failure.as_ref() };
+        let branch = match self.resume_or(StageName::Deliver, self.deliver_or_keep(finished)).await {
             Ok(branch) => branch,
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(undelivered)) => {
@@ -203,6 +212,10 @@ impl Turn {
         };
         if failure.is_none() && branch.is_some() {
             failure = self.hooks_after(HookStage::AfterDeliver, &execution.commit).await?;
+        }
+        let finished = Finished { commit: &execution.commit, evidence: evidence.as_ref(), failure: failure.as_ref() };
+        if let Err(Halt::Engine(error)) = self.tell(Progress::Ended(finished)).await {
+            return Err(error);
         }
         self.record(&execution, evidence, branch, failure).await
     }

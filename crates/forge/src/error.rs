@@ -22,11 +22,34 @@ pub enum Error {
     BranchMoved { branch: String, found: String },
     #[error("{name} could not be fetched")]
     Fetch { name: String, source: harvest_workspace::Error },
+    #[error("the branch could not be pushed to {name}")]
+    Push { name: String, source: harvest_workspace::Error },
+    #[error("GitHub refused {doing} with {status}: {message}")]
+    Refused { doing: String, status: u16, message: String },
+    #[error("GitHub cannot be reached: {reason}")]
+    Unreachable { reason: String },
+    #[error("GitHub wants no more requests for {seconds} s")]
+    RateLimited { seconds: u64 },
+    #[error("the GitHub App is not installed in {repository}")]
+    NotInstalled { repository: String },
+    #[error("GitHub said something unexpected: {reason}")]
+    Unexpected { reason: String },
+    #[error(transparent)]
+    Account(#[from] crate::github::BadAccount),
     #[error(transparent)]
     Git(#[from] harvest_workspace::Error),
 }
 
 impl Error {
+    /// Whether asking again may go better.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::RateLimited { .. } | Self::Push { .. } | Self::Fetch { .. } => true,
+            Self::Refused { status, .. } => *status >= 500,
+            _ => false,
+        }
+    }
+
     pub fn code(&self) -> Code {
         match self {
             Self::NotARepository { .. } => Code::NotARepository,
@@ -37,6 +60,10 @@ impl Error {
             Self::RefLocked { .. } | Self::BranchMoved { .. } => Code::RefLocked,
             Self::UnsupportedUrl { .. } => Code::UnsupportedUrl,
             Self::Fetch { source, .. } | Self::Git(source) => source.code(),
+            Self::Push { .. } | Self::Refused { .. } | Self::NotInstalled { .. } | Self::Account(_) => {
+                Code::ForgeRefused
+            }
+            Self::Unreachable { .. } | Self::RateLimited { .. } | Self::Unexpected { .. } => Code::ForgeUnreachable,
         }
     }
 
@@ -56,6 +83,15 @@ impl Error {
             Self::RefLocked { .. } => "wait for the other git to end; if none runs, remove the file".into(),
             Self::BranchMoved { .. } => "rename that branch, then retry the task".into(),
             Self::UnsupportedUrl { .. } => "use a path, or a URL that begins with https://, http:// or ssh://".into(),
+            Self::Push { .. } | Self::Refused { .. } => {
+                "check what the App or the token may do: contents, pull requests and issues to write, checks to read"
+                    .into()
+            }
+            Self::NotInstalled { .. } => "install the App in it: GitHub, Settings, Applications, Configure".into(),
+            Self::Account(_) => "add it anew: harvest github setup, or harvest credential add github".into(),
+            Self::RateLimited { .. } | Self::Unreachable { .. } | Self::Unexpected { .. } => {
+                "wait a little and retry the task; https://www.githubstatus.com tells how GitHub is doing".into()
+            }
             Self::Fetch { .. } => "check the address and your access: git ls-remote <url>".into(),
             Self::Git(_) => "look at the message above; `harvest doctor` checks the tools Harvest needs".into(),
         }

@@ -1,20 +1,32 @@
 //! Where repositories come from and branches go.
 //!
 //! [`Forge`] is the contract. `local` is a repository on this machine: the finished branch is written into it and nothing
-//! else of it changes. `remote` is a plain URL: work starts from it, and the branch stays with Harvest.
+//! else of it changes. `remote` is a plain URL: work starts from it, and the branch stays with Harvest. `github` is a repository
+//! on GitHub: the branch is pushed there, and [`Hosting`] is how people hear of it.
 
+pub mod codeowners;
 mod error;
+#[cfg(feature = "fake")]
+pub mod fake;
 mod fetch;
+pub mod github;
+mod happening;
+mod hosting;
 mod local;
 mod remote;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use harvest_core::BranchName;
 use harvest_workspace::{Git, Mirror};
 
 pub use error::Error;
+pub use happening::{Happening, Place, Verdict, What};
+pub use hosting::{
+    Comment, FailedCheck, Hosting, Proposal, PullRequest, PullRequestState, Remark, Review, Standing, Thread,
+};
 pub use local::Local;
 pub use remote::Remote;
 
@@ -44,6 +56,11 @@ pub trait Forge: Send + Sync + std::fmt::Debug {
         commit: &str,
         previous: Option<&str>,
     ) -> Result<Published, Error>;
+
+    /// Where it is spoken about; `None` where nobody would hear it.
+    fn hosting(&self) -> Option<&dyn Hosting> {
+        None
+    }
 }
 
 /// What of a history is fetched; all of it by default.
@@ -71,6 +88,46 @@ pub enum Published {
     InRepository,
     /// The branch is kept in the session's repository.
     KeptHere,
+    /// The branch is where the repository is hosted.
+    Hosted,
+}
+
+/// Opens repositories by what people call them, with the accounts of this installation.
+#[derive(Debug, Clone)]
+pub struct Forges {
+    git: Git,
+    github: Option<Arc<github::Client>>,
+}
+
+impl Forges {
+    pub fn new(git: Git, github: Option<Arc<github::Client>>) -> Self {
+        Self { git, github }
+    }
+
+    /// The account on GitHub, if there is one.
+    pub fn github(&self) -> Option<&Arc<github::Client>> {
+        self.github.as_ref()
+    }
+
+    /// A path, `github:owner/name`, or a URL of a protocol that is safe to hand to git. What is on GitHub is reached with the
+    /// installation's account where there is one, else as the person who runs this.
+    pub async fn open(&self, text: &str) -> Result<Box<dyn Forge>, Error> {
+        if Path::new(text).exists() {
+            return open(text, self.git.clone()).await;
+        }
+        if let Some(client) = &self.github
+            && let Some(repository) = client.host().repository(text)
+        {
+            return Ok(Box::new(github::GitHub::new(client.clone(), repository)));
+        }
+        if text.starts_with("github:") {
+            let public = github::Host::new(None)?;
+            let refuse = || Error::UnsupportedUrl { url: text.to_owned(), reason: "it is not github:OWNER/NAME" };
+            let repository = public.repository(text).ok_or_else(refuse)?;
+            return open(&format!("{}/{repository}", public.web()), self.git.clone()).await;
+        }
+        open(text, self.git.clone()).await
+    }
 }
 
 /// The forge of what a person typed: a path, or a URL of a protocol that is safe to hand to git.

@@ -26,6 +26,8 @@ mod service;
 use std::sync::Arc;
 
 #[cfg(fuzzing)]
+pub use git::fuzzing as git_fuzzing;
+#[cfg(fuzzing)]
 pub use model::fuzzing;
 
 pub use credentials::{Credentials, NoCredentials, Upstreams};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use harvest_agents::{Agent, Provider, Registry};
 use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, Prompt, PromptError, Source};
 use harvest_engine::{ModelChoice, Queueing, Request};
-use harvest_forge::Forge;
+use harvest_forge::{Forge, Forges};
 use harvest_gateway::cassette::Heading;
 use harvest_gateway::{Script, ScriptError};
 
@@ -71,6 +71,7 @@ pub enum Decide<'s> {
 /// Everything checked and resolved, and nothing written yet, except for what the repository's own settings say.
 pub async fn request(
     environment: &Environment,
+    forges: &Forges,
     keys: &ModelKeys,
     config: &config::Source,
     user: String,
@@ -88,7 +89,7 @@ pub async fn request(
     let known = Known { registry: &registry, programs: environment.search_path(), has_key: &has_key };
     let (agent, model) = agent_and_model(known, &settings, decide)?;
     let repo = options.repo.as_deref().unwrap_or(".");
-    let forge: Arc<dyn Forge> = harvest_forge::open(repo, environment.git()).await?.into();
+    let forge: Arc<dyn Forge> = forges.open(repo).await?.into();
     let base = forge.resolve(options.base.as_deref()).await?;
     Ok(Request {
         forge,
@@ -176,8 +177,8 @@ pub async fn request_of(
     prompt: Prompt,
     options: &AskOptions,
 ) -> Result<Request, Failure> {
-    let Installation { environment, keys, config, .. } = installation;
-    let request = request(environment, keys, config, user, prompt, options, Decide::Later).await?;
+    let Installation { environment, forges, keys, config, .. } = installation;
+    let request = request(environment, forges, keys, config, user, prompt, options, Decide::Later).await?;
     as_the_repository_says(installation, request, options, Decide::Later).await
 }
 

@@ -1,6 +1,9 @@
 //! The command line. Every command has examples in its help and `--json` for scripts.
 
 mod credential;
+mod dev;
+mod evidence;
+mod github;
 mod mcp;
 mod recurring;
 mod repo;
@@ -16,11 +19,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use harvest_core::Cost;
 
 pub use credential::{Credential, CredentialAdd};
+pub use dev::{Dev, FakeGithub};
+pub use evidence::Evidence;
+pub use github::{Github, GithubSetup};
 pub use mcp::{Mcp, McpAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
 pub use server::{Audit, LogFormat, Login, Serve, Token, TokenCreate};
-pub use session::{Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt};
+pub use session::{Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionRestore};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, hours, pool_size, priority, status};
@@ -68,7 +74,7 @@ pub struct Global {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Give an agent a task and watch it
-    Run(Run),
+    Run(Box<Run>),
     /// See four tasks being worked off: no account, no key, no network
     Demo(Demo),
     /// Look at tasks and act on them
@@ -132,6 +138,15 @@ pub enum Command {
     /// The coding agents Harvest can drive
     #[command(subcommand)]
     Agent(Agent),
+    /// The account on GitHub
+    #[command(subcommand)]
+    Github(Github),
+    /// What proves a result, signed
+    #[command(subcommand)]
+    Evidence(Evidence),
+    /// Try things out without accounts
+    #[command(subcommand)]
+    Dev(Dev),
     /// Servers that offer tools to agents
     #[command(subcommand)]
     Mcp(Mcp),

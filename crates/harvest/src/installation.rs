@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harvest_core::{Clock, Code, Entropy, Timestamp};
-use harvest_engine::{DataFolder, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain};
-use harvest_forge::Forge;
+use harvest_engine::{
+    DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain,
+};
+use harvest_forge::{Forge, Forges};
 use harvest_gateway::cassette::Cassette;
 use harvest_gateway::{Gateway, Prices, Script, Upstream, registry as packages};
 use harvest_sandbox::{Binaries, Provider, local, none};
@@ -23,7 +25,7 @@ use crate::keychain::Keychain;
 use crate::keyring::VaultKeyring;
 use crate::projects::Directory;
 use crate::prompts::prompts;
-use crate::{config, output, programs, toolchain};
+use crate::{config, evidence, github, output, programs, toolchain};
 
 /// Tells a data directory from any other folder, whatever database it goes with.
 const MARK: &str = ".harvest";
@@ -61,6 +63,10 @@ pub struct Installation {
     pub entropy: Arc<dyn Entropy>,
     pub keys: ModelKeys,
     pub config: config::Source,
+    /// How repositories are opened, with the account on GitHub if there is one.
+    pub forges: Forges,
+    /// What browsers call the server of this process.
+    pub public_url: Option<String>,
     /// What was set up over the API.
     pub projects: Directory,
 }
@@ -79,16 +85,20 @@ impl Installation {
         let keys = environment.model_keys()?.and_of(&opened);
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret().to_owned());
         let secrets = keys.own.values().map(|own| copy(&own.key));
-        let secrets = secrets.chain(opened.iter().map(|opened| copy(&opened.secret)));
+        let secrets = secrets.chain(opened.iter().flat_map(github::secrets));
         let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let account = github::account(&opened, &environment.user(), &clock);
         let projects = Directory::open(store.clone()).await?;
         let installation = Self {
+            forges: Forges::new(environment.git(), account),
+            public_url: None,
             config: config::source(global, &environment),
             environment,
             data,
             store,
             redactor: Arc::new(redactor),
-            clock: Arc::new(SystemClock),
+            clock,
             entropy: Arc::new(SystemEntropy),
             keys,
             projects,
@@ -271,7 +281,12 @@ impl Installation {
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             toolchain,
-            git: self.environment.git(),
+            forges: self.forges.clone(),
+            delivery: DeliveryPolicy {
+                // Where nobody would read it, no key is made.
+                attestor: self.forges.github().and_then(|_| evidence::attestor(self.data.path()).ok()).map(Arc::new),
+                ..settings.delivery(self.public_url.as_deref())
+            },
             model,
             egress: self.projects.hosts(settings.hosts()),
             limits: settings.limits(),

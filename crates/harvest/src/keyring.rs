@@ -172,7 +172,8 @@ impl Vault {
         let opened = match self.store.credentials().await {
             Ok(mut records) => {
                 // Others are for people and forges.
-                records.retain(|record| key_variable(&record.credential.provider).is_some());
+                let is_used = |provider: &str| provider == McpCredential::PROVIDER || key_variable(provider).is_some();
+                records.retain(|record| is_used(&record.credential.provider));
                 self.open(&before, records).await
             }
             Err(error) => {

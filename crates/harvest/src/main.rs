@@ -13,12 +13,15 @@ mod convoy;
 mod credential;
 mod demo;
 mod desk;
+mod dev;
 mod doctor;
 mod environment;
+mod evidence;
 mod explain;
 mod failure;
 mod follow;
 mod gc;
+mod github;
 mod installation;
 mod keychain;
 mod keyring;
@@ -91,7 +94,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
     }
     let global = &cli.global;
     match cli.command {
-        Command::Run(options) => run::run(global, environment, options).await,
+        Command::Run(options) => run::run(global, environment, *options).await,
         Command::Demo(options) => demo::demo(global, environment, &options).await,
         Command::Task(command) => task::task(global, environment, command).await,
         Command::Session(command) => session::session(global, environment, command).await,
@@ -115,6 +118,9 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Gc(options) => gc::gc(global, environment, &options).await,
         Command::Agent(cli::Agent::Check { id }) => agent::check(global, environment, &id).await,
         Command::Agent(cli::Agent::List) => agent::list(global, environment).await,
+        Command::Github(command) => github::github(global, environment, command).await,
+        Command::Evidence(command) => evidence::evidence(global, environment, command).await,
+        Command::Dev(command) => dev::dev(global, environment, command).await,
         Command::Mcp(command) => mcp::mcp(global, environment, command).await,
         Command::Doctor => doctor::doctor(global, environment).await,
         Command::Explain { code } => explain::explain(global, &code),

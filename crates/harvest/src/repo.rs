@@ -50,9 +50,9 @@ async fn add(global: &Global, installation: &Installation, style: Style, options
 
 /// Checks a repository and keeps it.
 pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repository, Failure> {
-    let forge = harvest_forge::open(&options.source, installation.environment.git()).await?;
+    let forge = installation.forges.open(&options.source).await?;
     // What is stored has no password in it, so the builder would not have it either.
-    if options.source.contains("://") && forge.name() != options.source {
+    if options.source.contains("://") && forge.hosting().is_none() && forge.name() != options.source {
         let message = "the URL holds a password, which is not kept";
         let help = "leave it out, and let git find it: a credential helper, a netrc file or an SSH key";
         return Err(Failure::refused(Code::UnsupportedUrl, message, help));

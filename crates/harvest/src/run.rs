@@ -2,6 +2,7 @@
 
 use harvest_core::{Code, Event, EventBody, Outcome};
 use harvest_engine::{Engine, Interrupts, Ownership, Stop, Worked};
+use harvest_forge::Forges;
 use harvest_gateway::cassette::Cassette;
 use harvest_store::{OwnerKind, Submitted};
 use harvest_workspace::SessionRepository;
@@ -36,8 +37,10 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         None => ask::Decide::Now { script: script.as_deref(), sandbox: options.sandbox },
     };
     let settings = config::source(global, &environment);
+    // Whoever works on it opens it again, with the account that the vault may hold.
+    let forges = Forges::new(environment.git(), None);
     let mut request = tokio::select! {
-        request = ask::request(&environment, &keys, &settings, environment.user(), prompt, &options.ask.options, decide) => request?,
+        request = ask::request(&environment, &forges, &keys, &settings, environment.user(), prompt, &options.ask.options, decide) => request?,
         () = stop.requested() => return Err(Failure::stopped()),
     };
     // Until there is a session, whatever goes wrong is a refusal.

@@ -21,12 +21,14 @@ use crate::output;
 use crate::run::{on_signals, warn_of};
 use crate::view::Style;
 use crate::works::{self, Wanted};
-use crate::{projects, sign_in, tracer, up};
+use crate::{github, projects, sign_in, tracer, up};
 
 pub async fn serve(global: &Global, environment: Environment, options: Serve) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let script = options.place.model_script.as_deref().map(ask::load_script).transpose()?;
-    let installation = Arc::new(Installation::open(global, environment).await?);
+    let mut installation = Installation::open(global, environment).await?;
+    installation.public_url.clone_from(&options.public_url);
+    let installation = Arc::new(installation);
     let works = options.agents != Some(0);
     let engine = if works {
         warn_of(options.place.sandbox);
@@ -98,6 +100,7 @@ pub async fn listen(
         pace: installation.settings()?.pace(),
         telemetry,
         sign_in: sign_in::options(installation).await?,
+        webhooks: github::webhooks(installation)?,
     };
     Ok(Service::bind(options).await?)
 }

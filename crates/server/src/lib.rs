@@ -23,6 +23,7 @@ mod quota;
 mod service;
 mod state;
 mod telemetry;
+mod webhooks;
 
 pub use api::ask::Ask;
 pub use api::credentials::NewCredential;
@@ -38,3 +39,4 @@ pub use limits::Pace;
 pub use openapi::document;
 pub use quota::{Quota, Quotas};
 pub use service::{Handle, Options, Service, link};
+pub use webhooks::Webhooks;

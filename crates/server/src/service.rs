@@ -25,6 +25,7 @@ use crate::limits::{Limiter, Pace};
 use crate::metrics::Metrics;
 use crate::patient::Patient;
 use crate::state::{App, Doorman, Rules, Shared};
+use crate::webhooks::{self, Webhooks};
 use crate::{Error, api, idempotency};
 
 const MOST_CONNECTIONS: usize = 8_192;
@@ -56,6 +57,8 @@ pub struct Options {
     pub telemetry: Exporter,
     /// Signing in with GitHub; without it, only who has a token or the one-time link comes in.
     pub sign_in: Option<github::Options>,
+    /// Of GitHub, where there is a secret to know them by.
+    pub webhooks: Option<Webhooks>,
 }
 
 #[derive(Debug)]
@@ -101,6 +104,7 @@ impl Service {
             store: options.store,
             engine: options.engine,
             data: options.data,
+            webhooks: options.webhooks,
             desk: options.desk,
             clock: options.clock,
             entropy: options.entropy,
@@ -120,6 +124,7 @@ impl Service {
         let Self { listener, router, app } = self;
         let places = app.places.clone();
         let sweeping = tokio::spawn(sweep(app.clone()));
+        let acting = tokio::spawn(webhooks::run(app.clone(), app.closing.clone()));
         loop {
             let place = tokio::select! {
                 () = shutdown.requested() => break,
@@ -149,6 +154,8 @@ impl Service {
         drop(listener);
         sweeping.abort();
         app.closing.request();
+        // What it was acting on is held until then, and goes to the next server.
+        let _ = tokio::time::timeout(DRAIN, acting).await;
         // Whoever holds a place has not ended.
         let all = places.acquire_many(MOST_CONNECTIONS as u32);
         if tokio::time::timeout(DRAIN, all).await.is_err() {
@@ -231,6 +238,7 @@ async fn sweep(app: App) {
         if let Err(error) = app.store.forget_answers(now.checked_sub(idempotency::KEPT).unwrap_or(now)).await {
             tracing::warn!(%error, "old answers could not be forgotten");
         }
+        webhooks::sweep(&app).await;
         tokio::time::sleep(SWEEP).await;
     }
 }

@@ -18,6 +18,7 @@ use crate::events::{Feed, Presence, Tails};
 use crate::limits::Limiter;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
+use crate::webhooks::Webhooks;
 
 /// Cheap to clone.
 pub type App = Arc<Shared>;
@@ -27,6 +28,7 @@ pub struct Shared {
     pub store: Arc<dyn Store>,
     pub engine: Engine,
     pub data: DataFolder,
+    pub webhooks: Option<Webhooks>,
     pub desk: Arc<dyn Desk>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,

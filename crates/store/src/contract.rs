@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod comment;
 mod credential;
+mod inbox;
 mod ledger;
 mod project;
 mod queue;
@@ -27,6 +28,7 @@ pub use access::{Access, AccessToken, Answer, AnswerKey, Begun, Grown, TokenKind
 pub use audit::{AuditEntry, AuditQuery, BrokenChain, NewAudit};
 pub use comment::Comments;
 pub use credential::{CredentialRecord, NewSecret};
+pub use inbox::{Delivery, Inbox, Link, LinkEnd, LinkKind, PullRequestStat};
 pub use ledger::{Balance, Bill, Charge, Reservation, Settlement, Spending};
 pub use project::{Member, Project, Projects};
 pub use queue::{
@@ -42,7 +44,7 @@ pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Step};
 pub use task::{IdempotencyKey, NewTask, NewTurn, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
 
 #[async_trait]
-pub trait Store: Access + Comments + Projects + Quotas + Send + Sync + std::fmt::Debug {
+pub trait Store: Access + Comments + Inbox + Projects + Quotas + Send + Sync + std::fmt::Debug {
     /// Records tasks, each with its session, first turn and `task.created` event: all of them or none. They may wait for
     /// each other in any order. With an idempotency key that is known already the task of that key is returned, or the
     /// whole request refused when it asks for something else.

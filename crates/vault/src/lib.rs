@@ -7,6 +7,7 @@
 //! error, page) sends its text through one; a [`StreamRedactor`] does the same for text that arrives in pieces. It is the
 //! last net, not the first: secrets are kept away from whatever could print them to begin with.
 
+mod attest;
 mod encoding;
 mod json;
 mod redactor;
@@ -15,6 +16,7 @@ mod seal;
 mod shape;
 mod stream;
 
+pub use attest::{AttestError, Attestor, verify as verify_statement};
 pub use redactor::{Error, MARK, Redactor};
 pub use ring::{KeyId, Ring, RingError};
 pub use seal::{SealError, Sealed};

@@ -37,6 +37,24 @@ pub enum Home {
     Nobody,
     /// The person's, so that their credential helpers and keys work: for their own repositories and remotes.
     Person { home: PathBuf, path: OsString, extra: Vec<(OsString, OsString)> },
+    /// No one's, but with the credential of an account: for repositories of a forge.
+    Account(Private),
+}
+
+/// Settings of git that hold a secret. They reach git by its environment, and are never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Private(Vec<(String, String)>);
+
+impl Private {
+    pub fn new(settings: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(settings.into_iter().collect())
+    }
+}
+
+impl std::fmt::Debug for Private {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Private(…)")
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -74,6 +92,35 @@ impl Git {
         stdin: &[u8],
     ) -> Result<Vec<u8>, Error> {
         let command = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let output = self.output(directory, args, env, stdin, &command).await?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(Error::Git { command, message: if message.is_empty() { output.status.to_string() } else { message } })
+    }
+
+    /// What it prints, and whether it says yes (0) or no (1); anything else is an error.
+    pub async fn answer<S: AsRef<OsStr>>(&self, directory: &Path, args: &[S]) -> Result<(bool, Vec<u8>), Error> {
+        let command = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let output = self.output(directory, args, &[], b"", &command).await?;
+        match output.status.code() {
+            Some(code @ (0 | 1)) => Ok((code == 0, output.stdout)),
+            _ => {
+                let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                Err(Error::Git { command, message })
+            }
+        }
+    }
+
+    async fn output<S: AsRef<OsStr>>(
+        &self,
+        directory: &Path,
+        args: &[S],
+        env: &[(&str, &OsStr)],
+        stdin: &[u8],
+        command: &str,
+    ) -> Result<std::process::Output, Error> {
         let mut child = self
             .command(directory)
             .args(args)
@@ -91,15 +138,10 @@ impl Git {
             }
             child.wait_with_output().await
         });
-        let output = match finished.await {
-            Ok(output) => output.map_err(|source| Error::GitMissing { program: "git".into(), source })?,
-            Err(_) => return Err(Error::TimedOut { command, seconds: self.limit.as_secs() }),
-        };
-        if output.status.success() {
-            return Ok(output.stdout);
+        match finished.await {
+            Ok(output) => output.map_err(|source| Error::GitMissing { program: "git".into(), source }),
+            Err(_) => Err(Error::TimedOut { command: command.to_owned(), seconds: self.limit.as_secs() }),
         }
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(Error::Git { command, message: if message.is_empty() { output.status.to_string() } else { message } })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the layer that clears the environment for git")]
@@ -112,11 +154,12 @@ impl Git {
     fn environment(&self) -> Vec<(OsString, OsString)> {
         let mut env: Vec<(OsString, OsString)> = fixed_environment();
         match &self.home {
-            Home::Nobody => {
+            Home::Nobody | Home::Account(_) => {
+                let protocols = if self.home == Home::Nobody { "file" } else { "https:http" };
                 env.push(("PATH".into(), SYSTEM_PATH.into()));
                 env.push(("HOME".into(), "/nonexistent".into()));
                 env.push(("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()));
-                env.push(("GIT_ALLOW_PROTOCOL".into(), "file".into()));
+                env.push(("GIT_ALLOW_PROTOCOL".into(), protocols.into()));
             }
             Home::Person { home, path, extra } => {
                 env.push(("PATH".into(), path.clone()));
@@ -126,8 +169,13 @@ impl Git {
             }
         }
         // Repositories made here may belong to a sandbox's uid; people's own stay under git's ownership check.
-        let ownership = (self.home == Home::Nobody).then_some(("safe.directory", "*"));
-        let settings: Vec<_> = FIXED.iter().copied().chain(ownership).collect();
+        let ownership = (!matches!(self.home, Home::Person { .. })).then_some(("safe.directory", "*"));
+        let private = match &self.home {
+            Home::Account(Private(settings)) => settings.as_slice(),
+            Home::Nobody | Home::Person { .. } => &[],
+        };
+        let private = private.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let settings: Vec<_> = FIXED.iter().copied().chain(ownership).chain(private).collect();
         env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string().into()));
         for (index, (key, value)) in settings.into_iter().enumerate() {
             env.push((format!("GIT_CONFIG_KEY_{index}").into(), key.into()));

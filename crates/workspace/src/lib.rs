@@ -22,8 +22,8 @@ mod session_repository;
 mod snapshot;
 
 pub use error::Error;
-pub use git::{Git, Home};
+pub use git::{Git, Home, Private};
 pub use mirror::{Mirror, Mirrors};
 pub use prepared::{Building, Manifest, OWN_FOLDER, Prepared, remove_strange};
-pub use session_repository::{Change, Commit, SessionRepository};
+pub use session_repository::{Author, Carried, Change, Commit, NewCommit, SessionRepository};
 pub use snapshot::{Snapshot, Snapshots, materialise};

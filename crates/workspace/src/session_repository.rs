@@ -38,6 +38,33 @@ pub struct Commit {
     pub subject: String,
 }
 
+/// A commit that Harvest makes itself. The same fields are always the same commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCommit {
+    /// The commit, or the tree, whose files it has.
+    pub content: String,
+    pub parent: String,
+    pub message: String,
+    pub author: Author,
+    /// When, since the epoch.
+    pub seconds: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Author {
+    pub name: String,
+    pub email: String,
+}
+
+/// What carrying work onto another base comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Carried {
+    /// A commit on the new base that has all of the work.
+    Onto(String),
+    /// Both sides changed the same places of these files.
+    Conflicts(Vec<String>),
+}
+
 impl SessionRepository {
     /// Made anew, or opened when a crash left it there. Its objects stand on the mirror's.
     pub async fn open(path: PathBuf, mirror: &Mirror, base: &str, branch: &BranchName) -> Result<Self, Error> {
@@ -133,6 +160,47 @@ impl SessionRepository {
 
     pub async fn set_branch(&self, branch: &BranchName, commit: &str) -> Result<(), Error> {
         self.git.run(&self.path, &["update-ref", &branch.as_ref_name(), commit]).await.map(drop)
+    }
+
+    pub async fn commit(&self, new: &NewCommit) -> Result<String, Error> {
+        let (tree, date) = (format!("{}^{{tree}}", new.content), format!("@{} +0000", new.seconds));
+        // What would end the line it stands on in a commit.
+        let plain = |text: &str| text.replace(['<', '>', '\n', '\0'], " ").trim().to_owned();
+        let (name, email) = (plain(&new.author.name), plain(&new.author.email));
+        let env = ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE"].into_iter().zip([&name, &email, &date]);
+        let committer = ["GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE"];
+        let env: Vec<_> = env.chain(committer.into_iter().zip([&name, &email, &date])).collect();
+        let env: Vec<(&str, &std::ffi::OsStr)> =
+            env.iter().map(|(key, value)| (*key, value.as_str().as_ref())).collect();
+        let args = ["commit-tree", "--no-gpg-sign", "-p", &new.parent, "-F", "-", &tree];
+        let made = self.git.run_with(&self.path, &args, &env, new.message.as_bytes()).await?;
+        let made = String::from_utf8_lossy(&made).trim().to_owned();
+        // Nothing else points at it yet.
+        self.git.run(&self.path, &["update-ref", "refs/harvest/delivered", &made]).await?;
+        Ok(made)
+    }
+
+    /// Whether `older` is part of the history of `newer`.
+    pub async fn is_ancestor(&self, older: &str, newer: &str) -> Result<bool, Error> {
+        Ok(self.git.answer(&self.path, &["merge-base", "--is-ancestor", older, newer]).await?.0)
+    }
+
+    /// Puts the work since `base`, as it is in `new.content`, onto `new.parent`, which goes on from `base`. In memory: no work
+    /// tree, no index, nothing that the repository's content could make git run.
+    pub async fn carry(&self, base: &str, new: &NewCommit) -> Result<Carried, Error> {
+        // One commit on the old base, so that git takes that one for what both sides began with.
+        let work = self.commit(&NewCommit { parent: base.to_owned(), ..new.clone() }).await?;
+        let args = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", &new.parent, &work];
+        let (clean, printed) = self.git.answer(&self.path, &args).await?;
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        let mut parts = printed.split('\0').filter(|part| !part.is_empty());
+        let tree = parts.next().unwrap_or_default().trim().to_owned();
+        if clean {
+            return Ok(Carried::Onto(self.commit(&NewCommit { content: tree, ..new.clone() }).await?));
+        }
+        let mut paths: Vec<String> = parts.map(str::to_owned).collect();
+        paths.dedup();
+        Ok(Carried::Conflicts(paths))
     }
 
     /// What differs between two commits, renames shown as delete and add.

@@ -276,7 +276,7 @@ impl Run<'_> {
 
     async fn fetch(&self) -> Result<(Mirror, String), End> {
         let engine = self.engine;
-        let forge: Arc<dyn Forge> = harvest_forge::open(self.source, engine.options.git.clone()).await?.into();
+        let forge: Arc<dyn Forge> = engine.options.forges.open(self.source).await?.into();
         let base = forge.resolve(self.settings.branch.as_deref()).await?;
         let mirror = engine.mirrors.open(&forge.identity(), &base.object_format).await?;
         let part = Part { depth: self.settings.depth, partial: self.settings.partial };

@@ -3,6 +3,8 @@
 //! A push is read and judged before git sees any of it, and git is given the commands as this module wrote them down, so
 //! that the two can never understand the same bytes differently.
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod http;
 mod inflate;
 mod pkt;

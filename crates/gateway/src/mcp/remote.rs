@@ -123,7 +123,7 @@ async fn send(
         let (header, value) = authorise(credential, context).await?;
         headers.insert(header, value);
     }
-    let client = clients.at(url).map_err(|error| error.to_string())?;
+    let client = clients.at(url).map_err(ToString::to_string)?;
     let sending = client.request(method, url).headers(headers).body(body).send();
     let answered = match tokio::time::timeout(CALL_LIMIT, sending).await {
         Ok(Ok(answered)) => answered,

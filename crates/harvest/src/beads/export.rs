@@ -24,7 +24,7 @@ pub async fn export(global: &Global, environment: Environment, command: Export) 
     let style = Style::detect(&environment);
     let installation = Installation::open(global, environment).await?;
     let repository = match repo {
-        Some(repo) => Some(harvest_forge::open(&repo, installation.environment.git()).await?.name().to_owned()),
+        Some(repo) => Some(installation.forges.open(&repo).await?.name().to_owned()),
         None => None,
     };
     let tasks = only_one_each(super::imported(&installation, repository).await?)?;

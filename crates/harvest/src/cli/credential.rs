@@ -10,6 +10,7 @@ pub enum Credential {
   harvest credential add anthropic
   printf %s \"$KEY\" | harvest credential add openai --from-stdin
   harvest credential add anthropic --scope team:fruit --name spare
+  harvest credential add github                               a personal token; or make an App: harvest github setup
   harvest credential add mcp --name github        for the MCP servers that say credential = \"github\"
 
 It is sealed with the master key (DATA-DIRECTORY/master.key, or HARVEST_MASTER_KEY_FILE, or what
@@ -45,8 +46,8 @@ A change of the master key that was cut off is finished by the next one; meanwhi
 
 #[derive(Debug, Args)]
 pub struct CredentialAdd {
-    /// anthropic, openai, gemini, ollama or mcp; github-sign-in for the client secret that people sign in with
-    #[arg(value_name = "PROVIDER", value_parser = ["anthropic", "openai", "gemini", "ollama", "mcp", "github-sign-in"])]
+    /// anthropic, openai, gemini, ollama, github or mcp; github-sign-in for the client secret that people sign in with
+    #[arg(value_name = "PROVIDER", value_parser = ["anthropic", "openai", "gemini", "ollama", "github", "mcp", "github-sign-in"])]
     pub provider: String,
     /// user, user:NAME, team:NAME or project:NAME [default: you]
     #[arg(long, value_name = "SCOPE", value_parser = scope)]

@@ -34,6 +34,26 @@ The prompt is queued behind those before it, and worked on by `harvest up`. A se
 It is a task of its own, with a branch of its own, and begins with the last commit or checkpoint up to that event and with
 what had been said. The session itself may still be at work.")]
     Fork(SessionFork),
+    /// Go back to a checkpoint: a new session begins with what the workspace was like then
+    #[command(after_help = "Examples:
+  harvest session restore 9f2c --checkpoint 3
+  harvest session restore 9f2c --checkpoint 3 \"Try it without the cache\"
+
+Checkpoints are taken every few seconds of work; `harvest task logs ID --json | grep checkpoint.created` lists them. The session
+itself stays as it is.")]
+    Restore(SessionRestore),
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SessionRestore {
+    /// The session's id, or its task's, or the beginning of either
+    pub id: String,
+    /// The number of the checkpoint
+    #[arg(long, value_name = "N")]
+    pub checkpoint: u32,
+    /// What to do; `-` reads it from standard input [default: to go on from there]
+    #[arg(allow_hyphen_values = true)]
+    pub prompt: Option<String>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use harvest_agents::mcp::Catalogue;
 use harvest_core::{Code, Cost, Hook, McpServer, Supervision, Workflow};
-use harvest_engine::{Hosts, Team, Tenancy};
+use harvest_engine::{DeliveryPolicy, Hosts, Team, Tenancy};
 use harvest_gateway::Patience;
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
@@ -521,6 +521,16 @@ impl Layers {
             (setting.origin != Origin::Default).then(|| self.text(Key::Registry(ecosystem))).flatten()
         };
         Ecosystem::ALL.into_iter().filter_map(|ecosystem| Some((ecosystem, own(ecosystem)?))).collect()
+    }
+
+    /// How work is handed over on GitHub.
+    pub fn delivery(&self, public_url: Option<&str>) -> DeliveryPolicy {
+        DeliveryPolicy {
+            failed_as_draft: self.flag(Key::GithubDraftFailed),
+            labels: self.text(Key::GithubLabel).into_iter().collect(),
+            public_url: public_url.map(|url| url.trim_end_matches('/').to_owned()),
+            attestor: None,
+        }
     }
 
     /// What each sandbox may use.

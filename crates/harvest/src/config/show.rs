@@ -17,7 +17,7 @@ pub async fn config(global: &Global, environment: Environment, command: Config) 
         None => super::load(&super::source(global, &environment))?,
         Some(repo) => {
             let installation = Installation::open(global, environment).await?;
-            let forge = harvest_forge::open(&repo, installation.environment.git()).await?;
+            let forge = installation.forges.open(&repo).await?;
             let base = forge.resolve(base.as_deref()).await?;
             installation.settings_for(forge.as_ref(), &base).await?
         }

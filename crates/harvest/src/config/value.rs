@@ -81,6 +81,13 @@ pub enum Key {
     LimitDisk,
     LimitFiles,
     LimitOutput,
+    /// Whom people assign, ask and speak to on GitHub.
+    GithubLogin,
+    GithubLabel,
+    /// What failed is proposed as a draft.
+    GithubDraftFailed,
+    /// How often failed checks and reviews make a session go on.
+    GithubFixes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +109,7 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 59] = [
+    pub const ALL: [Self; 63] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -162,10 +169,14 @@ impl Key {
         Self::LimitDisk,
         Self::LimitFiles,
         Self::LimitOutput,
+        Self::GithubLogin,
+        Self::GithubLabel,
+        Self::GithubDraftFailed,
+        Self::GithubFixes,
     ];
     /// Names with a dot stand in tables.
-    pub const TABLES: [&str; 8] =
-        ["egress", "sign_in", "quota", "rate", "telemetry", "registries", "limits", "deliver"];
+    pub const TABLES: [&str; 9] =
+        ["egress", "sign_in", "quota", "rate", "telemetry", "registries", "limits", "deliver", "github"];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -228,6 +239,10 @@ impl Key {
             Self::LimitDisk => "limits.disk",
             Self::LimitFiles => "limits.files",
             Self::LimitOutput => "limits.output",
+            Self::GithubLogin => "github.login",
+            Self::GithubLabel => "github.label",
+            Self::GithubDraftFailed => "github.draft_failed",
+            Self::GithubFixes => "github.fixes",
         }
     }
 
@@ -289,6 +304,10 @@ impl Key {
             Self::LimitDisk => "disk = \"20GiB\"",
             Self::LimitFiles => "files = 2000000",
             Self::LimitOutput => "output = \"1GiB\"",
+            Self::GithubLogin => "login = \"harvest\" in [github]",
+            Self::GithubLabel => "label = \"harvest\" in [github]",
+            Self::GithubDraftFailed => "draft_failed = true in [github]",
+            Self::GithubFixes => "fixes = 5 in [github]",
         }
     }
 
@@ -332,7 +351,9 @@ impl Key {
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
             Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm | Self::PlanReview => None,
-            Self::RequireTests | Self::Plan | Self::Gate => Some(Value::Flag(false)),
+            Self::RequireTests | Self::Plan | Self::Gate | Self::GithubDraftFailed => Some(Value::Flag(false)),
+            Self::GithubLogin | Self::GithubLabel => Some(Value::Text("harvest".to_owned())),
+            Self::GithubFixes => Some(Value::Count(5)),
             Self::Workflow => Some(Value::Text("direct".to_owned())),
             Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
             Self::Stall => Some(Value::Time(Duration::from_millis(supervision.stall_ms))),
@@ -410,9 +431,13 @@ impl Key {
             fits.map(Value::Count).ok_or_else(|| format!("it must be between {from} and {to}"))
         };
         match self {
-            Self::Agent | Self::Model | Self::Test | Self::PlanReview | Self::SignInClientId | Self::SignInUrl => {
-                text().map(Value::Text)
-            }
+            Self::Agent
+            | Self::Model
+            | Self::Test
+            | Self::PlanReview
+            | Self::GithubLabel
+            | Self::SignInClientId
+            | Self::SignInUrl => text().map(Value::Text),
             Self::SignInRole => match Role::parse(&text()?) {
                 Some(role) => Ok(Value::Text(role.as_str().to_owned())),
                 None => Err("it must be viewer, member or admin".to_owned()),
@@ -421,7 +446,17 @@ impl Key {
                 known @ ("direct" | "research-plan-implement") => Ok(Value::Text(known.to_owned())),
                 _ => Err("it is direct or research-plan-implement".to_owned()),
             },
-            Self::RequireTests | Self::Plan | Self::Gate => {
+            Self::GithubLogin => {
+                let login = text()?.trim_start_matches('@').to_owned();
+                let plain = login.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_[]".contains(&byte));
+                if plain && !login.is_empty() {
+                    Ok(Value::Text(login))
+                } else {
+                    Err("it must be a GitHub login".to_owned())
+                }
+            }
+            Self::GithubFixes => count(0, 100),
+            Self::RequireTests | Self::Plan | Self::Gate | Self::GithubDraftFailed => {
                 value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned())
             }
             Self::Timeout | Self::Stall | Self::Grace | Self::Lease | Self::SignInBelieved => {

@@ -36,7 +36,7 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
     let style = Style::detect(&environment);
     let installation = Arc::new(Installation::open(global, environment).await?);
     let repository = sample::create(&installation.data.path().join("demo")).await?;
-    let script = sample::script(!options.once)?;
+    let script = script(!options.once)?;
     let provider = installation.provider(SandboxKind::Local)?;
     let model = ask::offered_model(&installation, Some(&script))?;
     let engine = installation.engine(provider, Some(script), model)?;

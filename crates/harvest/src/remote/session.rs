@@ -40,6 +40,11 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
             )
             .await
         }
+        Session::Restore(_) => {
+            let message = "checkpoints are looked up on this machine alone, not on a server";
+            let help = "fork the session on the server instead: harvest session fork ID --at SEQ, the number of the checkpoint's event";
+            Err(Failure::refused(Code::BadOption, message, help))
+        }
         Session::Fork(asked) => {
             let id = find(remote, &asked.id).await?;
             let prompt = ask::read_prompt(asked.prompt.as_deref().unwrap_or(GO_ON))?;
@@ -52,6 +57,12 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
                 output::line(&format!("{} task {id} goes on from event {}", style.ok(), asked.at))
             };
             Ok(Exit::Done)
+        }
+        Session::Restore(_) => {
+            let message = "checkpoints are found in the journal, which is read where the data directory is";
+            let help =
+                "find the event that tells of it, `checkpoint.created`, and use: harvest session fork ID --at SEQ";
+            Err(Failure::refused(Code::BadOption, message, help))
         }
     }
 }

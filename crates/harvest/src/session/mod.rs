@@ -2,6 +2,7 @@
 
 mod fork;
 mod prompt;
+mod restore;
 pub mod show;
 
 pub use prompt::GO_ON;
@@ -27,6 +28,7 @@ pub async fn session(global: &Global, environment: Environment, command: Session
         Session::Prompt(asked) => prompt::prompt(global, &installation, style, asked).await,
         Session::Continue(asked) => prompt::go_on(global, &installation, style, asked).await,
         Session::Fork(asked) => fork::fork(global, &installation, style, asked).await,
+        Session::Restore(asked) => restore::restore(global, &installation, style, asked).await,
     }
 }
 

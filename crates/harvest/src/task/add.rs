@@ -88,6 +88,7 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
         key: options.idempotency_key.map(|key| IdempotencyKey { key, digest: digest.to_owned() }),
         source_url: options.source_url,
         extra: None,
+        kind: None,
         id: None,
         claim_for: None,
     })

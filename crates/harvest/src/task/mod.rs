@@ -31,7 +31,7 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
         Task::Retry { id } => add::retry(global, &installation, style, &find(&id).await?).await,
         Task::List { status, repo, convoy, limit, cursor } => {
             let repository = match repo {
-                Some(repo) => Some(harvest_forge::open(&repo, installation.environment.git()).await?.name().to_owned()),
+                Some(repo) => Some(installation.forges.open(&repo).await?.name().to_owned()),
                 None => None,
             };
             let query =

@@ -12,7 +12,7 @@ use crate::installation::Installation;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Proposal {
     Plan { text: String, reviews: Vec<Review> },
-    Delivery { commit: String, files: Vec<String>, evidence: Option<Evidence> },
+    Delivery { commit: String, files: Vec<String>, evidence: Option<Box<Evidence>> },
 }
 
 /// What another agent says about a plan.
@@ -43,7 +43,7 @@ pub async fn of(installation: &Installation, detail: &TaskDetail) -> Result<Opti
                     }
                 }
                 EventBody::DeliveryProposed { commit, files, evidence, .. } => {
-                    found = Some(Proposal::Delivery { commit, files, evidence });
+                    found = Some(Proposal::Delivery { commit, files, evidence: evidence.map(Box::new) });
                 }
                 _ => {}
             }

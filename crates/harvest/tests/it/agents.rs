@@ -19,15 +19,15 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use crate::credentials::holding;
 use crate::support::{PATH, Ran, World};
 
-pub const KEY: &str = "sk-canary-0123456789-wxyz";
+const KEY: &str = "sk-canary-0123456789-wxyz";
 /// Looks for the key wherever an agent can look, without naming it.
 pub const SEARCH: &str = "printf 'sk-can%s\\n' ary | { read -r key
     (cat /proc/[0-9]*/environ | tr '\\0' '\\n'; env; grep -rIsl \"$key\" / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr) 2>/dev/null |
     grep -c -e \"$key\" -e '^/' | sed 's/^/found /'; }";
 
 /// A vendor's host on loopback: a scripted model that remembers the heads of the requests it got.
-pub struct Vendor {
-    pub address: String,
+struct Vendor {
+    address: String,
     seen: Arc<Mutex<String>>,
     _runtime: tokio::runtime::Runtime,
 }
@@ -63,11 +63,7 @@ impl Vendor {
         } else {
             json!({ "without_tools": true, "replies": replies })
         };
-        Self::playing(world, &json!({ "model": model, "conversations": [conversation, others] }))
-    }
-
-    /// One that answers as this script says, however long that is.
-    pub fn playing(world: &World, script: &Value) -> Self {
+        let script = json!({ "model": model, "conversations": [conversation, others] });
         let script = Some(Arc::new(Script::parse(&script.to_string()).unwrap()));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (socket, seen) = (world.path().join("vendor"), Arc::new(Mutex::new(String::new())));

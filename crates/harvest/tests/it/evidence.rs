@@ -202,3 +202,35 @@ fn a_result_that_cannot_be_checked_out_leaves_nothing_behind() {
 fn has_flag(outcome: &serde_json::Value, flag: &str) -> bool {
     outcome["evidence"]["flags"].as_array().is_some_and(|flags| flags.iter().any(|known| known == flag))
 }
+
+#[test]
+fn evidence_is_signed_and_checked_without_asking_anyone() {
+    let world = World::new();
+    let outcome = world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
+    let id = outcome["task_id"].as_str().unwrap();
+    let file = world.path().join("evidence.json");
+    let signed = world.json(&["evidence", "export", id]);
+    std::fs::write(&file, signed.to_string()).unwrap();
+    let checked = world.json(&["evidence", "verify", file.to_str().unwrap()]);
+    let statement = &checked["statement"];
+    assert_eq!((&checked["genuine"], &statement["predicate"]["proves_success"]), (&json!(true), &json!(true)));
+    assert_eq!(statement["subject"][0]["digest"]["gitCommit"], outcome["commit"]);
+    assert_eq!(statement["predicate"]["evidence"], outcome["evidence"]);
+    // Elsewhere, with the key alone; and not with another one, nor after a change.
+    let key = world.json(&["evidence", "key"])["public_key"].as_str().unwrap().to_owned();
+    let other = World::empty();
+    let verify = |args: &[&str]| {
+        let all = [&["evidence", "verify", file.to_str().unwrap()][..], args].concat();
+        other.harvest(&all).finish().exit
+    };
+    assert_eq!(verify(&["--key", &key]), Some(0));
+    assert_eq!(verify(&[]), Some(2), "there is no key");
+    let others = other.json(&["evidence", "key"]);
+    assert_eq!(verify(&["--key", others["public_key"].as_str().unwrap()]), Some(1));
+    let mut changed = signed.clone();
+    changed["payload"] = json!("e30=");
+    std::fs::write(&file, changed.to_string()).unwrap();
+    assert_eq!(verify(&["--key", &key]), Some(1));
+    std::fs::write(&file, "{}").unwrap();
+    assert_eq!(verify(&["--key", &key]), Some(2));
+}

@@ -14,12 +14,17 @@ mod clients;
 mod cluster;
 mod commands;
 mod credentials;
+#[path = "../../../forge/tests/it/description.rs"]
+mod description;
 mod egress;
 mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod fake_github;
 mod gate;
+mod github;
+mod github_bases;
+mod github_webhooks;
 mod hooks;
 mod http;
 mod killed;

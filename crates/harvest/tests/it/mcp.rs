@@ -21,8 +21,10 @@ for line in sys.stdin:
     message = json.loads(line)
     if "id" not in message:
         continue
-    result = {}
-    if message["method"] == "initialize":
+    result = None
+    if message["method"] == "ping":
+        result = {}
+    elif message["method"] == "initialize":
         version = message["params"]["protocolVersion"]
         result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
     elif message["method"] == "tools/list":
@@ -30,7 +32,8 @@ for line in sys.stdin:
     elif message["method"] == "tools/call":
         said = {"whoami": "my key has %d characters, I am in %s" % (len(key), os.getcwd()), "repeat": "it is " + key}
         result = {"content": [{"type": "text", "text": said.get(message["params"]["name"], "dropped")}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+    answer = {"error": {"code": -32601, "message": "there is no such method"}} if result is None else {"result": result}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
 "#;
 
 /// Asks the gateway for a tool that the agent was not told of.
@@ -222,6 +225,8 @@ fn runs_with_real(id: &str, program: &Path, replies: &Value) -> (World, Ran) {
 /// The tool as each agent calls it, and what comes of it.
 fn asks_a_server(id: &str, program: &Path, tool: &str) {
     let replies = json!([
+        // Some begin before their servers have answered.
+        { "shell": "sleep 3" },
         { "tool": { "name": tool, "input": {} } },
         { "expect": "my key has 25 characters", "shell": FIX },
         { "say": "The test passes." },

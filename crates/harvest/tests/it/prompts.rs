@@ -69,9 +69,9 @@ fn rules_and_memory_are_laid_into_the_home() {
     let ran =
         world.run(&json!([{ "shell": "cat ~/.harvest/rules.md ~/.harvest/memory.jsonl" }, {}]), &["--test", "true"]);
     let seen = ran.tool_outputs().remove(0);
-    let lines: Vec<&str> = seen.lines().collect();
-    assert_eq!(lines[0], "Run true.");
-    let memory: Vec<serde_json::Value> = lines[1..].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(seen.starts_with("Run true.\n{"), "{seen}");
+    let lines = seen.lines().filter(|line| line.starts_with('{'));
+    let memory: Vec<serde_json::Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((memory.len(), &memory[3]), (4, &line), "{seen}");
     assert_eq!(memory[0]["observations"][1], "It is tested with: true");
     fs::write(folder.join("memory.jsonl"), "Prices: ask Ada\n").unwrap();

@@ -293,3 +293,58 @@ fn floods_are_contained() {
     let events: Vec<Value> = ran.of_type("tool.result");
     assert!(events.iter().all(|data| data["output"].as_str().unwrap().len() < 200_000));
 }
+
+/// Sessions share a mirror of what was public to both; what one of them made is its own.
+#[test]
+fn what_another_session_made_cannot_be_asked_for_by_its_hash() {
+    let world = World::new();
+    let theirs = world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
+    let hash = theirs["commit"].as_str().unwrap();
+    // The branch goes, as if it had never been delivered.
+    git(&world.repo(), &["branch", "--quiet", "-D", theirs["branch"].as_str().unwrap()]);
+    git(&world.repo(), &["gc", "--quiet", "--prune=now"]);
+    let ask = format!("git fetch -q origin {hash}; echo fetched $?; git cat-file -e {hash}; echo found $?; {FIX}");
+    let replies = json!([{ "shell": ask }, { "expect": "fetched 128" }]);
+    let ran = world.run(&replies, &[]);
+    ran.assert_ended(0, "completed", None);
+    let results: Vec<String> = ran
+        .events()
+        .iter()
+        .filter(|event| event["type"] == "tool.result")
+        .map(|event| event["data"]["output"].to_string())
+        .collect();
+    assert!(results[0].contains("fetched 128") && results[0].contains("found 1"), "{results:?}");
+}
+
+/// Trees that would overwrite a clone's own settings are refused where they arrive.
+#[test]
+fn a_tree_with_a_disguised_git_folder_does_not_get_out() {
+    let world = World::new();
+    let marker = world.path().join("marker");
+    let hook = format!("#!/bin/sh\\ntouch {}\\n", marker.display());
+    let names = [".git", ".GIT", "git~1", ".g\\u200cit"];
+    let attempts: Vec<String> = names
+        .iter()
+        .map(|name| {
+            format!(
+                "blob=$(printf '{hook}' | git hash-object -w --stdin); \
+                 tree=$(printf '100755 blob %s\\tpost-checkout\\n' $blob | git mktree); \
+                 tree=$(printf '040000 tree %s\\t{name}\\n' $tree | git mktree); \
+                 git push -q --force origin $(git commit-tree -m x $tree):refs/heads/$(git symbolic-ref --short HEAD); echo pushed $?"
+            )
+        })
+        .collect();
+    let attempts = format!("{}; {FIX}", attempts.join("; "));
+    let ran = world.run(&json!([{ "shell": attempts }, {}]), &[]);
+    let outcome = ran.assert_ended(0, "completed", None);
+    let results: Vec<String> = ran
+        .events()
+        .iter()
+        .filter(|event| event["type"] == "tool.result")
+        .map(|event| event["data"]["output"].to_string())
+        .collect();
+    assert_eq!(results[0].matches("pushed 1").count(), 4, "{results:?}");
+    let branch = outcome["branch"].as_str().unwrap();
+    assert_eq!(world.show(&format!("{branch}:src/two.sh")), "echo two");
+    assert!(!marker.exists(), "something ran on the host");
+}

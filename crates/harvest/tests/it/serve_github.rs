@@ -57,7 +57,7 @@ impl Browser {
     }
 
     /// To GitHub, and with what it says to the place it names.
-    fn to_github(&mut self, github: &FakeGithub) -> String {
+    fn leave_for(&mut self, github: &FakeGithub) -> String {
         let left = self.get("/auth/github");
         assert_eq!(left.status, 303, "{left:?}");
         let target = left.header("location").unwrap().strip_prefix(&github.url).unwrap().to_owned();
@@ -66,7 +66,7 @@ impl Browser {
     }
 
     fn sign_in(&mut self, github: &FakeGithub) -> Answer {
-        let back = self.to_github(github);
+        let back = self.leave_for(github);
         self.get(&back)
     }
 
@@ -136,7 +136,7 @@ fn nobody_comes_back_who_did_not_leave() {
     let world = world(&github, "organizations = ['fruit']");
     let server = world.serve(&["--agents", "0"]);
     let mut ada = Browser::new(&server);
-    let back = ada.to_github(&github);
+    let back = ada.leave_for(&github);
     // Someone else's link, with their code and state: it signs nobody in.
     let mut eve = Browser::new(&server);
     eve.get(&back).problem(403, "HV-0603");
@@ -144,16 +144,16 @@ fn nobody_comes_back_who_did_not_leave() {
     eve.get(&back).problem(403, "HV-0603");
     // A code without the verifier that goes with it is worth nothing.
     let stolen = form(back.split_once('?').unwrap().1)["code"].clone();
-    let own = form(eve.to_github(&github).split_once('?').unwrap().1)["state"].clone();
+    let own = form(eve.leave_for(&github).split_once('?').unwrap().1)["state"].clone();
     let refused = eve.get(&format!("/auth/github/callback?code={stolen}&state={own}"));
     assert!(refused.problem(401, "HV-0601")["detail"].as_str().unwrap().contains("bad_verification_code"));
     eve.me().problem(401, "HV-0601");
     // Whoever turns it down comes back without a code.
-    let state = form(ada.to_github(&github).split_once('?').unwrap().1)["state"].clone();
+    let state = form(ada.leave_for(&github).split_once('?').unwrap().1)["state"].clone();
     let denied = ada.get(&format!("/auth/github/callback?error=access_denied&state={state}"));
     denied.problem(401, "HV-0601");
     // And once more, properly; the same way back works once.
-    let back = ada.to_github(&github);
+    let back = ada.leave_for(&github);
     assert_eq!(ada.get(&back).status, 303);
     ada.get(&back).problem(403, "HV-0603");
     ada.me().ok();

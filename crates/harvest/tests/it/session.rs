@@ -160,7 +160,8 @@ fn a_fork_goes_on_from_a_moment_of_another_session() {
     let first = run.finish().assert_ended(0, "completed", None);
     assert_eq!(world.show(&format!("{}:state", first["branch"].as_str().unwrap())), "2");
     // And after its end.
-    let late = world.json(&["session", "fork", session, "--at", &at]);
+    let number = saved["data"]["number"].to_string();
+    let late = world.json(&["session", "restore", session, "--checkpoint", &number]);
     let look = json!([{ "expect": "I begin with one.", "shell": "cp state seen" }, {}]);
     world.work_off(&[("Look at it", look.clone()), ("Go on with the work", look)]);
     for fork in [fork, late] {
@@ -181,6 +182,12 @@ fn a_fork_goes_on_from_a_moment_of_another_session() {
         assert!(refused.exit == Some(2) && refused.stderr.starts_with("error[HV-0155]"), "{refused:?}");
         assert!(refused.stderr.contains(why), "{refused:?}");
     }
+    let missing = world.harvest(&["session", "restore", session, "--checkpoint", "999"]).finish();
+    assert!(missing.exit == Some(2) && missing.stderr.starts_with("error[HV-0155]"), "{missing:?}");
+    assert!(
+        missing.stderr.contains("has no checkpoint 999") && missing.stderr.contains("it has checkpoints from"),
+        "{missing:?}"
+    );
     let unknown = world.harvest(&["session", "fork", "zzzz", "--at", "3"]).finish();
     assert!(unknown.stderr.starts_with("error[HV-0154]"), "{unknown:?}");
     world.assert_nothing_left();
@@ -202,7 +209,8 @@ fn another_agent_goes_on_when_there_is_no_more_quota() {
     assert_eq!(world.show(&format!("{}:src/copy.sh", outcome["branch"].as_str().unwrap())), "echo two");
     let task = outcome["task_id"].as_str().unwrap();
     let said: Vec<Value> = ran.of_type("message");
-    let repeated = said.iter().filter(|message| message["text"] == "I begin.").count();
+    let repeated =
+        said.iter().filter(|message| message["text"].as_str().is_some_and(|text| text.ends_with("I begin."))).count();
     assert_eq!(repeated, 2, "it was told what was said: {said:#?}");
     // By hand it is another turn.
     world.json(&["session", "continue", task, "--agent", "parrot", "Say it again"]);
@@ -255,7 +263,7 @@ fn an_agent_that_cannot_go_on_with_its_conversation_is_told_what_was_said() {
     assert_eq!(shown["status"], "completed", "{shown:#}");
     let told = world.show(&format!("{}:told", shown["branch"].as_str().unwrap()));
     assert!(
-        told.contains("Make the failing test pass") && told.contains("Mended.") && told.contains("\n\nAnd now?\n"),
+        told.contains("Make the failing test pass") && told.contains("Mended.") && told.starts_with("And now?\n"),
         "{told}"
     );
     let journal = world.journal(&task);

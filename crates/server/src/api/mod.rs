@@ -27,7 +27,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use harvest_core::Code;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::openapi::OpenApi;
@@ -36,7 +36,7 @@ use utoipa_axum::routes;
 
 use crate::problem::Problem;
 use crate::state::App;
-use crate::{auth, events, idempotency, metrics, openapi, pages, telemetry};
+use crate::{auth, events, idempotency, metrics, openapi, pages, telemetry, webhooks};
 
 /// Everything that the document describes.
 pub fn router() -> (Router<App>, OpenApi) {
@@ -83,6 +83,7 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(projects::members::list))
         .routes(routes!(projects::members::put, projects::members::remove))
         .routes(routes!(stats::get))
+        .routes(routes!(stats::pull_requests))
         .routes(routes!(tokens::create, tokens::list))
         .routes(routes!(tokens::revoke))
         .routes(routes!(audit::list))
@@ -109,7 +110,10 @@ pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
         .method_not_allowed_fallback(not_so)
         .layer(from_fn_with_state(app.clone(), auth::strict));
     // Asked for by machines, under whatever address they have for this one.
-    let open = Router::new().route("/healthz", get(health::alive)).route("/readyz", get(health::ready));
+    let open = Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/webhooks/github", post(webhooks::github));
     guarded
         .merge(open)
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {

@@ -4,10 +4,11 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use harvest_core::Cost;
 use harvest_engine::day_of;
-use harvest_store::{Stat, StatKey, StatQuery};
+use harvest_store::{PullRequestStat, Stat, StatKey, StatQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::api::page::Page;
 use crate::auth::Principal;
 use crate::extract::Params;
 use crate::problem::Problem;
@@ -125,6 +126,43 @@ pub async fn get(
         time_ms: sum.time_ms + one.time_ms,
     });
     Ok(Json(Stats { by, total: total.into(), items: items.into_iter().map(Sums::from).collect() }))
+}
+
+/// The pull requests of a repository.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PullRequestSums {
+    repository: String,
+    opened: u64,
+    merged: u64,
+    /// Closed without being merged.
+    closed: u64,
+    /// From being asked to the pull request, on average.
+    mean_seconds_to_open: Option<f64>,
+    /// From the pull request to its merge, on average; absent while none is merged.
+    mean_seconds_to_merge: Option<f64>,
+}
+
+/// What became of pull requests
+#[utoipa::path(
+    get, path = "/api/stats/pull-requests", tag = "stats", operation_id = "stats.pull_requests",
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<PullRequestSums>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn pull_requests(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+) -> Result<Json<Page<PullRequestSums>>, Problem> {
+    let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / 1000.0 / count as f64);
+    let sums = |stat: PullRequestStat| PullRequestSums {
+        mean_seconds_to_open: mean(stat.to_open_ms, stat.opened),
+        mean_seconds_to_merge: mean(stat.to_merge_ms, stat.merged),
+        repository: stat.repository,
+        opened: stat.opened,
+        merged: stat.merged,
+        closed: stat.closed,
+    };
+    let stats = app.store.pull_requests(principal.repositories()).await?;
+    Ok(Json(Page::whole(stats.into_iter().map(sums).collect())))
 }
 
 fn is_day(text: &str) -> bool {

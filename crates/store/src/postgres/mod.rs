@@ -9,6 +9,7 @@ mod comment;
 mod connection;
 mod create;
 mod credential;
+mod inbox;
 mod ledger;
 mod listen;
 mod migrate;

@@ -5,6 +5,7 @@ mod comment;
 mod credential;
 mod elsewhere;
 pub mod file;
+mod inbox;
 mod ledger;
 mod migrate;
 mod project;

@@ -15,6 +15,7 @@ mod contended;
 mod credentials;
 mod dependencies;
 mod durability;
+mod inbox;
 mod journal;
 mod leases;
 mod ledger;

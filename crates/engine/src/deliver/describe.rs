@@ -1,0 +1,171 @@
+//! What commits and pull requests say: pure texts of what is known.
+
+use harvest_core::{Cost, Evidence, Session, Source, Task};
+
+use super::Finished;
+use super::status::issue_number;
+
+const LONGEST_TITLE: usize = 72;
+const LONGEST_SUMMARY: usize = 6000;
+
+/// Everything that a pull request tells.
+pub(super) struct About<'a> {
+    pub(super) task: &'a Task,
+    pub(super) session: &'a Session,
+    pub(super) result: Finished<'a>,
+    pub(super) summary: &'a str,
+    pub(super) cost: Cost,
+    pub(super) changed: usize,
+    pub(super) public_url: Option<&'a str>,
+    /// The evidence, signed.
+    pub(super) envelope: Option<serde_json::Value>,
+}
+
+impl About<'_> {
+    pub(super) fn body(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(failure) = self.result.failure {
+            parts.push(format!("> **Not finished:** {}", quiet(&failure.message)));
+        }
+        let summary = cut(self.summary.trim(), LONGEST_SUMMARY);
+        parts.push(if summary.is_empty() { "No summary was given.".to_owned() } else { quiet(&summary) });
+        if let (Source::GithubIssue, Some(number)) =
+            (self.task.source, self.task.source_url.as_deref().and_then(issue_number))
+        {
+            parts.push(format!("Closes #{number}"));
+        }
+        parts.push(format!("### Evidence\n\n{}", evidence(self.result.evidence)));
+        if let Some(envelope) = &self.envelope {
+            parts.push(format!(
+                "<details><summary>Signed evidence</summary>\n\n`harvest evidence verify FILE` checks it, with this in the file:\n\n\
+                 ```json\n{envelope}\n```\n\n</details>"
+            ));
+        }
+        parts.push(format!("### Before you merge\n\n{}", checklist(self.result.evidence)));
+        let mut about = vec![
+            format!("{} files changed", self.changed),
+            format!("cost ${}", self.cost),
+            format!("agent {}", self.task.agent),
+        ];
+        about.extend(self.task.model.as_ref().map(|model| format!("model {model}")));
+        about.push(match self.public_url {
+            Some(url) => format!("[live log]({url}/sessions/{})", self.session.id),
+            None => format!("task {}", self.task.id.short()),
+        });
+        parts.push(format!("<sub>{}</sub>", about.join(" · ")));
+        parts.join("\n\n")
+    }
+}
+
+fn evidence(evidence: Option<&Evidence>) -> String {
+    let Some(evidence) = evidence else {
+        return "No tests were run: there is no test command, or the work did not get that far.".to_owned();
+    };
+    let count = |count: Option<u64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
+    let row = |name: &str, exit: i32, passed, failed, skipped| {
+        format!("| {name} | {exit} | {} | {} | {} |", count(passed), count(failed), count(skipped))
+    };
+    let baseline = &evidence.baseline;
+    let mut lines = vec![
+        format!("`{}` in a clean sandbox, at the base and at the result:", evidence.command.replace('`', "'")),
+        String::new(),
+        "| | exit code | passed | failed | skipped |".to_owned(),
+        "|---|---|---|---|---|".to_owned(),
+        row("base", baseline.exit_code, baseline.passed, baseline.failed, baseline.skipped),
+        row("result", evidence.exit_code, evidence.passed, evidence.failed, evidence.skipped),
+    ];
+    for flag in &evidence.flags {
+        lines.push(format!("\n⚠ {}", flag.explain()));
+    }
+    lines.join("\n")
+}
+
+fn checklist(evidence: Option<&Evidence>) -> String {
+    let tick = |done: bool, text: &str| format!("- [{}] {text}", if done { "x" } else { " " });
+    let proved = evidence.is_some_and(Evidence::proves_success);
+    let untouched = evidence.is_some_and(|evidence| evidence.changed.tests.is_empty());
+    let quiet = evidence.is_some_and(|evidence| evidence.changed.ci.is_empty() && evidence.changed.settings.is_empty());
+    [
+        tick(proved, "the tests pass in a clean sandbox"),
+        tick(untouched, "no existing test was changed"),
+        tick(quiet, "neither CI nor settings were changed"),
+        tick(false, "a person has read the change"),
+    ]
+    .join("\n")
+}
+
+pub(super) fn title(task: &Task) -> String {
+    let title = quiet(task.prompt.title());
+    let title = title.trim_start_matches('#').trim();
+    let cut = cut(title, LONGEST_TITLE);
+    let mut letters = cut.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => "Changes".to_owned(),
+    }
+}
+
+/// A subject, what was done, and who had a part in it.
+pub(super) fn commit_message(task: &Task, asked_by: &str, summary: &str) -> String {
+    let mut message = title(task);
+    let summary = cut(summary.trim(), LONGEST_SUMMARY);
+    if !summary.is_empty() {
+        // A line that begins with `#` is a comment to some tools, and a trailer in the text would be taken for one.
+        let lines = summary.lines().map(|line| line.trim_start_matches('#').trim_end().replace("-by:", "-by :"));
+        message = format!("{message}\n\n{}", lines.collect::<Vec<_>>().join("\n"));
+    }
+    let mut trailers = Vec::new();
+    if let Some(login) = asked_by.strip_prefix("github:").filter(|login| is_login(login)) {
+        trailers.push(format!("Co-authored-by: {login} <{login}@users.noreply.github.com>"));
+    }
+    trailers.push(format!("Co-authored-by: {} <{}@agents.harvest.invalid>", task.agent, task.agent));
+    format!("{message}\n\n{}\n", trailers.join("\n"))
+}
+
+fn is_login(login: &str) -> bool {
+    !login.is_empty() && login.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Text of an agent as others may see it: it calls nobody, closes nothing and hides nothing.
+fn quiet(text: &str) -> String {
+    let text = text.replace("<!--", "&lt;!--");
+    let mut quiet = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        quiet.push(letter);
+        let calls = letter == '@' && letters.peek().is_some_and(|next| next.is_ascii_alphanumeric());
+        let names = letter == '#' && letters.peek().is_some_and(char::is_ascii_digit);
+        if calls || names {
+            quiet.push('\u{200b}');
+        }
+    }
+    quiet
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(most - 1).collect();
+    format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agents_text_calls_nobody_and_closes_nothing() {
+        assert_eq!(
+            quiet("Ask @ada, closes #12. <!-- harvest: x --> a@b"),
+            "Ask @\u{200b}ada, closes #\u{200b}12. &lt;!-- harvest: x --> a@\u{200b}b"
+        );
+        assert_eq!(quiet("# Title, 5 @ 3"), "# Title, 5 @ 3");
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_letters() {
+        assert_eq!(cut("ééééé", 5), "ééééé");
+        assert_eq!(cut("éé éé é", 4), "éé…");
+    }
+}

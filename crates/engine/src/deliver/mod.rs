@@ -1,0 +1,199 @@
+//! The finished branch goes where the person can see it, also when the task failed: work is kept.
+//!
+//! Where a repository is hosted, what others will read has another measure: a turn becomes one commit with a proper message,
+//! the branch is pushed, and its pull request opened or brought up to date. What failed is kept here, unless policy wants to
+//! see it as a draft.
+
+mod describe;
+mod statement;
+mod status;
+
+use std::sync::Arc;
+
+use harvest_core::{BranchName, EventBody, Evidence};
+use harvest_forge::{Hosting, Proposal, Published, codeowners};
+use harvest_store::{Link, LinkKind};
+use harvest_vault::Attestor;
+use harvest_workspace::{Author, NewCommit};
+
+use crate::carry::base_of;
+use crate::error::Halt;
+use crate::turn::Turn;
+use crate::{Failure, failpoint};
+
+pub use statement::evidence_statement;
+pub use status::issue_number;
+pub(crate) use status::{Progress, say};
+
+/// How work is handed over where it is hosted.
+#[derive(Debug, Clone)]
+pub struct DeliveryPolicy {
+    /// What failed its tests is proposed as a draft, rather than kept here.
+    pub failed_as_draft: bool,
+    /// What pull requests are labelled with.
+    pub labels: Vec<String>,
+    /// Where people reach this Harvest, for links.
+    pub public_url: Option<String>,
+    /// Signs the evidence.
+    pub attestor: Option<Arc<Attestor>>,
+}
+
+impl Default for DeliveryPolicy {
+    fn default() -> Self {
+        Self { failed_as_draft: false, labels: vec!["harvest".to_owned()], public_url: None, attestor: None }
+    }
+}
+
+/// What a turn came to, as it is handed over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Finished<'r> {
+    pub(crate) commit: &'r str,
+    pub(crate) evidence: Option<&'r Evidence>,
+    pub(crate) failure: Option<&'r Failure>,
+}
+
+impl Turn {
+    /// The delivered branch; `None` when nothing ever changed. Doing it twice is the same as once.
+    pub(crate) async fn deliver(&self, result: Finished<'_>) -> Result<Option<BranchName>, Halt> {
+        failpoint::reach("deliver::before")?;
+        if result.commit == self.task.base && self.task.branch.is_none() {
+            return Ok(None);
+        }
+        self.hooks_before_delivery(result.commit).await?;
+        match self.forge.hosting() {
+            Some(hosting) => self.deliver_hosted(hosting, result).await,
+            None => self.deliver_branch(result.commit).await.map(Some),
+        }
+    }
+
+    async fn deliver_branch(&self, commit: &str) -> Result<BranchName, Halt> {
+        self.repository.set_branch(&self.session.branch, commit).await?;
+        let published = self.publish(commit).await?;
+        if published == Published::KeptHere {
+            let message = format!(
+                "the branch is kept by Harvest; merge it in a clone: harvest task apply {}",
+                self.task.id.short()
+            );
+            self.journal.warn(message).await?;
+        }
+        Ok(self.session.branch.clone())
+    }
+
+    async fn publish(&self, commit: &str) -> Result<Published, Halt> {
+        let branch = &self.session.branch;
+        let previous = self.journal.last_delivered(&self.session.branch).await?;
+        // Who has lost the lease must not publish; who loses it right now meets the branch where it does not expect it.
+        self.journal.write(Vec::new()).await?;
+        let published = self.forge.publish(self.repository.path(), branch, commit, previous.as_deref()).await?;
+        failpoint::reach("deliver::published")?;
+        let delivered = EventBody::BranchDelivered { branch: branch.clone(), commit: commit.to_owned() };
+        self.journal.write(vec![delivered]).await?;
+        Ok(published)
+    }
+
+    async fn deliver_hosted(&self, hosting: &dyn Hosting, result: Finished<'_>) -> Result<Option<BranchName>, Halt> {
+        let (policy, branch) = (&self.engine.options.delivery, &self.session.branch);
+        self.repository.set_branch(branch, result.commit).await?;
+        if result.failure.is_some() && !policy.failed_as_draft {
+            let message = format!(
+                "the work is not pushed, since it failed; it is kept here: harvest task diff {}",
+                self.task.id.short()
+            );
+            self.journal.warn(message).await?;
+            return Ok(self.task.branch.clone());
+        }
+        let summary = self.summary().await?;
+        let commit = self.squashed(result.commit, &summary).await?;
+        self.publish(&commit).await?;
+        let proposal = self.proposal(result, &summary, &commit).await?;
+        let pull = hosting.propose(&proposal).await?;
+        failpoint::reach("deliver::proposed")?;
+        let link = Link {
+            url: pull.url.clone(),
+            kind: LinkKind::PullRequest,
+            session: self.session.id.clone(),
+            repository: self.task.repository.clone(),
+            opened_at: self.journal.now(),
+            end: None,
+        };
+        self.engine.options.store.link(link).await?;
+        let delivered = EventBody::PullRequestDelivered { number: pull.number, url: pull.url, draft: pull.draft };
+        self.journal.write(vec![delivered]).await?;
+        Ok(Some(branch.clone()))
+    }
+
+    /// What the turn changed as one commit on top of what was delivered before. The same each time it is made.
+    async fn squashed(&self, commit: &str, summary: &str) -> Result<String, Halt> {
+        let parent = self.parent(commit).await?;
+        if self.repository.changes(&parent, commit).await?.is_empty() {
+            return Ok(parent);
+        }
+        let turn = self.session.turns.iter().find(|turn| turn.id == self.lease().turn);
+        let new = NewCommit {
+            content: commit.to_owned(),
+            parent,
+            message: describe::commit_message(&self.task, turn.map_or("", |turn| &turn.author), summary),
+            author: Author {
+                name: self.task.settings.author_name.clone(),
+                email: self.task.settings.author_email.clone(),
+            },
+            seconds: turn.map_or(self.task.created_at, |turn| turn.created_at).as_second(),
+        };
+        Ok(self.repository.commit(&new).await?)
+    }
+
+    /// What was delivered before, as long as it stands on the same base; else the base that the work stands on now.
+    async fn parent(&self, commit: &str) -> Result<String, Halt> {
+        let base = base_of(&self.repository, &self.journal.moved().await?, &self.task.base, commit).await?;
+        match self.journal.last_delivered(&self.session.branch).await? {
+            Some(last) if self.repository.is_ancestor(&base, &last).await? => Ok(last),
+            _ => Ok(base),
+        }
+    }
+
+    async fn proposal(&self, result: Finished<'_>, summary: &str, commit: &str) -> Result<Proposal, Halt> {
+        let policy = &self.engine.options.delivery;
+        let changes = self.repository.changes(&self.task.base, commit).await?;
+        let mut reviewers = Vec::new();
+        for path in codeowners::PATHS {
+            if let Some(file) = self.mirror.file(&self.task.base, path).await? {
+                let text = String::from_utf8_lossy(&file);
+                reviewers = codeowners::owners(&text, changes.iter().map(|change| change.path.as_str()));
+                break;
+            }
+        }
+        let about = describe::About {
+            task: &self.task,
+            session: &self.session,
+            result,
+            summary,
+            cost: self.meter.spent().cost,
+            changed: changes.len(),
+            public_url: policy.public_url.as_deref(),
+            envelope: policy.attestor.as_ref().zip(result.evidence).map(|(attestor, evidence)| {
+                attestor.sign(&evidence_statement(&self.task, &self.session, commit, evidence))
+            }),
+        };
+        Ok(Proposal {
+            branch: self.session.branch.clone(),
+            into: None,
+            title: describe::title(&self.task),
+            body: about.body(),
+            draft: result.failure.is_some(),
+            labels: policy.labels.clone(),
+            reviewers,
+        })
+    }
+
+    /// What the agent said last about its work.
+    async fn summary(&self) -> Result<String, Halt> {
+        let events = self.journal.all().await?;
+        let said = events.into_iter().rev().find_map(|event| match event.body {
+            EventBody::Message { role: harvest_core::MessageRole::Assistant, text } if !text.trim().is_empty() => {
+                Some(text)
+            }
+            _ => None,
+        });
+        Ok(said.unwrap_or_default())
+    }
+}

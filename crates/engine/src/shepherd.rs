@@ -1,0 +1,21 @@
+//! What people are told of a task before anyone works on it.
+
+use harvest_core::Task;
+use harvest_forge::Hosting;
+
+use crate::Engine;
+use crate::deliver::say;
+
+impl Engine {
+    /// Tells where a task came from that it is in the queue. Nobody hearing it changes nothing.
+    pub async fn announce(&self, hosting: &dyn Hosting, task: &Task, number: u64) {
+        let text = if task.settings.plan {
+            "📝 **Queued for a plan.** Someone who may write here approves it: comment `approve` or `reject` to me."
+        } else {
+            "🕑 **Queued**"
+        };
+        if let Err(error) = say(hosting, number, task, text).await {
+            tracing::warn!(%error, "a task could not be announced");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Git over HTTP, by `git http-backend` on real bare repositories.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
+use harvest_workspace::{Git, Home};
+use tokio::io::AsyncWriteExt;
+
+use super::Shared;
+use super::access::Caller;
+use super::world::Repository;
+use crate::Error;
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+impl Shared {
+    pub(super) async fn add_repository(&self, full: &str, from: Option<&Path>) -> Result<(), Error> {
+        let parsed = crate::github::Repository::parse(full);
+        let parsed = parsed.ok_or_else(|| Error::Unexpected { reason: format!("`{full}` is not OWNER/NAME") })?;
+        let path = self.folder.join(format!("{full}.git"));
+        let fail = |error: std::io::Error| Error::Unexpected { reason: error.to_string() };
+        tokio::fs::create_dir_all(&path).await.map_err(fail)?;
+        if !path.join("HEAD").exists() {
+            self.git.run(&path, &["init", "--quiet", "--bare", "--initial-branch=main"]).await?;
+            if let Some(from) = from {
+                let (from, git) = (from.to_string_lossy().into_owned(), Git::new(Home::Nobody));
+                let all = ["fetch", "--quiet", "--no-write-fetch-head", &from, "+refs/heads/*:refs/heads/*"];
+                git.with_limit(LIMIT).run(&path, &all).await?;
+                let head = self.git.line(Path::new(&from), &["symbolic-ref", "HEAD"]).await?;
+                self.git.run(&path, &["symbolic-ref", "HEAD", &head]).await?;
+            }
+            // Only who is let in gets this far; and pull requests come with shallow and partial clones.
+            for setting in ["http.receivepack", "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
+                self.git.run(&path, &["config", setting, "true"]).await?;
+            }
+        }
+        let branch = self.git.line(&path, &["symbolic-ref", "--short", "HEAD"]).await?;
+        let created = self.now();
+        let mut world = self.world();
+        let id = world.next_id();
+        let repository = Repository {
+            id,
+            owner: parsed.owner,
+            name: parsed.name,
+            branch,
+            created,
+            writers: Default::default(),
+            threads: Default::default(),
+            comments: Vec::new(),
+            checks: Vec::new(),
+            reviews: Vec::new(),
+        };
+        world.repositories.insert(full.to_owned(), repository);
+        Ok(())
+    }
+
+    /// The commit that a branch is at.
+    pub(super) async fn tip(&self, repository: &str, branch: &str) -> Option<String> {
+        let path = self.folder.join(format!("{repository}.git"));
+        let name = format!("refs/heads/{branch}^{{commit}}");
+        self.git.line(&path, &["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).await.ok()
+    }
+
+    pub(super) async fn serve_git(
+        &self,
+        caller: &Caller,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Response<Body> {
+        let refuse = |status, text: &'static str| {
+            let mut response = Response::new(Body::from(text));
+            *response.status_mut() = status;
+            if status == StatusCode::UNAUTHORIZED {
+                let challenge = header::HeaderValue::from_static("Basic realm=\"GitHub\"");
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            }
+            response
+        };
+        let parts: Vec<&str> = uri.path().trim_start_matches('/').splitn(3, '/').collect();
+        let [owner, name, rest] = parts[..] else { return refuse(StatusCode::NOT_FOUND, "not found") };
+        let full = format!("{owner}/{}", name.strip_suffix(".git").unwrap_or(name));
+        let query = uri.query().unwrap_or_default();
+        let pushes = rest == "git-receive-pack" || query.contains("service=git-receive-pack");
+        let needed = [("contents", if pushes { "write" } else { "read" })];
+        let known = self.world().repositories.contains_key(&full);
+        if matches!(caller, Caller::Nobody | Caller::App) {
+            return refuse(StatusCode::UNAUTHORIZED, "authentication is needed");
+        }
+        if !known || !caller.may(&self.world(), &full, &needed) {
+            return refuse(StatusCode::FORBIDDEN, "this account may not do that here");
+        }
+        match self.backend(&full, rest, query, method, headers, body).await {
+            Ok(response) => response,
+            Err(error) => {
+                tracing::error!(%error, "git http-backend failed");
+                refuse(StatusCode::INTERNAL_SERVER_ERROR, "git failed")
+            }
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "git speaks CGI here; its environment is cleared below")]
+    async fn backend(
+        &self,
+        full: &str,
+        rest: &str,
+        query: &str,
+        method: &Method,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> std::io::Result<Response<Body>> {
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let mut child = tokio::process::Command::new("git")
+            .arg("http-backend")
+            .env_clear()
+            .envs([
+                ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+                ("HOME", "/nonexistent"),
+                ("GIT_CONFIG_NOSYSTEM", "1"),
+                ("GIT_CONFIG_GLOBAL", "/dev/null"),
+                ("GIT_CONFIG_COUNT", "1"),
+                ("GIT_CONFIG_KEY_0", "safe.directory"),
+                ("GIT_CONFIG_VALUE_0", "*"),
+                ("GIT_HTTP_EXPORT_ALL", "1"),
+                ("REMOTE_USER", "someone"),
+                ("REMOTE_ADDR", "127.0.0.1"),
+                ("REQUEST_METHOD", method.as_str()),
+                ("QUERY_STRING", query),
+                ("PATH_INFO", &format!("/{full}.git/{rest}")),
+                ("CONTENT_TYPE", header("content-type")),
+                ("CONTENT_LENGTH", &body.len().to_string()),
+                ("HTTP_CONTENT_ENCODING", header("content-encoding")),
+                ("GIT_PROTOCOL", header("git-protocol")),
+            ])
+            .env("GIT_PROJECT_ROOT", &self.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        let feed = child.stdin.take();
+        let ended = tokio::time::timeout(LIMIT, async {
+            let feeding = async {
+                if let Some(mut feed) = feed {
+                    let _ = feed.write_all(body).await;
+                }
+            };
+            tokio::join!(feeding, child.wait_with_output()).1
+        });
+        let output = ended.await.map_err(|_| std::io::Error::other("it took too long"))??.stdout;
+        let split = output.windows(4).position(|four| four == b"\r\n\r\n");
+        let split = split.ok_or_else(|| std::io::Error::other("git answered without headers"))?;
+        let mut response = Response::new(Body::from(output[split + 4..].to_vec()));
+        for line in String::from_utf8_lossy(&output[..split]).lines() {
+            let Some((name, value)) = line.split_once(':') else { continue };
+            if name.eq_ignore_ascii_case("status") {
+                let code = value.trim().split(' ').next().and_then(|code| code.parse::<u16>().ok()).unwrap_or(500);
+                *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            } else if let (Ok(name), Ok(value)) = (header::HeaderName::try_from(name), value.trim().parse()) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        Ok(response)
+    }
+}

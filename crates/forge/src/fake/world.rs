@@ -1,0 +1,127 @@
+//! All that this GitHub knows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use super::Exchange;
+
+#[derive(Debug, Default)]
+pub(super) struct World {
+    /// By `owner/name`.
+    pub(super) repositories: BTreeMap<String, Repository>,
+    /// Of installations, by what they are.
+    pub(super) tokens: HashMap<String, Grant>,
+    pub(super) exchanges: Vec<Exchange>,
+    pub(super) refusals: VecDeque<(u16, Vec<(String, String)>)>,
+    last_id: u64,
+}
+
+impl World {
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        1_000_000 + self.last_id
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Grant {
+    pub(super) repositories: Vec<String>,
+    pub(super) permissions: BTreeMap<String, String>,
+    pub(super) expires: harvest_core::Timestamp,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Repository {
+    pub(super) id: u64,
+    pub(super) owner: String,
+    pub(super) name: String,
+    pub(super) branch: String,
+    pub(super) created: String,
+    pub(super) writers: BTreeSet<String>,
+    /// Issues and pull requests, by their numbers.
+    pub(super) threads: BTreeMap<u64, Thread>,
+    pub(super) comments: Vec<Comment>,
+    pub(super) checks: Vec<Check>,
+    pub(super) reviews: Vec<Review>,
+}
+
+impl Repository {
+    pub(super) fn next_number(&self) -> u64 {
+        self.threads.keys().next_back().map_or(1, |last| last + 1)
+    }
+
+    pub(super) fn may_write(&self, login: &str) -> bool {
+        login == self.owner || self.writers.contains(login)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Thread {
+    pub(super) id: u64,
+    pub(super) number: u64,
+    pub(super) title: String,
+    pub(super) body: String,
+    pub(super) author: String,
+    pub(super) open: bool,
+    pub(super) labels: Vec<String>,
+    pub(super) assignees: Vec<String>,
+    pub(super) created: String,
+    pub(super) updated: String,
+    pub(super) closed: Option<String>,
+    pub(super) pull: Option<Pull>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Pull {
+    pub(super) head: String,
+    pub(super) base: String,
+    /// The commits that both are at.
+    pub(super) head_sha: String,
+    pub(super) base_sha: String,
+    pub(super) draft: bool,
+    pub(super) merged: Option<(String, String, String)>,
+    pub(super) reviewers: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Comment {
+    pub(super) id: u64,
+    pub(super) thread: u64,
+    pub(super) author: String,
+    pub(super) body: String,
+    pub(super) created: String,
+    pub(super) updated: String,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Check {
+    pub(super) id: u64,
+    pub(super) name: String,
+    pub(super) commit: String,
+    pub(super) status: String,
+    pub(super) conclusion: Option<String>,
+    pub(super) title: Option<String>,
+    pub(super) summary: Option<String>,
+    pub(super) text: Option<String>,
+    pub(super) started: String,
+    pub(super) completed: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Review {
+    pub(super) id: u64,
+    pub(super) thread: u64,
+    pub(super) author: String,
+    pub(super) body: String,
+    pub(super) state: &'static str,
+    pub(super) commit: String,
+    pub(super) submitted: String,
+    pub(super) remarks: Vec<Remark>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Remark {
+    pub(super) id: u64,
+    pub(super) path: String,
+    pub(super) line: u64,
+    pub(super) body: String,
+}

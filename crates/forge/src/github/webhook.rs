@@ -1,0 +1,251 @@
+//! Webhooks: whether GitHub sent one, and what it tells.
+
+use ring::hmac;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::address::{Host, Repository};
+use crate::happening::{Happening, Place, Verdict, What};
+
+/// The header with the signature, and those that say what comes and under which number.
+pub const SIGNATURE: &str = "x-hub-signature-256";
+pub const EVENT: &str = "x-github-event";
+pub const DELIVERY: &str = "x-github-delivery";
+
+/// Signs what is sent to it, and whom its texts are meant for.
+pub struct Listener {
+    key: hmac::Key,
+    host: Host,
+    /// The login of the account: who is assigned, asked for a review and spoken to.
+    login: String,
+    label: String,
+}
+
+/// A body that is no JSON document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the body is not a JSON document")]
+pub struct Malformed;
+
+impl Listener {
+    pub fn new(host: Host, secret: &SecretString, login: &str, label: &str) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret().as_bytes());
+        Self { key, host, login: login.trim_start_matches('@').to_owned(), label: label.to_owned() }
+    }
+
+    pub fn login(&self) -> &str {
+        &self.login
+    }
+
+    /// Whether `signature` was made over exactly these bytes with our secret. Takes the same time for every wrong one.
+    pub fn is_genuine(&self, signature: &str, body: &[u8]) -> bool {
+        let Some(hex) = signature.strip_prefix("sha256=") else { return false };
+        let Some(tag) = unhex(hex) else { return false };
+        hmac::verify(&self.key, body, &tag).is_ok()
+    }
+
+    /// What a webhook tells; `None` when that is nothing to Harvest.
+    pub fn translate(&self, event: &str, body: &[u8]) -> Result<Option<Happening>, Malformed> {
+        let payload: Value = serde_json::from_slice(body).map_err(|_| Malformed)?;
+        Ok(self.understand(event, &payload))
+    }
+
+    fn understand(&self, event: &str, payload: &Value) -> Option<Happening> {
+        let repository = Repository::parse(payload["repository"]["full_name"].as_str()?)?;
+        let sender = &payload["sender"];
+        let by = sender["login"].as_str()?.to_owned();
+        let action = payload["action"].as_str().unwrap_or_default();
+        // What programs say, ours among them, would be answered for ever.
+        let by_person = sender["type"] != "Bot" && !by.eq_ignore_ascii_case(&self.login);
+        let what = match (event, action) {
+            ("issues", "labeled") if by_person && self.is_label(&payload["label"]) => {
+                What::Asked { issue: issue(&payload["issue"])? }
+            }
+            ("issues", "assigned") if by_person && self.is_us(&payload["assignee"]) => {
+                What::Asked { issue: issue(&payload["issue"])? }
+            }
+            ("issue_comment", "created") if by_person => {
+                let text = payload["comment"]["body"].as_str()?;
+                let text = self.spoken_to(text)?;
+                What::Mentioned { place: issue(&payload["issue"])?, comment: payload["comment"]["id"].as_u64()?, text }
+            }
+            ("pull_request", "review_requested") if by_person && self.is_us(&payload["requested_reviewer"]) => {
+                What::ReviewAsked { pull: pull(&payload["pull_request"])? }
+            }
+            ("pull_request", "closed") => What::Closed {
+                pull: pull(&payload["pull_request"])?,
+                merged: payload["pull_request"]["merged"].as_bool().unwrap_or(false),
+            },
+            ("pull_request_review", "submitted") if by_person => {
+                let review = &payload["review"];
+                let verdict = match review["state"].as_str()?.to_ascii_lowercase().as_str() {
+                    "approved" => Verdict::Approved,
+                    "changes_requested" => Verdict::ChangesRequested,
+                    "commented" => Verdict::Commented,
+                    _ => return None,
+                };
+                What::Reviewed {
+                    pull: pull(&payload["pull_request"])?,
+                    review: review["id"].as_u64()?,
+                    verdict,
+                    text: review["body"].as_str().unwrap_or_default().to_owned(),
+                }
+            }
+            ("check_run", "completed") => {
+                let run = &payload["check_run"];
+                if !matches!(run["conclusion"].as_str(), Some("failure" | "timed_out")) {
+                    return None;
+                }
+                let pulls = run["pull_requests"].as_array()?.iter().filter_map(|pull| pull["number"].as_u64());
+                What::CheckFailed {
+                    commit: run["head_sha"].as_str()?.to_owned(),
+                    name: run["name"].as_str()?.to_owned(),
+                    pulls: pulls.collect(),
+                }
+            }
+            ("push", _) => What::Pushed { branch: payload["ref"].as_str()?.strip_prefix("refs/heads/")?.to_owned() },
+            _ => return None,
+        };
+        Some(Happening { repository: self.host.page(&repository), by, what })
+    }
+
+    fn is_us(&self, user: &Value) -> bool {
+        user["login"].as_str().is_some_and(|login| login.eq_ignore_ascii_case(&self.login))
+    }
+
+    fn is_label(&self, label: &Value) -> bool {
+        label["name"].as_str().is_some_and(|name| name.eq_ignore_ascii_case(&self.label))
+    }
+
+    /// What follows `@login`, where a text speaks to us: at the beginning of a line that is no quotation.
+    fn spoken_to(&self, text: &str) -> Option<String> {
+        let name = self.login.strip_suffix("[bot]").unwrap_or(&self.login);
+        let mut offset = 0;
+        for line in text.split_inclusive('\n') {
+            let trimmed = line.trim_start();
+            if let Some(rest) = trimmed.strip_prefix('@')
+                && let Some(said) = rest.get(..name.len()).filter(|said| said.eq_ignore_ascii_case(name))
+            {
+                let after = &rest[said.len()..];
+                if !after.starts_with(|c: char| c.is_alphanumeric() || c == '-' || c == '_') {
+                    let begin = offset + line.len() - after.len();
+                    let asked = text[begin..].trim_start_matches([',', ':']).trim();
+                    return Some(asked.to_owned());
+                }
+            }
+            offset += line.len();
+        }
+        None
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("host", &self.host).field("login", &self.login).finish_non_exhaustive()
+    }
+}
+
+fn issue(value: &Value) -> Option<Place> {
+    place(value, !value["pull_request"].is_null())
+}
+
+fn pull(value: &Value) -> Option<Place> {
+    place(value, true)
+}
+
+fn place(value: &Value, is_pull_request: bool) -> Option<Place> {
+    Some(Place {
+        number: value["number"].as_u64()?,
+        url: value["html_url"].as_str()?.to_owned(),
+        title: value["title"].as_str()?.to_owned(),
+        text: value["body"].as_str().unwrap_or_default().to_owned(),
+        author: value["user"]["login"].as_str()?.to_owned(),
+        is_pull_request,
+    })
+}
+
+/// Small letters only: there is one spelling of a signature.
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| if let [high, low] = pair { Some(digit(*high)? << 4 | digit(*low)?) } else { None }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn listener() -> Listener {
+        let secret = SecretString::from("It's a Secret to Everybody".to_owned());
+        Listener::new(Host::new(None).unwrap(), &secret, "harvest", "harvest")
+    }
+
+    #[test]
+    fn the_signature_that_github_publishes_as_an_example() {
+        let good = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        assert!(listener().is_genuine(good, b"Hello, World!"));
+        let digits = &good["sha256=".len()..];
+        for wrong in [
+            "",
+            "sha256=",
+            digits,
+            &good.to_ascii_uppercase(),
+            &format!("sha256={}", digits.to_ascii_uppercase()),
+            &format!("sha1={digits}"),
+            &format!("sha256= {digits}"),
+            &format!("{good} "),
+            &format!("{good}00"),
+            &good[..good.len() - 1],
+            &good[..good.len() - 2],
+        ] {
+            assert!(!listener().is_genuine(wrong, b"Hello, World!"), "{wrong}");
+        }
+        assert!(!listener().is_genuine(good, b"Hello, World! "));
+    }
+
+    #[test]
+    fn only_who_is_spoken_to_listens() {
+        let listener = listener();
+        let said = |text: &str| listener.spoken_to(text);
+        assert_eq!(said("@harvest fix the test"), Some("fix the test".to_owned()));
+        assert_eq!(said("@Harvest: fix\nthe test"), Some("fix\nthe test".to_owned()));
+        assert_eq!(said("Look.\n  @harvest, again"), Some("again".to_owned()));
+        for not in [
+            "",
+            "harvest fix",
+            "> @harvest fix",
+            "ask @harvest to fix",
+            "@harvester fix",
+            "@harvest-bot fix",
+            "mail@harvest",
+        ] {
+            assert_eq!(said(not), None, "{not}");
+        }
+    }
+
+    fn event(action: &str, sender: &Value, more: Value) -> Value {
+        let mut payload = json!({ "action": action, "repository": { "full_name": "ada/shop" }, "sender": sender });
+        payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        payload
+    }
+
+    #[test]
+    fn programs_are_not_answered() {
+        let (ada, bot) =
+            (json!({ "login": "ada", "type": "User" }), json!({ "login": "dependabot[bot]", "type": "Bot" }));
+        let us = json!({ "login": "harvest", "type": "User" });
+        let issue = json!({ "number": 7, "html_url": "https://github.com/ada/shop/issues/7", "title": "T", "body": null,
+            "user": { "login": "ada" } });
+        let labelled = json!({ "issue": issue, "label": { "name": "Harvest" } });
+        let told = |sender| listener().understand("issues", &event("labeled", sender, labelled.clone()));
+        assert!(matches!(told(&ada), Some(Happening { what: What::Asked { .. }, .. })));
+        assert_eq!((told(&bot), told(&us)), (None, None));
+        let other = json!({ "issue": issue, "label": { "name": "bug" } });
+        assert_eq!(listener().understand("issues", &event("labeled", &ada, other)), None);
+    }
+}

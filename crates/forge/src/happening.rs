@@ -1,0 +1,49 @@
+//! What a forge tells by webhook, in words that are the same for every forge.
+
+/// Something happened at a repository that Harvest may have to act on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Happening {
+    /// The repository as [`crate::Forge::name`] has it.
+    pub repository: String,
+    /// Who did it.
+    pub by: String,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// An issue was given to Harvest: by its label, or by assigning it.
+    Asked { issue: Place },
+    /// Harvest was spoken to.
+    Mentioned { place: Place, comment: u64, text: String },
+    /// Harvest was asked for a review.
+    ReviewAsked { pull: Place },
+    /// A pull request is over.
+    Closed { pull: Place, merged: bool },
+    /// A check of a commit failed.
+    CheckFailed { commit: String, name: String, pulls: Vec<u64> },
+    /// Someone has reviewed.
+    Reviewed { pull: Place, review: u64, verdict: Verdict, text: String },
+    /// A branch has moved.
+    Pushed { branch: String },
+}
+
+/// An issue or a pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub number: u64,
+    /// Where people look at it.
+    pub url: String,
+    pub title: String,
+    pub text: String,
+    /// Who opened it.
+    pub author: String,
+    pub is_pull_request: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Approved,
+    Commented,
+    ChangesRequested,
+}

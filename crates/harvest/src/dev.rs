@@ -1,0 +1,58 @@
+//! `harvest dev …`: what stands in for the world outside, to try things without accounts.
+
+use std::sync::Arc;
+
+use harvest_core::Code;
+use harvest_engine::Stop;
+use harvest_forge::fake::{Fake, Hook, Options};
+use harvest_vault::{ExposeSecret, SecretString};
+use serde_json::json;
+use tokio::signal::unix::SignalKind;
+
+use crate::cli::{Dev, FakeGithub, Global};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::{SystemClock, data_path};
+use crate::output;
+use crate::run::on_signals;
+use crate::view::Style;
+
+pub async fn dev(global: &Global, environment: Environment, command: Dev) -> Result<Exit, Failure> {
+    match command {
+        Dev::FakeGithub(options) => fake_github(global, &environment, options).await,
+    }
+}
+
+async fn fake_github(global: &Global, environment: &Environment, options: FakeGithub) -> Result<Exit, Failure> {
+    let style = Style::detect(environment);
+    let folder = match options.folder {
+        Some(folder) => folder,
+        None => data_path(global, environment)?.with_extension("fake-github"),
+    };
+    let folder = std::path::absolute(&folder).map_err(|error| {
+        Failure::refused(Code::BadOption, format!("--folder cannot be used: {error}"), "name another folder")
+    })?;
+    let secret = options.webhook_secret.unwrap_or_else(|| "harvest".to_owned());
+    let hook = options.webhook_url.map(|url| Hook { url, secret: SecretString::from(secret.clone()) });
+    let fake = Fake::start(Options { listen: options.listen, folder, hook, clock: Arc::new(SystemClock) }).await?;
+    for (name, path) in &options.repository {
+        fake.add_repository(name, path.as_deref()).await?;
+    }
+    let app = Fake::app(Some(&secret));
+    let _ = if global.json {
+        output::json(&json!({ "type": "listening", "url": fake.url(), "credential": app.expose_secret() }))
+    } else {
+        let url = fake.url();
+        output::line(&format!(
+            "{} a GitHub of your own listens on {}\n  its App: printf %s '{}' | harvest credential add github --base-url {url} --from-stdin\n  \
+             you are whoever you say: Authorization: Bearer token-ada",
+            style.ok(),
+            style.bold(url),
+            app.expose_secret()
+        ))
+    };
+    let stop = Stop::default();
+    on_signals(&[SignalKind::interrupt(), SignalKind::terminate()], &stop, "ending");
+    stop.requested().await;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,208 @@
+//! What a delivery leads to. Everything here may be done twice: whoever acts may die in between.
+
+use harvest_core::{SessionId, TaskStatus};
+use harvest_engine::{FailedCheck, FollowUp, Found, Situation};
+use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
+use harvest_store::{Delivery, Haste, IdempotencyKey, Link, LinkEnd, PlanDecision, PlanVerdict};
+
+use super::ask::{self, Wanted};
+use crate::state::App;
+
+/// What an agent is asked when checks of its pull request failed.
+const FAILED: &str =
+    "Checks failed on the pull request, at what you delivered. Mend the cause. Do not weaken the checks or the tests.";
+
+/// Why a delivery came to nothing.
+#[derive(Debug)]
+pub struct Trouble {
+    pub message: String,
+    pub may_pass: bool,
+}
+
+impl Trouble {
+    pub fn lasting(message: impl Into<String>) -> Self {
+        Self { message: message.into(), may_pass: false }
+    }
+}
+
+impl From<harvest_forge::Error> for Trouble {
+    fn from(error: harvest_forge::Error) -> Self {
+        Self { may_pass: error.may_pass(), message: error.to_string() }
+    }
+}
+
+impl From<harvest_store::Error> for Trouble {
+    fn from(error: harvest_store::Error) -> Self {
+        // The key of an issue or a delivery was used before: it was acted on.
+        let may_pass = !matches!(error, harvest_store::Error::KeyReused(_));
+        Self { message: error.to_string(), may_pass }
+    }
+}
+
+impl From<harvest_engine::Error> for Trouble {
+    fn from(error: harvest_engine::Error) -> Self {
+        match error {
+            harvest_engine::Error::Store(error) => error.into(),
+            harvest_engine::Error::Forge(error) => error.into(),
+            harvest_engine::Error::UnknownAgent(_) => Self::lasting(error.to_string()),
+            error => Self { message: error.to_string(), may_pass: true },
+        }
+    }
+}
+
+/// Acts, and says in a few words what came of it.
+pub async fn act(app: &App, delivery: &Delivery) -> Result<String, Trouble> {
+    let Some(webhooks) = &app.webhooks else { return Err(Trouble::lasting("no webhooks are expected here")) };
+    let told = webhooks.listener.translate(&delivery.event, delivery.payload.as_bytes());
+    let Some(Happening { repository, by, what }) = told.map_err(|error| Trouble::lasting(error.to_string()))? else {
+        return Ok("ignored".to_owned());
+    };
+    let forge = app.engine.forges().open(&repository).await?;
+    let Some(hosting) = forge.hosting() else { return Ok("ignored: there is no account for it".to_owned()) };
+    let acting = Acting { app, forge: forge.as_ref(), hosting, by: &by, delivery, most_fixes: webhooks.most_fixes };
+    match what {
+        What::Asked { issue } => acting.asked(&issue, None).await,
+        What::Mentioned { place, text, .. } => acting.mentioned(&place, &text).await,
+        What::ReviewAsked { .. } => Ok("ignored: reviews are not given yet".to_owned()),
+        What::Closed { pull, merged } => acting.closed(&pull, merged).await,
+        What::CheckFailed { commit, pulls, .. } => acting.check_failed(&commit, &pulls).await,
+        What::Reviewed { pull, review, verdict, text } => acting.reviewed(&pull, review, verdict, &text).await,
+        What::Pushed { .. } => Ok("ignored".to_owned()),
+    }
+}
+
+struct Acting<'a> {
+    app: &'a App,
+    forge: &'a dyn Forge,
+    hosting: &'a dyn Hosting,
+    by: &'a str,
+    delivery: &'a Delivery,
+    most_fixes: u32,
+}
+
+impl Acting<'_> {
+    async fn asked(&self, place: &Place, said: Option<&str>) -> Result<String, Trouble> {
+        if let Some(known) = self.app.store.linked(&place.url).await? {
+            return Ok(format!("ignored: session {} has it", known.session));
+        }
+        let wanted = Wanted { repository: self.forge.name(), place, by: self.by, said };
+        let submitted = ask::task_of(self.app, self.hosting, &wanted).await?;
+        self.app.engine.announce(self.hosting, &submitted.task, place.number).await;
+        Ok(format!("task {}", submitted.task.id))
+    }
+
+    async fn mentioned(&self, place: &Place, text: &str) -> Result<String, Trouble> {
+        let Some(link) = self.app.store.linked(&place.url).await? else {
+            if place.is_pull_request {
+                return Ok("ignored: not ours".to_owned());
+            }
+            return self.asked(place, Some(text)).await;
+        };
+        if self.hosting.standing(self.by).await? == Standing::Stranger {
+            return Ok("ignored: by someone who may not write".to_owned());
+        }
+        let verdict = match text.trim().to_ascii_lowercase().as_str() {
+            "" => return Ok("ignored: nothing is asked".to_owned()),
+            "approve" => Some(PlanVerdict::Approved { changed: None }),
+            "reject" => Some(PlanVerdict::Rejected),
+            _ => None,
+        };
+        let session = self.app.store.session(&link.session).await?;
+        let task = self.app.store.task(&session.task_id).await?.task;
+        if let (Some(verdict), TaskStatus::AwaitingApproval) = (verdict, task.status) {
+            let decision = PlanDecision { author: self.author(), verdict };
+            self.app.store.decide(&task.id, decision, self.app.clock.now()).await?;
+            return Ok(format!("decided on the plan of task {}", task.id));
+        }
+        self.prompt(&link.session, text.to_owned(), self.author(), self.delivery.id.clone()).await
+    }
+
+    async fn closed(&self, pull: &Place, merged: bool) -> Result<String, Trouble> {
+        let end = if merged { LinkEnd::Merged } else { LinkEnd::Closed };
+        let Some(link) = self.app.store.linked(&pull.url).await? else { return Ok("ignored: not ours".to_owned()) };
+        self.app.store.close_link(&pull.url, end, self.app.clock.now()).await?;
+        let session = self.app.store.session(&link.session).await?;
+        // Whoever still works on it works for nobody.
+        if !self.app.store.task(&session.task_id).await?.task.status.is_finished()
+            && self.app.store.cancel_waiting(&session.task_id, self.app.clock.now()).await?.is_none()
+        {
+            self.app.store.request_stop(&session.task_id, Haste::Gently).await?;
+        }
+        Ok(format!("{} after session {}", if merged { "merged" } else { "closed" }, link.session))
+    }
+
+    async fn check_failed(&self, commit: &str, pulls: &[u64]) -> Result<String, Trouble> {
+        for number in pulls {
+            let url = format!("{}/pull/{number}", self.forge.name());
+            let Some(link) = self.ours(&url).await? else { continue };
+            let pull = self.hosting.pull_request(*number).await?;
+            if pull.head != commit || pull.state != PullRequestState::Open {
+                return Ok("ignored: the branch has gone on".to_owned());
+            }
+            if !self.may_go_on(&link.session).await? {
+                return Ok(format!("ignored: {} fixes were tried", self.most_fixes));
+            }
+            let failed = self.hosting.failed_checks(commit).await?;
+            let checks = failed.into_iter().map(|check| FailedCheck { name: check.name, log: check.output }).collect();
+            let text = self.told(FAILED, &Situation::CiFailure { checks })?;
+            // All checks of a commit are one reason to go on.
+            let key = format!("github:checks:{url}:{commit}");
+            return self.prompt(&link.session, text, "github:checks".to_owned(), key).await;
+        }
+        Ok("ignored: not ours".to_owned())
+    }
+
+    async fn reviewed(&self, pull: &Place, review: u64, verdict: Verdict, text: &str) -> Result<String, Trouble> {
+        let Some(link) = self.ours(&pull.url).await? else { return Ok("ignored: not ours".to_owned()) };
+        if self.hosting.standing(self.by).await? == Standing::Stranger {
+            return Ok("ignored: by someone who may not write".to_owned());
+        }
+        let remarks = self.hosting.remarks(pull.number, review).await?;
+        let says_something = !text.trim().is_empty() || !remarks.is_empty();
+        if verdict == Verdict::Approved || !says_something {
+            return Ok("ignored: nothing is to be done".to_owned());
+        }
+        if !self.may_go_on(&link.session).await? {
+            return Ok(format!("ignored: {} fixes were tried", self.most_fixes));
+        }
+        let whole = (!text.trim().is_empty()).then(|| Found { path: None, line: None, text: text.to_owned() });
+        let remark = |remark: Remark| Found {
+            path: Some(remark.path),
+            line: remark.line.and_then(|line| u32::try_from(line).ok()),
+            text: remark.body,
+        };
+        let findings = whole.into_iter().chain(remarks.into_iter().map(remark)).collect();
+        let request = format!("{} has reviewed the pull request. Do what the review asks for.", self.by);
+        let text = self.told(&request, &Situation::Fix { findings })?;
+        self.prompt(&link.session, text, self.author(), format!("github:review:{review}")).await
+    }
+
+    fn told(&self, request: &str, situation: &Situation) -> Result<String, Trouble> {
+        let told = self.app.engine.tell(&self.author(), self.forge.name(), request, situation);
+        told.map_err(|error| Trouble::lasting(error.to_string()))
+    }
+
+    /// A pull request that is still of interest.
+    async fn ours(&self, url: &str) -> Result<Option<Link>, Trouble> {
+        Ok(self.app.store.linked(url).await?.filter(|link| link.end.is_none()))
+    }
+
+    async fn may_go_on(&self, session: &SessionId) -> Result<bool, Trouble> {
+        let turns = self.app.store.session(session).await?.turns;
+        let fixes = turns.iter().skip(1).filter(|turn| turn.author.starts_with("github:"));
+        Ok(fixes.count() < self.most_fixes as usize)
+    }
+
+    async fn prompt(&self, session: &SessionId, text: String, author: String, key: String) -> Result<String, Trouble> {
+        let prompt = harvest_core::Prompt::new(text).map_err(|error| Trouble::lasting(error.to_string()))?;
+        // The first words under a key count, whatever they were.
+        let key = Some(IdempotencyKey { digest: key.clone(), key });
+        let follow_up = FollowUp { session: session.clone(), prompt, author, agent: None, model: None, key };
+        let turn = self.app.engine.prompt(follow_up).await?;
+        Ok(format!("turn {} of session {session}", turn.number))
+    }
+
+    fn author(&self) -> String {
+        format!("github:{}", self.by)
+    }
+}
