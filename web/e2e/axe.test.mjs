@@ -28,7 +28,7 @@ for (const theme of ["light", "dark"]) {
       found.push(...(await check(page, path)));
     }
     await page.setViewportSize({ width: 360, height: 740 });
-    for (const path of ["/tasks", new URL(address).pathname, "/statistics"]) {
+    for (const path of [...PAGES.map(([, path]) => path), ...TABS.map((tab) => `${new URL(address).pathname}?tab=${tab}`)]) {
       await page.goto(world.server.url + path);
       await settled(page);
       found.push(...(await check(page, `${path} at 360`)));
@@ -39,6 +39,16 @@ for (const theme of ["light", "dark"]) {
     await page.keyboard.press("Control+k");
     await page.locator("input[role=combobox]:focus").waitFor();
     found.push(...(await check(page, "palette")));
+    const empty = new World();
+    try {
+      await empty.serve({ script: false });
+      const first = await empty.person({ colorScheme: theme });
+      await first.page.getByRole("button", { name: "Try the demo" }).waitFor();
+      found.push(...(await check(first.page, "first steps")));
+      faults.push(...first.faults);
+    } finally {
+      await empty.close();
+    }
     assert.deepEqual(found, []);
     assert.deepEqual(faults, []);
   });

@@ -12,8 +12,18 @@ const LOOKS = [
   ["phone", { width: 390, height: 844 }, "light"],
 ];
 const world = new World();
+const bare = new World();
+/** An installation that nobody has asked for anything. */
+const empty = {
+  async page(viewport, colorScheme) {
+    const { page } = await bare.joins({ viewport, colorScheme });
+    await page.getByRole("button", { name: "Try the demo" }).waitFor();
+    return page;
+  },
+};
 try {
   await world.serve();
+  await bare.serve({ script: false });
   const { page, faults } = await world.person();
   const address = new URL(await fill(world, page)).pathname;
   const pages = [...PAGES, ...TABS.map((tab) => [`session-${tab}`, `${address}?tab=${tab}`])];
@@ -33,13 +43,17 @@ try {
     await page.keyboard.press("Control+k");
     await page.getByRole("listbox", { name: "Choices" }).waitFor();
     await page.screenshot({ path: join(folder, `palette-${look}.png`) });
+    const first = await empty.page(size, theme);
+    await first.screenshot({ path: join(folder, `first-${look}.png`) });
+    await first.context().close();
     const stranger = await (await world.chromium.newContext({ viewport: size, colorScheme: theme })).newPage();
     await stranger.goto(world.server.url);
     await stranger.getByRole("heading", { level: 1 }).waitFor();
     await stranger.screenshot({ path: join(folder, `signed-out-${look}.png`) });
   }
   if (faults.length > 0) throw new Error(faults.join("\n"));
-  console.log(`${(pages.length + 2) * LOOKS.length} pictures in ${folder}`);
+  console.log(`${(pages.length + 3) * LOOKS.length} pictures in ${folder}`);
 } finally {
   await world.close();
+  await bare.close();
 }

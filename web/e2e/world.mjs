@@ -123,14 +123,14 @@ export class World {
   /** The command line of someone else. */
   harvestAs(user, ...args) {
     const env = this.env(user ? { USER: user, LOGNAME: user } : {});
-    const ran = spawnSync(harvest, ["--data-dir", join(this.folder, "data"), ...args], { cwd: this.repo, env, encoding: "utf8", timeout: PATIENCE });
+    const ran = spawnSync(harvest, ["--data-dir", join(this.folder, "data"), ...args], { cwd: this.repo, env, encoding: "utf8", timeout: PATIENCE * 10 });
     return succeeds(ran).stdout;
   }
 
   /** `harvest serve` until it listens. Without a script there is no model at all. */
   async serve({ listen = "127.0.0.1:0", args = [], script = true } = {}) {
     const model = script ? ["--model-script", join(this.folder, "script.yaml")] : [];
-    const all = ["--data-dir", join(this.folder, "data"), "serve", "--listen", listen, "--json", ...model, "--agents", "2", "--drain", "1s", ...args];
+    const all = ["--data-dir", join(this.folder, "data"), "serve", "--listen", listen, "--json", ...model, "--drain", "1s", ...(args.includes("--agents") ? [] : ["--agents", "2"]), ...args];
     const child = spawn(harvest, all, { cwd: this.repo, env: this.env(), stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
     child.stderr.on("data", (bytes) => { said = (said + bytes).slice(-4000); });

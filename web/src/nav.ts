@@ -2,7 +2,7 @@ import type { IconName } from "./ui/icons";
 
 export interface NavItem {
   name: string;
-  to: "/tasks" | "/approvals" | "/queue" | "/repositories" | "/agents" | "/credentials" | "/tokens" | "/schedules" | "/convoys" | "/statistics" | "/audit";
+  to: "/tasks" | "/approvals" | "/projects" | "/queue" | "/repositories" | "/agents" | "/credentials" | "/tokens" | "/schedules" | "/convoys" | "/statistics" | "/audit";
   icon: IconName;
   /** Behind `g`. */
   key: string;
@@ -25,6 +25,7 @@ export const NAV: { name: string; items: NavItem[] }[] = [
     name: "Set up",
     items: [
       { name: "Repositories", to: "/repositories", icon: "repository", key: "r" },
+      { name: "Projects", to: "/projects", icon: "project", key: "j" },
       { name: "Agents", to: "/agents", icon: "agent", key: "a" },
       { name: "Credentials", to: "/credentials", icon: "key", key: "c" },
       { name: "Tokens", to: "/tokens", icon: "token", key: "k" },

@@ -78,6 +78,7 @@ const page = <P extends string>(path: P, load: Parameters<typeof lazyRouteCompon
 
 const tables = () => import("./pages/tables");
 const keys = () => import("./pages/keys");
+const projects = () => import("./pages/projects");
 
 const routes = root.addChildren([
   home,
@@ -85,6 +86,8 @@ const routes = root.addChildren([
   task,
   session,
   page("/approvals", () => import("./pages/approvals"), "ApprovalsPage"),
+  page("/projects", projects, "ProjectsPage"),
+  page("/projects/$name", projects, "ProjectPage"),
   page("/queue", tables, "QueuePage"),
   page("/repositories", tables, "RepositoriesPage"),
   page("/agents", tables, "AgentsPage"),

@@ -2,6 +2,7 @@
 // when something is new to them, at most once a second.
 import type { InfiniteData, QueryClient } from "@tanstack/react-query";
 import type { SchemaPagePerson, SchemaPageTask, SchemaPerson, SchemaTask, SchemaTaskStatus } from "./schema";
+import { taskPage, type TaskFilter } from "./queries";
 import { isOver } from "./words";
 
 interface Notice {
@@ -14,6 +15,23 @@ interface Notice {
 const PAUSE = 1_000;
 const REST = 5_000;
 
+/** Lists of more pages than this are not read again as a whole: what is new stands in the first. */
+const FEW_PAGES = 3;
+
+type Tasks = InfiniteData<SchemaPageTask, string | undefined>;
+
+function isLong(data: unknown): data is Tasks {
+  return typeof data === "object" && data !== null && "pages" in data && Array.isArray(data.pages) && data.pages.length > FEW_PAGES;
+}
+
+async function refreshLong(client: QueryClient): Promise<void> {
+  for (const query of client.getQueryCache().findAll({ queryKey: ["tasks"], type: "active" })) {
+    if (!isLong(query.state.data)) continue;
+    const first = await taskPage(query.queryKey[1] as TaskFilter).catch(() => null);
+    if (first) client.setQueryData<Tasks>(query.queryKey, (lists) => (lists ? { ...lists, pages: [first, ...lists.pages.slice(1)] } : lists));
+  }
+}
+
 export function listen(client: QueryClient): () => void {
   const again = new Set<string>();
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -24,7 +42,8 @@ export function listen(client: QueryClient): () => void {
     keys.forEach((key) => again.add(key));
     timer ??= setTimeout(() => {
       timer = undefined;
-      for (const key of again) void client.invalidateQueries({ queryKey: key.split("/") });
+      for (const key of again) void client.invalidateQueries({ queryKey: key.split("/"), predicate: (query) => !isLong(query.state.data) });
+      if (again.has("tasks")) void refreshLong(client);
       again.clear();
     }, PAUSE);
   };

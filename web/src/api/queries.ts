@@ -1,7 +1,8 @@
 // What the page reads, by name, so that news can say what to read again.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, ok, setCsrf } from "./client";
-import type { SchemaEvent } from "./schema";
+import { Fold } from "../stream/fold";
+import { readPage } from "../stream/follow";
 import type { SchemaStatus } from "./words";
 
 export interface TaskFilter {
@@ -11,6 +12,10 @@ export interface TaskFilter {
   convoy?: string;
   requested_by?: string;
   q?: string;
+}
+
+export function taskPage(filter: TaskFilter, cursor?: string) {
+  return ok(api.GET("/api/tasks", { params: { query: { ...filter, limit: 200, cursor } } }));
 }
 
 export const queries = {
@@ -27,8 +32,10 @@ export const queries = {
   tasks: (filter: TaskFilter) =>
     infiniteQueryOptions({
       queryKey: ["tasks", filter],
+      // Thousands of tasks are not held against each other for every page that comes.
+      structuralSharing: false,
       initialPageParam: undefined as string | undefined,
-      queryFn: ({ pageParam }) => ok(api.GET("/api/tasks", { params: { query: { ...filter, limit: 100, cursor: pageParam } } })),
+      queryFn: ({ pageParam }) => taskPage(filter, pageParam),
       getNextPageParam: (page) => page.next_cursor ?? undefined,
     }),
   task: (id: string) => queryOptions({ queryKey: ["task", id], queryFn: () => ok(api.GET("/api/tasks/{id}", { params: { path: { id } } })) }),
@@ -44,17 +51,25 @@ export const queries = {
     }),
   people: (id: string) => queryOptions({ queryKey: ["people", id], queryFn: () => ok(api.GET("/api/sessions/{id}/people", { params: { path: { id } } })) }),
   comments: (id: string) => queryOptions({ queryKey: ["comments", id], queryFn: () => ok(api.GET("/api/sessions/{id}/comments", { params: { path: { id } } })) }),
-  /** The end of a session's journal, where a plan that waits is. */
+  /** What waits for a decision stands at the end of a session's journal. */
   waiting: (id: string) =>
     queryOptions({
       queryKey: ["session", id, "waiting"],
       queryFn: async () => {
         const { last_seq } = await ok(api.GET("/api/sessions/{id}", { params: { path: { id } } }));
-        const { items } = await ok(api.GET("/api/sessions/{id}/events", { params: { path: { id }, query: { after: Math.max(0, last_seq - 100), limit: 100 } }, headers: { Accept: "application/json" } })) as { items: SchemaEvent[] };
-        const plan = items.findLast((event) => event.type === "plan.proposed");
-        return { plan: plan?.type === "plan.proposed" ? { seq: plan.seq, at: plan.at, text: plan.data.text } : null };
+        const fold = new Fold();
+        (await readPage(id, Math.max(0, last_seq - 100), 100)).forEach((event) => fold.take(event));
+        return fold.waits;
       },
     }),
+  projects: queryOptions({ queryKey: ["projects"], queryFn: () => ok(api.GET("/api/projects")) }),
+  project: (name: string) => queryOptions({ queryKey: ["projects", name], queryFn: () => ok(api.GET("/api/projects/{name}", { params: { path: { name } } })) }),
+  members: (name: string) => queryOptions({ queryKey: ["projects", name, "members"], queryFn: () => ok(api.GET("/api/projects/{name}/members", { params: { path: { name } } })) }),
+  projectSettings: (name: string) => queryOptions({ queryKey: ["projects", name, "settings"], queryFn: async () => {
+    const answer = await api.GET("/api/projects/{name}/settings", { params: { path: { name } } });
+    // Whoever changes them says which version they have seen.
+    return { ...(await ok(Promise.resolve(answer))), version: answer.response.headers.get("etag") ?? "" };
+  } }),
   queue: queryOptions({ queryKey: ["queue"], queryFn: () => ok(api.GET("/api/queue")), refetchInterval: 10_000 }),
   repositories: queryOptions({ queryKey: ["repositories"], queryFn: () => ok(api.GET("/api/repositories")) }),
   agents: queryOptions({ queryKey: ["agents"], queryFn: () => ok(api.GET("/api/agents")), staleTime: 60_000 }),
@@ -62,8 +77,8 @@ export const queries = {
   tokens: queryOptions({ queryKey: ["tokens"], queryFn: () => ok(api.GET("/api/tokens")) }),
   schedules: queryOptions({ queryKey: ["schedules"], queryFn: () => ok(api.GET("/api/schedules")) }),
   convoys: queryOptions({ queryKey: ["convoys"], queryFn: () => ok(api.GET("/api/convoys")) }),
-  stats: (by: "day" | "repository" | "agent" | "model" | "person", from?: string) =>
-    queryOptions({ queryKey: ["stats", by, from], queryFn: () => ok(api.GET("/api/stats", { params: { query: { by, from } } })) }),
+  stats: (by: "day" | "repository" | "agent" | "model" | "person", from?: string, to?: string) =>
+    queryOptions({ queryKey: ["stats", by, from, to], queryFn: () => ok(api.GET("/api/stats", { params: { query: { by, from, to } } })) }),
   audit: infiniteQueryOptions({
     queryKey: ["audit"],
     initialPageParam: undefined as string | undefined,

@@ -19,28 +19,37 @@ const OUTCOMES: Series[] = [
   { name: "Cancelled", colour: "--dim", of: (one) => one.cancelled },
 ];
 const COST: Series[] = [{ name: "Cost", colour: "--accent", of: (one) => one.cost_usd }];
+const SUCCESS: Series[] = [{ name: "Success", colour: "--good", of: (one) => Math.round((one.success_rate ?? 0) * 100) }];
+const TIME: Series[] = [{ name: "Mean time", colour: "--warn", of: (one) => Math.round((one.mean_seconds ?? 0) / 6) / 10 }];
+const day = (daysAgo: number) => new Date(Date.now() - daysAgo * DAY).toISOString().slice(0, 10);
+const perBranch = (sums: SchemaSums) => (sums.delivered > 0 ? sums.cost_usd / sums.delivered : null);
 
 export function StatisticsPage() {
   const [days, setDays] = useState<(typeof RANGES)[number]>(30);
   const [by, setBy] = useState<(typeof BY)[number]>("agent");
-  const from = new Date(Date.now() - (days - 1) * DAY).toISOString().slice(0, 10);
+  const from = day(days - 1);
   const daily = useQuery(queries.stats("day", from));
+  const earlier = useQuery(queries.stats("day", day(2 * days - 1), day(days)));
   const groups = useQuery(queries.stats(by, from));
+  const before = earlier.data?.total;
   return (
     <Page title="Statistics" actions={<Pick label="Range" of={RANGES} value={days} pick={setDays} name={(one) => `${one} days`} />}>
       <Shown of={daily} what="statistics">
         {({ total, items }) => total.completed + total.failed + total.cancelled === 0 ? <Empty title="No task has ended in these days" icon="chart">Every task that ends is counted here by its day.</Empty> : (
           <>
-            <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-5">
-              <Figure name="Completed" value={total.completed.toLocaleString()} />
-              <Figure name="Success" value={total.success_rate == null ? "–" : `${Math.round(total.success_rate * 100)} %`} />
-              <Figure name="Left a branch" value={total.delivered.toLocaleString()} />
-              <Figure name="Mean time" value={total.mean_seconds == null ? "–" : took(total.mean_seconds * 1000)} />
-              <Figure name="Cost" value={money(total.cost_usd)} />
+            <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-6">
+              <Figure name="Completed" value={total.completed.toLocaleString()} note={<Trend now={total.completed} before={before?.completed} better="more" />} />
+              <Figure name="Success" value={total.success_rate == null ? "–" : `${Math.round(total.success_rate * 100)} %`} note={<Trend now={total.success_rate} before={before?.success_rate} better="more" />} />
+              <Figure name="Left a branch" value={total.delivered.toLocaleString()} note={<Trend now={total.delivered} before={before?.delivered} better="more" />} />
+              <Figure name="Mean time" value={total.mean_seconds == null ? "–" : took(total.mean_seconds * 1000)} note={<Trend now={total.mean_seconds} before={before?.mean_seconds} better="less" />} />
+              <Figure name="Cost" value={money(total.cost_usd)} note={<Trend now={total.cost_usd} before={before?.cost_usd} better="less" />} />
+              <Figure name="Cost per branch" value={perBranch(total) === null ? "–" : money(perBranch(total) ?? 0)} note={<Trend now={perBranch(total)} before={before && perBranch(before)} better="less" />} />
             </dl>
             <div className="grid gap-4 lg:grid-cols-2">
               <Chart title="Tasks that ended, by day" days={days} items={items} series={OUTCOMES} />
               <Chart title="Cost by day, US dollars" days={days} items={items} series={COST} />
+              <Chart title="Success by day, per cent" days={days} items={items} series={SUCCESS} />
+              <Chart title="Mean time by day, minutes" days={days} items={items} series={TIME} />
             </div>
           </>
         )}
@@ -57,12 +66,22 @@ export function StatisticsPage() {
               { name: "Success", number: true, cell: (row) => row.success_rate == null ? "–" : `${Math.round(row.success_rate * 100)} %` },
               { name: "Mean time", number: true, minor: true, cell: (row) => row.mean_seconds == null ? "–" : took(row.mean_seconds * 1000) },
               { name: "Cost", number: true, cell: (row) => money(row.cost_usd) },
+              { name: "Per branch", number: true, minor: true, cell: (row) => perBranch(row) === null ? "–" : money(perBranch(row) ?? 0) },
             ]} />
           </section>
         )}
       </Shown>
     </Page>
   );
+}
+
+/** Against as many days before. */
+function Trend({ now, before, better }: { now?: number | null; before?: number | null; better: "more" | "less" }) {
+  if (now == null || !before) return <span className="text-xs text-dim">nothing before</span>;
+  const change = Math.round(((now - before) / before) * 100);
+  if (change === 0) return <span className="text-xs text-dim">as before</span>;
+  const good = change > 0 === (better === "more");
+  return <span className={`text-xs ${good ? "text-good" : "text-bad"}`}>{change > 0 ? "▲" : "▼"} {Math.abs(change).toLocaleString()} %<span className="sr-only"> {good ? "better" : "worse"} than before</span></span>;
 }
 
 function Pick<T extends string | number>({ label, of, value, pick, name }: { label: string; of: readonly T[]; value: T; pick: (value: T) => void; name: (value: T) => string }) {

@@ -23,7 +23,8 @@ export function TasksPage() {
   const navigate = useNavigate({ from: "/tasks" });
   const { view, new: creating, ...filter } = search;
   const tasks = useInfiniteQuery({ ...queries.tasks(filter), placeholderData: keepPreviousData });
-  const all = useMemo(() => tasks.data?.pages.flatMap((page) => page.items) ?? [], [tasks.data]);
+  // What is new moves others to the next page, where they may be already.
+  const all = useMemo(() => [...new Map(tasks.data?.pages.flatMap((page) => page.items.map((task) => [task.id, task] as const))).values()], [tasks.data]);
   const filtered = Object.values(filter).some(Boolean);
   const change = (next: Partial<TaskSearch>) => void navigate({ search: (before) => ({ ...before, ...next }), replace: true });
   const more = () => { if (tasks.hasNextPage && !tasks.isFetchingNextPage) void tasks.fetchNextPage(); };

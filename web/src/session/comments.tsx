@@ -43,11 +43,17 @@ export function useSaid(): Said {
 
 /** What was said about a place, and the form for more while it is open. */
 export function Thread({ about }: { about: SchemaCommentPlace }) {
-  const { session, by, open, setOpen } = useSaid();
-  const now = useNow();
+  const { by, open } = useSaid();
   const key = keyOf(about);
   const said = by.get(key) ?? [];
-  if (said.length === 0 && open !== key) return null;
+  // Most have none, and nothing runs for them.
+  return said.length > 0 || open === key ? <Spoken about={about} said={said} /> : null;
+}
+
+function Spoken({ about, said }: { about: SchemaCommentPlace; said: SchemaComment[] }) {
+  const { session, open, setOpen } = useSaid();
+  const now = useNow();
+  const key = keyOf(about);
   return (
     <div className="my-1.5 max-w-3xl rounded-lg border border-line bg-side p-2 font-sans text-[13px] whitespace-normal" role="group" aria-label="Comments">
       <ul className="flex flex-col gap-2">

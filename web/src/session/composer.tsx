@@ -50,7 +50,8 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
   );
 }
 
-export function Decide({ task, plan }: { task: string; plan: string }) {
+/** Yes or no to a plan, which can be changed, or to a delivery. */
+export function Decide({ task, plan }: { task: string; plan?: string }) {
   const [mode, setMode] = useState<"ask" | "edit" | "reject">("ask");
   const input = useRef<HTMLTextAreaElement>(null);
   const path = { params: { path: { id: task } } };
@@ -65,21 +66,21 @@ export function Decide({ task, plan }: { task: string; plan: string }) {
     else reject.mutate(text);
   };
   return (
-    <section aria-label="Decide on the plan" className="max-h-[60%] shrink-0 overflow-auto border-t border-line bg-side px-4 py-3">
+    <section aria-label={plan === undefined ? "Decide on the delivery" : "Decide on the plan"} className="max-h-[60%] shrink-0 overflow-auto border-t border-line bg-side px-4 py-3">
       <form onSubmit={submit} className="mx-auto flex max-w-4xl flex-col gap-2">
         {error && <Trouble error={error} />}
         {mode !== "ask" && (
           <textarea ref={input} key={mode} autoFocus rows={mode === "edit" ? 12 : 3} defaultValue={mode === "edit" ? plan : ""} className="field font-mono text-xs"
-            aria-label={mode === "edit" ? "The plan" : "What is wrong with it"} placeholder="What is wrong with it: another plan is made. Empty: the task is cancelled." />
+            aria-label={mode === "edit" ? "The plan" : "What is wrong with it"} placeholder={plan === undefined ? "What is wrong with it: the work goes on. Empty: the task is cancelled." : "What is wrong with it: another plan is made. Empty: the task is cancelled."} />
         )}
         <div className="flex flex-wrap items-center gap-2">
-          <p className="mr-auto font-medium">The agent waits for your decision</p>
+          <p className="mr-auto font-medium">{plan === undefined ? "The work is done and waits to be delivered" : "The agent waits for your decision"}</p>
           {/* Each its own element: one that became a submit button while it was clicked would submit. */}
           {mode === "ask" ? (
             <>
               <Button key="reject" look="danger" onClick={() => setMode("reject")}>Reject</Button>
-              <Button key="edit" onClick={() => setMode("edit")}>Edit</Button>
-              <Button key="approve" look="primary" disabled={busy} onClick={() => approve.mutate(undefined)}>Approve</Button>
+              {plan !== undefined && <Button key="edit" onClick={() => setMode("edit")}>Edit</Button>}
+              <Button key="approve" look="primary" disabled={busy} onClick={() => approve.mutate(undefined)}>{plan === undefined ? "Deliver" : "Approve"}</Button>
             </>
           ) : (
             <>

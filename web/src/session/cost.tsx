@@ -3,7 +3,7 @@ import type { SchemaTask } from "../api/schema";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
 import { Empty, Meter, Table } from "../ui/parts";
-import { clock, exact } from "../ui/time";
+import { clock, exact, took } from "../ui/time";
 import { useNowAndThen } from "./journal";
 import { Part, Section } from "./part";
 
@@ -44,6 +44,7 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
           { name: "In", number: true, cell: (row) => row.input.toLocaleString() },
           { name: "Out", number: true, cell: (row) => row.output.toLocaleString() },
           { name: "Cached", number: true, minor: true, cell: (row) => row.cached.toLocaleString() },
+          { name: "Took", number: true, minor: true, cell: (row) => row.took === null ? "" : took(row.took) },
           { name: "Cost", number: true, cell: (row) => <span title={row.estimated ? "Estimated: the vendor did not say, or the price is unknown" : undefined}>{row.estimated ? "≈ " : ""}{money(row.cost)}</span> },
           { name: "Sum", number: true, minor: true, cell: (row) => money(row.total) },
         ]} />

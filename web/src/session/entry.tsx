@@ -18,10 +18,15 @@ interface Props {
 }
 
 export const EntryView = memo(function EntryView({ entry, turns, position, size }: Props) {
+  // What can be done with an entry is drawn for the one that someone is at.
+  const [near, setNear] = useState(false);
   return (
-    <article aria-posinset={position} aria-setsize={size} data-seq={entry.seq} data-kind={entry.kind} className="group relative py-1">
+    <article aria-posinset={position} aria-setsize={size} data-seq={entry.seq} data-kind={entry.kind} tabIndex={0} className="relative rounded-md py-1"
+      onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} onFocus={() => setNear(true)}
+      onBlur={(event) => { if (!event.currentTarget.contains(event.relatedTarget)) setNear(false); }}>
       {draw(entry, turns)}
-      <Remarks entry={entry} />
+      {near && <Tools entry={entry} />}
+      <Thread about={{ kind: "event", seq: entry.seq }} />
     </article>
   );
 }, (before, after) => before.entry === after.entry && before.turns === after.turns && before.position === after.position);
@@ -57,11 +62,19 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
           {entry.files.size > 20 && <span>and {(entry.files.size - 20).toLocaleString()} more</span>}
         </div>
       );
+    case "delivery":
+      return (
+        <section aria-label="Delivery" className="my-2 rounded-lg border border-accent/50 bg-raised px-3.5 py-2.5">
+          <p className="mb-1 flex flex-wrap items-center gap-2"><strong className="font-semibold">Ready to be delivered</strong><Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge></p>
+          <DeliveryView delivery={entry.delivery} />
+        </section>
+      );
     case "plan":
       return (
         <section aria-label="Plan" className="my-2 rounded-lg border border-accent/50 bg-raised px-3.5 py-2.5">
           <p className="mb-1 flex flex-wrap items-center gap-2"><strong className="font-semibold">Plan</strong><Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge></p>
           <Prose text={entry.text} />
+          <Reviews of={entry.reviews} />
         </section>
       );
     case "tests":
@@ -116,21 +129,17 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
 /** Begins another session at an event; possible once something of the work was saved. */
 export const Fork = createContext<{ begin: (seq: number) => void; since: () => number | null }>({ begin: () => {}, since: () => null });
 
-/** What people say about an entry, and how to say something. */
-function Remarks({ entry }: { entry: Entry }) {
+function Tools({ entry }: { entry: Entry }) {
   const { setOpen } = useSaid();
   const { begin, since } = useContext(Fork);
   const about = { kind: "event", seq: entry.seq } as const;
   const saved = since();
   const forks = (entry.kind === "message" && !entry.growing) || entry.kind === "end" || entry.kind === "checkpoint";
   return (
-    <>
-      <div className="pointer-events-none absolute top-0 right-4 z-10 flex gap-1 rounded-md border border-line bg-raised opacity-0 shadow-sm group-focus-within:opacity-100 group-hover:opacity-100 has-focus-visible:opacity-100 [&>button]:pointer-events-auto">
-        <Button look="quiet" icon="comment" label="Comment" onClick={() => setOpen(keyOf(about))} />
-        {forks && saved !== null && entry.seq >= saved && <Button look="quiet" icon="fork" label="Fork from here" onClick={() => begin(entry.seq)} />}
-      </div>
-      <Thread about={about} />
-    </>
+    <div className="absolute top-0 right-2 z-10 flex rounded-md border border-line bg-raised shadow-sm">
+      <Button look="quiet" icon="comment" label="Comment" onClick={() => setOpen(keyOf(about))} />
+      {forks && saved !== null && entry.seq >= saved && <Button look="quiet" icon="fork" label="Fork from here" onClick={() => begin(entry.seq)} />}
+    </div>
   );
 }
 
@@ -204,6 +213,29 @@ export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: bo
       </summary>
       <div className="border-t border-line px-3 py-2"><Stranger text={run.output_tail || "No output"} /></div>
     </details>
+  );
+}
+
+/** What another agent says against a plan. */
+export function Reviews({ of }: { of: { agent: string; text: string }[] }) {
+  return of.map((review, index) => (
+    <section key={index} aria-label="Review of the plan" className="mt-3 rounded-md border border-line bg-warn-soft px-3 py-2">
+      <p className="mb-1 font-semibold text-warn">{firstLine(review.agent, 60)} says against it</p>
+      <Prose text={review.text} />
+    </section>
+  ));
+}
+
+const MOST_FILES = 30;
+
+/** What would leave, and what was seen of it. */
+export function DeliveryView({ delivery }: { delivery: Body<"delivery.proposed"> }) {
+  const { files, evidence } = delivery;
+  return (
+    <div className="flex flex-col gap-2">
+      <p className="flex flex-wrap items-center gap-2"><Code>{delivery.branch}</Code><Code>{`${delivery.base.slice(0, 8)}..${delivery.commit.slice(0, 8)}`}</Code>{evidence ? <Counts run={evidence} /> : <Badge tone="warn">not tested</Badge>}</p>
+      <p className="flex flex-wrap gap-1">{files.slice(0, MOST_FILES).map((path) => <Code key={path}>{firstLine(path, 200)}</Code>)}{files.length > MOST_FILES && <span className="text-dim">and {files.length - MOST_FILES} more</span>}</p>
+    </div>
   );
 }
 

@@ -32,7 +32,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
           { name: "Of", cell: (row) => row.name },
           { name: "Bound", number: true, cell: (row) => row.bound },
           { name: "Now", number: true, cell: (row) => row.now },
-          { name: "", cell: (row) => row.part === null ? null : <Meter part={row.part} label={`Part of the bound: ${row.name}`} /> },
+          { name: "", cell: (row) => row.part === null ? null : <div className="w-16 sm:w-28"><Meter part={row.part} label={`Part of the bound: ${row.name}`} /></div> },
         ]} />
         {fold.limits.map((one) => <p key={one.at} className="text-bad">{firstLine(one.message, 300)}</p>)}
       </Section>
@@ -98,8 +98,8 @@ function limits({ task }: SchemaSessionDetail, fold: Fold): Limit[] {
     { name: "Time of the agent, each turn", bound: took(settings.timeout_ms), now: took(worked || (agent?.longest ? (agent.longest.to ?? 0) - agent.longest.from : 0)), part: settings.timeout_ms > 0 ? worked / settings.timeout_ms : null },
     { name: "Calls of the model, each turn", bound: String(settings.max_turns), now: `${fold.bill.calls.length} in all`, part: null },
     ...(supervision ? [
-      { name: "Silence", bound: took(supervision.stall_ms), now: "", part: null },
-      { name: "The same calls with the same outcome", bound: `${supervision.max_repeats} times`, now: "", part: null },
+      { name: "Silence", bound: took(supervision.stall_ms), now: "–", part: null },
+      { name: "The same calls with the same outcome", bound: `${supervision.max_repeats} times`, now: "–", part: null },
     ] : []),
   ];
 }

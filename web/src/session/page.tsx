@@ -137,11 +137,11 @@ function Activity({ session, journal }: { session: SchemaSessionDetail; journal:
   const [forking, setForking] = useState<number | null>(null);
   const fork = useMemo(() => ({ begin: setForking, since: () => journal.fold.saved }), [journal]);
   // Only what decides whether there is something to decide on: the stream watches the rest itself.
-  const plan = useSyncExternalStore(journal.subscribe, () => journal.fold.plan);
+  const waits = useSyncExternalStore(journal.subscribe, () => journal.fold.waits);
   return (
     <Fork.Provider value={fork}>
       <Stream session={session} journal={journal} />
-      {task.status === "awaiting_approval" && plan ? <Decide key={plan.seq} task={task.id} plan={plan.text} /> : <Composer session={session} />}
+      {task.status === "awaiting_approval" && waits ? <Decide key={waits.seq} task={task.id} plan={waits.kind === "plan" ? waits.text : undefined} /> : <Composer session={session} />}
       {forking !== null && <ForkDialog session={session.id} at={forking} onClose={() => setForking(null)} />}
     </Fork.Provider>
   );

@@ -32,7 +32,8 @@ export type Entry = Common &
     | { kind: "checkpoint"; number: number; commit: string; count: number }
     /** As above: the same lines grow. */
     | { kind: "raw"; lines: string[]; size: number; more: number }
-    | { kind: "plan"; text: string; decision: string | null }
+    | { kind: "plan"; text: string; decision: string | null; reviews: { agent: string; text: string }[] }
+    | { kind: "delivery"; delivery: Body<"delivery.proposed">; decision: string | null }
     | { kind: "end"; outcome: SchemaOutcome }
     | { kind: "away"; was: "message" | "call" | "raw"; needs: number[]; title: string }
   );

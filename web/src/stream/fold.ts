@@ -42,8 +42,8 @@ export class Fold {
   stateChanges = 0;
   workChanges = 0;
   outcome: SchemaOutcome | null = null;
-  /** The plan that waits for someone. */
-  plan: Of<"plan"> | null = null;
+  /** The plan or the delivery that waits for someone. */
+  waits: Of<"plan"> | Of<"delivery"> | null = null;
   first: number | null = null;
   lastAt: number | null = null;
   private calls = new Map<string, { entry: Of<"call">; span: Span }>();
@@ -78,17 +78,36 @@ export class Fold {
         break;
       case "plan.proposed":
         this.stateChanges += 1;
-        this.plan = { ...common, kind: "plan", text: event.data.text, decision: null };
+        this.waits = { ...common, kind: "plan", text: event.data.text, decision: null, reviews: [] };
         this.person = this.times.begin("Person", "decides on the plan", at);
-        this.push(this.plan);
+        this.push(this.waits);
         break;
+      case "plan.reviewed":
+        this.stateChanges += 1;
+        if (this.waits?.kind === "plan") this.replace((this.waits = { ...this.waits, reviews: [...this.waits.reviews, event.data] }));
+        else this.note(common, `${event.data.agent} about the plan: ${event.data.text}`);
+        break;
+      case "delivery.proposed":
+        this.stateChanges += 1;
+        this.workChanges += 1;
+        this.waits = { ...common, kind: "delivery", delivery: event.data, decision: null };
+        this.person = this.times.begin("Person", "decides on the delivery", at);
+        this.push(this.waits);
+        break;
+      case "mcp.called": {
+        const { server, tool, outcome, duration_ms } = event.data;
+        this.times.over("Tools", `${server} ${tool}`, at - duration_ms, at, outcome !== "answered");
+        this.note(common, `${outcome === "answered" ? "Asked" : outcome === "failed" ? "Asked in vain" : "Kept from asking"} ${server}`, outcome === "answered" ? "plain" : "warn", tool);
+        break;
+      }
       case "plan.decided": {
         this.stateChanges += 1;
         const { approved, author, comment, plan } = event.data;
         const decision = `${approved ? "Approved" : "Rejected"} by ${author}${plan ? ", changed" : ""}${comment ? `: ${comment}` : ""}`;
-        if (this.plan) this.replace({ ...this.plan, text: plan ?? this.plan.text, decision });
+        if (this.waits?.kind === "plan") this.replace({ ...this.waits, text: plan ?? this.waits.text, decision });
+        else if (this.waits) this.replace({ ...this.waits, decision });
         if (this.person) this.times.end(this.person, at, !approved);
-        this.plan = null;
+        this.waits = null;
         this.note(common, decision, approved ? "good" : "warn");
         break;
       }

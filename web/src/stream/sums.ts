@@ -9,6 +9,8 @@ export interface Spent extends Common {
   cached: number;
   cost: number;
   estimated: boolean;
+  /** From asking to the end of the answer, where it is known. */
+  took: number | null;
   total: number;
 }
 
@@ -42,6 +44,7 @@ export class Bill {
       cached,
       cost: usage.cost_usd,
       estimated: usage.estimated,
+      took: usage.duration_ms ?? null,
       total: this.total,
     });
   }

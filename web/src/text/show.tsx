@@ -46,12 +46,29 @@ function blocks(text: string): ReactNode[] {
     part.split(/\n{2,}/).forEach((paragraph, place) => {
       const trimmed = paragraph.replace(/^\n+|\n+$/g, "");
       if (!trimmed) return;
+      const items = trimmed.split("\n");
+      if (items.every((line) => /^\s*(?:[-*]|\d{1,3}\.) /.test(line))) {
+        made.push(<List key={`${index}.${place}`} items={items} />);
+        return;
+      }
       const heading = /^#{1,6} (.*)$/.exec(trimmed);
       const look = heading ? "font-semibold" : "";
       made.push(<p key={`${index}.${place}`} className={`my-1 whitespace-pre-wrap ${look}`}>{spans(heading?.[1] ?? trimmed)}</p>);
     });
   });
   return made;
+}
+
+/** Of what the text says in lists; numbers stay as they were written. */
+function List({ items }: { items: string[] }) {
+  return (
+    <ul className="my-1">
+      {items.map((line, index) => {
+        const [, indent = "", sign = "", text = ""] = /^(\s*)(\S+) (.*)$/.exec(line) ?? [];
+        return <li key={index} className="flex gap-2" style={{ paddingInlineStart: `${Math.min(8, indent.length) * 0.5}rem` }}><span aria-hidden={!/\d/.test(sign)} className="min-w-3 shrink-0 text-right text-dim tabular-nums">{/\d/.test(sign) ? sign : "•"}</span><span className="min-w-0">{spans(text)}</span></li>;
+      })}
+    </ul>
+  );
 }
 
 function spans(text: string): ReactNode[] {

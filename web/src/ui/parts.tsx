@@ -120,7 +120,7 @@ export interface Column<T> {
 export function Table<T>({ label, columns, rows, id }: { label: string; columns: Column<T>[]; rows: T[]; id: (row: T) => string | number }) {
   const look = (column: Column<T>) => `${column.minor ? "hidden md:table-cell" : ""} ${column.number ? "text-right tabular-nums" : "text-left"}`;
   return (
-    <div className="card overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
+    <div className="card relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
       <table className="w-full border-collapse">
         <thead>
           <tr className="border-b border-line">

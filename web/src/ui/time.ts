@@ -20,20 +20,28 @@ function span(seconds: number): string {
   return `${Math.floor(seconds / DAY)}d`;
 }
 
+// Made once: making one takes longer than drawing a row.
+const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const ofDay = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
 export function exact(at: string): string {
-  return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  return whole.format(Date.parse(at));
 }
 
 export function clock(at: string): string {
-  return new Date(at).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return ofDay.format(Date.parse(at));
 }
 
 export function took(milliseconds: number): string {
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
   const seconds = milliseconds / 1000;
   if (seconds < MINUTE) return `${seconds.toFixed(1)} s`;
-  if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)} min ${Math.round(seconds % MINUTE)} s`;
-  return `${Math.floor(seconds / HOUR)} h ${Math.round((seconds % HOUR) / MINUTE)} min`;
+  if (seconds < HOUR) return both(Math.floor(seconds / MINUTE), "min", Math.floor(seconds % MINUTE), "s");
+  return both(Math.floor(seconds / HOUR), "h", Math.floor((seconds % HOUR) / MINUTE), "min");
+}
+
+function both(many: number, of: string, rest: number, than: string): string {
+  return rest > 0 ? `${many} ${of} ${rest} ${than}` : `${many} ${of}`;
 }
 
 /** The time, told again every so often. */
