@@ -69,6 +69,11 @@ class AskFork(TypedDict):
     prompt: str
 
 
+class AskInterrupt(TypedDict):
+    """Why work pauses."""
+    reason: NotRequired[str | None]
+
+
 class AskMember(TypedDict):
     role: "Role"
 
@@ -86,6 +91,12 @@ class AskProject(TypedDict):
     name: str
     repositories: NotRequired[list[str]]
     """Names from `/api/repositories`, paths on the server's machine, or URLs."""
+
+
+class AskResume(TypedDict):
+    """What to say to an agent that goes on."""
+    prompt: NotRequired[str | None]
+    """Left out: to go on with what it was doing."""
 
 
 class AskSettings(TypedDict):
@@ -254,7 +265,7 @@ class Event(TypedDict):
     seq: int
     at: str
     session_id: str
-    type: Literal["task.created", "turn.queued", "turn.started", "warning", "sandbox.ready", "agent.started", "message", "message.delta", "tool.call", "tool.result", "mcp.called", "file.changed", "usage", "budget.reached", "model.trouble", "limit.reached", "hook.finished", "checkpoint.created", "commit.created", "agent.finished", "conversation.kept", "plan.proposed", "plan.reviewed", "delivery.proposed", "plan.decided", "tests.finished", "stage.finished", "branch.delivered", "egress", "raw", "turn.finished", "task.retried", "task.finished"]
+    type: Literal["task.created", "turn.queued", "turn.started", "warning", "sandbox.ready", "agent.started", "agent.reattached", "message", "message.delta", "tool.call", "tool.result", "mcp.called", "file.changed", "usage", "budget.reached", "model.trouble", "limit.reached", "hook.finished", "checkpoint.created", "commit.created", "agent.finished", "conversation.kept", "session.interrupted", "session.resumed", "plan.proposed", "plan.reviewed", "delivery.proposed", "plan.decided", "race.placed", "race.decided", "tests.finished", "stage.finished", "branch.delivered", "base.moved", "pull_request.delivered", "egress", "raw", "turn.finished", "task.retried", "task.finished"]
     data: NotRequired[dict[str, Any]]
 
 
@@ -284,7 +295,7 @@ class Evidence(TypedDict):
     skipped: NotRequired[int | None]
 
 
-FailureReason = Literal["agent", "tests", "sandbox", "model_quota", "timeout", "stall", "loop", "turns", "hook", "budget", "cancelled", "internal"]
+FailureReason = Literal["agent", "tests", "sandbox", "model_quota", "timeout", "stall", "loop", "turns", "hook", "budget", "cancelled", "interrupted", "internal"]
 
 
 FileChange = Literal["added", "modified", "deleted"]
@@ -310,6 +321,10 @@ class Hook(TypedDict):
 
 
 HookStage = Literal["before_execute", "after_execute", "before_verify", "after_verify", "before_deliver", "after_deliver"]
+
+
+# What decides among those whose work passes its tests.
+JudgedBy = Literal["cost", "time"]
 
 
 # Where a server is.
@@ -549,6 +564,13 @@ class PageProject(TypedDict):
     """Give it as `cursor` for the next page; absent on the last."""
 
 
+class PagePullRequestSums(TypedDict):
+    """One page of a list."""
+    items: list[dict[str, Any]]
+    next_cursor: NotRequired[str | None]
+    """Give it as `cursor` for the next page; absent on the last."""
+
+
 class PageRepository(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
@@ -641,6 +663,19 @@ class ProjectSettings(TypedDict):
 Prompt = str
 
 
+class PullRequestSums(TypedDict):
+    """The pull requests of a repository."""
+    closed: int
+    """Closed without being merged."""
+    mean_seconds_to_merge: NotRequired[float | None]
+    """From the pull request to its merge, on average; absent while none is merged."""
+    mean_seconds_to_open: NotRequired[float | None]
+    """From being asked to the pull request, on average."""
+    merged: int
+    opened: int
+    repository: str
+
+
 class Queue(TypedDict):
     agents: NotRequired[int | None]
     """How many agents each worker runs; absent: what it was started with."""
@@ -648,6 +683,8 @@ class Queue(TypedDict):
     cost_usd: "Cost"
     failures: dict[str, int]
     """Failed tasks by reason."""
+    holding: list[str]
+    """Why some of them take no work for the moment."""
     paused: bool
     """Nobody takes work."""
     tasks: dict[str, int]
@@ -662,6 +699,13 @@ class QueueChange(TypedDict):
     agents: NotRequired[int | None]
     """`0`: what each worker was started with."""
     paused: NotRequired[bool | None]
+
+
+class Race(TypedDict):
+    """The race that a task is part of."""
+    id: str
+    """The convoy of everyone in it."""
+    judged_by: NotRequired["JudgedBy"]
 
 
 class Rejection(TypedDict):
@@ -783,6 +827,7 @@ class Settings(TypedDict):
     """The agent that looks for what is wrong with a plan before a person decides on it."""
     provider: NotRequired[str | None]
     """Which vendor's wire format the agent speaks; `None`: whoever works on it decides."""
+    race: NotRequired["Race | None"]
     require_tests: bool
     """Without a test command the task fails."""
     supervision: NotRequired["Supervision"]

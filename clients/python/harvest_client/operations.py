@@ -210,6 +210,10 @@ class Operations:
         """Go on from a moment of a session, in a new one"""
         return self._call("POST", f"/api/sessions/{_part(id)}/fork", body=body)
 
+    def session_interrupt(self, id: SessionId, body: AskInterrupt) -> TaskDetail:
+        """Interrupt a session, as its task"""
+        return self._call("POST", f"/api/sessions/{_part(id)}/interrupt", body=body)
+
     def session_messages(self, id: SessionId, *, cursor: str | None = None, limit: int | None = None) -> PageMessage:
         """What was said in a session, oldest first
 
@@ -225,6 +229,10 @@ class Operations:
 
         idempotency_key: Asking again with the same key asks once"""
         return self._call("POST", f"/api/sessions/{_part(id)}/prompts", headers={"Idempotency-Key": idempotency_key}, body=body)
+
+    def session_resume(self, id: SessionId, body: AskResume) -> TaskDetail:
+        """Resume an interrupted session, with something to say or without"""
+        return self._call("POST", f"/api/sessions/{_part(id)}/resume", body=body)
 
     def session_stop(self, id: SessionId) -> TaskDetail:
         """Stop the work of a session; what it did is kept"""
@@ -243,6 +251,10 @@ class Operations:
 
         to: The last day; left out: today."""
         return self._call("GET", "/api/stats", query={"by": by, "from": from_, "to": to})
+
+    def stats_pull_requests(self) -> PagePullRequestSums:
+        """What became of pull requests"""
+        return self._call("GET", "/api/stats/pull-requests")
 
     def task_list(
         self, *, id: str | None = None, status: TaskStatus | None = None, repository: str | None = None, convoy: str | None = None, requested_by: str | None = None, agent: str | None = None, q: str | None = None, sort: Literal["-created_at", "created_at"] | None = None, cursor: str | None = None, limit: int | None = None,
@@ -279,6 +291,11 @@ class Operations:
     def task_cancel(self, id: TaskId) -> TaskDetail:
         """Stop a task; its work is kept. One that is being worked on ends a moment later."""
         return self._call("POST", f"/api/tasks/{_part(id)}/cancel")
+
+    def task_interrupt(self, id: TaskId, body: AskInterrupt) -> TaskDetail:
+        """Interrupt a task: the agent may end its step, the work and its memory are kept, and it goes on when it is
+        resumed"""
+        return self._call("POST", f"/api/tasks/{_part(id)}/interrupt", body=body)
 
     def task_reject(self, id: TaskId, body: Rejection) -> TaskDetail:
         """Reject the plan of a task: with a comment another one is made, without one the task is cancelled"""
