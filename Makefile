@@ -1,7 +1,7 @@
 # `make` alone lists what can be done here. Whatever takes more than a line lies in scripts/ or in xtask/.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check bench clean page
+.PHONY: help build run test check bench torture clean page
 
 # Failpoints and the benchmarks are compiled with the tests and the lints, so that they cannot rot.
 FEATURES := harvest/failpoints,xtask/bench
@@ -42,6 +42,13 @@ bench: ## Measure against the bare thing, and fail when a bound is broken
 	@scripts/need podman runc || echo "Without them containers are not measured."
 	@scripts/need node npm || echo "Without them the queue is not measured against graphile-worker."
 	scripts/env cargo run --release -p xtask --features bench -- bench $(ARGS)
+
+# How often a worker is killed.
+KILLS ?= 500
+
+torture: ## Kill a worker with live sessions hundreds of times and compare the outcome with what was asked
+	@scripts/need cargo cc git bwrap
+	HARVEST_TORTURE_KILLS=$(KILLS) scripts/env cargo test -p harvest --features harvest/failpoints --test it -- torture --nocapture
 
 clean: ## Remove what was built
 	scripts/env cargo clean

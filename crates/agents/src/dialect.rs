@@ -97,6 +97,9 @@ impl Parser {
     /// Takes notice of an event that an earlier parser of the same run produced, so that a run that is taken up again
     /// after a crash gets the verdict it would have got.
     pub fn recall(&mut self, event: &EventBody) {
+        if let (None, EventBody::Raw { stream: OutputStream::Stdout, line }) = (&self.conversation, event) {
+            self.conversation = conversation::named_in(self.dialect, line.as_bytes());
+        }
         match (&mut self.state, event) {
             (State::Builtin(parser), EventBody::Raw { stream, line }) => {
                 parser.parse(*stream, line.as_bytes());

@@ -66,6 +66,15 @@ pub enum EventBody {
     },
     #[serde(rename = "agent.started")]
     AgentStarted { attempt_id: AttemptId, agent: String, model: Option<String> },
+    /// The worker was lost or replaced while the agent worked; another one goes on with the same process, behind what is
+    /// journaled.
+    #[serde(rename = "agent.reattached")]
+    AgentReattached {
+        attempt_id: AttemptId,
+        sandbox_id: SandboxId,
+        /// How much of the agent's output had been journaled.
+        offset: u64,
+    },
     /// A whole message; `message.delta` events before it carried the same text in pieces.
     #[serde(rename = "message")]
     Message { role: MessageRole, text: String },
@@ -144,6 +153,24 @@ pub enum EventBody {
         name: Option<String>,
         commit: String,
     },
+    /// Someone interrupted the work. It is kept, and goes on when someone resumes it.
+    #[serde(rename = "session.interrupted")]
+    SessionInterrupted {
+        turn_id: TurnId,
+        author: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The work so far.
+        commit: String,
+    },
+    #[serde(rename = "session.resumed")]
+    SessionResumed {
+        turn_id: TurnId,
+        author: String,
+        /// What the agent is told; without it, to go on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<Prompt>,
+    },
     /// The agent has made a plan, and a person has to decide on it.
     #[serde(rename = "plan.proposed")]
     PlanProposed { text: String },
@@ -173,6 +200,16 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
     },
+    /// The work passes, and waits for the verdict of its race.
+    #[serde(rename = "race.placed")]
+    RacePlaced {
+        cost_usd: Cost,
+        /// Added and removed.
+        changed_lines: u64,
+    },
+    /// Told in the journal of the winner.
+    #[serde(rename = "race.decided")]
+    RaceDecided { race: String, winner: TaskId },
     #[serde(rename = "tests.finished")]
     TestsFinished(TestRun),
     /// A stage recorded its outcome; whoever holds the lease after a crash goes on behind it.
@@ -351,6 +388,7 @@ impl EventBody {
             Self::Warning { .. } => "warning",
             Self::SandboxReady { .. } => "sandbox.ready",
             Self::AgentStarted { .. } => "agent.started",
+            Self::AgentReattached { .. } => "agent.reattached",
             Self::Message { .. } => "message",
             Self::MessageDelta { .. } => "message.delta",
             Self::ToolCall { .. } => "tool.call",
@@ -366,10 +404,14 @@ impl EventBody {
             Self::CommitCreated { .. } => "commit.created",
             Self::AgentFinished { .. } => "agent.finished",
             Self::ConversationKept { .. } => "conversation.kept",
+            Self::SessionInterrupted { .. } => "session.interrupted",
+            Self::SessionResumed { .. } => "session.resumed",
             Self::PlanProposed { .. } => "plan.proposed",
             Self::PlanReviewed { .. } => "plan.reviewed",
             Self::DeliveryProposed { .. } => "delivery.proposed",
             Self::PlanDecided { .. } => "plan.decided",
+            Self::RacePlaced { .. } => "race.placed",
+            Self::RaceDecided { .. } => "race.decided",
             Self::TestsFinished(_) => "tests.finished",
             Self::StageFinished { .. } => "stage.finished",
             Self::BranchDelivered { .. } => "branch.delivered",

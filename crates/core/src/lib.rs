@@ -15,6 +15,7 @@ mod id;
 mod mcp;
 mod prompt;
 mod queue;
+mod race;
 mod reason;
 mod role;
 #[cfg(feature = "schema")]
@@ -40,11 +41,12 @@ pub use id::{
 pub use mcp::{McpAddress, McpCredential, McpServer};
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
+pub use race::{Entrant, JudgedBy, Race, Standing, Verdict, judge};
 pub use reason::FailureReason;
 pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};
 pub use task::{
-    Attempt, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Supervision, Task, TaskKind, Turn,
+    Attempt, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Stopping, Supervision, Task, TaskKind, Turn,
     TurnStatus, Workflow,
 };
 pub use time::{Clock, Timestamp};

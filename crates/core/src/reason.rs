@@ -28,12 +28,14 @@ pub enum FailureReason {
     Budget,
     /// A person stopped it.
     Cancelled,
+    /// A person interrupted it; it can be resumed.
+    Interrupted,
     /// Harvest's own fault, or its process was killed.
     Internal,
 }
 
 impl FailureReason {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Agent,
         Self::Tests,
         Self::Sandbox,
@@ -45,6 +47,7 @@ impl FailureReason {
         Self::Hook,
         Self::Budget,
         Self::Cancelled,
+        Self::Interrupted,
         Self::Internal,
     ];
 
@@ -61,6 +64,7 @@ impl FailureReason {
             Self::Hook => "hook",
             Self::Budget => "budget",
             Self::Cancelled => "cancelled",
+            Self::Interrupted => "interrupted",
             Self::Internal => "internal",
         }
     }
@@ -71,7 +75,10 @@ impl FailureReason {
 
     /// Stopped by a limit or a person, rather than gone wrong.
     pub fn is_stop(self) -> bool {
-        matches!(self, Self::Budget | Self::Timeout | Self::Stall | Self::Loop | Self::Turns | Self::Cancelled)
+        matches!(
+            self,
+            Self::Budget | Self::Timeout | Self::Stall | Self::Loop | Self::Turns | Self::Cancelled | Self::Interrupted
+        )
     }
 
     /// Whether trying the same again may go better.

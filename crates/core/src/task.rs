@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttemptId, BranchName, Cost, Evidence, FailureReason, McpServer, OnFailedDependency, Priority, Prompt, SessionId,
-    TaskId, TaskStatus, Timestamp, TurnId, Usage,
+    AttemptId, BranchName, Cost, Evidence, FailureReason, McpServer, OnFailedDependency, Priority, Prompt, Race,
+    SessionId, TaskId, TaskStatus, Timestamp, TurnId, Usage,
 };
 
 /// What is asked.
@@ -84,6 +84,9 @@ pub struct Settings {
     /// First a plan is made, and a person decides on it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plan: bool,
+    /// Its work is delivered only when it wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub race: Option<Race>,
     /// The agent that looks for what is wrong with a plan before a person decides on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_review: Option<String>,
@@ -132,6 +135,7 @@ impl Default for Settings {
             origin: None,
             on_quota: Vec::new(),
             plan: false,
+            race: None,
             plan_review: None,
             workflow: Workflow::Direct,
             gate: false,
@@ -310,6 +314,27 @@ pub enum TurnStatus {
     Held,
     Claimed,
     Done,
+}
+
+/// What someone wants of a task that is being worked on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Stopping {
+    /// It is over; the agent is asked to end, and has a while to do so.
+    Cancel,
+    /// It is over, and the agent is killed.
+    Terminate,
+    /// It goes on when someone resumes it.
+    Interrupt { author: String, reason: Option<String> },
+    /// Another task of its race has won.
+    Lose { to: TaskId },
+}
+
+impl Stopping {
+    /// Nobody waits for what the agent still has to say.
+    pub fn is_at_once(&self) -> bool {
+        matches!(self, Self::Terminate | Self::Lose { .. })
+    }
 }
 
 /// One run of an agent for a turn.

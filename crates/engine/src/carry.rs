@@ -28,6 +28,16 @@ pub(crate) struct Moved {
     pub(crate) now: bool,
 }
 
+/// What a turn finds when it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    Anew,
+    /// An agent has been at work all the time; what it stands on is as it was.
+    WithItsAgent,
+    /// It goes on with work that was carried, or not, when the turn first began.
+    Interrupted,
+}
+
 /// Carries the work of a session that goes on, where it is hosted. The first turn begins at its base, whatever came since.
 pub(crate) async fn carry(
     forge: &dyn Forge,
@@ -36,15 +46,18 @@ pub(crate) async fn carry(
     journal: &Journal,
     (mut task, session): (Task, &Session),
     start: String,
+    begins: Begins,
 ) -> Result<Standing, Halt> {
     let moved = journal.moved().await?;
     task.base = base_of(repository, &moved, &task.base, &start).await?;
     let turn = session.turns.iter().find(|turn| turn.id == journal.lease().turn);
-    let Some(turn) = turn.filter(|turn| turn.number > 1 && forge.hosting().is_some()) else {
+    let Some(turn) = turn.filter(|turn| turn.number > 1 && forge.hosting().is_some() && begins != Begins::Interrupted)
+    else {
         return Ok(Standing { task, start });
     };
     let now = match moved.into_iter().find(|moved| moved.now) {
         Some(before_a_crash) => Some(before_a_crash),
+        None if begins == Begins::WithItsAgent => None,
         None => look(forge, mirror, repository, journal, &task, turn, &start).await?,
     };
     let Some(now) = now else { return Ok(Standing { task, start }) };

@@ -100,10 +100,10 @@ impl Turn {
         let mut events = self.journal.all().await?;
         let this = &self.lease().turn;
         let begins = |event: &Event| matches!(&event.body, EventBody::TurnStarted { turn_id, .. } if turn_id == this);
-        // Its plan was made in this turn, too, and so was what a person did not want.
+        // Its plan was made in this turn, too, and so was what a person did not want, or interrupted.
         let begun = match self.plan {
             Plan::Approved(_) => events.iter().rposition(begins),
-            _ if self.gate.returned().is_some() => events.iter().rposition(begins),
+            _ if self.gate.returned().is_some() || self.interruption.is_some() => events.iter().rposition(begins),
             _ => events.iter().position(begins),
         };
         events.truncate(begun.unwrap_or(events.len()));

@@ -48,10 +48,6 @@ pub(crate) fn recorder(journal: &Journal) -> Arc<dyn Recorder> {
 }
 
 impl Turn {
-    pub(crate) fn egress(&self) -> Access {
-        Access { policy: self.engine.policy_of(&self.task), recorder: recorder(&self.journal) }
-    }
-
     /// For every process in the sandbox.
     pub(crate) fn network_environment(&self, sandbox: &Sandbox) -> Environment {
         self.engine.network_environment(&self.engine.policy_of(&self.task), sandbox)
@@ -59,6 +55,10 @@ impl Turn {
 }
 
 impl Engine {
+    pub(crate) fn egress(&self, task: &Task, journal: &Journal) -> Access {
+        Access { policy: self.policy_of(task), recorder: recorder(journal) }
+    }
+
     /// What this worker allows, less what the repository does without.
     pub(crate) fn policy_of(&self, task: &Task) -> Policy {
         let hosts = self.options.egress.now();

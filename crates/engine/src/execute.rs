@@ -1,36 +1,40 @@
 //! The agent works: its output becomes events, its limits are watched, its work is committed and brought out.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use harvest_agents::{Agent, Parser, Verdict};
+use harvest_agents::Agent;
 use harvest_core::{
-    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, OutputStream, SandboxPurpose, Task,
+    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, SandboxPurpose, Stopping, Task,
 };
-use harvest_sandbox::{Output, Process, ProcessSpec, Sandbox, Signal};
+use harvest_sandbox::{Process, ProcessSpec, Sandbox};
 use harvest_store::{AttemptUpdate, Step};
 use harvest_workspace::{SessionRepository, script};
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
 
-use crate::checkpoint::Checkpoints;
 use crate::conversation::Memory;
 use crate::error::Halt;
-use crate::place::{Place, Tail};
-use crate::supervise::{Bounds, Breach, Ending, Step as EndingStep, Supervisor};
+use crate::place::Place;
+use crate::race::lost;
+use crate::reattach::Returned;
+use crate::supervise::Bounds;
 use crate::turn::{Turn, for_agent};
-use crate::{Engine, Failure, ModelChoice, failpoint, limit};
+use crate::watch::{Ended, SoFar};
+use crate::{Engine, Failure, ModelChoice, failpoint};
 
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
-const SIGNAL_LIMIT: Duration = Duration::from_secs(10);
+/// What everyone is told who is concerned.
+const LOST: &str = "the sandbox was lost";
+/// So many sandboxes a turn may lose before that is its end.
+const MOST_SANDBOXES: usize = 4;
 /// Processes of every place, by their ids.
 pub(crate) const AGENT: &str = "agent";
+/// Journaled when the first agent of a place is not the one that waited there.
+pub(crate) const REPLACED: &str = "the agent that waited in the sandbox is gone, and another was started";
 pub(crate) const PREPARE: &str = "prepare";
 /// How much an agent's own files of a conversation may take.
 const CONVERSATION_KIB: u64 = 64 * 1024;
-/// So many lines go into one transaction at most.
-const BATCH: usize = 256;
 
 /// What the agent's work came to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -41,6 +45,10 @@ pub(crate) struct Execution {
 }
 
 impl Execution {
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted)
+    }
+
     pub(crate) fn failed(commit: String, failure: Failure) -> Self {
         Self { commit, failure: Some(failure) }
     }
@@ -91,15 +99,12 @@ pub(crate) enum Attempts {
     Another,
 }
 
-/// How the agent's process ended.
-pub(crate) struct Ended {
-    exit_code: Option<i32>,
-    stderr: String,
-    pub(crate) failure: Option<Failure>,
-    /// What the agent called the conversation.
-    pub(crate) conversation: Option<String>,
-    /// It said something, or did.
-    did_anything: bool,
+/// What the work in a new sandbox begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begins {
+    Anew,
+    /// The sandbox before was lost.
+    FromCheckpoint,
 }
 
 /// An agent's process, and the agent that it was of.
@@ -108,34 +113,39 @@ struct Ran<'a> {
     ended: Ended,
 }
 
-/// What the agent's watch has to look at.
-enum Next {
-    Output(Output),
-    Breach(Breach),
-    End(Failure),
-    Signal(EndingStep),
-    Nothing,
-}
-
-impl From<Option<Breach>> for Next {
-    fn from(breach: Option<Breach>) -> Self {
-        breach.map_or(Self::Nothing, Self::Breach)
-    }
-}
-
 impl Turn {
     pub(crate) async fn execute(&self) -> Result<Execution, Halt> {
         failpoint::reach("execute::before")?;
-        self.check_possible()?;
-        let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
-        let result = self.execute_in(&place).await;
-        // Whatever happened, the sandbox goes; only a dead engine leaves it to the next one.
-        if !matches!(result, Err(Halt::Engine(_))) {
+        let mut begins = Begins::Anew;
+        for _ in 0..MOST_SANDBOXES {
+            let (place, result) = match self.take_returned() {
+                Some(Returned { place, run }) => {
+                    let result = self.go_on_in(&place, run).await;
+                    (place, result)
+                }
+                None => {
+                    self.check_possible()?;
+                    let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
+                    let result = self.execute_in(&place, begins).await;
+                    (place, result)
+                }
+            };
+            if matches!(result, Err(Halt::Engine(_))) {
+                // Only a dead engine leaves the sandbox, to the next one.
+                return result;
+            }
+            let is_lost = result.is_err() && !place.sandbox.is_alive() && !self.stop.is_requested();
             self.leave(place).await?;
-            self.meter.close().await;
+            if !is_lost {
+                self.meter.close().await;
+                failpoint::reach("execute::after")?;
+                return result;
+            }
+            begins = Begins::FromCheckpoint;
+            self.journal.warn(format!("{LOST}: the work goes on in another, from the last checkpoint")).await?;
         }
-        failpoint::reach("execute::after")?;
-        result
+        let message = format!("{MOST_SANDBOXES} sandboxes were lost one after the other");
+        Err(Failure::new(FailureReason::Sandbox, message).into())
     }
 
     /// Known before anything is spent.
@@ -155,17 +165,34 @@ impl Turn {
         Ok(())
     }
 
-    async fn execute_in(&self, place: &Place) -> Result<Execution, Halt> {
+    async fn execute_in(&self, place: &Place, begins: Begins) -> Result<Execution, Halt> {
         if !place.is_settled() {
             self.settle(place).await?;
         }
         let agent = self.agent()?;
-        let memory = if self.goes_on { self.memory(agent).await? } else { Memory::default() };
-        self.prepare_workspace(place, &memory).await?;
+        let (memory, start) = match begins {
+            Begins::FromCheckpoint => (self.memory_so_far(agent, LOST.to_owned()).await?, self.salvage().await),
+            Begins::Anew if self.goes_on => (self.memory(agent).await?, self.start.clone()),
+            Begins::Anew => (Memory::default(), self.start.clone()),
+        };
+        self.prepare_workspace(place, &memory, &start).await?;
         if let Some(failure) = self.hooks_in(place, HookStage::BeforeExecute).await? {
             return Err(failure.into());
         }
-        let Ran { agent, ended } = self.run_agent(place, agent, memory).await?;
+        let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
+        self.finish_in(place, agent, memory, ended).await
+    }
+
+    /// What is left to do in a place in which an agent has ended.
+    pub(crate) async fn finish_in<'a>(
+        &'a self,
+        place: &Place,
+        agent: &'a Agent,
+        memory: Memory,
+        ended: Ended,
+    ) -> Result<Execution, Halt> {
+        let ended = self.or_retold(place, agent, memory, ended).await?;
+        let Ran { agent, ended } = self.while_out_of_quota(place, Ran { agent, ended }).await?;
         let Ended { mut failure, conversation, .. } = ended;
         if failure.is_none() {
             failure = self.hooks_in(place, HookStage::AfterExecute).await?;
@@ -185,13 +212,13 @@ impl Turn {
         self.engine.options.registry.get(&self.task.agent).ok_or_else(|| unknown().into())
     }
 
-    pub(crate) async fn prepare_workspace(&self, place: &Place, memory: &Memory) -> Result<(), Halt> {
+    pub(crate) async fn prepare_workspace(&self, place: &Place, memory: &Memory, start: &str) -> Result<(), Halt> {
         let (branch, remote) = (self.session.branch.as_str(), Self::remote(place));
         let settings = &self.task.settings;
         let env = [
             ("BRANCH", branch),
             ("BASE", &self.task.base),
-            ("START", &self.start),
+            ("START", start),
             ("CONVERSATION", memory.own.as_ref().map_or("", |kept| &kept.commit)),
             ("REMOTE", &remote),
             ("AUTHOR_NAME", &settings.author_name),
@@ -205,10 +232,11 @@ impl Turn {
         Err(Failure::new(FailureReason::Sandbox, message).into())
     }
 
-    /// Runs the agent, and where its model has no more quota those that are to go on in its place, one after the other.
-    async fn run_agent<'a>(&'a self, place: &Place, agent: &'a Agent, memory: Memory) -> Result<Ran<'a>, Halt> {
-        let mut ran = Ran { agent, ended: self.run_remembering(place, agent, memory).await? };
-        for next in &self.task.settings.on_quota {
+    /// Where an agent's model has no more quota, those go on in its place that are to, one after the other.
+    async fn while_out_of_quota<'a>(&'a self, place: &Place, mut ran: Ran<'a>) -> Result<Ran<'a>, Halt> {
+        let others = &self.task.settings.on_quota;
+        let had_their_turn = others.iter().position(|id| *id == ran.agent.id).map_or(0, |last| last + 1);
+        for next in &others[had_their_turn..] {
             if ran.ended.failure.as_ref().is_none_or(|failure| failure.reason != FailureReason::ModelQuota) {
                 break;
             }
@@ -229,9 +257,8 @@ impl Turn {
         Ok(ran)
     }
 
-    /// Runs the agent, once more when it cannot go on with a conversation that it should remember.
-    async fn run_remembering(&self, place: &Place, agent: &Agent, memory: Memory) -> Result<Ended, Halt> {
-        let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
+    /// Runs the agent once more when it could not go on with a conversation that it should remember.
+    async fn or_retold(&self, place: &Place, agent: &Agent, memory: Memory, ended: Ended) -> Result<Ended, Halt> {
         let forgot = memory.own.is_some() && !ended.did_anything;
         if !forgot || ended.failure.as_ref().is_none_or(|failure| failure.reason != FailureReason::Agent) {
             return Ok(ended);
@@ -248,23 +275,31 @@ impl Turn {
         memory: &Memory,
         which: Attempts,
     ) -> Result<Ended, Halt> {
+        let (whole, choice) = (self.whole_prompt(agent, memory).await?, self.choice(agent));
+        self.attempt_asking(place, agent, memory, (&whole, &choice), which).await
+    }
+
+    /// What the agent is told, with all that belongs to it.
+    pub(crate) async fn whole_prompt(&self, agent: &Agent, memory: &Memory) -> Result<String, Halt> {
         let asked = match self.gate.returned() {
             Some(returned) => returned.prompt(self.task.prompt.as_str()),
             None => self.plan.prompt(self.task.prompt.as_str()),
+        };
+        let asked = match &self.interruption {
+            Some(interrupted) => interrupted.prompt(asked, memory.own.is_some()),
+            None => asked,
         };
         let told = memory.told();
         let messages = told.messages();
         let occasion = told.occasion(&messages);
         // One that plans does nothing that there are rules for, and one that remembers has been told the rest.
-        let whole = if self.plan.is_wanted() || (memory.own.is_some() && told.is_empty()) {
+        Ok(if self.plan.is_wanted() || (memory.own.is_some() && told.is_empty()) {
             asked
         } else if memory.own.is_some() {
             self.compose_alone(&asked, &occasion)?
         } else {
             self.compose(agent, &asked, &occasion).await?
-        };
-        let choice = self.engine.model_choice(agent, &for_agent(&self.task, &agent.id));
-        self.attempt_asking(place, agent, memory, (&whole, &choice), which).await
+        })
     }
 
     /// The same with a prompt of its own.
@@ -276,23 +311,13 @@ impl Turn {
         (prompt, choice): (&str, &ModelChoice),
         which: Attempts,
     ) -> Result<Ended, Halt> {
-        let options = &self.engine.options;
-        let offers = self.offers(agent, &place.sandbox).await?;
-        let briefing = Briefing {
-            prompt,
-            choice,
-            max_turns: self.task.settings.max_turns,
-            resume: memory.own.as_ref().map(|kept| kept.name.as_str()),
-            plan: self.plan.is_wanted(),
-            mcp: &offers,
-        };
-        let mut spec = self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path());
+        let mut spec = self.agent_spec(place, agent, memory, (prompt, choice)).await?;
         spec.files.splice(0..0, place.take_files());
         if !self.plan.is_wanted() {
             spec.files.extend(self.laid_out(&place.sandbox)?);
         }
         let attempt = Attempt {
-            id: AttemptId::generate(options.entropy.as_ref()),
+            id: AttemptId::generate(self.engine.options.entropy.as_ref()),
             turn_id: self.lease().turn.clone(),
             agent: agent.id.clone(),
             command: spec.argv.clone(),
@@ -306,183 +331,70 @@ impl Turn {
             EventBody::AgentStarted { attempt_id: id.clone(), agent: agent.id.clone(), model: choice.model.clone() };
         let mut step = Step::new(self.journal.now(), vec![started]).with_attempt(AttemptUpdate::Started(attempt));
         match which {
+            // One that was taken over from another worker, or begins in another sandbox, runs already.
+            Attempts::First if self.has_started.swap(true, Ordering::Relaxed) => {}
             Attempts::First => step = step.moving(Move::Start),
-            Attempts::Another => spec.id = format!("{AGENT}-{id}"),
+            Attempts::Another => spec.id = own_process(&id),
         }
         self.journal.step(step).await?;
-        let mut process = self.begin(place, spec).await?;
+        let mut process = self.begin(place, spec, &id).await?;
         failpoint::reach("execute::started")?;
-        let bounds = Bounds::of(&self.task.settings, agent.counts_turns());
-        let ended = self.watch(place, &mut process, &id, agent.parser(), bounds).await?;
-        let finished = EventBody::AgentFinished {
-            attempt_id: id.clone(),
-            exit_code: ended.exit_code,
-            reason: ended.failure.as_ref().map(|failure| failure.reason),
-        };
-        let stderr_tail = ended.stderr.clone();
-        let update = AttemptUpdate::Finished { attempt: id, exit_code: ended.exit_code, stderr_tail };
-        self.journal.step(Step::new(self.journal.now(), vec![finished]).with_attempt(update)).await?;
+        let so_far = SoFar::nothing(agent.parser(), self.bounds(agent));
+        let ended = self.watch(place, &mut process, &id, so_far).await?;
+        self.record_end(id, &ended).await?;
         Ok(ended)
     }
 
+    pub(crate) fn bounds(&self, agent: &Agent) -> Bounds {
+        Bounds::of(&self.task.settings, agent.counts_turns())
+    }
+
+    pub(crate) fn choice(&self, agent: &Agent) -> ModelChoice {
+        self.engine.model_choice(agent, &for_agent(&self.task, &agent.id))
+    }
+
+    pub(crate) async fn record_end(&self, attempt: AttemptId, ended: &Ended) -> Result<(), Halt> {
+        let reason = ended.failure.as_ref().map(|failure| failure.reason);
+        let finished = EventBody::AgentFinished { attempt_id: attempt.clone(), exit_code: ended.exit_code, reason };
+        let stderr_tail = ended.stderr.clone();
+        let update = AttemptUpdate::Finished { attempt, exit_code: ended.exit_code, stderr_tail };
+        self.journal.step(Step::new(self.journal.now(), vec![finished]).with_attempt(update)).await?;
+        Ok(())
+    }
+
+    /// How the agent is started, with all that it is told.
+    pub(crate) async fn agent_spec(
+        &self,
+        place: &Place,
+        agent: &Agent,
+        memory: &Memory,
+        (prompt, choice): (&str, &ModelChoice),
+    ) -> Result<ProcessSpec, Halt> {
+        let offers = self.offers(agent, &place.sandbox).await?;
+        let briefing = Briefing {
+            prompt,
+            choice,
+            max_turns: self.task.settings.max_turns,
+            resume: memory.own.as_ref().map(|kept| kept.name.as_str()),
+            plan: self.plan.is_wanted(),
+            mcp: &offers,
+        };
+        Ok(self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path()))
+    }
+
     /// Gives the prompt to the agent that waits for it, or starts one.
-    async fn begin(&self, place: &Place, mut spec: ProcessSpec) -> Result<Process, Halt> {
+    async fn begin(&self, place: &Place, mut spec: ProcessSpec, attempt: &AttemptId) -> Result<Process, Halt> {
         if let Some(mut waiting) = place.take_agent() {
             match waiting.input(spec.stdin.clone(), true).await {
                 Ok(()) => return Ok(waiting),
                 Err(error) => {
                     tracing::warn!(%error, "the agent that waited is gone");
-                    spec.id = format!("{AGENT}-again");
+                    self.journal.warn(REPLACED).await?;
+                    spec.id = own_process(attempt);
                 }
             }
         }
         Ok(place.sandbox.start(spec).await?)
-    }
-
-    /// Journals what the agent prints until it ends or has to.
-    async fn watch(
-        &self,
-        place: &Place,
-        process: &mut Process,
-        attempt: &AttemptId,
-        mut parser: Parser,
-        bounds: Bounds,
-    ) -> Result<Ended, Halt> {
-        let mut supervisor = Supervisor::new(bounds, Instant::now());
-        let mut answers = self.meter.answers();
-        let mut stderr = Tail::new(Attempt::TAIL_BYTES);
-        let mut checkpoints = Checkpoints::new(self, place);
-        let grace = Duration::from_millis(self.task.settings.supervision.grace_ms);
-        let mut ending: Option<Ending> = None;
-        let mut ended_by: Option<Failure> = None;
-        let mut killed = false;
-        let mut did_anything = false;
-        let exit_code = loop {
-            let due = ending.as_ref().map_or(supervisor.due(), Ending::due);
-            let next = tokio::select! {
-                biased;
-                () = self.stop.requested_at_once(), if !killed => {
-                    killed = true;
-                    ended_by.get_or_insert_with(|| self.stopped());
-                    ending = Some(Ending::at_once(Instant::now()));
-                    continue;
-                }
-                () = self.stop.requested(), if ending.is_none() => Next::End(self.stopped()),
-                () = self.meter.exhausted(), if ending.is_none() => {
-                    Next::End(Failure::new(FailureReason::Budget, self.meter.message()))
-                }
-                Ok(()) = answers.changed(), if ending.is_none() => {
-                    Next::from(supervisor.answered(Instant::now(), *answers.borrow_and_update()))
-                }
-                () = tokio::time::sleep_until(due) => match &mut ending {
-                    None => Next::from(supervisor.check(Instant::now())),
-                    Some(ending) => Next::Signal(ending.step(Instant::now())),
-                },
-                output = process.next() => Next::Output(output),
-                taken = checkpoints.taken() => {
-                    taken?;
-                    continue;
-                }
-            };
-            let output = match next {
-                Next::Output(output) => output,
-                Next::Breach(breach) => {
-                    self.journal.write(vec![breach.event()]).await?;
-                    ended_by = Some(breach.into_failure());
-                    ending = Some(Ending::new(Instant::now(), grace));
-                    continue;
-                }
-                Next::End(failure) => {
-                    ended_by = Some(failure);
-                    ending = Some(Ending::new(Instant::now(), grace));
-                    continue;
-                }
-                Next::Signal(EndingStep::Signal(signal)) => {
-                    self.signal(process, signal).await;
-                    continue;
-                }
-                Next::Signal(EndingStep::GiveUp) => break None,
-                Next::Nothing => continue,
-            };
-            let mut events = Vec::new();
-            let mut journaled = None;
-            let mut end = None;
-            let mut output = Some(output);
-            let mut lines = 0;
-            while let Some(current) = output.take() {
-                match current {
-                    Output::Line { stream, line, continued, offset } => {
-                        stderr.push_if(OutputStream::Stderr, stream, &line, !continued);
-                        events.extend(parser.parse(stream, &line));
-                        journaled = Some(offset);
-                        lines += 1;
-                    }
-                    other => {
-                        end = Some(other);
-                        break;
-                    }
-                }
-                if lines < BATCH {
-                    output = process.next().now_or_never();
-                }
-            }
-            let breach = supervisor.heard(Instant::now(), &events).filter(|_| ending.is_none() && end.is_none());
-            if let Some(breach) = breach {
-                events.push(breach.event());
-                ended_by = Some(breach.into_failure());
-                ending = Some(Ending::new(Instant::now(), grace));
-            }
-            if let Some(offset) = journaled {
-                let changed = events.iter().any(|event| matches!(event, EventBody::ToolResult { .. }));
-                did_anything |= events.iter().any(is_work);
-                let update = AttemptUpdate::Journaled { attempt: attempt.clone(), offset };
-                self.journal.step(Step::new(self.journal.now(), events).with_attempt(update)).await?;
-                // Only after the events are on disk may the runner forget them.
-                process.acknowledge(offset).await?;
-                if changed {
-                    checkpoints.due();
-                }
-            }
-            match end {
-                None => {}
-                Some(Output::Exited(exit)) => break exit.code,
-                Some(Output::Failed { limit, message }) => {
-                    let failure = match limit {
-                        Some(limit) => limit::failure(limit, &message),
-                        None => Failure::new(FailureReason::Agent, message),
-                    };
-                    ended_by.get_or_insert(failure);
-                    break None;
-                }
-                Some(_) if ended_by.is_some() => break None,
-                Some(_) => return Err(Failure::new(FailureReason::Sandbox, "the sandbox was lost").into()),
-            }
-        };
-        checkpoints.finish().await?;
-        let failure = ended_by.or_else(|| self.verdict(&parser, exit_code));
-        let conversation = parser.conversation().map(str::to_owned);
-        Ok(Ended { exit_code, stderr: stderr.into_text(), failure, conversation, did_anything })
-    }
-
-    fn verdict(&self, parser: &Parser, exit_code: Option<i32>) -> Option<Failure> {
-        if self.meter.is_exhausted() {
-            return Some(Failure::new(FailureReason::Budget, self.meter.message()));
-        }
-        match parser.verdict(exit_code) {
-            Verdict::Done => None,
-            Verdict::Failed { .. } if self.meter.has_refused() => {
-                Some(Failure::new(FailureReason::Budget, self.meter.message()))
-            }
-            Verdict::Failed { reason, message } => Some(Failure { reason, message }),
-        }
-    }
-
-    /// One that cannot be signalled meets the next step, and at last the end of its sandbox.
-    async fn signal(&self, process: &Process, signal: Signal) {
-        let sending = tokio::time::timeout(SIGNAL_LIMIT, process.signal(signal));
-        if !matches!(sending.await, Ok(Ok(()))) {
-            tracing::warn!(?signal, "the agent's process could not be signalled");
-        }
     }
 
     /// Commits what is left and pushes it out, with what the agent remembers of the conversation. The inner error says why
@@ -523,7 +435,11 @@ impl Turn {
             ("STATE_REF", &reference),
             ("STATE_KIB", &limit),
         ];
-        let ran = self.run(place, "finish", &script::finish(), &env, SCRIPT_LIMIT).await?;
+        let mut ran = self.run(place, "finish", &script::finish(), &env, SCRIPT_LIMIT).await?;
+        if place.is_taken_over() && !ran.succeeded() {
+            // It may have been begun by the worker before, and cut off from the gateway with it.
+            ran = self.run(place, "finish-again", &script::finish(), &env, SCRIPT_LIMIT).await?;
+        }
         if !state.is_empty() {
             self.keep_conversation(agent, conversation, &reference, &ran).await?;
         }
@@ -581,8 +497,22 @@ impl Turn {
     }
 
     pub(crate) fn stopped(&self) -> Failure {
-        Failure::new(FailureReason::Cancelled, "stopped by a person")
+        match self.stop.how() {
+            Some(Stopping::Interrupt { author, reason }) => {
+                let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                Failure::new(FailureReason::Interrupted, format!("interrupted by {author}{why}"))
+            }
+            Some(Stopping::Lose { to }) => lost(Some(&to)),
+            Some(Stopping::Cancel | Stopping::Terminate) | None => {
+                Failure::new(FailureReason::Cancelled, "stopped by a person")
+            }
+        }
     }
+}
+
+/// The id of an agent's process that is not the first of its place.
+pub(crate) fn own_process(attempt: &AttemptId) -> String {
+    format!("{AGENT}-{attempt}")
 }
 
 impl Engine {
@@ -636,9 +566,4 @@ impl Engine {
         let model = task.model.clone().or_else(|| offered.model.clone().filter(|_| provider == offered.provider));
         ModelChoice { provider, model: model.or_else(|| agent.default_model(provider).map(str::to_owned)) }
     }
-}
-
-/// Whether an event shows that the agent has come to work.
-fn is_work(event: &EventBody) -> bool {
-    matches!(event, EventBody::Message { .. } | EventBody::MessageDelta { .. } | EventBody::ToolCall { .. })
 }

@@ -27,6 +27,15 @@ pub const ROTATION: &[&str] = &["rotate::key_made", "rotate::resealed", "rotate:
 /// Every place in the life of a model call's money.
 pub const METERING: &[&str] = &["meter::reserved", "meter::answered", "meter::settled"];
 
+/// Every place of a turn that is taken over from a dead worker.
+pub const REATTACH: &[&str] = &["reattach::taken", "reattach::attached"];
+
+/// Every place of an interrupt.
+pub const INTERRUPT: &[&str] = &["interrupt::before", "interrupt::after"];
+
+/// Every place of a race.
+pub const RACE: &[&str] = &["race::placed"];
+
 /// Every place of a plan that is being made, and of a session that is being forked.
 pub const PLAN: &[&str] = &["plan::before", "plan::asked", "fork::brought"];
 
@@ -41,7 +50,9 @@ pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare
 
 #[cfg(feature = "failpoints")]
 fn is_known(name: &str) -> bool {
-    [ALL, ROTATION, METERING, PLAN, HOSTING, GATE, PREPARE].iter().any(|places| places.contains(&name))
+    [ALL, ROTATION, METERING, PLAN, HOSTING, GATE, PREPARE, REATTACH, INTERRUPT, RACE]
+        .iter()
+        .any(|places| places.contains(&name))
 }
 
 /// Does what a test asked for here.

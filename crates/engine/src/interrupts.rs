@@ -1,16 +1,21 @@
 //! What stops a task from outside: a word in the store, whichever machine works on it, or a file `interrupts/<task id>` in
-//! the data directory. Both are watched, so the owner notices at once.
+//! the data directory, which interrupts it and may say why. Both are watched, so the owner notices at once.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use harvest_core::{OwnerId, TaskId};
-use harvest_store::{Haste, Store};
+use harvest_core::{OwnerId, Stopping, TaskId};
+use harvest_store::Store;
 use rustix::fs::inotify;
 use tokio::net::unix::pipe;
 
 use crate::stop::Stops;
 use crate::{Engine, Error, Stop};
+
+/// Who interrupts by a file: whoever may write to the data directory.
+const AUTHOR: &str = "operator";
+const LONGEST_REASON: u64 = 1000;
 
 /// Stops tasks of this process when someone asks for it by a file. Ends when dropped.
 #[derive(Debug)]
@@ -58,7 +63,8 @@ impl Drop for Interrupts {
 /// An inotify descriptor reads like a pipe, and that is how the runtime waits for it.
 fn open(folder: &Path) -> std::io::Result<pipe::Receiver> {
     let watcher = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
-    inotify::add_watch(&watcher, folder, inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO)?;
+    // When it is whole, not when it begins to be there: it may say why.
+    inotify::add_watch(&watcher, folder, inotify::WatchFlags::CLOSE_WRITE | inotify::WatchFlags::MOVED_TO)?;
     pipe::Receiver::from_file_unchecked(watcher.into())
 }
 
@@ -76,8 +82,8 @@ async fn follow_store(store: Arc<dyn Store>, owner: OwnerId, stops: Stops) {
     let mut changed = store.watch_queue();
     while changed.changed().await.is_ok() {
         // A database that cannot be asked now wakes everyone when it can be again.
-        for (task, haste) in store.stops(&owner).await.unwrap_or_default() {
-            stops.request(&task, haste);
+        for (task, how) in store.stops(&owner).await.unwrap_or_default() {
+            stops.request(&task, how);
         }
     }
 }
@@ -87,8 +93,18 @@ fn obey(folder: &Path, stops: &Stops) {
     for entry in entries.filter_map(Result::ok) {
         let name = entry.file_name();
         let task = name.to_str().and_then(|name| name.parse::<TaskId>().ok());
-        if task.is_some_and(|task| stops.request(&task, Haste::Gently)) {
+        if task.is_some_and(|task| stops.request(&task, interrupt(&entry.path()))) {
             let _ = std::fs::remove_file(entry.path());
         }
     }
+}
+
+/// What a file says.
+fn interrupt(path: &Path) -> Stopping {
+    let mut text = Vec::new();
+    if let Ok(file) = std::fs::File::open(path) {
+        let _ = file.take(LONGEST_REASON).read_to_end(&mut text);
+    }
+    let reason = String::from_utf8_lossy(&text).trim().to_owned();
+    Stopping::Interrupt { author: AUTHOR.to_owned(), reason: Some(reason).filter(|reason| !reason.is_empty()) }
 }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::carry::Moved;
 use crate::gate::Gate;
+use crate::interruption::Interruption;
 use crate::plan::{Plan, TurnedDown};
 use crate::vitals::{Told, Vitals};
 
@@ -77,6 +78,17 @@ impl Journal {
         Ok(Gate::read(&self.of_this_try().await?))
     }
 
+    /// Gives the turn back until someone resumes it.
+    pub(crate) async fn interrupt(&self, interrupted: EventBody) -> Result<(), harvest_store::Error> {
+        let interrupted = self.redacted(interrupted);
+        self.store.interrupt(&self.lease, self.now(), vec![interrupted]).await.map(drop)
+    }
+
+    /// What this try goes on from, if it was interrupted.
+    pub(crate) async fn interruption(&self) -> Result<Option<Interruption>, harvest_store::Error> {
+        Ok(Interruption::last_of(&self.of_this_try().await?))
+    }
+
     /// Where this turn is with its plan.
     pub(crate) async fn plan(&self) -> Result<Plan, harvest_store::Error> {
         let (mut proposed, mut state) = (None, Plan::Wanted { turned_down: None });
@@ -133,6 +145,8 @@ impl Journal {
             match event.body {
                 EventBody::StageFinished { stage, result } if stage == wanted => found = Some(result),
                 EventBody::StageFinished { stage, .. } if stage < wanted => found = None,
+                // There is something more to do for the agent.
+                EventBody::SessionResumed { prompt: Some(_), .. } => found = None,
                 // What was turned down is done again.
                 EventBody::PlanDecided { approved: false, .. } => found = None,
                 _ => {}
@@ -181,7 +195,9 @@ impl Journal {
     /// The number of the last checkpoint that was taken before this try began.
     pub(crate) async fn checkpoints_before(&self) -> Result<u32, harvest_store::Error> {
         let events = self.all().await?;
-        let numbers = events[..start_of_try(&events)].iter().filter_map(|event| match event.body {
+        let interrupted = |event: &Event| matches!(event.body, EventBody::SessionInterrupted { .. });
+        let begun = events.iter().rposition(interrupted).unwrap_or(0).max(start_of_try(&events));
+        let numbers = events[..begun].iter().filter_map(|event| match event.body {
             EventBody::CheckpointCreated { number, .. } => Some(number),
             _ => None,
         });
@@ -214,7 +230,7 @@ impl Journal {
 }
 
 /// A try that failed is over, and so is a turn that ended; one that was cut off by a crash is taken up where it was.
-fn start_of_try(events: &[Event]) -> usize {
+pub(crate) fn start_of_try(events: &[Event]) -> usize {
     let over = |event: &Event| matches!(&event.body, EventBody::TaskRetried { .. } | EventBody::TaskFinished(_));
     events.iter().rposition(over).map_or(0, |last| last + 1)
 }

@@ -4,6 +4,7 @@
 //! the outcome. After a crash whoever holds the lease runs the stages again. The engine knows no SQL, no HTTP and no agent's
 //! dialect; it speaks to the store, the sandbox provider, the gateway and the forge through their contracts.
 
+mod breaker;
 mod carry;
 mod checkpoint;
 mod conversation;
@@ -17,6 +18,7 @@ mod fork;
 mod gate;
 mod guard;
 mod hooks;
+mod interruption;
 mod interrupts;
 mod journal;
 mod keyring;
@@ -31,6 +33,8 @@ mod plan;
 mod pool;
 pub mod prepare;
 mod prompting;
+mod race;
+mod reattach;
 mod record;
 mod recover;
 mod retention;
@@ -46,6 +50,7 @@ mod turn;
 mod verify;
 mod vitals;
 pub mod warm;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,6 +65,7 @@ use harvest_store::Store;
 use harvest_vault::Redactor;
 use harvest_workspace::{Mirrors, Prepared, Snapshots};
 
+pub use breaker::Options as Breaking;
 pub use deliver::{DeliveryPolicy, evidence_statement, issue_number};
 pub use egress::Hosts;
 pub use error::{Error, Failure};
@@ -71,7 +77,7 @@ pub use meter::day_of;
 pub use owner::Ownership;
 pub use pool::{Limits, Notice, Pool, Summary};
 pub use prompting::{FailedCheck, Found, PromptBook, Remark, Situation};
-pub use recover::{Recovered, Recovery};
+pub use recover::{Orphans, Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
 pub use stop::Stop;
@@ -203,6 +209,7 @@ pub struct Engine {
     warm: Arc<warm::Shelf>,
     till: Arc<till::Till>,
     vitals: Arc<Vitals>,
+    finish: Arc<race::Finish>,
 }
 
 impl Engine {
@@ -210,8 +217,8 @@ impl Engine {
         let (mirrors, snapshots) = (Mirrors::new(options.data.mirrors()), Snapshots::new(options.data.snapshots()));
         let prepared = Prepared::new(options.data.prepared());
         let (stops, warm, till) = (stop::Stops::default(), Arc::default(), Arc::default());
-        let vitals = Arc::default();
-        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm, till, vitals }
+        let (vitals, finish) = (Arc::default(), Arc::default());
+        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm, till, vitals, finish }
     }
 
     /// The flag that stops a task while this engine works on it.

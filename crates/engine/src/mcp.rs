@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use crate::error::{Halt, chain};
 use crate::journal::Journal;
 use crate::meter::NoModel;
-use crate::place::{millis, remove_workspace};
+use crate::place::{Served, millis, remove_workspace};
 use crate::turn::Turn;
 use crate::{Engine, Error, egress, failpoint};
 
@@ -57,32 +57,39 @@ impl Turn {
         };
         Ok(servers.iter().map(|server| Offer::of(server, places)).collect())
     }
+}
 
+impl Engine {
     /// What the gateway serves where the agent works.
-    pub(crate) fn tools(&self, purpose: SandboxPurpose, credentials: &Arc<dyn Credentials>) -> Access {
-        if purpose != SandboxPurpose::Execute || self.plan.is_wanted() {
+    pub(crate) fn tools(
+        &self,
+        purpose: SandboxPurpose,
+        served: Served<'_>,
+        credentials: &Arc<dyn Credentials>,
+    ) -> Access {
+        if purpose != SandboxPurpose::Execute || served.plans {
             return Access::none();
         }
-        let behind = self.task.settings.mcp.iter().filter(|server| server.is_behind_the_gateway());
+        let behind = served.task.settings.mcp.iter().filter(|server| server.is_behind_the_gateway());
         let serve = |definition: &McpServer| {
             let program: Option<Arc<dyn Program>> = match &definition.at {
                 McpAddress::Url { .. } => None,
                 McpAddress::Program { command, args } => Some(Arc::new(Elsewhere {
-                    engine: self.engine.clone(),
-                    journal: self.journal.clone(),
-                    owner: self.owner.clone(),
-                    session: self.session.id.clone(),
-                    path: self.engine.options.toolchain.path.clone(),
+                    engine: self.clone(),
+                    journal: served.journal.clone(),
+                    owner: served.owner.clone(),
+                    session: served.session.id.clone(),
+                    path: self.options.toolchain.path.clone(),
                     command: command.clone(),
                     args: args.clone(),
                     server: definition.clone(),
                     credentials: Arc::clone(credentials),
-                    wall: self.engine.limits_of(&self.task).wall,
+                    wall: self.limits_of(served.task).wall,
                 })),
             };
             Server { definition: definition.clone(), program }
         };
-        Access { servers: behind.map(serve).collect(), recorder: Arc::new(Journaled(self.journal.clone())) }
+        Access { servers: behind.map(serve).collect(), recorder: Arc::new(Journaled(served.journal.clone())) }
     }
 }
 

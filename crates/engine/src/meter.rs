@@ -138,6 +138,11 @@ impl TurnMeter {
         self.answers.subscribe()
     }
 
+    /// So often it has answered before this process had the turn.
+    pub(crate) fn answered_before(&self, answers: u32) {
+        self.answers.send_modify(|known| *known = known.saturating_add(answers));
+    }
+
     pub(crate) fn message(&self) -> String {
         lock(&self.why).clone().unwrap_or_else(|| "the budget is spent".to_owned())
     }

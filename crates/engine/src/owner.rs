@@ -36,7 +36,7 @@ impl Ownership {
         let held = OpenOptions::new().create_new(true).write(true).open(&lock).map_err(io("make", &lock))?;
         held.try_lock().map_err(|error| io("lock", &lock)(error.into()))?;
         // The row appears only after the lock is held: a row whose lock is free belongs to the dead.
-        store.register_owner(Owner { id: id.clone(), kind, pid: std::process::id() }).await?;
+        store.register_owner(Owner { id: id.clone(), kind, pid: std::process::id(), holding: None }).await?;
         Ok(Self { id, lock, store, _held: held })
     }
 

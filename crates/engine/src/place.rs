@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use harvest_core::{EventBody, OutputStream, OwnerId, SandboxId, SandboxPurpose, SessionId, WorkspaceKind};
+use harvest_core::{
+    EventBody, OutputStream, OwnerId, SandboxId, SandboxPurpose, Session, SessionId, Task, WorkspaceKind,
+};
 use harvest_gateway::{Credentials, Meter, NoCredentials, Serving, git};
 use harvest_sandbox::{Confined, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
 use harvest_workspace::{Mirror, SessionRepository, Snapshot, materialise, remove_strange};
 
 use crate::error::Halt;
+use crate::journal::Journal;
 use crate::turn::Turn;
 use crate::{Engine, Error, egress, failpoint, limit};
 
@@ -36,6 +39,8 @@ pub(crate) struct Place {
     files: Mutex<Vec<harvest_sandbox::File>>,
     /// It was made ahead, and with it whatever every session on its snapshot does first.
     is_settled: bool,
+    /// A worker before this one made it, and may have begun what is about to be done.
+    is_taken_over: bool,
     /// Waits there for its prompt.
     agent: Mutex<Option<Process>>,
 }
@@ -69,7 +74,12 @@ impl Place {
         files: Vec<harvest_sandbox::File>,
     ) -> Self {
         let (files, agent) = (Mutex::new(files), Mutex::new(None));
-        Self { sandbox, serving, network, files, is_settled: false, agent }
+        Self { sandbox, serving, network, files, is_settled: false, is_taken_over: false, agent }
+    }
+
+    /// Made by a worker that is gone, with everything in it.
+    pub(crate) fn taken_over(sandbox: Sandbox, serving: Serving, network: Vec<(String, String)>) -> Self {
+        Self { is_settled: true, is_taken_over: true, ..Self::new(sandbox, serving, network, Vec::new()) }
     }
 
     /// Made ahead, with an agent that waits or without.
@@ -79,6 +89,10 @@ impl Place {
 
     pub(crate) fn is_settled(&self) -> bool {
         self.is_settled
+    }
+
+    pub(crate) fn is_taken_over(&self) -> bool {
+        self.is_taken_over
     }
 
     /// The agent that waits here, for the first who asks.
@@ -165,38 +179,9 @@ impl Turn {
         purpose: SandboxPurpose,
         meter: Arc<dyn Meter>,
     ) -> Result<Serving, Error> {
-        let options = &self.engine.options;
-        let provider = &options.provider;
-        let access = git::Access {
-            name: REPOSITORY.to_owned(),
-            directory: self.repository.path().to_owned(),
-            branch: self.session.branch.as_ref_name(),
-            namespace: SessionRepository::namespace(&self.session.id),
-            writable: purpose == SandboxPurpose::Execute,
-            command: Arc::new(ConfinedGit {
-                provider: provider.clone(),
-                repository: self.repository.path().to_owned(),
-                objects: self.repository.mirror_objects().to_owned(),
-            }),
-        };
-        let session = harvest_gateway::Session {
-            id: self.session.id.to_string(),
-            meter,
-            credentials: self.credentials(purpose),
-            git: Some(access),
-            egress: self.egress(),
-        };
-        let tools = self.tools(purpose, &session.credentials);
-        Ok(options.gateway.serve_with_tools(provider.listen(id)?, session, tools))
-    }
-
-    /// Only where an agent works.
-    fn credentials(&self, purpose: SandboxPurpose) -> Arc<dyn Credentials> {
-        if purpose != SandboxPurpose::Execute {
-            return Arc::new(NoCredentials);
-        }
-        let options = &self.engine.options;
-        options.keyring.of(options.tenancy.now().identity(&self.task.requested_by, &self.task.repository))
+        let Self { owner, task, session, journal, repository, .. } = self;
+        let plans = self.plan.is_wanted();
+        self.engine.serve(id, purpose, meter, Served { owner, task, session, journal, repository, plans })
     }
 
     /// Ends everything in the place and removes every trace of it.
@@ -208,11 +193,7 @@ impl Turn {
     }
 
     pub(crate) async fn clear_away(&self, id: &SandboxId) -> Result<(), Error> {
-        let options = &self.engine.options;
-        options.provider.destroy(id).await?;
-        remove_workspace(&options.data.workspace(id)).await?;
-        options.store.forget_sandbox(id).await?;
-        Ok(())
+        self.engine.remove_sandbox(id).await
     }
 
     /// Where git in the sandbox finds the session's repository.
@@ -250,7 +231,58 @@ impl Turn {
     }
 }
 
+/// Whom a gateway is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Served<'a> {
+    pub(crate) owner: &'a OwnerId,
+    pub(crate) task: &'a Task,
+    pub(crate) session: &'a Session,
+    pub(crate) journal: &'a Journal,
+    pub(crate) repository: &'a SessionRepository,
+    /// The agent only makes a plan.
+    pub(crate) plans: bool,
+}
+
 impl Engine {
+    /// The gateway of a sandbox, in place of whoever served it before.
+    pub(crate) fn serve(
+        &self,
+        id: &SandboxId,
+        purpose: SandboxPurpose,
+        meter: Arc<dyn Meter>,
+        served: Served<'_>,
+    ) -> Result<Serving, Error> {
+        let options = &self.options;
+        let provider = &options.provider;
+        let repository = served.repository.path().to_owned();
+        let objects = served.repository.mirror_objects().to_owned();
+        let access = git::Access {
+            name: REPOSITORY.to_owned(),
+            directory: repository.clone(),
+            branch: served.session.branch.as_ref_name(),
+            namespace: SessionRepository::namespace(&served.session.id),
+            writable: purpose == SandboxPurpose::Execute,
+            command: Arc::new(ConfinedGit { provider: provider.clone(), repository, objects }),
+        };
+        let session = harvest_gateway::Session {
+            id: served.session.id.to_string(),
+            meter,
+            credentials: self.credentials(served.task, purpose),
+            git: Some(access),
+            egress: self.egress(served.task, served.journal),
+        };
+        let tools = self.tools(purpose, served, &session.credentials);
+        Ok(options.gateway.serve_with_tools(provider.listen(id)?, session, tools))
+    }
+
+    /// Only where an agent works.
+    fn credentials(&self, task: &Task, purpose: SandboxPurpose) -> Arc<dyn Credentials> {
+        if purpose != SandboxPurpose::Execute {
+            return Arc::new(NoCredentials);
+        }
+        self.options.keyring.of(self.options.tenancy.now().identity(&task.requested_by, &task.repository))
+    }
+
     pub(crate) fn environment(
         &self,
         network: &[(String, String)],
@@ -287,14 +319,19 @@ impl Engine {
         Ok((provider.create(spec).await?, kind))
     }
 
+    /// Ends everything in a sandbox and removes every trace of it.
+    pub(crate) async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), Error> {
+        let options = &self.options;
+        options.provider.destroy(id).await?;
+        remove_workspace(&options.data.workspace(id)).await?;
+        Ok(options.store.forget_sandbox(id).await?)
+    }
+
     /// Ends every sandbox that `owner` has for a session: nobody works there any more.
     pub(crate) async fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> Result<(), Error> {
-        let options = &self.options;
-        for record in options.store.sandboxes().await? {
+        for record in self.options.store.sandboxes().await? {
             if record.session == *session && record.owner == *owner {
-                options.provider.destroy(&record.id).await?;
-                remove_workspace(&options.data.workspace(&record.id)).await?;
-                options.store.forget_sandbox(&record.id).await?;
+                self.remove_sandbox(&record.id).await?;
             }
         }
         Ok(())

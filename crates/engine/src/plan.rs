@@ -10,6 +10,7 @@ use crate::conversation::Memory;
 use crate::error::Halt;
 use crate::execute::{Attempts, Execution};
 use crate::place::Place;
+use crate::reattach::Returned;
 use crate::turn::{Turn, Worked, for_agent};
 use crate::{Error, Failure, failpoint};
 
@@ -81,6 +82,9 @@ impl Turn {
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(failure)) => failure,
         };
+        if failure.reason == FailureReason::Interrupted {
+            return self.suspend(&self.start).await;
+        }
         if self.may_retry(&failure) {
             return self.retry_later(&failure).await;
         }
@@ -91,6 +95,10 @@ impl Turn {
     /// The plan, and what was said about it.
     async fn make_plan(&self) -> Result<Vec<EventBody>, Halt> {
         failpoint::reach("plan::before")?;
+        if let Some(Returned { place, .. }) = self.take_returned() {
+            // A plan may take several agents: it is made again.
+            self.leave(place).await?;
+        }
         self.check_possible()?;
         let made = self.plan_and_review().await;
         if !matches!(made, Err(Halt::Engine(_))) {
@@ -123,7 +131,7 @@ impl Turn {
             self.settle(place).await?;
         }
         let (agent, memory) = (self.agent()?, Memory::default());
-        self.prepare_workspace(place, &memory).await?;
+        self.prepare_workspace(place, &memory, &self.start).await?;
         if self.task.settings.workflow != Workflow::ResearchPlanImplement {
             let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
             self.bring_out(place, agent, ended.conversation, "").await?;
@@ -171,7 +179,7 @@ impl Turn {
                 self.settle(place).await?;
             }
             let memory = Memory::default();
-            self.prepare_workspace(place, &memory).await?;
+            self.prepare_workspace(place, &memory, &self.start).await?;
             let ended = self.attempt_asking(place, agent, &memory, (&asked, &choice), Attempts::Another).await?;
             self.last_word(ended.failure, "a review").await
         });

@@ -6,15 +6,19 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use harvest_core::{Code, Cost, FailureReason, Outcome, OwnerId, TaskId, Timestamp, TurnId};
+use harvest_core::{Code, Cost, FailureReason, Outcome, OwnerId, SessionId, TaskId, Timestamp, TurnId};
 use harvest_store::{Claim, Lease};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use crate::{Engine, Error, Stop, Worked, guard};
+use crate::breaker::{Allowed, Breaker};
+use crate::reattach::Inherited;
+use crate::{Breaking, Engine, Error, Stop, Worked, guard};
 
 const SAFETY_NET: Duration = Duration::from_secs(5);
+/// How long to wait for a database that gives trouble, at first.
+const SHORTEST_TROUBLE: Duration = Duration::from_millis(200);
 /// Repositories remembered as warm.
 const WARM: usize = 8;
 
@@ -32,6 +36,8 @@ pub struct Limits {
     pub model_calls: Option<usize>,
     /// How long a turn may go without a heartbeat before others take it.
     pub lease: Duration,
+    /// When to stop taking work because the same goes wrong again and again.
+    pub breaking: Breaking,
 }
 
 /// What happens in the pool, for whoever watches.
@@ -40,9 +46,17 @@ pub enum Notice {
     Started {
         task: TaskId,
     },
+    /// A worker before this one was lost; its agent goes on.
+    TakenOver {
+        task: TaskId,
+    },
     Finished(Box<Outcome>),
     /// A person has to decide on its plan.
     AwaitsApproval {
+        task: TaskId,
+    },
+    /// It goes on when someone resumes it.
+    Interrupted {
         task: TaskId,
     },
     WillRetry {
@@ -91,12 +105,25 @@ pub struct Pool {
     /// How many agents the configuration asks for; it may change while the pool works.
     sizes: watch::Receiver<Option<usize>>,
     holding: Option<String>,
+    breaker: Breaker,
+    /// Sessions whose turns could not go on for the database's sake.
+    cut_off: Vec<SessionId>,
+    /// How long to wait for the database, while it gives trouble.
+    trouble: Option<Duration>,
+}
+
+/// What a look at the queue came to.
+enum Round {
+    Ended,
+    /// Look again at the latest after this long.
+    Next(Duration),
 }
 
 impl Pool {
     pub fn new(engine: Engine, owner: OwnerId, limits: Limits, notices: mpsc::Sender<Notice>) -> Self {
         let agents = limits.agents.unwrap_or_else(guard::fitting_agents);
         let sizes = watch::channel(limits.agents).1;
+        let breaker = Breaker::new(limits.breaking);
         Self {
             engine,
             owner,
@@ -110,6 +137,9 @@ impl Pool {
             agents,
             sizes,
             holding: None,
+            breaker,
+            cut_off: Vec::new(),
+            trouble: None,
         }
     }
 
@@ -120,50 +150,135 @@ impl Pool {
         self
     }
 
+    /// Takes over the agents that a dead worker of this data directory has left at work, however many there are.
+    pub async fn take_over(&mut self) -> Result<(), Error> {
+        let inherited = self.engine.inherit(&self.owner).await?;
+        self.go_on_with(inherited).await
+    }
+
+    async fn go_on_with(&mut self, turns: Vec<Inherited>) -> Result<(), Error> {
+        if turns.is_empty() {
+            return Ok(());
+        }
+        let mut tasks = Vec::new();
+        for turn in turns {
+            let (engine, owner, lease) = (self.engine.clone(), self.owner.clone(), turn.lease.clone());
+            tasks.push(lease.task.clone());
+            let (stop, claimed) = (engine.stop_of(&lease.task), lease.clone());
+            let running = self.running.spawn(async move {
+                let worked = engine.rejoin(&owner, turn, stop).await;
+                (claimed, worked)
+            });
+            self.held.insert(lease.turn.clone(), (lease, running));
+        }
+        // From here on it is this process that is waited for.
+        self.engine.store().heartbeat(&self.owner, self.lease_end()).await?;
+        for task in tasks {
+            self.notify(Notice::TakenOver { task }).await;
+        }
+        Ok(())
+    }
+
     /// Works until `drain` is requested or a limit is reached, then waits for what is under way.
     pub async fn run(mut self, drain: Stop) -> Result<Summary, Error> {
-        let store = self.engine.store().clone();
         let begun = Instant::now();
         let beat = (self.limits.lease / 3).max(Duration::from_millis(100));
         let mut next_beat = Instant::now() + beat;
-        let mut queue = store.watch_queue();
+        let mut queue = self.engine.store().watch_queue();
         loop {
             queue.mark_unchanged();
-            self.resize().await?;
-            let reclaimed = store.reclaim(self.now()).await?;
-            let ended = self.end(begun, &drain);
-            if ended.is_none() {
-                self.claim().await?;
-            }
-            if self.running.is_empty() {
-                if let Some(why) = ended {
-                    self.summary.ended = why;
-                    return Ok(self.summary);
-                }
-                if self.limits.until_empty && self.holding.is_none() && self.is_empty().await? {
-                    self.summary.ended = "the queue is empty".to_owned();
-                    return Ok(self.summary);
-                }
-            }
-            let due = reclaimed.next_due.map(|due| self.until(due)).unwrap_or(SAFETY_NET).min(SAFETY_NET);
-            tokio::select! {
-                Some(joined) = self.running.join_next() => {
-                    self.settle(joined).await?;
-                    // Agents get free in groups: one claim for all of them.
-                    while let Some(joined) = self.running.try_join_next() {
-                        self.settle(joined).await?;
-                    }
-                }
-                _ = queue.changed() => {}
-                Ok(()) = self.sizes.changed() => {}
-                () = drain.requested(), if !drain.is_requested() => {}
+            let round = self.round(begun, &drain).await;
+            let due = match self.or_wait(round).await? {
+                Some(Round::Ended) => return Ok(self.summary),
+                Some(Round::Next(due)) => due,
+                None => self.trouble.unwrap_or(SAFETY_NET),
+            };
+            let finish = self.engine.finish.clone();
+            let met = tokio::select! {
+                Some(joined) = self.running.join_next() => self.settle_all(joined).await,
+                // While there is trouble only the clock helps.
+                _ = queue.changed(), if self.trouble.is_none() => Ok(()),
+                Ok(()) = self.sizes.changed() => Ok(()),
+                () = finish.changed() => Ok(()),
+                () = drain.requested(), if !drain.is_requested() => Ok(()),
                 () = tokio::time::sleep_until(next_beat) => {
                     next_beat = Instant::now() + beat;
-                    self.heartbeat().await?;
+                    self.beat(&drain).await
                 }
-                () = tokio::time::sleep(due) => {}
+                () = tokio::time::sleep(due) => Ok(()),
+            };
+            self.or_wait(met).await?;
+        }
+    }
+
+    /// Looks at the queue and takes what there is to take.
+    async fn round(&mut self, begun: Instant, drain: &Stop) -> Result<Round, Error> {
+        if self.trouble.is_some() {
+            // First of all: nobody beat while the database was away, this process's own look at leases included.
+            self.heartbeat().await?;
+        }
+        if !self.cut_off.is_empty() {
+            let turns = self.engine.retake(&self.owner, &self.cut_off).await?;
+            self.cut_off.clear();
+            self.go_on_with(turns).await?;
+        }
+        self.resize().await?;
+        let reclaimed = self.engine.store().reclaim(self.now()).await?;
+        let ended = self.end(begun, drain);
+        if ended.is_none() {
+            self.claim().await?;
+        }
+        if self.running.is_empty() {
+            if let Some(why) = ended {
+                self.summary.ended = why;
+                return Ok(Round::Ended);
+            }
+            if self.limits.until_empty && self.holding.is_none() && self.is_empty().await? {
+                self.summary.ended = "the queue is empty".to_owned();
+                return Ok(Round::Ended);
             }
         }
+        self.trouble = None;
+        let mut due = reclaimed.next_due.map(|due| self.until(due)).unwrap_or(SAFETY_NET).min(SAFETY_NET);
+        if let Allowed::Nothing { until: Some(until), .. } = self.breaker.allows(Instant::now()) {
+            due = due.min(until.saturating_duration_since(Instant::now()));
+        }
+        Ok(Round::Next(due))
+    }
+
+    /// A database that is away, or has no room, comes back: nothing is given up for it.
+    async fn or_wait<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, Error> {
+        match result {
+            Ok(done) => Ok(Some(done)),
+            Err(Error::Store(error)) if error.may_pass() => {
+                let patience = self.trouble.map_or(SHORTEST_TROUBLE, |patience| (patience * 2).min(SAFETY_NET));
+                self.trouble = Some(patience);
+                let why = format!("{} ({})", crate::error::chain(&error), error.code());
+                self.hold(Some(why)).await;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn settle_all(
+        &mut self,
+        joined: Result<(Lease, Result<Worked, Error>), tokio::task::JoinError>,
+    ) -> Result<(), Error> {
+        self.settle(joined).await?;
+        // Agents get free in groups: one claim for all of them.
+        while let Some(joined) = self.running.try_join_next() {
+            self.settle(joined).await?;
+        }
+        Ok(())
+    }
+
+    async fn beat(&mut self, drain: &Stop) -> Result<(), Error> {
+        self.heartbeat().await?;
+        if !drain.is_requested() {
+            self.take_over().await?;
+        }
+        Ok(())
     }
 
     fn now(&self) -> Timestamp {
@@ -206,13 +321,14 @@ impl Pool {
             self.agents = agents;
             self.notify(Notice::Resized { agents }).await;
         }
-        let why = if settings.paused { Some("the queue is paused".to_owned()) } else { None };
-        self.hold(
-            why.or_else(|| {
-                guard::refuse(self.engine.options.data.path()).map(|why| format!("{why} ({})", Code::Guard))
-            }),
-        )
-        .await;
+        let paused = || settings.paused.then(|| "the queue is paused".to_owned());
+        let no_room = || guard::refuse(self.engine.options.data.path()).map(|why| format!("{why} ({})", Code::Guard));
+        let broken = || match self.breaker.allows(Instant::now()) {
+            Allowed::Nothing { why, .. } => Some(why),
+            Allowed::Any | Allowed::One => None,
+        };
+        let why = paused().or_else(no_room).or_else(broken);
+        self.hold(why).await;
         Ok(())
     }
 
@@ -221,12 +337,21 @@ impl Pool {
             if let Some(why) = &why {
                 self.notify(Notice::Holding { why: why.clone() }).await;
             }
+            // Whoever looks from elsewhere is told where that is possible.
+            let told = self.engine.store().set_holding(&self.owner, why.as_deref()).await;
+            if let Err(error) = told {
+                tracing::debug!(%error, "that no work is taken could not be written down");
+            }
             self.holding = why;
         }
     }
 
     async fn claim(&mut self) -> Result<(), Error> {
-        let mut idle = self.agents.saturating_sub(self.running.len());
+        let at_work = self.running.len().saturating_sub(self.engine.finish.waiting());
+        let mut idle = self.agents.saturating_sub(at_work);
+        if self.breaker.allows(Instant::now()) == Allowed::One {
+            idle = idle.min(1);
+        }
         if let Some(most) = self.limits.tasks {
             idle = idle.min(usize::try_from(most.saturating_sub(self.taken)).unwrap_or(usize::MAX));
         }
@@ -242,6 +367,7 @@ impl Pool {
             until: Some(self.lease_end()),
         };
         for lease in self.engine.store().claim(claim).await? {
+            self.breaker.took();
             self.start(lease).await;
         }
         Ok(())
@@ -267,6 +393,7 @@ impl Pool {
         let Ok((lease, worked)) = joined else { return Ok(()) };
         self.held.remove(&lease.turn);
         self.engine.forget_stop(&lease.task);
+        self.learn(&worked);
         match worked {
             Ok(Worked::Finished(outcome)) => {
                 self.remember(&lease.task).await;
@@ -274,12 +401,18 @@ impl Pool {
                 self.notify(Notice::Finished(outcome)).await;
             }
             Ok(Worked::AwaitsApproval) => self.notify(Notice::AwaitsApproval { task: lease.task }).await,
+            Ok(Worked::Interrupted) => self.notify(Notice::Interrupted { task: lease.task }).await,
             Ok(Worked::WillRetry { reason, error, due }) => {
                 self.notify(Notice::WillRetry { task: lease.task, reason, error, due }).await;
             }
             Err(Error::Store(harvest_store::Error::StaleLease { .. })) => {
                 self.engine.clear_session(&self.owner, &lease.session).await?;
                 self.notify(Notice::Lost { task: lease.task }).await;
+            }
+            Err(Error::Store(error)) if error.may_pass() => {
+                let error = format!("{}; it goes on when that has passed", crate::error::chain(&error));
+                self.cut_off.push(lease.session);
+                self.notify(Notice::Broken { task: lease.task, error }).await;
             }
             Err(error) => {
                 let text = crate::error::chain(&error);
@@ -288,6 +421,21 @@ impl Pool {
             }
         }
         Ok(())
+    }
+
+    /// What an end says about the next.
+    fn learn(&mut self, worked: &Result<Worked, Error>) {
+        let failure = match worked {
+            Ok(Worked::Finished(outcome)) => {
+                outcome.reason.map(|reason| (reason, outcome.error.clone().unwrap_or_default()))
+            }
+            Ok(Worked::WillRetry { reason, error, .. }) => Some((*reason, error.clone())),
+            Ok(Worked::AwaitsApproval) => None,
+            Ok(Worked::Interrupted) => Some((FailureReason::Interrupted, String::new())),
+            Err(_) => return,
+        };
+        let failure = failure.as_ref().map(|(reason, error)| (*reason, error.as_str()));
+        self.breaker.ended(Instant::now(), failure);
     }
 
     async fn remember(&mut self, task: &TaskId) {

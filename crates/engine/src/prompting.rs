@@ -174,7 +174,11 @@ impl Turn {
             files,
             left_out,
         };
-        options.prompts.of(self.project().as_deref()).render(request, occasion, &around).map_err(|error| unfilled(&error))
+        options
+            .prompts
+            .of(self.project().as_deref())
+            .render(request, occasion, &around)
+            .map_err(|error| unfilled(&error))
     }
 
     /// Files with conventions that the agent does not read by itself, none of them twice.

@@ -111,7 +111,7 @@ pub(crate) async fn finish(journal: &Journal, outcome: Outcome) -> Result<(), Er
     Ok(())
 }
 
-fn status_of(failure: Option<&Failure>) -> TaskStatus {
+pub(crate) fn status_of(failure: Option<&Failure>) -> TaskStatus {
     match failure {
         None => TaskStatus::Completed,
         Some(Failure { reason: FailureReason::Cancelled, .. }) => TaskStatus::Cancelled,

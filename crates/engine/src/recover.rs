@@ -1,11 +1,13 @@
-//! What a dead process left behind: its sandboxes are removed, its tasks ended and told about, its work kept.
+//! What a dead process left behind: its sandboxes are removed, its tasks ended and told about, its work kept. Agents at work
+//! are left for the next worker to take over, unless it is that worker who asks.
 
+use std::fs::File;
 use std::sync::Arc;
 
-use harvest_core::{Clock, FailureReason, Outcome, TaskId, TaskStatus};
+use harvest_core::{Clock, FailureReason, Outcome, SandboxId, SandboxPurpose, SessionId, TaskId};
 use harvest_forge::Forge;
 use harvest_sandbox::Provider;
-use harvest_store::{Lease, Owner, OwnerKind, Store};
+use harvest_store::{Lease, Owner, OwnerKind, SandboxRecord, Store};
 use harvest_vault::Redactor;
 use harvest_workspace::SessionRepository;
 
@@ -13,7 +15,7 @@ use crate::journal::Journal;
 use crate::meter::charge_unsettled;
 use crate::place::remove_workspace;
 use crate::turn::newest;
-use crate::{DataFolder, Error, owner, record};
+use crate::{DataFolder, Error, Failure, owner, record};
 
 /// What was found and put right.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -22,7 +24,18 @@ pub struct Recovered {
     pub ended: Vec<TaskId>,
     /// Tasks of a worker, for the next one to take.
     pub queued_again: Vec<TaskId>,
+    /// Agents of a dead worker that were left at work.
+    pub left: usize,
     pub sandboxes: usize,
+}
+
+/// What becomes of agents that a dead worker has left at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Orphans {
+    /// The next worker takes them over.
+    Leave,
+    /// Nobody will.
+    Remove,
 }
 
 /// What cleaning up needs.
@@ -39,24 +52,37 @@ pub struct Recovery {
 impl Recovery {
     /// Cleans up after every owner that is no longer alive. `open_forge` finds the repository that a task's branch
     /// belongs to.
-    pub async fn run(&self, open_forge: impl AsyncFn(&str) -> Option<Box<dyn Forge>>) -> Result<Recovered, Error> {
+    pub async fn run(
+        &self,
+        orphans: Orphans,
+        open_forge: impl AsyncFn(&str) -> Option<Box<dyn Forge>>,
+    ) -> Result<Recovered, Error> {
         let mut recovered = Recovered::default();
-        for dead in self.store.owners().await? {
-            let Some(_lock) = owner::lock_of_dead(&self.data, &dead.id) else { continue };
-            let Some(removed) = self.remove_sandboxes(&dead).await? else { continue };
+        let owners = self.store.owners().await?.into_iter();
+        // The locks are held to the end: of several who come, one clears up.
+        let mut dead: Vec<_> =
+            owners.filter_map(|owner| Some((owner::lock_of_dead(&self.data, &owner.id)?, owner))).collect();
+        if orphans == Orphans::Leave {
+            recovered.left = self.agents_of(&dead).await?;
+            // One may have died while it took over from another, so it is all of them or none.
+            dead.retain(|(_, dead)| dead.kind == OwnerKind::Run || recovered.left == 0);
+        }
+        for (_, dead) in &dead {
+            let Some(removed) = self.remove_sandboxes(dead).await? else { continue };
             recovered.sandboxes += removed;
             match dead.kind {
                 OwnerKind::Run => {
                     // The turns stay the dead owner's, so that whoever comes next finds them should this process die too.
-                    for lease in self.store.take_over(&dead.id, &dead.id).await? {
+                    for lease in self.store.take_over(&dead.id, &dead.id, None).await? {
                         let task = lease.task.clone();
-                        self.end(&open_forge, lease, &dead).await?;
+                        let message = format!("the process working on it (pid {}) was killed or broke down", dead.pid);
+                        self.end(&open_forge, lease, Failure::new(FailureReason::Internal, message)).await?;
                         recovered.ended.push(task);
                     }
                 }
                 OwnerKind::Server => {
                     // Now, and not by whoever takes the turn next: it may be cancelled before anyone does.
-                    for lease in self.store.take_over(&dead.id, &dead.id).await? {
+                    for lease in self.store.take_over(&dead.id, &dead.id, None).await? {
                         let mut task = self.store.task(&lease.task).await?.task;
                         charge_unsettled(&self.journal(lease), &mut task).await?;
                     }
@@ -71,6 +97,60 @@ impl Recovery {
         Ok(recovered)
     }
 
+    /// Ends a task that a dead worker has left: its agent, and with that the turn. False when it is no dead worker's.
+    pub async fn cancel(
+        &self,
+        task: &TaskId,
+        open_forge: impl AsyncFn(&str) -> Option<Box<dyn Forge>>,
+    ) -> Result<bool, Error> {
+        let sessions: Vec<SessionId> =
+            self.store.task(task).await?.sessions.into_iter().map(|session| session.id).collect();
+        for dead in self.store.owners().await?.into_iter().filter(|owner| owner.kind == OwnerKind::Server) {
+            let Some(_lock) = owner::lock_of_dead(&self.data, &dead.id) else { continue };
+            // Still the dead one's, should this process die too.
+            let leases = self.store.take_over(&dead.id, &dead.id, Some(&sessions)).await?;
+            if leases.is_empty() {
+                continue;
+            }
+            let is_its = |record: &SandboxRecord| record.owner == dead.id && sessions.contains(&record.session);
+            for record in self.store.sandboxes().await?.into_iter().filter(is_its) {
+                let provider = self.providers.iter().find(|provider| provider.name() == record.provider);
+                let Some(provider) = provider else { return Ok(false) };
+                self.remove_sandbox(provider, &record.id).await?;
+            }
+            let stopped = Failure::new(FailureReason::Cancelled, "stopped by a person after its worker was lost");
+            for lease in leases {
+                self.end(&open_forge, lease, stopped.clone()).await?;
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    async fn remove_sandbox(&self, provider: &Arc<dyn Provider>, id: &SandboxId) -> Result<(), Error> {
+        provider.destroy(id).await?;
+        remove_workspace(&self.data.workspace(id)).await?;
+        Ok(self.store.forget_sandbox(id).await?)
+    }
+
+    /// How many agents of dead workers are still at work.
+    async fn agents_of(&self, dead: &[(File, Owner)]) -> Result<usize, Error> {
+        let workers = || dead.iter().map(|(_, dead)| dead).filter(|dead| dead.kind == OwnerKind::Server);
+        let mut sessions: Vec<SessionId> = Vec::new();
+        for worker in workers() {
+            let turns = self.store.turns_of(&worker.id).await?;
+            sessions.extend(turns.into_iter().map(|lease| lease.session));
+        }
+        // Whose turn someone else has by now is at work for nobody.
+        let is_at_work = |record: &SandboxRecord| {
+            sessions.contains(&record.session)
+                && workers().any(|worker| worker.id == record.owner)
+                && record.purpose == SandboxPurpose::Execute
+                && self.providers.iter().any(|known| known.name() == record.provider && known.is_alive(&record.id))
+        };
+        Ok(self.store.sandboxes().await?.iter().filter(|record| is_at_work(record)).count())
+    }
+
     fn journal(&self, lease: Lease) -> Journal {
         Journal::new(self.store.clone(), lease, self.redactor.clone(), self.clock.clone())
     }
@@ -81,9 +161,7 @@ impl Recovery {
         for record in self.store.sandboxes().await?.into_iter().filter(|record| record.owner == dead.id) {
             let provider = self.providers.iter().find(|provider| provider.name() == record.provider);
             let Some(provider) = provider else { return Ok(None) };
-            provider.destroy(&record.id).await?;
-            remove_workspace(&self.data.workspace(&record.id)).await?;
-            self.store.forget_sandbox(&record.id).await?;
+            self.remove_sandbox(provider, &record.id).await?;
             removed += 1;
         }
         Ok(Some(removed))
@@ -111,7 +189,7 @@ impl Recovery {
         &self,
         open_forge: &impl AsyncFn(&str) -> Option<Box<dyn Forge>>,
         lease: Lease,
-        dead: &Owner,
+        failure: Failure,
     ) -> Result<(), Error> {
         let detail = self.store.task(&lease.task).await?;
         let mut task = detail.task;
@@ -143,9 +221,9 @@ impl Recovery {
         let outcome = Outcome {
             task_id: task.id,
             session_id: session.id,
-            status: TaskStatus::Failed,
-            reason: Some(FailureReason::Internal),
-            error: Some(format!("the process working on it (pid {}) was killed or broke down{kept}", dead.pid)),
+            status: record::status_of(Some(&failure)),
+            reason: Some(failure.reason),
+            error: Some(format!("{}{kept}", failure.message)),
             branch,
             commit,
             base: task.base,

@@ -1,16 +1,15 @@
-//! How a person stops a turn: a flag that everyone can wait for.
+//! How a person stops a turn, for good or for a while: a flag that everyone can wait for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use harvest_core::TaskId;
-use harvest_store::Haste;
+use harvest_core::{Stopping, TaskId};
 use tokio::sync::watch;
 
 /// Cheap to clone; all clones are one flag.
 #[derive(Debug, Clone)]
 pub struct Stop {
-    flag: Arc<watch::Sender<Option<Haste>>>,
+    flag: Arc<watch::Sender<Option<Stopping>>>,
 }
 
 impl Default for Stop {
@@ -21,16 +20,33 @@ impl Default for Stop {
 
 impl Stop {
     pub fn request(&self) {
-        self.request_with(Haste::Gently);
+        self.request_as(Stopping::Cancel);
     }
 
-    /// Whoever was in more haste is not held up.
-    pub fn request_with(&self, haste: Haste) {
-        self.flag.send_if_modified(|wanted| std::mem::replace(wanted, (*wanted).max(Some(haste))) < Some(haste));
+    /// The last word counts, but whoever was in more haste is not held up, and who is cancelled stays so.
+    pub fn request_as(&self, how: Stopping) {
+        let weight = |how: &Stopping| match how {
+            Stopping::Interrupt { .. } => 0,
+            Stopping::Lose { .. } => 1,
+            Stopping::Cancel => 2,
+            Stopping::Terminate => 3,
+        };
+        self.flag.send_if_modified(|wanted| {
+            let is_more = wanted.as_ref().is_none_or(|wanted| weight(wanted) <= weight(&how) && *wanted != how);
+            if is_more {
+                *wanted = Some(how);
+            }
+            is_more
+        });
     }
 
     pub fn is_requested(&self) -> bool {
         self.flag.borrow().is_some()
+    }
+
+    /// What is wanted, if anything is.
+    pub fn how(&self) -> Option<Stopping> {
+        self.flag.borrow().clone()
     }
 
     pub async fn requested(&self) {
@@ -40,7 +56,8 @@ impl Stop {
 
     /// The agent is not to be asked, but killed.
     pub async fn requested_at_once(&self) {
-        let _ = self.flag.subscribe().wait_for(|wanted| *wanted == Some(Haste::AtOnce)).await;
+        let is_at_once = |wanted: &Option<Stopping>| wanted.as_ref().is_some_and(Stopping::is_at_once);
+        let _ = self.flag.subscribe().wait_for(is_at_once).await;
     }
 }
 
@@ -64,10 +81,10 @@ impl Stops {
     }
 
     /// True when someone here works on the task.
-    pub(crate) fn request(&self, task: &TaskId, haste: Haste) -> bool {
+    pub(crate) fn request(&self, task: &TaskId, how: Stopping) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(task).is_some_and(|stop| {
-            stop.request_with(haste);
+            stop.request_as(how);
             true
         })
     }

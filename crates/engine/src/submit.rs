@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Cost, Hook, McpServer, OnFailedDependency, OwnerId, Priority, Prompt, SessionId, Settings, Source,
-    Supervision, TaskId, TaskKind, Turn, TurnId, Workflow,
+    BranchName, Cost, Hook, McpServer, OnFailedDependency, OwnerId, Priority, Prompt, Race, SessionId, Settings,
+    Source, Supervision, TaskId, TaskKind, Turn, TurnId, Workflow,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, NewTurn, Submitted};
@@ -61,6 +61,7 @@ pub struct Queueing {
     pub claim_for: Option<OwnerId>,
     /// What kind of task it is, where it is no plain prompt.
     pub kind: Option<TaskKind>,
+    pub race: Option<Race>,
     /// Chosen before, so that tasks of one batch can wait for each other.
     pub id: Option<TaskId>,
 }
@@ -177,6 +178,7 @@ impl Engine {
                 workflow: request.workflow,
                 gate: request.gate,
                 mcp: request.mcp,
+                race: queue.race,
             },
             budget: request.budget,
             priority: queue.priority,

@@ -1,11 +1,11 @@
 //! Drives one turn through its stages and sees to it that it ends exactly once.
 
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use harvest_core::{
-    FailureReason, HookStage, Move, Outcome, OwnerId, Session, Settings, StageName, Task, Timestamp, TurnId,
+    FailureReason, HookStage, Move, Outcome, OwnerId, Session, Settings, StageName, Task, TaskStatus, Timestamp, TurnId,
 };
 use harvest_forge::Forge;
 use harvest_store::{Lease, Step, TaskDetail};
@@ -15,9 +15,11 @@ use crate::deliver::{Finished, Progress};
 use crate::error::Halt;
 use crate::execute::Execution;
 use crate::gate::Gate;
+use crate::interruption::Interruption;
 use crate::journal::Journal;
 use crate::meter::{TurnMeter, charge_unsettled};
 use crate::plan::Plan;
+use crate::reattach::Returned;
 use crate::{Engine, Error, Failure, Stop, carry, failpoint};
 
 /// A hash of this many digits is one of SHA-256.
@@ -42,10 +44,15 @@ pub(crate) struct Turn {
     pub(crate) goes_on: bool,
     pub(crate) plan: Plan,
     pub(crate) gate: Gate,
+    pub(crate) interruption: Option<Interruption>,
+    /// Its task runs.
+    pub(crate) has_started: AtomicBool,
     /// How many checkpoints the session has.
     pub(crate) checkpoints: AtomicU32,
     pub(crate) meter: Arc<TurnMeter>,
     pub(crate) stop: Stop,
+    /// Where its agent is at work already.
+    pub(crate) returned: Mutex<Option<Returned>>,
 }
 
 /// What became of a claimed turn.
@@ -54,6 +61,8 @@ pub enum Worked {
     Finished(Box<Outcome>),
     /// A person has to decide on its plan, or on its delivery, before it goes on.
     AwaitsApproval,
+    /// It goes on when someone resumes it.
+    Interrupted,
     /// It failed for a reason that may pass, and is tried again at `due`.
     WillRetry {
         reason: FailureReason,
@@ -66,16 +75,46 @@ impl Engine {
     /// Works on a claimed turn to its end.
     pub async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
         failpoint::reach("claim::after")?;
-        let options = &self.options;
-        let mut task = options.store.task(&lease.task).await?;
-        let journal = Journal::new(options.store.clone(), lease, options.redactor.clone(), options.clock.clone());
-        let journal = journal.counted_by(&self.vitals);
+        let (mut detail, journal) = self.open(lease).await?;
         let _at_work = self.vitals.at_work();
-        charge_unsettled(&journal, &mut task.task).await?;
-        match self.prepare(owner, task.clone(), journal.clone(), stop).await {
+        charge_unsettled(&journal, &mut detail.task).await?;
+        let meter = self.meter(owner, &detail.task, &journal);
+        self.work_on(owner, detail, journal, stop, meter, None).await
+    }
+
+    /// What a lease is about.
+    pub(crate) async fn open(&self, lease: Lease) -> Result<(TaskDetail, Journal), Error> {
+        let options = &self.options;
+        let detail = options.store.task(&lease.task).await?;
+        let journal = Journal::new(options.store.clone(), lease, options.redactor.clone(), options.clock.clone());
+        Ok((detail, journal.counted_by(&self.vitals)))
+    }
+
+    pub(crate) fn meter(&self, owner: &OwnerId, task: &Task, journal: &Journal) -> Arc<TurnMeter> {
+        let options = &self.options;
+        let (entropy, till) = (options.entropy.clone(), self.till.clone());
+        Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy.now(), task))
+    }
+
+    pub(crate) async fn work_on(
+        &self,
+        owner: &OwnerId,
+        detail: TaskDetail,
+        journal: Journal,
+        stop: Stop,
+        meter: Arc<TurnMeter>,
+        returned: Option<Returned>,
+    ) -> Result<Worked, Error> {
+        let is_taken_over = returned.is_some();
+        match self.prepare(owner, detail.clone(), journal.clone(), stop, meter, returned).await {
             Ok(prepared) => prepared.drive().await,
             Err(Halt::Engine(error)) => Err(error),
-            Err(Halt::Turn(failure)) => self.record_unstarted(&journal, &task.task, failure).await,
+            Err(Halt::Turn(failure)) => {
+                if is_taken_over {
+                    self.clear_session(owner, &journal.lease().session).await?;
+                }
+                self.record_unstarted(&journal, &detail.task, failure).await
+            }
         }
     }
 
@@ -85,6 +124,8 @@ impl Engine {
         TaskDetail { task, sessions }: TaskDetail,
         journal: Journal,
         stop: Stop,
+        meter: Arc<TurnMeter>,
+        returned: Option<Returned>,
     ) -> Result<Turn, Halt> {
         let options = &self.options;
         let Some(session) = sessions.into_iter().find(|known| known.id == journal.lease().session) else {
@@ -94,17 +135,30 @@ impl Engine {
         let (forge, mirror) = self.mirror_of(&task).await?;
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::open(path, &mirror, &task.base, &session.branch).await?;
-        options.provider.adopt(repository.path()).await?;
-        let left = journal.left_before().await?;
+        if returned.is_none() {
+            options.provider.adopt(repository.path()).await?;
+        }
+        let interruption = journal.interruption().await?;
+        let left = match &interruption {
+            Some(interrupted) => Some(interrupted.commit.clone()),
+            None => journal.left_before().await?,
+        };
         let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
         let number = session.turns.iter().find(|turn| turn.id == journal.lease().turn).map_or(1, |turn| turn.number);
         let plan = if task.settings.plan && number == 1 { journal.plan().await? } else { Plan::None };
         let gate = if task.settings.gate { journal.gate().await? } else { Gate::Closed };
-        let returned = gate.returned().map(|returned| returned.commit.clone());
-        let goes_on = left.is_some() || origin.is_some() || returned.is_some() || matches!(plan, Plan::Approved(_));
-        let start = returned.or(left).or(origin).unwrap_or_else(|| task.base.clone());
+        // Whatever was last is what it goes on from.
+        let turned_down = gate.returned().map(|turned_down| turned_down.commit.clone());
+        let turned_down = turned_down.filter(|_| interruption.is_none());
+        let goes_on = left.is_some() || origin.is_some() || turned_down.is_some() || matches!(plan, Plan::Approved(_));
+        let start = turned_down.or(left).or(origin).unwrap_or_else(|| task.base.clone());
+        let begins = match (&returned, &interruption) {
+            (Some(_), _) => carry::Begins::WithItsAgent,
+            (None, Some(_)) => carry::Begins::Interrupted,
+            (None, None) => carry::Begins::Anew,
+        };
         let carry::Standing { task, start } =
-            carry::carry(forge.as_ref(), &mirror, &repository, &journal, (task, &session), start).await?;
+            carry::carry(forge.as_ref(), &mirror, &repository, &journal, (task, &session), start, begins).await?;
         let (snapshot, warning) = self.snapshot_for(&mirror, &task.base).await?;
         if let Some(warning) = warning {
             journal.warn(&warning).await?;
@@ -113,10 +167,8 @@ impl Engine {
             let message = "what this session goes on from is not on this machine: another did it, or it was collected";
             return Err(Failure::new(FailureReason::Internal, message).into());
         }
+        let has_started = task.status == TaskStatus::Running;
         let checkpoints = repository.last_checkpoint(&session.id).await?.map_or(0, |(number, _)| number);
-        let (entropy, till) = (options.entropy.clone(), self.till.clone());
-        let meter =
-            Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy.now(), &task));
         Ok(Turn {
             engine: self.clone(),
             owner: owner.clone(),
@@ -131,9 +183,12 @@ impl Engine {
             goes_on,
             plan,
             gate,
+            interruption,
+            has_started: AtomicBool::new(has_started),
             checkpoints: AtomicU32::new(checkpoints),
             meter,
             stop,
+            returned: Mutex::new(returned),
         })
     }
 
@@ -156,21 +211,31 @@ impl Turn {
         if self.plan.is_wanted() {
             return self.propose().await;
         }
-        let execution = match self.executed_before().await? {
+        let before = self.executed_before().await?;
+        let is_done_before = before.is_some();
+        let execution = match before {
             Some(before) => {
                 // Its agent has worked, under another lease; only a task that runs can complete.
-                self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
+                if !self.has_started.swap(true, Ordering::Relaxed) {
+                    self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
+                }
                 Ok(before)
             }
             None => {
                 // Beside the work: whoever is to hear of it must not hold it up.
-                let working = self.do_stage(StageName::Execute, self.execute());
-                let (told, executed) = tokio::join!(self.tell(Progress::Working), working);
+                let (told, executed) = tokio::join!(self.tell(Progress::Working), self.execute());
                 told.and(executed)
             }
         };
         let execution = match execution {
-            Ok(execution) => execution,
+            // It is no outcome of the stage: the agent goes on later.
+            Ok(execution) if execution.is_interrupted() => return self.suspend(&execution.commit).await,
+            Ok(execution) => {
+                if !is_done_before {
+                    self.journal.finish_stage(StageName::Execute, &execution).await?;
+                }
+                execution
+            }
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(failure)) => Execution::failed(self.salvage().await, failure),
         };
@@ -190,6 +255,9 @@ impl Turn {
         if failure.is_none() {
             failure = self.judge(evidence.as_ref());
         }
+        if failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted) {
+            return self.suspend(&execution.commit).await;
+        }
         if failure.is_none() {
             failure = self.hooks_after(HookStage::AfterVerify, &execution.commit).await?;
         }
@@ -197,6 +265,22 @@ impl Turn {
             && self.may_retry(failure)
         {
             return self.retry_later(failure).await;
+        }
+        if let Some(race) = &self.task.settings.race
+            && failure.is_none()
+        {
+            failure = match self.await_verdict(race, &execution.commit).await {
+                Ok(verdict) => verdict,
+                Err(Halt::Engine(error)) => return Err(error),
+                Err(Halt::Turn(failure)) => Some(failure),
+            };
+            if failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted) {
+                return self.suspend(&execution.commit).await;
+            }
+        }
+        // Of a race only the winner's work leaves; the rest is kept here for comparison.
+        if self.task.settings.race.is_some() && failure.is_some() {
+            return self.record(&execution, evidence, None, failure).await;
         }
         if failure.is_none() && self.is_gated(&execution.commit) {
             return self.hold(&execution, evidence).await;

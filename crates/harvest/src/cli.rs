@@ -26,10 +26,12 @@ pub use mcp::{Mcp, McpAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
 pub use server::{Audit, LogFormat, Login, Serve, Token, TokenCreate};
-pub use session::{Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionRestore};
+pub use session::{
+    Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionRestore, SessionResume,
+};
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
-use values::{cap_name, cap_size, hours, pool_size, priority, status};
+use values::{cap_name, cap_size, entrants, hours, judged_by, pool_size, priority, status};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -105,12 +107,17 @@ pub enum Command {
         #[arg(long)]
         watch: bool,
     },
+    /// Pause work with all that it has, until it is resumed
+    Interrupt(Interrupt),
     /// Change how the queue is worked off
     #[command(subcommand)]
     Queue(Queue),
     /// Batches of tasks that are followed as one
     #[command(subcommand)]
     Convoy(Convoy),
+    /// Tasks that several worked on side by side
+    #[command(subcommand)]
+    Race(Race),
     /// Tasks that come again by the clock
     #[command(subcommand)]
     Schedule(Schedule),
@@ -168,6 +175,7 @@ pub enum Command {
   harvest run \"Fix the build\" --repo ../other --base release-1.2
   harvest run - --repo ../other < task.md
   harvest run \"Split the module\" --plan
+  harvest run \"Make it faster\" --race claude-code,codex,builtin
   harvest run \"Try this\" --model-script script.yaml --json
   harvest run \"Add a greeting\" --record greeting.jsonl
   harvest run \"Add a greeting\" --replay greeting.jsonl
@@ -180,14 +188,34 @@ pub struct Run {
     #[arg(long, value_name = "FILE")]
     pub model_script: Option<PathBuf>,
     /// Keep the model calls in a file, to run it again without a model
-    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["replay", "race"])]
     pub record: Option<PathBuf>,
     /// Let a recorded run play the model: no key, no network
-    #[arg(long, value_name = "FILE", conflicts_with = "model_script")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["model_script", "race"])]
     pub replay: Option<PathBuf>,
     /// Where the agent runs
     #[arg(long, value_enum, default_value_t = SandboxKind::Local)]
     pub sandbox: SandboxKind,
+    #[command(flatten)]
+    pub race: RaceOptions,
+}
+
+/// Several who do the same.
+#[derive(Debug, Clone, Args)]
+pub struct RaceOptions {
+    /// Let several work on it side by side, and deliver the best: agents, or how many of one
+    #[arg(long, value_name = "AGENT[:MODEL],…|N", value_parser = entrants, conflicts_with = "agent")]
+    pub race: Option<Entrants>,
+    /// What decides among those that pass their tests: cost (then the smaller change), or time
+    #[arg(long, value_name = "cost|time", value_parser = judged_by, default_value = "cost", requires = "race")]
+    pub judged_by: harvest_core::JudgedBy,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entrants {
+    Same(u8),
+    /// Agents, with their models.
+    Named(Vec<(String, Option<String>)>),
 }
 
 /// What is asked for, the same for every command that makes tasks.
@@ -388,6 +416,8 @@ pub struct TaskAdd {
     pub ask: Ask,
     #[command(flatten)]
     pub queue: QueueOptions,
+    #[command(flatten)]
+    pub race: RaceOptions,
 }
 
 /// Where a task stands among others.
@@ -471,6 +501,29 @@ pub struct WorkPlace {
     /// How long a turn may go without a sign of life from its worker before another takes it [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub lease: Option<Duration>,
+    /// At the first signal leave at once, and agents at work; the next worker on this data directory takes them over
+    #[arg(long)]
+    pub keep_agents: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  harvest interrupt 7k3m --reason \"the schema changes today\"
+  harvest interrupt --all
+  echo \"out of credit\" > DATA_DIR/interrupts/TASK_ID      the same by a file, with the task's full id
+
+The agent may end its step. Its work and what it remembers are kept, no sandbox is held, and `harvest session resume ID` goes
+on. Works wherever the task is worked on.")]
+pub struct Interrupt {
+    /// The task's id, or its session's, or the beginning of either
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub id: Option<String>,
+    /// Everything that is being worked on
+    #[arg(long)]
+    pub all: bool,
+    /// Why, for whoever looks at it later
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -516,6 +569,16 @@ pub enum Convoy {
     /// Show one convoy with its tasks
     #[command(after_help = "Examples:\n  harvest convoy show spring-clean")]
     Show { name: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Race {
+    /// Show everyone in a race: who won, what each cost and changed
+    #[command(after_help = "Examples:\n  harvest race show 9f2c\n  harvest race show race-9f2c --json")]
+    Show {
+        /// The race's id, or that of a task in it
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -72,7 +72,7 @@ pub fn code_of(outcome: &Outcome) -> Option<Code> {
         FailureReason::Turns => Code::Turns,
         FailureReason::Hook => Code::Hook,
         FailureReason::Budget => Code::Budget,
-        FailureReason::Cancelled => Code::Cancelled,
+        FailureReason::Cancelled | FailureReason::Interrupted => Code::Cancelled,
         FailureReason::Internal => Code::Internal,
     };
     Some(code)

@@ -4,9 +4,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use harvest_core::{Clock, Code, Entropy, Timestamp};
+use harvest_core::{Clock, Code, Entropy, TaskId, Timestamp};
 use harvest_engine::{
-    DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Ownership, Recovered, Recovery, Toolchain,
+    DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Orphans, Ownership, Recovered, Recovery, Toolchain,
 };
 use harvest_forge::{Forge, Forges};
 use harvest_gateway::cassette::Cassette;
@@ -103,17 +103,26 @@ impl Installation {
             keys,
             projects,
         };
-        installation.put_right().await?;
+        installation.put_right(Orphans::Leave).await?;
         Ok(installation)
     }
 
     /// Clears up after processes that were killed, and tells what became of their tasks.
-    pub async fn put_right(&self) -> Result<Recovered, Failure> {
-        let recovered = self.recover().await?;
+    pub async fn put_right(&self, orphans: Orphans) -> Result<Recovered, Failure> {
+        let recovered = self.recover(orphans).await?;
         for task in &recovered.queued_again {
             output::complain(&format!(
                 "note: task {} is in the queue again: the worker that had it was killed",
                 task.short()
+            ));
+        }
+        if recovered.left > 0 && orphans == Orphans::Leave {
+            let (agents, them) = match recovered.left {
+                1 => ("1 agent of a worker that was killed still works".to_owned(), "it"),
+                left => (format!("{left} agents of workers that were killed still work"), "them"),
+            };
+            output::complain(&format!(
+                "note: {agents}; `harvest up` or `harvest serve` takes {them} over, `harvest task cancel` ends one"
             ));
         }
         for task in &recovered.ended {
@@ -127,27 +136,41 @@ impl Installation {
     }
 
     /// Nothing to do is the usual case and costs two small reads.
-    async fn recover(&self) -> Result<Recovered, Failure> {
+    async fn recover(&self, orphans: Orphans) -> Result<Recovered, Failure> {
         let nothing_left =
             std::fs::read_dir(self.data.sandboxes()).map_or(true, |mut entries| entries.next().is_none());
         if self.store.owners().await?.is_empty() && nothing_left {
             return Ok(Recovered::default());
         }
+        let git = self.environment.git();
+        let open = async |name: &str| -> Option<Box<dyn Forge>> { harvest_forge::open(name, git.clone()).await.ok() };
+        let recovered = self.recovery().run(orphans, open).await?;
+        self.tidy();
+        Ok(recovered)
+    }
+
+    /// Ends a task whose worker is dead while its agent is not. False when it is not so.
+    pub async fn cancel_left(&self, task: &TaskId) -> Result<bool, Failure> {
+        let git = self.environment.git();
+        let open = async |name: &str| -> Option<Box<dyn Forge>> { harvest_forge::open(name, git.clone()).await.ok() };
+        let cancelled = self.recovery().cancel(task, open).await?;
+        if cancelled {
+            self.recover(Orphans::Leave).await?;
+        }
+        Ok(cancelled)
+    }
+
+    fn recovery(&self) -> Recovery {
         let mut kinds = vec![SandboxKind::Local, SandboxKind::None];
         #[cfg(feature = "container")]
         kinds.extend(container::was_used(self).then_some(SandboxKind::Container));
-        let recovery = Recovery {
+        Recovery {
             data: self.data.clone(),
             store: self.store.clone(),
             providers: kinds.into_iter().filter_map(|kind| self.make_provider(kind).ok()).collect(),
             redactor: self.redactor.clone(),
             clock: self.clock.clone(),
-        };
-        let git = self.environment.git();
-        let open = async |name: &str| -> Option<Box<dyn Forge>> { harvest_forge::open(name, git.clone()).await.ok() };
-        let recovered = recovery.run(open).await?;
-        self.tidy();
-        Ok(recovered)
+        }
     }
 
     /// The folder for sockets goes when no sandbox is left in it; whoever needs it makes it again.
@@ -166,7 +189,7 @@ impl Installation {
         } else {
             drop(owner);
             // What cannot be done now, say because the disk is full, the next command does.
-            let _ = self.recover().await;
+            let _ = self.recover(Orphans::Remove).await;
         }
         result
     }

@@ -23,6 +23,7 @@ mod follow;
 mod gc;
 mod github;
 mod installation;
+mod interrupt;
 mod keychain;
 mod keyring;
 mod log;
@@ -33,6 +34,7 @@ mod programs;
 mod projects;
 mod prompts;
 mod queue;
+mod race;
 mod reload;
 mod remote;
 mod repo;
@@ -105,8 +107,10 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Login(options) => login::login(global, &environment, options).await,
         Command::Repo(command) => repo::repo(global, environment, command).await,
         Command::Status { watch } => status::status(global, environment, watch).await,
+        Command::Interrupt(options) => interrupt::interrupt(global, environment, options).await,
         Command::Queue(command) => queue::queue(global, environment, command).await,
         Command::Convoy(command) => convoy::convoy(global, environment, command).await,
+        Command::Race(cli::Race::Show { id }) => race::show(global, environment, &id).await,
         Command::Schedule(command) => schedule::schedule(global, environment, command).await,
         Command::Template(command) => template::template(global, environment, command).await,
         Command::Credential(command) => credential::credential(global, environment, command).await,

@@ -16,12 +16,15 @@ use crate::follow::{Follow, ends};
 use crate::installation::{self, Installation};
 use crate::output;
 use crate::view::{Activity, Style, summary};
-use crate::{ask, config, tape};
+use crate::{ask, config, race, tape};
 
 const LAST_EVENTS: usize = 1000;
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 
 pub async fn run(global: &Global, environment: Environment, options: Run) -> Result<Exit, Failure> {
+    if options.race.race.is_some() {
+        return race::run(global, environment, options).await;
+    }
     let prompt = ask::read_prompt(&options.ask.prompt)?;
     let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
     let replay = options.replay.as_deref().map(tape::load).transpose()?;
@@ -91,6 +94,11 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
             Ok(Ended::AwaitsApproval) => {
                 let _ = output::line(&awaiting(style, submitted.task.id.short()));
             }
+            Ok(Ended::Interrupted) => {
+                let id = submitted.task.id.short();
+                let what = format!("task {} was interrupted; its work is kept", style.bold(id));
+                let _ = output::line(&format!("\n{} {what}:\n  harvest session resume {id}", style.stopped()));
+            }
             Err(_) => {}
         }
         outcome
@@ -117,6 +125,8 @@ pub enum Ended {
     Finished(Box<Outcome>),
     /// A person has to decide on its plan.
     AwaitsApproval,
+    /// It goes on when someone resumes it.
+    Interrupted,
 }
 
 impl Ended {
@@ -125,6 +135,7 @@ impl Ended {
         match self {
             Self::Finished(outcome) => Ok(*outcome),
             Self::AwaitsApproval => Err(Failure::failed(Code::Internal, "it made a plan that nobody asked for")),
+            Self::Interrupted => Err(Failure::stopped()),
         }
     }
 }
@@ -169,6 +180,7 @@ pub async fn work(
     match result {
         Ok(Ok(Worked::Finished(outcome))) => Ok(Ended::Finished(outcome)),
         Ok(Ok(Worked::AwaitsApproval)) => Ok(Ended::AwaitsApproval),
+        Ok(Ok(Worked::Interrupted)) => Ok(Ended::Interrupted),
         // A task in the foreground has no retries.
         Ok(Ok(Worked::WillRetry { error, .. })) => Err(Failure::failed(Code::Internal, error)),
         Ok(Err(error)) => Err(error.into()),

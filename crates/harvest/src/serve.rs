@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use harvest_agents::Provider;
 use harvest_core::Code;
-use harvest_engine::{Engine, ModelChoice, Notice, Stop};
+use harvest_engine::{Engine, Limits, ModelChoice, Notice, Stop};
 use harvest_server::{Handle, Options, Service};
 use harvest_telemetry::Exporter;
 use serde_json::json;
@@ -51,19 +51,32 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &drain,
-        "taking no more work; waiting for what is under way (once more to leave at once)",
+        if options.place.keep_agents { up::LEAVING } else { up::DRAINING },
     );
     let working = async {
+        let limits =
+            Limits { tasks: options.max_tasks, time: options.max_hours, cost: options.max_usd, ..Limits::default() };
         let wanted = Wanted {
+            limits,
             agents: options.agents,
             lease: options.place.lease,
             patience: options.drain,
+            keep_agents: options.place.keep_agents,
             telemetry: exporter.clone(),
             ..Wanted::default()
         };
         let tell = |notice: &Notice| drop(if global.json { up::show_json(notice) } else { up::show(style, notice) });
         let worked = match works {
-            true => works::work(global, style, &installation, &engine, wanted, drain, tell).await.map(drop),
+            true => {
+                let worked = works::work(global, style, &installation, &engine, wanted, drain.clone(), tell).await;
+                if let Ok(summary) = &worked
+                    && !drain.is_requested()
+                {
+                    output::complain(&format!("note: taking no more work: {}; the API goes on", summary.ended));
+                    drain.requested().await;
+                }
+                worked.map(drop)
+            }
             false => tokio::select! {
                 () = drain.requested() => Ok(()),
                 never = projects::follow(&installation) => match never {},

@@ -49,13 +49,23 @@ async fn show(
     let running = store.tasks(query).await?.items;
     let spending = store.spending(&harvest_engine::day_of(installation.clock.now())).await?;
     let workers = owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
+    let holding: Vec<&str> = owners.iter().filter_map(|owner| owner.holding.as_deref()).collect();
     if global.json {
-        return Ok(output::json(
-            &json!({ "queue": queue, "convoys": convoys, "workers": workers, "running": running, "today": spending }),
-        ));
+        return Ok(output::json(&json!({
+            "queue": queue,
+            "convoys": convoys,
+            "workers": workers,
+            "holding": holding,
+            "running": running,
+            "today": spending,
+        })));
     }
     let mut text = if watch && style.terminal { "\u{1b}[H\u{1b}[2J".to_owned() } else { String::new() };
     text.push_str(&page(style, &queue, &convoys, workers));
+    for why in holding {
+        let name = style.dim(&format!("{:<9}", "holding"));
+        text.push_str(&format!("\n{name}  {} {}", style.stopped(), crate::view::clean(why)));
+    }
     let tenancy = installation.settings()?.tenancy();
     for one in &spending {
         text.push_str(&format!("\n{}", today(style, one, tenancy.daily(&one.account))));

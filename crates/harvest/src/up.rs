@@ -17,6 +17,10 @@ use crate::view::{Style, clean};
 use crate::works::Wanted;
 use crate::{ask, tracer, works};
 
+/// What the first signal brings about.
+pub const DRAINING: &str = "taking no more work; waiting for what is under way (once more to leave at once)";
+pub const LEAVING: &str = "leaving; agents at work go on, and the next worker takes them over";
+
 pub async fn up(global: &Global, environment: Environment, options: Up) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let script = options.place.model_script.as_deref().map(ask::load_script).transpose()?;
@@ -28,7 +32,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &drain,
-        "taking no more work; waiting for what is under way (once more to leave at once)",
+        if options.place.keep_agents { LEAVING } else { DRAINING },
     );
     let limits = Limits {
         until_empty: options.until_empty,
@@ -43,6 +47,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         lease: options.place.lease,
         limits,
         patience: None,
+        keep_agents: options.place.keep_agents,
         telemetry: telemetry.clone(),
     };
     let tell = |notice: &Notice| drop(if global.json { show_json(notice) } else { show(style, notice) });
@@ -60,6 +65,9 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
 pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
     let line = match notice {
         Notice::Started { task } => format!("{} {} started", style.dim(style.symbol("▸", ">")), task.short()),
+        Notice::TakenOver { task } => {
+            format!("{} {} goes on: its agent outlived its worker", style.dim(style.symbol("▸", ">")), task.short())
+        }
         Notice::Finished(outcome) => finished(style, outcome),
         Notice::AwaitsApproval { task } => {
             let id = task.short();
@@ -67,6 +75,10 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
                 "{} {id} waits for you to decide: harvest task show {id}, then harvest task approve {id}",
                 style.stopped()
             )
+        }
+        Notice::Interrupted { task } => {
+            let id = task.short();
+            format!("{} {id} was interrupted; harvest session resume {id} goes on", style.stopped())
         }
         Notice::WillRetry { task, reason, error, due } => {
             format!("{} {} {reason}: {}; tried again at {due}", style.stopped(), task.short(), clean(error))
@@ -99,7 +111,9 @@ fn finished(style: Style, outcome: &Outcome) -> String {
 pub fn show_json(notice: &Notice) -> Result<(), output::Closed> {
     output::json(&match notice {
         Notice::Started { task } => json!({ "type": "started", "task_id": task }),
+        Notice::TakenOver { task } => json!({ "type": "taken_over", "task_id": task }),
         Notice::Finished(outcome) => json!({ "type": "finished", "task_id": outcome.task_id, "outcome": outcome }),
+        Notice::Interrupted { task } => json!({ "type": "interrupted", "task_id": task }),
         Notice::AwaitsApproval { task } => json!({ "type": "awaits_approval", "task_id": task }),
         Notice::WillRetry { task, reason, error, due } => {
             json!({ "type": "will_retry", "task_id": task, "reason": reason, "error": error, "due": due.to_string() })

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harvest_engine::Stop;
+use harvest_engine::{Orphans, Stop};
 
 use crate::installation::Installation;
 use crate::{gc, output};
@@ -25,7 +25,7 @@ pub async fn run(installation: &Installation, stop: Stop) {
             () = stop.requested() => return,
             () = sweeping => {}
         }
-        match installation.put_right().await {
+        match installation.put_right(Orphans::Leave).await {
             Ok(recovered) if recovered.sandboxes > 0 => {
                 output::complain(&format!("note: {} sandboxes that nobody had were removed", recovered.sandboxes));
             }

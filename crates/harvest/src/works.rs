@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use harvest_engine::{Engine, Interrupts, Limits, Notice, Pool, Stop, Summary, Warm, warm};
+use harvest_engine::{Breaking, Engine, Interrupts, Limits, Notice, Orphans, Pool, Stop, Summary, Warm, warm};
 use harvest_store::OwnerKind;
 use harvest_telemetry::Exporter;
 use tokio::sync::mpsc;
 
 use crate::cli::Global;
-use crate::config::Key;
+use crate::config::{Key, Layers};
 use crate::failure::Failure;
 use crate::installation::Installation;
 use crate::tracer::Tracer;
@@ -29,8 +29,18 @@ pub struct Wanted {
     pub limits: Limits,
     /// How long turns under way may take once it is to end; `None`: as long as they take. Then they go back into the queue.
     pub patience: Option<Duration>,
+    /// At the end agents are left at work, for the next worker to take over.
+    pub keep_agents: bool,
     /// Where turns that ended are told.
     pub telemetry: Exporter,
+}
+
+/// How the work of this process ended.
+enum Ended {
+    Pool(Result<Summary, harvest_engine::Error>),
+    /// Too much time went by.
+    GaveUp,
+    Left,
 }
 
 /// Works until `drain` or a limit, then waits for what is under way.
@@ -50,13 +60,18 @@ pub async fn work(
         agents: None,
         model_calls: settings.count(Key::ModelCalls).map(|calls| calls as usize),
         lease: wanted.lease.or(settings.time(Key::Lease)).unwrap_or(LEASE),
+        breaking: breaking(&settings),
         ..wanted.limits
     };
     let until_empty = limits.until_empty;
     let agents = reload::agents(installation.config.clone(), wanted.agents, settings.count(Key::Agents));
+    let (notices, mut inbox) = mpsc::channel(NOTICES);
+    let mut pool = Pool::new(engine.clone(), owner.id().clone(), limits, notices).sized_by(agents.clone());
+    // First of all: agents that a worker before this one has left wait for their models.
+    show_while(pool.take_over(), &mut inbox, &show).await?;
+    installation.put_right(Orphans::Remove).await?;
     let mut schedules = schedule::Beside::new(installation.clone(), engine.clone());
     schedules.catch_up(global, style).await?;
-    let (notices, mut inbox) = mpsc::channel(NOTICES);
     let tracer = Tracer::start(installation.store.clone(), wanted.telemetry.clone());
     let (snapshots, no_more) = (repo::Beside::new(engine.clone(), &owner), Stop::default());
     let spares = warm::Options {
@@ -65,7 +80,6 @@ pub async fn work(
         expect_more: !until_empty,
     };
     let spares = Warm::new(engine.clone(), owner.id().clone(), spares);
-    let pool = Pool::new(engine.clone(), owner.id().clone(), limits, notices).sized_by(agents);
     let too_long = async {
         drain.requested().await;
         match wanted.patience {
@@ -73,15 +87,23 @@ pub async fn work(
             None => std::future::pending().await,
         }
     };
+    let leaving = async {
+        match wanted.keep_agents {
+            true => drain.requested().await,
+            false => std::future::pending().await,
+        }
+    };
     let working = async {
-        let summary = tokio::select! {
-            summary = pool.run(drain.clone()) => Some(summary),
+        let ended = tokio::select! {
+            biased;
+            () = leaving => Ended::Left,
+            summary = pool.run(drain.clone()) => Ended::Pool(summary),
             never = schedules.run(global, style) => match never {},
             never = projects::follow(installation) => match never {},
-            () = too_long => None,
+            () = too_long => Ended::GaveUp,
         };
         no_more.request();
-        summary
+        ended
     };
     let showing = async {
         while let Some(notice) = inbox.recv().await {
@@ -91,20 +113,49 @@ pub async fn work(
         }
         tracer.close().await;
     };
-    let (summary, (), (), (), ()) = tokio::join!(
+    let (ended, (), (), (), ()) = tokio::join!(
         working,
         showing,
         snapshots.run(global, style, no_more.clone()),
         spares.run(no_more.clone()),
         upkeep::run(installation, no_more.clone()),
     );
-    match summary {
-        Some(summary) => installation.let_go(owner, summary.map_err(Failure::from)).await,
-        None => {
+    match ended {
+        Ended::Pool(summary) => installation.let_go(owner, summary.map_err(Failure::from)).await,
+        Ended::GaveUp => {
             // As after a breakdown: sandboxes go, and what they worked on is anyone's.
             drop(owner);
-            installation.put_right().await?;
+            installation.put_right(Orphans::Remove).await?;
             Ok(Summary { ended: "what was under way is in the queue again".to_owned(), ..Summary::default() })
+        }
+        Ended::Left => {
+            // Its lock is free from here on, and that is all the next worker looks at.
+            drop(owner);
+            let ended = "agents at work go on; the next `harvest up` or `harvest serve` takes them over".to_owned();
+            Ok(Summary { ended, ..Summary::default() })
+        }
+    }
+}
+
+fn breaking(settings: &Layers) -> Breaking {
+    let usual = Breaking::default();
+    Breaking {
+        after: settings.count(Key::Breaker).unwrap_or(usual.after),
+        pause: settings.time(Key::BreakerPause).unwrap_or(usual.pause),
+    }
+}
+
+/// Shows notices while something else goes on that makes some.
+async fn show_while<T>(
+    doing: impl Future<Output = T>,
+    inbox: &mut mpsc::Receiver<Notice>,
+    show: impl Fn(&Notice),
+) -> T {
+    tokio::pin!(doing);
+    loop {
+        tokio::select! {
+            done = &mut doing => return done,
+            Some(notice) = inbox.recv() => show(&notice),
         }
     }
 }

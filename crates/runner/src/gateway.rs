@@ -6,8 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::Semaphore;
+
+use crate::relay::{Room, relay};
 
 /// More than any agent needs at once; beyond it new ones wait to be accepted.
 const CONNECTIONS: usize = 512;
@@ -29,14 +31,14 @@ pub async fn bind() -> std::io::Result<TcpListener> {
 /// Accepts for ever.
 pub async fn serve(listener: TcpListener, gateway: PathBuf) {
     let gateway: Rc<Path> = gateway.into();
-    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    let (slots, room) = (Arc::new(Semaphore::new(CONNECTIONS)), Room::default());
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let gateway = gateway.clone();
+                let (gateway, room) = (gateway.clone(), room.clone());
                 tokio::task::spawn_local(async move {
-                    join(stream, &gateway).await;
+                    relay(stream, &gateway, room).await;
                     drop(slot);
                 });
             }
@@ -56,12 +58,4 @@ pub async fn connect(path: &Path) -> UnixStream {
         }
         pause = (pause * 2).min(LONGEST);
     }
-}
-
-async fn join(mut client: TcpStream, gateway: &Path) {
-    // Streamed answers come in small pieces that should not wait for each other.
-    let _ = client.set_nodelay(true);
-    let mut upstream = connect(gateway).await;
-    // Either side closing is the end of a connection, not an error of ours.
-    let _ = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
 }

@@ -20,6 +20,7 @@ mod link;
 mod process;
 mod reap;
 mod registry;
+mod relay;
 mod signals;
 mod spool;
 mod supervisor;

@@ -51,7 +51,7 @@ impl Returned {
     pub fn find(id: &SandboxId, layout: &Layout) -> Result<Self, Error> {
         let lost = || Error::Lost { id: id.clone() };
         let facts = layout.recall().ok_or_else(lost)?;
-        let runner = facts.runner.filter(|runner| runner.open().is_some()).ok_or_else(lost)?;
+        let runner = layout.runner().ok_or_else(lost)?;
         folder::open_to_sandbox(&layout.gateway())?;
         let listener = folder::listen(&layout.link())?;
         Ok(Self { facts, runner, listener })

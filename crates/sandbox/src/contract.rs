@@ -166,6 +166,14 @@ pub trait Provider: Send + Sync + Debug {
     /// Returns when the runner inside has reported.
     async fn create(&self, spec: Spec) -> Result<Sandbox, Error>;
 
+    /// Whether something still runs in a sandbox that this process, or another one before it, has made.
+    fn is_alive(&self, id: &SandboxId) -> bool;
+
+    /// The shared folder that the sandbox has its private layer over, if it has.
+    fn stands_on(&self, _id: &SandboxId) -> Option<PathBuf> {
+        None
+    }
+
     /// Takes up a sandbox that another process, or this one, made before.
     async fn attach(&self, id: &SandboxId) -> Result<Sandbox, Error>;
 

@@ -65,7 +65,11 @@ pub(crate) fn give(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
 fn walk(path: &Path, visit: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         for entry in fs::read_dir(path)? {
-            walk(&entry?.path(), visit)?;
+            match walk(&entry?.path(), visit) {
+                // Whoever uses the folder meanwhile removes what it made for a moment.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                walked => walked?,
+            }
         }
     }
     visit(path)

@@ -207,10 +207,21 @@ impl Process {
     /// will never read it, or was taken up again after another server had started it. Once given up on, the rest of the
     /// input is lost, too.
     pub async fn input(&mut self, text: impl Into<String>, close: bool) -> Result<(), Error> {
-        let refused = |message: &str| Error::Input { process: self.id.clone(), message: message.to_owned() };
         if self.pid.is_none() {
-            return Err(refused("it was taken up again, and what it was given before is not known"));
+            let message = "it was taken up again, and what it was given before is not known".to_owned();
+            return Err(Error::Input { process: self.id.clone(), message });
         }
+        self.give(text, close).await
+    }
+
+    /// The same for a process that was taken up again, with all that it is ever given: what it has had of it already is not
+    /// given twice.
+    pub async fn input_again(&mut self, text: impl Into<String>, close: bool) -> Result<(), Error> {
+        self.give(text, close).await
+    }
+
+    async fn give(&mut self, text: impl Into<String>, close: bool) -> Result<(), Error> {
+        let refused = |message: &str| Error::Input { process: self.id.clone(), message: message.to_owned() };
         let order = Input { process: self.id.clone(), text: text.into(), close };
         order.order(0).encode()?;
         let (answer, taken) = oneshot::channel();

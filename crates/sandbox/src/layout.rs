@@ -31,6 +31,9 @@ pub(crate) struct Remembered {
     /// Its control groups.
     #[serde(default)]
     pub groups: Vec<PathBuf>,
+    /// What its workspace is a layer over.
+    #[serde(default)]
+    pub lower: Option<PathBuf>,
 }
 
 impl Layout {
@@ -86,6 +89,11 @@ impl Layout {
 
     pub fn recall(&self) -> Option<Remembered> {
         serde_json::from_slice(&fs::read(self.memory()).ok()?).ok()
+    }
+
+    /// The process to watch, if it is alive.
+    pub fn runner(&self) -> Option<Identity> {
+        self.recall()?.runner.filter(|runner| runner.open().is_some())
     }
 
     /// The sandbox's pid 1, seen from outside: the pid that bubblewrap wrote down, if that is still who it was.

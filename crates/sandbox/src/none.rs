@@ -86,6 +86,7 @@ impl Unisolated {
             folder: workspace,
             runner: None,
             groups: Vec::new(),
+            lower: None,
         };
         layout.remember(&facts)?;
         let listener = folder::listen(&layout.link())?;
@@ -143,6 +144,10 @@ impl Provider for Unisolated {
         };
         let (id, path) = (spec.id.clone(), path.clone());
         arrival::or_removed(self, &id, self.start(spec, path, began)).await
+    }
+
+    fn is_alive(&self, id: &SandboxId) -> bool {
+        self.layout(id).runner().is_some()
     }
 
     async fn attach(&self, id: &SandboxId) -> Result<Sandbox, Error> {

@@ -115,6 +115,8 @@ fn status(code: Code) -> StatusCode {
         Code::TaskFinished
         | Code::NotRetryable
         | Code::NotAwaiting
+        | Code::NotAtWork
+        | Code::NotInterrupted
         | Code::CannotFork
         | Code::NothingToApply
         | Code::KeyReused

@@ -18,7 +18,8 @@ mod task;
 
 use async_trait::async_trait;
 use harvest_core::{
-    CredentialId, Event, EventBody, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn,
+    AttemptId, CredentialId, Event, EventBody, Outcome, OwnerId, Prompt, SandboxId, Session, SessionId, Stopping,
+    TaskId, Timestamp, Turn,
 };
 use tokio::sync::watch;
 
@@ -32,8 +33,7 @@ pub use inbox::{Delivery, Inbox, Link, LinkEnd, LinkKind, PullRequestStat};
 pub use ledger::{Balance, Bill, Charge, Reservation, Settlement, Spending};
 pub use project::{Member, Project, Projects};
 pub use queue::{
-    Cap, Claim, Convoy, Haste, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord,
-    TurnCounts,
+    Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, TurnCounts,
 };
 pub use quota::{Asker, Forgotten, Quotas};
 pub use repository::Repository;
@@ -68,8 +68,15 @@ pub trait Store: Access + Comments + Inbox + Projects + Quotas + Send + Sync + s
     /// Gives back every turn of an owner that is known to be dead.
     async fn release(&self, dead: &OwnerId, at: Timestamp) -> Result<Vec<Lease>, Error>;
 
-    /// Takes over the turns of a dead owner to end them; the old leases are void from here on.
-    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error>;
+    /// Takes over the turns of a dead owner, all or those of some sessions; the old leases are void from here on. Whoever
+    /// was asked to stop one still is.
+    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId, only: Option<&[SessionId]>) -> Result<Vec<Lease>, Error>;
+
+    /// The turns that an owner has claimed.
+    async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error>;
+
+    /// How much of an attempt's output is in the journal.
+    async fn journaled(&self, attempt: &AttemptId) -> Result<u64, Error>;
 
     /// One step of a claimed turn: fence check, events, spool offset and state change in one transaction. Returns the number
     /// of the last event.
@@ -77,6 +84,12 @@ pub trait Store: Access + Comments + Inbox + Projects + Quotas + Send + Sync + s
 
     /// Gives a turn back until a person has decided: no one holds it, and its task awaits approval.
     async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error>;
+
+    /// Gives an interrupted turn back until someone resumes it: no one holds it, and its task is interrupted.
+    async fn interrupt(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error>;
+
+    /// The turn of an interrupted task is in the queue again. `prompt` is what its agent is told.
+    async fn resume(&self, task: &TaskId, author: &str, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error>;
 
     /// A person has decided on the plan of a task that awaits approval: its turn is in the queue again, or the task is
     /// cancelled.
@@ -98,11 +111,11 @@ pub trait Store: Access + Comments + Inbox + Projects + Quotas + Send + Sync + s
     /// Cancels a task that no one works on. `None` when it is being worked on or has ended.
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error>;
 
-    /// Asks whoever works on the task to stop, wherever that is. False when no one does.
-    async fn request_stop(&self, task: &TaskId, haste: Haste) -> Result<bool, Error>;
+    /// Asks whoever works on the task to stop, wherever that is. False when no one does. The last word counts.
+    async fn request_stop(&self, task: &TaskId, how: Stopping) -> Result<bool, Error>;
 
     /// The tasks that `owner` works on and is asked to stop. Whoever waits for the queue is woken when there is a new one.
-    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Haste)>, Error>;
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error>;
 
     /// Queues a failed or cancelled task once more.
     async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error>;
@@ -130,10 +143,12 @@ pub trait Store: Access + Comments + Inbox + Projects + Quotas + Send + Sync + s
 
     async fn register_owner(&self, owner: Owner) -> Result<(), Error>;
     async fn owners(&self) -> Result<Vec<Owner>, Error>;
+    /// Says why an owner takes no work for the moment, or that it does again.
+    async fn set_holding(&self, owner: &OwnerId, why: Option<&str>) -> Result<(), Error>;
     async fn remove_owner(&self, owner: &OwnerId) -> Result<(), Error>;
 
     /// Recorded before a sandbox is made and forgotten after it is gone, so that none is ever lost sight of. Recorded
-    /// again, it has another session and purpose: it was made ahead.
+    /// again, it has another session and purpose, since it was made ahead, or another owner, who has taken it over.
     async fn record_sandbox(&self, record: SandboxRecord) -> Result<(), Error>;
     async fn forget_sandbox(&self, id: &SandboxId) -> Result<(), Error>;
     async fn sandboxes(&self) -> Result<Vec<SandboxRecord>, Error>;

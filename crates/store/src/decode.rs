@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use harvest_core::{BranchName, IdError, Prompt, Timestamp};
+use harvest_core::{BranchName, IdError, Prompt, Stopping, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -57,6 +57,11 @@ pub(crate) fn from_json<T: DeserializeOwned>(text: &str, what: &'static str) -> 
 
 pub(crate) fn to_json(value: &impl Serialize, what: &'static str) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|error| Error::corrupt(what, error))
+}
+
+/// A stop from before there were several kinds is a cancellation.
+pub(crate) fn stopping(text: Option<&str>) -> Result<Stopping, Error> {
+    text.map_or(Ok(Stopping::Cancel), |text| from_json(text, "a stop"))
 }
 
 /// Enums without fields are stored under the word that the wire uses.

@@ -63,6 +63,11 @@ impl Error {
         }
     }
 
+    /// Whether the same may go better later, without anyone changing what is asked.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::DiskFull(_) | Self::Sqlite(_) | Self::Postgres(_))
+    }
+
     pub(crate) fn credential_exists(credential: &Credential) -> Self {
         let Credential { provider, scope, name, .. } = credential;
         Self::CredentialExists { provider: provider.clone(), scope: scope.to_string(), name: name.clone() }

@@ -12,7 +12,7 @@ pub mod sqlite;
 
 pub use contract::{
     Access, AccessToken, Answer, AnswerKey, Asker, AttemptUpdate, AuditEntry, AuditQuery, Balance, Begun, Bill,
-    BrokenChain, Cap, Charge, Claim, Comments, Convoy, CredentialRecord, Delivery, End, Forgotten, Grown, Haste,
+    BrokenChain, Cap, Charge, Claim, Comments, Convoy, CredentialRecord, Delivery, End, Forgotten, Grown,
     IdempotencyKey, Inbox, Lease, Link, LinkEnd, LinkKind, Member, MissedRuns, NewAudit, NewSecret, NewTask, NewTurn,
     Order, Owner, OwnerKind, PlanDecision, PlanVerdict, Project, Projects, PullRequestStat, QueueSettings, QueueState,
     Quotas, Reclaimed, Repository, Reservation, Rows, SandboxRecord, Schedule, SessionPage, SessionQuery,

@@ -26,4 +26,4 @@ pub use git::{Git, Home, Private};
 pub use mirror::{Mirror, Mirrors};
 pub use prepared::{Building, Manifest, OWN_FOLDER, Prepared, remove_strange};
 pub use session_repository::{Author, Carried, Change, Commit, NewCommit, SessionRepository};
-pub use snapshot::{Snapshot, Snapshots, materialise};
+pub use snapshot::{Snapshot, SnapshotHold, Snapshots, materialise};

@@ -220,6 +220,14 @@ impl SessionRepository {
         Ok(changes)
     }
 
+    /// How many lines were added and removed between two commits; what is no text counts as one for each file.
+    pub async fn changed_lines(&self, from: &str, to: &str) -> Result<u64, Error> {
+        let listed = self.show_diff(&["--numstat"], from, to).await?;
+        let count = |text: &str| text.parse::<u64>().unwrap_or(1);
+        let lines = String::from_utf8_lossy(&listed).into_owned();
+        Ok(lines.lines().map(|line| line.split('\t').take(2).map(count).sum::<u64>()).sum())
+    }
+
     /// The commits behind `base` up to `tip`, oldest first.
     pub async fn commits(&self, base: &str, tip: &str) -> Result<Vec<Commit>, Error> {
         let range = format!("{base}..{tip}");

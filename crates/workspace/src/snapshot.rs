@@ -39,6 +39,21 @@ pub struct Snapshot {
     _in_use: lock::Guard,
 }
 
+/// Keeps a snapshot from being collected, whoever opened it and is gone.
+#[derive(Debug)]
+pub struct SnapshotHold {
+    _in_use: lock::Guard,
+}
+
+impl SnapshotHold {
+    /// `path` is where its checkout is.
+    pub async fn of(path: &Path) -> Result<Self, Error> {
+        // A prepared one has the checkout in a folder of its own.
+        let path = path.parent().filter(|_| path.ends_with("tree")).unwrap_or(path);
+        Ok(Self { _in_use: lock::lock(&lock_file(path), Kind::Shared).await? })
+    }
+}
+
 impl Snapshots {
     pub fn new(root: PathBuf) -> Self {
         Self { root, git: Git::new(Home::Nobody).with_limit(CHECKOUT_LIMIT) }

@@ -133,7 +133,7 @@ fn quiet(text: &str) -> String {
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
         quiet.push(letter);
-        let calls = letter == '@' && letters.peek().is_some_and(|next| next.is_ascii_alphanumeric());
+        let calls = letter == '@' && letters.peek().is_some_and(char::is_ascii_alphanumeric);
         let names = letter == '#' && letters.peek().is_some_and(char::is_ascii_digit);
         if calls || names {
             quiet.push('\u{200b}');

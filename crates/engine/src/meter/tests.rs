@@ -404,7 +404,7 @@ async fn a_call_that_was_under_way_when_its_process_died_is_charged_once_by_the_
         tokio::task::yield_now().await;
     }
     let heir = Worker::new();
-    let lease = world.store.take_over(&dead.owner, &heir.owner).await.unwrap().pop().unwrap();
+    let lease = world.store.take_over(&dead.owner, &heir.owner, None).await.unwrap().pop().unwrap();
     let journal = world.journal(lease.clone());
     let mut task = world.store.task(&working.task.id).await.unwrap().task;
     for _ in 0..2 {

@@ -244,7 +244,7 @@ impl Warm {
         // Claimed by a turn that was given up in the same moment.
         for record in self.engine.store().sandboxes().await? {
             if record.owner == self.owner && record.purpose == SandboxPurpose::Warm {
-                spare::remove(&self.engine, &record.id).await?;
+                self.engine.remove_sandbox(&record.id).await?;
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{Key, Seed};
 use crate::execute::{AGENT, Briefing, PREPARE};
-use crate::place::{remove_workspace, run_to_end, search_path};
+use crate::place::{run_to_end, search_path};
 use crate::{Engine, Error, egress};
 
 const SETTLE_LIMIT: Duration = Duration::from_secs(120);
@@ -48,7 +48,7 @@ impl Spare {
         match Self::build(engine, &id, seed, snapshot, idle).await {
             Ok(spare) => Ok(spare),
             Err(error) => {
-                remove(engine, &id).await?;
+                engine.remove_sandbox(&id).await?;
                 Err(error)
             }
         }
@@ -130,13 +130,6 @@ impl Spare {
     }
 
     pub(super) async fn remove(self, engine: &Engine) -> Result<(), Error> {
-        remove(engine, self.sandbox.id()).await
+        engine.remove_sandbox(self.sandbox.id()).await
     }
-}
-
-pub(super) async fn remove(engine: &Engine, id: &SandboxId) -> Result<(), Error> {
-    let options = &engine.options;
-    options.provider.destroy(id).await?;
-    remove_workspace(&options.data.workspace(id)).await?;
-    Ok(options.store.forget_sandbox(id).await?)
 }

@@ -81,5 +81,8 @@ fn is_app(token: &str, now: i64) -> bool {
     let Ok(claims) = serde_json::from_slice::<Value>(&claims) else { return false };
     let number = |name: &str| claims[name].as_i64().unwrap_or(0);
     let lasts = number("exp") - number("iat");
-    claims["iss"] == APP_ID.to_string() && number("iat") <= now && number("exp") > now && lasts <= 600
+    claims["iss"].as_str() == Some(APP_ID.to_string().as_str())
+        && number("iat") <= now
+        && number("exp") > now
+        && lasts <= 600
 }

@@ -17,7 +17,7 @@ pub(super) enum Way {
     /// A personal token, sent as it is.
     Token(SecretString),
     /// Signs for itself and gets a token for each installation.
-    App { id: String, key: SigningKey },
+    App { id: String, key: Box<SigningKey> },
 }
 
 /// What is wrong with an account's secret. Says nothing of what is in it.
@@ -58,7 +58,7 @@ impl Account {
                     Id::Number(id) => id.to_string(),
                     Id::Text(id) => id,
                 };
-                Way::App { id, key: SigningKey::from_pem(&SecretString::from(key))? }
+                Way::App { id, key: Box::new(SigningKey::from_pem(&SecretString::from(key))?) }
             }
             (None, None, Some(token)) => Way::Token(checked(&token)?),
             _ => return Err(BadAccount("it needs app_id and private_key, or token, and not both")),

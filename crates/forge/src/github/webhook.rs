@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    fn event(action: &str, sender: &Value, more: Value) -> Value {
+    fn event(action: &str, sender: &Value, more: &Value) -> Value {
         let mut payload = json!({ "action": action, "repository": { "full_name": "ada/shop" }, "sender": sender });
         payload.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         payload
@@ -242,10 +242,10 @@ mod tests {
         let issue = json!({ "number": 7, "html_url": "https://github.com/ada/shop/issues/7", "title": "T", "body": null,
             "user": { "login": "ada" } });
         let labelled = json!({ "issue": issue, "label": { "name": "Harvest" } });
-        let told = |sender| listener().understand("issues", &event("labeled", sender, labelled.clone()));
+        let told = |sender| listener().understand("issues", &event("labeled", sender, &labelled));
         assert!(matches!(told(&ada), Some(Happening { what: What::Asked { .. }, .. })));
         assert_eq!((told(&bot), told(&us)), (None, None));
         let other = json!({ "issue": issue, "label": { "name": "bug" } });
-        assert_eq!(listener().understand("issues", &event("labeled", &ada, other)), None);
+        assert_eq!(listener().understand("issues", &event("labeled", &ada, &other)), None);
     }
 }

@@ -20,6 +20,13 @@ pub enum Session {
 
 The prompt is queued behind those before it, and worked on by `harvest up`. A session whose task was cancelled begins again.")]
     Prompt(SessionPrompt),
+    /// Go on with a session that was interrupted
+    #[command(after_help = "Examples:
+  harvest session resume 9f2c
+  harvest session resume 9f2c \"Go on, but leave the schema alone\"
+
+The agent goes on with its own conversation where it can, and is told what was said otherwise. Worked on by `harvest up`.")]
+    Resume(SessionResume),
     /// Let another agent go on, in the same workspace and with what was said
     #[command(after_help = "Examples:
   harvest session continue 9f2c --agent codex
@@ -52,6 +59,15 @@ pub struct SessionRestore {
     #[arg(long, value_name = "N")]
     pub checkpoint: u32,
     /// What to do; `-` reads it from standard input [default: to go on from there]
+    #[arg(allow_hyphen_values = true)]
+    pub prompt: Option<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct SessionResume {
+    /// The session's id, or its task's, or the beginning of either
+    pub id: String,
+    /// What to tell the agent; `-` reads it from standard input [default: to go on]
     #[arg(allow_hyphen_values = true)]
     pub prompt: Option<String>,
 }

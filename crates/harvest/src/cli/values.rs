@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harvest_core::Cost;
 
-use super::{CapSize, PoolSize};
+use super::{CapSize, Entrants, PoolSize};
 
 pub fn duration(text: &str) -> Result<Duration, String> {
     let fix = "write it like 90s, 30m or 1h30m";
@@ -43,6 +43,29 @@ pub fn hours(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|time| !time.is_zero())
         .ok_or_else(|| "it must be more than 0".into())
+}
+
+/// `claude-code,codex:gpt-5,builtin`, or a number.
+pub fn entrants(text: &str) -> Result<Entrants, String> {
+    const MOST: u8 = 16;
+    let fix = format!("name 2 to {MOST} agents like claude-code,codex:gpt-5 or say how many, like 3");
+    if let Ok(number) = text.parse::<u8>() {
+        return if (2..=MOST).contains(&number) { Ok(Entrants::Same(number)) } else { Err(fix) };
+    }
+    let name = |part: &str| match part.split_once(':') {
+        Some((agent, model)) => (agent.trim().to_owned(), Some(model.trim().to_owned())),
+        None => (part.trim().to_owned(), None),
+    };
+    let names: Vec<_> = text.split(',').map(name).collect();
+    let is_named = |(agent, model): &(String, Option<String>)| {
+        !agent.is_empty() && model.as_ref().is_none_or(|model| !model.is_empty())
+    };
+    let fits = (2..=usize::from(MOST)).contains(&names.len()) && names.iter().all(is_named);
+    if fits { Ok(Entrants::Named(names)) } else { Err(fix) }
+}
+
+pub fn judged_by(text: &str) -> Result<harvest_core::JudgedBy, String> {
+    harvest_core::JudgedBy::parse(text).ok_or_else(|| "it must be cost or time".to_owned())
 }
 
 pub fn priority(text: &str) -> Result<harvest_core::Priority, String> {

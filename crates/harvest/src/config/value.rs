@@ -45,6 +45,9 @@ pub enum Key {
     Agents,
     Warm,
     Lease,
+    /// Failures of one kind in a row that stop a worker for a while.
+    Breaker,
+    BreakerPause,
     Keep,
     KeepSize,
     ModelCalls,
@@ -109,7 +112,7 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 63] = [
+    pub const ALL: [Self; 65] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -133,6 +136,8 @@ impl Key {
         Self::Agents,
         Self::Warm,
         Self::Lease,
+        Self::Breaker,
+        Self::BreakerPause,
         Self::Keep,
         Self::KeepSize,
         Self::ModelCalls,
@@ -203,6 +208,8 @@ impl Key {
             Self::Agents => "agents",
             Self::Warm => "warm",
             Self::Lease => "lease",
+            Self::Breaker => "breaker",
+            Self::BreakerPause => "breaker_pause",
             Self::Keep => "keep",
             Self::KeepSize => "keep_size",
             Self::ModelCalls => "model_calls",
@@ -275,6 +282,8 @@ impl Key {
             Self::Agents => "agents = 3",
             Self::Warm => "warm = 2",
             Self::Lease => "lease = \"60s\"",
+            Self::Breaker => "breaker = 8 (0: never)",
+            Self::BreakerPause => "breaker_pause = \"60s\"",
             Self::Keep => "keep = \"30d\"",
             Self::KeepSize => "keep_size = \"50GiB\"",
             Self::ModelCalls => "model_calls = 8",
@@ -364,7 +373,8 @@ impl Key {
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
             Self::Retries => Some(Value::Count(0)),
             Self::OnQuota | Self::McpServers => Some(Value::Names(Vec::new())),
-            Self::Lease => Some(Value::Time(Duration::from_secs(60))),
+            Self::Lease | Self::BreakerPause => Some(Value::Time(Duration::from_secs(60))),
+            Self::Breaker => Some(Value::Count(8)),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
             Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => None,
             Self::ModelFallbacks => Some(Value::Chains(Vec::new())),
@@ -459,12 +469,13 @@ impl Key {
             Self::RequireTests | Self::Plan | Self::Gate | Self::GithubDraftFailed => {
                 value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned())
             }
-            Self::Timeout | Self::Stall | Self::Grace | Self::Lease | Self::SignInBelieved => {
+            Self::Timeout | Self::Stall | Self::Grace | Self::Lease | Self::BreakerPause | Self::SignInBelieved => {
                 duration(&text()?).map(Value::Time)
             }
             Self::Keep => age(&text()?).map(Value::Time),
             Self::KeepSize => size(&text()?, 1 << 20).map(Value::Size),
             Self::ModelCalls => count(1, 1000),
+            Self::Breaker => count(0, 1000),
             Self::ModelFallbacks => chains(value).map(Value::Chains),
             Self::Hooks => hooks(value).map(Value::Hooks),
             Self::QuotaTokenSessions

@@ -40,10 +40,16 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
             )
             .await
         }
-        Session::Restore(_) => {
-            let message = "checkpoints are looked up on this machine alone, not on a server";
-            let help = "fork the session on the server instead: harvest session fork ID --at SEQ, the number of the checkpoint's event";
-            Err(Failure::refused(Code::BadOption, message, help))
+        Session::Resume(asked) => {
+            let id = find(remote, &asked.id).await?;
+            let prompt = asked.prompt.as_deref().map(ask::read_prompt).transpose()?;
+            let task: Value = remote.post(&format!("/api/sessions/{id}/resume"), &json!({ "prompt": prompt })).await?;
+            let _ = if global.json {
+                output::json(&json!({ "session_id": id, "task_id": task["id"], "status": task["status"] }))
+            } else {
+                output::line(&format!("{} session {} goes on", style.ok(), style.bold(&clean(&id.to_string()))))
+            };
+            Ok(Exit::Done)
         }
         Session::Fork(asked) => {
             let id = find(remote, &asked.id).await?;

@@ -3,6 +3,7 @@
 mod fork;
 mod prompt;
 mod restore;
+mod resume;
 pub mod show;
 
 pub use prompt::GO_ON;
@@ -26,6 +27,7 @@ pub async fn session(global: &Global, environment: Environment, command: Session
     match command {
         Session::Show { id } => show::show(global, &installation, style, &find(&installation, &id).await?).await,
         Session::Prompt(asked) => prompt::prompt(global, &installation, style, asked).await,
+        Session::Resume(asked) => resume::resume(global, &installation, style, asked).await,
         Session::Continue(asked) => prompt::go_on(global, &installation, style, asked).await,
         Session::Fork(asked) => fork::fork(global, &installation, style, asked).await,
         Session::Restore(asked) => restore::restore(global, &installation, style, asked).await,
@@ -33,7 +35,7 @@ pub async fn session(global: &Global, environment: Environment, command: Session
 }
 
 /// A session by the beginning of its id, or of that of its task.
-async fn find(installation: &Installation, id: &str) -> Result<SessionId, Failure> {
+pub async fn find(installation: &Installation, id: &str) -> Result<SessionId, Failure> {
     let store = &installation.store;
     let unknown = match store.find_session(id).await {
         Err(unknown @ Error::UnknownSession(_)) => unknown,

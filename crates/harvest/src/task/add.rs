@@ -5,13 +5,13 @@ use harvest_engine::Queueing;
 use harvest_store::IdempotencyKey;
 use serde_json::json;
 
-use crate::ask;
 use crate::cli::{AskOptions, Global, OnFailed, QueueOptions, SandboxKind, TaskAdd};
 use crate::config::Key;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::view::Style;
+use crate::{ask, race};
 
 pub async fn add(
     global: &Global,
@@ -20,6 +20,14 @@ pub async fn add(
     options: TaskAdd,
 ) -> Result<Exit, Failure> {
     let prompt = ask::read_prompt(&options.ask.prompt)?;
+    if options.race.race.is_some() {
+        if options.queue.standing.convoy.is_some() || options.queue.idempotency_key.is_some() {
+            let message = "--race cannot be used with --convoy or --idempotency-key";
+            return Err(Failure::refused(Code::BadOption, message, "a race is a convoy of its own; leave them out"));
+        }
+        let queue = queueing(installation, options.queue, "").await?;
+        return race::add(global, installation, style, prompt, &options.ask.options, queue, &options.race).await;
+    }
     submit(global, installation, style, prompt, &options.ask.options, options.queue).await
 }
 
@@ -91,6 +99,7 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
         kind: None,
         id: None,
         claim_for: None,
+        race: None,
     })
 }
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use harvest_core::{Code, TaskId};
-use harvest_store::Haste;
+use harvest_core::{Code, Stopping, TaskId};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -22,8 +21,8 @@ pub async fn cancel(global: &Global, installation: &Installation, style: Style, 
         let message = format!("task {} has ended already: {}", id.short(), task.status);
         return Err(Failure::refused(Code::TaskFinished, message, format!("see harvest task show {}", id.short())));
     }
-    if store.cancel_waiting(id, installation.clock.now()).await?.is_none() {
-        store.request_stop(id, Haste::Gently).await?;
+    if store.cancel_waiting(id, installation.clock.now()).await?.is_none() && !installation.cancel_left(id).await? {
+        store.request_stop(id, Stopping::Cancel).await?;
         wait(installation, id).await?;
     }
     let task = store.task(id).await?.task;

@@ -62,6 +62,22 @@ impl Activity {
             EventBody::McpCalled { server, tool, outcome: McpOutcome::Refused, .. } => {
                 vec![format!("  {} {}", style.failed(), clean(&format!("the tool {tool} of {server} is not allowed")))]
             }
+            EventBody::AgentReattached { .. } => {
+                vec![style.dim("  the worker was replaced; the agent goes on")]
+            }
+            EventBody::SessionInterrupted { author, reason, .. } => {
+                let why = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+                vec![format!("  {} {}", style.stopped(), clean(&format!("interrupted by {author}{why}")))]
+            }
+            EventBody::SessionResumed { author, prompt, .. } => {
+                let asked = prompt.as_ref().map(|prompt| format!(": {}", prompt.title())).unwrap_or_default();
+                vec![format!("  {}", style.bold(&shorten(style, &clean(&format!("resumed by {author}{asked}")))))]
+            }
+            EventBody::RacePlaced { cost_usd, changed_lines } => {
+                let what = format!("it passes: {cost_usd}, {changed_lines} lines changed; waiting for the others");
+                vec![format!("  {} {what}", style.ok())]
+            }
+            EventBody::RaceDecided { .. } => vec![format!("  {} it wins the race", style.ok())],
             EventBody::TurnQueued { number, author, prompt, .. } => {
                 let asked =
                     shorten(style, &clean(&format!("{author} asks for more (turn {number}): {}", prompt.title())));

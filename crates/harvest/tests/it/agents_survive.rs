@@ -15,28 +15,28 @@ use crate::support::{FIX, Harvest, PATH, Ran, World};
 const JOURNAL: usize = 30_000_000;
 
 #[derive(Clone, Copy)]
-struct Cli {
-    id: &'static str,
+pub struct Cli {
+    pub id: &'static str,
     program: fn() -> PathBuf,
 }
 
-const CLAUDE_CODE: Cli = Cli {
+pub const CLAUDE_CODE: Cli = Cli {
     id: "claude-code",
     program: || {
         package("claude-code-2.1.325", "@anthropic-ai/claude-code-linux-x64@2.1.325")
             .join("@anthropic-ai/claude-code-linux-x64/claude")
     },
 };
-const CODEX: Cli = Cli {
+pub const CODEX: Cli = Cli {
     id: "codex",
     program: || {
         package("codex-0.166.0", "@openai/codex-linux-x64@npm:@openai/codex@0.166.0-linux-x64")
             .join("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex")
     },
 };
-const GEMINI_CLI: Cli =
+pub const GEMINI_CLI: Cli =
     Cli { id: "gemini-cli", program: || package("gemini-cli-0.61.0", "@google/gemini-cli@0.61.0").join(".bin/gemini") };
-const OPENCODE: Cli = Cli {
+pub const OPENCODE: Cli = Cli {
     id: "opencode",
     program: || package("opencode-1.18.33", "opencode-linux-x64@1.18.33").join("opencode-linux-x64/bin/opencode"),
 };
@@ -44,12 +44,18 @@ const AIDER: Cli =
     Cli { id: "aider", program: || python_package("aider-0.86.2", "aider-chat==0.86.2").join("bin/aider") };
 
 impl Cli {
-    /// `harvest run` with this agent, on a model that gives these replies to the prompt and is brief with all else.
-    fn run_with(self, world: &World, replies: &Value) -> Harvest {
+    /// The folder in which its program is.
+    pub fn installed(self, world: &World) -> PathBuf {
         let bin = world.path().join("bin");
         let program = (self.program)();
         let _ = fs::create_dir(&bin);
         let _ = symlink(&program, bin.join(program.file_name().unwrap()));
+        bin
+    }
+
+    /// `harvest run` with this agent, on a model that gives these replies to the prompt and is brief with all else.
+    fn run_with(self, world: &World, replies: &Value) -> Harvest {
+        let bin = self.installed(world);
         let conversations = json!([
             { "when_prompt_contains": "failing test", "replies": replies },
             { "when_prompt_contains": "failing test", "without_tools": true, "replies": replies },

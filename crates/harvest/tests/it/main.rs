@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod agents;
+mod agents_recover;
 mod agents_survive;
 mod bridges;
 mod cassette;
@@ -27,6 +28,7 @@ mod github_bases;
 mod github_webhooks;
 mod hooks;
 mod http;
+mod interrupts;
 mod killed;
 mod limits;
 mod mcp;
@@ -37,6 +39,8 @@ mod page;
 mod plan;
 mod prompts;
 mod queue;
+mod race;
+mod reattach;
 mod refusals;
 mod remote;
 mod repo;
@@ -56,5 +60,7 @@ mod session;
 mod stop;
 mod supervision;
 mod support;
+mod survive;
 mod task;
+mod torture;
 mod warm;

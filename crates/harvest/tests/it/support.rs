@@ -156,6 +156,15 @@ impl World {
         self.json(&["task", "list"])["items"].as_array().unwrap().clone()
     }
 
+    /// The tasks that have not ended, as far as can be told.
+    fn unfinished(&self) -> Vec<String> {
+        let listed = self.harvest(&["task", "list", "--json"]).command.output();
+        let listed = listed.ok().and_then(|output| serde_json::from_slice::<Value>(&output.stdout).ok());
+        let tasks = listed.as_ref().and_then(|listed| listed["items"].as_array().cloned()).unwrap_or_default();
+        let open = tasks.iter().filter(|task| task["finished_at"].is_null());
+        open.filter_map(|task| task["id"].as_str().map(str::to_owned)).collect()
+    }
+
     /// Nothing of any sandbox is left: no process, mount, folder, lock or record.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
@@ -216,6 +225,15 @@ impl Drop for World {
     /// A test that failed may have left a sandbox; nobody else should suffer from it.
     fn drop(&mut self) {
         if !visible(&self.data().join("owners")).is_empty() {
+            // Agents of a worker that was killed wait for the next one, which will not come.
+            for task in self.unfinished() {
+                let _ = self
+                    .harvest(&["task", "cancel", &task])
+                    .command
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .status();
+            }
             let _ = self.harvest(&["task", "list"]).command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
     }

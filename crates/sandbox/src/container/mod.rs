@@ -125,6 +125,7 @@ impl Container {
             folder: Local::paths().workspace,
             runner: None,
             groups: Vec::new(),
+            lower: None,
         };
         layout.remember(&facts)?;
         let identity = self.lay_out(&layout, &spec, workspace)?;
@@ -201,6 +202,10 @@ impl Provider for Container {
         let Workspace::Folder { path } = spec.workspace.clone() else { return Err(Error::OverlayUnsupported) };
         let id = spec.id.clone();
         arrival::or_removed(self, &id, self.start(spec, &path, began)).await
+    }
+
+    fn is_alive(&self, id: &SandboxId) -> bool {
+        self.layout(id).runner().is_some()
     }
 
     async fn attach(&self, id: &SandboxId) -> Result<Sandbox, Error> {

@@ -242,6 +242,10 @@ impl Local {
             folder: view::WORKSPACE.into(),
             runner: Some(launcher.process),
             groups: launcher.groups(),
+            lower: match &spec.workspace {
+                Workspace::Overlay { lower } => Some(lower.clone()),
+                Workspace::Folder { .. } => None,
+            },
         };
         // Before the launcher lets go of its groups: what is not written down is not found again.
         layout.remember(&facts)?;
@@ -293,6 +297,14 @@ impl Provider for Local {
         let created = arrival::or_removed(self, &id, self.start(spec, began)).await;
         self.launchers.refill();
         created
+    }
+
+    fn is_alive(&self, id: &SandboxId) -> bool {
+        self.layout(id).runner().is_some()
+    }
+
+    fn stands_on(&self, id: &SandboxId) -> Option<PathBuf> {
+        self.layout(id).recall()?.lower
     }
 
     async fn attach(&self, id: &SandboxId) -> Result<Sandbox, Error> {

@@ -8,6 +8,7 @@ mod convoys;
 pub mod credentials;
 mod demo;
 mod health;
+mod interrupts;
 mod me;
 mod page;
 mod projects;
@@ -46,6 +47,7 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::terminate))
         .routes(routes!(tasks::retry))
+        .routes(routes!(interrupts::task))
         .routes(routes!(tasks::approve))
         .routes(routes!(tasks::reject))
         .routes(routes!(tasks::attempts))
@@ -53,6 +55,8 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(sessions::get, sessions::delete))
         .routes(routes!(sessions::stop))
         .routes(routes!(sessions::prompt))
+        .routes(routes!(interrupts::session))
+        .routes(routes!(interrupts::resume))
         .routes(routes!(sessions::fork))
         .routes(routes!(sessions::messages))
         .routes(routes!(sessions::files))

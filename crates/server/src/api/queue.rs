@@ -23,6 +23,8 @@ pub struct Queue {
     agents: Option<u32>,
     /// Processes that work on the queue.
     workers: usize,
+    /// Why some of them take no work for the moment.
+    holding: Vec<String>,
     turns: Turns,
     /// Tasks by status.
     tasks: BTreeMap<String, u64>,
@@ -69,12 +71,15 @@ pub struct QueueChange {
 )]
 pub async fn get(State(app): State<App>) -> Result<Json<Queue>, Problem> {
     let state = app.store.queue().await?;
-    let workers = app.store.owners().await?.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
+    let owners = app.store.owners().await?;
+    let workers = owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
+    let holding = owners.into_iter().filter_map(|owner| owner.holding).collect();
     let turns = state.turns;
     Ok(Json(Queue {
         paused: state.settings.paused,
         agents: state.settings.agents,
         workers,
+        holding,
         turns: Turns {
             ready: turns.ready,
             blocked: turns.blocked,

@@ -9,7 +9,7 @@ use harvest_core::{
     Timestamp, Turn,
 };
 use harvest_engine::{FollowUp, Fork};
-use harvest_store::{Forgotten, Haste, SessionQuery};
+use harvest_store::{Forgotten, SessionQuery};
 use harvest_workspace::SessionRepository;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -41,6 +41,12 @@ pub struct SessionDetail {
     /// The number of the last event in its journal.
     pub(crate) last_seq: u64,
     pub(crate) task: Task,
+}
+
+impl SessionDetail {
+    pub fn task_id(&self) -> &TaskId {
+        &self.task_id
+    }
 }
 
 /// A session as it is listed.
@@ -178,7 +184,7 @@ pub async fn stop(
     Id(id): Id<SessionId>,
 ) -> Result<Stopped, Problem> {
     let session = visible(&app, &principal, &id).await?;
-    tasks::stop(&app, &principal, &session.task_id, Haste::Gently).await
+    tasks::stop(&app, &principal, &session.task_id, harvest_core::Stopping::Cancel).await
 }
 
 /// Delete a session whose work has ended: nothing of it is left but what was delivered, what it cost, and the audit log
@@ -298,7 +304,7 @@ pub async fn fork(
     Ok((StatusCode::CREATED, location, Concerns::task(&app, &session.task), Json(detail)))
 }
 
-fn words(prompt: String) -> Result<Prompt, Problem> {
+pub fn words(prompt: String) -> Result<Prompt, Problem> {
     let refuse = |error: harvest_core::PromptError| {
         Problem::new(Code::BadPrompt, error.to_string()).about("prompt").help("say what to do")
     };

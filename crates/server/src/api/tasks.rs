@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Session, Task, TaskId, TaskStatus};
-use harvest_store::{Haste, PlanDecision, PlanVerdict, TaskQuery};
+use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Session, Stopping, Task, TaskId, TaskStatus};
+use harvest_store::{PlanDecision, PlanVerdict, TaskQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -140,7 +140,7 @@ pub async fn cancel(
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
 ) -> Result<Stopped, Problem> {
-    stop(&app, &principal, &id, Haste::Gently).await
+    stop(&app, &principal, &id, Stopping::Cancel).await
 }
 
 /// Stop a task at once, without waiting for its agent. What was committed or checkpointed is kept.
@@ -158,13 +158,13 @@ pub async fn terminate(
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
 ) -> Result<Stopped, Problem> {
-    stop(&app, &principal, &id, Haste::AtOnce).await
+    stop(&app, &principal, &id, Stopping::Terminate).await
 }
 
 /// What asking a task to stop is answered.
 pub type Stopped = (StatusCode, Extension<Concerns>, Json<TaskDetail>);
 
-pub async fn stop(app: &App, principal: &Principal, id: &TaskId, haste: Haste) -> Result<Stopped, Problem> {
+pub async fn stop(app: &App, principal: &Principal, id: &TaskId, how: Stopping) -> Result<Stopped, Problem> {
     let before = visible(app, principal, id).await?.task;
     if before.status.is_finished() {
         let detail = format!("task {} has ended already: {}", id.short(), before.status);
@@ -173,7 +173,7 @@ pub async fn stop(app: &App, principal: &Principal, id: &TaskId, haste: Haste) -
     let status = match app.store.cancel_waiting(id, app.clock.now()).await? {
         Some(_) => StatusCode::OK,
         None => {
-            app.store.request_stop(id, haste).await?;
+            app.store.request_stop(id, how).await?;
             StatusCode::ACCEPTED
         }
     };

@@ -1,9 +1,9 @@
 //! What a delivery leads to. Everything here may be done twice: whoever acts may die in between.
 
-use harvest_core::{SessionId, TaskStatus};
+use harvest_core::{SessionId, Stopping, TaskStatus};
 use harvest_engine::{FailedCheck, FollowUp, Found, Situation};
 use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
-use harvest_store::{Delivery, Haste, IdempotencyKey, Link, LinkEnd, PlanDecision, PlanVerdict};
+use harvest_store::{Delivery, IdempotencyKey, Link, LinkEnd, PlanDecision, PlanVerdict};
 
 use super::ask::{self, Wanted};
 use crate::state::App;
@@ -126,7 +126,7 @@ impl Acting<'_> {
         if !self.app.store.task(&session.task_id).await?.task.status.is_finished()
             && self.app.store.cancel_waiting(&session.task_id, self.app.clock.now()).await?.is_none()
         {
-            self.app.store.request_stop(&session.task_id, Haste::Gently).await?;
+            self.app.store.request_stop(&session.task_id, Stopping::Cancel).await?;
         }
         Ok(format!("{} after session {}", if merged { "merged" } else { "closed" }, link.session))
     }

@@ -6,15 +6,6 @@ use harvest_core::{OwnerId, SandboxId, SandboxPurpose, SessionId, TaskId, Timest
 use serde::{Deserialize, Serialize};
 
 /// Who wants how much work.
-/// How a task is stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Haste {
-    /// The agent is asked to end, and has a while to do so.
-    Gently,
-    /// The agent is killed.
-    AtOnce,
-}
-
 #[derive(Debug, Clone)]
 pub struct Claim {
     pub owner: OwnerId,
@@ -63,6 +54,8 @@ pub struct Owner {
     pub id: OwnerId,
     pub kind: OwnerKind,
     pub pid: u32,
+    /// Why it takes no work for the moment.
+    pub holding: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,12 +9,12 @@ mod comment;
 mod connection;
 mod create;
 mod credential;
+mod hold;
 mod inbox;
 mod ledger;
 mod listen;
 mod migrate;
 mod overview;
-mod plan;
 mod pool;
 mod project;
 mod prompt;
@@ -33,13 +33,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use harvest_core::{
-    CredentialId, Event, EventBody, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn,
+    AttemptId, CredentialId, Event, EventBody, Move, Outcome, OwnerId, Prompt, SandboxId, Session, SessionId, Stopping,
+    TaskId, Timestamp, Turn,
 };
 use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Haste, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
     QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
     Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
@@ -117,8 +118,16 @@ impl Store for Postgres {
         queue::release(self.lend().await?.get()?, dead, at).await
     }
 
-    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
-        queue::take_over(self.lend().await?.get()?, dead, heir).await
+    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId, only: Option<&[SessionId]>) -> Result<Vec<Lease>, Error> {
+        queue::take_over(self.lend().await?.get()?, dead, heir, only).await
+    }
+
+    async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
+        queue::turns_of(self.lend().await?.get()?, owner).await
+    }
+
+    async fn journaled(&self, attempt: &AttemptId) -> Result<u64, Error> {
+        read::journaled(self.lend().await?.get()?, attempt).await
     }
 
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error> {
@@ -126,11 +135,19 @@ impl Store for Postgres {
     }
 
     async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
-        plan::ask_approval(self.lend().await?.get()?, lease, at, &events).await
+        hold::hold(self.lend().await?.get()?, lease, Move::AskApproval, at, &events).await
+    }
+
+    async fn interrupt(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
+        hold::hold(self.lend().await?.get()?, lease, Move::Interrupt, at, &events).await
+    }
+
+    async fn resume(&self, task: &TaskId, author: &str, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error> {
+        hold::resume(self.lend().await?.get()?, task, author, prompt.as_ref(), at).await
     }
 
     async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error> {
-        plan::decide(self.lend().await?.get()?, task, &decision, at).await
+        hold::decide(self.lend().await?.get()?, task, &decision, at).await
     }
 
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
@@ -153,11 +170,11 @@ impl Store for Postgres {
         queue::cancel(self.lend().await?.get()?, task, at, "cancelled before anyone worked on it").await
     }
 
-    async fn request_stop(&self, task: &TaskId, haste: Haste) -> Result<bool, Error> {
-        queue::request_stop(self.lend().await?.get()?, task, haste).await
+    async fn request_stop(&self, task: &TaskId, how: Stopping) -> Result<bool, Error> {
+        queue::request_stop(self.lend().await?.get()?, task, &how).await
     }
 
-    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Haste)>, Error> {
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error> {
         queue::stops(self.lend().await?.get()?, owner).await
     }
 
@@ -203,6 +220,10 @@ impl Store for Postgres {
 
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
         overview::owners(self.lend().await?.get()?).await
+    }
+
+    async fn set_holding(&self, owner: &OwnerId, why: Option<&str>) -> Result<(), Error> {
+        settings::set_holding(self.lend().await?.get()?, owner, why).await
     }
 
     async fn remove_owner(&self, owner: &OwnerId) -> Result<(), Error> {

@@ -73,13 +73,14 @@ pub(super) async fn convoys(db: &Connection) -> Result<Vec<Convoy>, Error> {
 }
 
 pub(super) async fn owners(db: &Connection) -> Result<Vec<Owner>, Error> {
-    let rows = db.query("SELECT id, kind, pid FROM owners", &[]).await?;
+    let rows = db.query("SELECT id, kind, pid, holding FROM owners", &[]).await?;
     rows.iter()
         .map(|row| {
             Ok(Owner {
                 id: id(row.get("id"))?,
                 kind: from_word(row.get("kind"), "owners.kind")?,
                 pid: small(row, "pid")?,
+                holding: row.get("holding"),
             })
         })
         .collect()

@@ -1,14 +1,14 @@
 //! Claims, leases and the ends of tasks: one call each, the work is done by the functions of the migrations.
 
-use harvest_core::{IllegalMove, Move, Outcome, OwnerId, TaskId, TaskStatus, Timestamp, TurnId};
+use harvest_core::{IllegalMove, Move, Outcome, OwnerId, SessionId, Stopping, TaskId, TaskStatus, Timestamp, TurnId};
 use tokio_postgres::Row;
 
 use super::connection::{Connection, Params};
 use super::read::number;
 use super::tell::{News, Teller};
 use crate::Error;
-use crate::contract::{Claim, Haste, Lease, Reclaimed, Rows};
-use crate::decode::{self, from_json, from_word, milliseconds};
+use crate::contract::{Claim, Lease, Reclaimed, Rows};
+use crate::decode::{self, from_json, from_word, milliseconds, to_json};
 
 pub(super) async fn claim(db: &Connection, teller: &Teller, claim: &Claim) -> Result<Vec<Lease>, Error> {
     let most = i32::try_from(claim.most).unwrap_or(i32::MAX);
@@ -31,9 +31,22 @@ pub(super) async fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp
     leases(db, sql, &[&owner.as_str(), &until.as_millisecond()]).await
 }
 
-pub(super) async fn take_over(db: &Connection, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
-    let sql = "SELECT task, session, turn, fence, rows FROM harvest_take_over($1, $2)";
-    leases(db, sql, &[&dead.as_str(), &heir.as_str()]).await
+pub(super) async fn turns_of(db: &Connection, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
+    let sql =
+        "SELECT turns.task_id, turns.session_id, turns.id, turns.fence, ARRAY[turns.task, turns.session, turns.number]
+         FROM leases JOIN turns ON turns.number = leases.turn WHERE leases.owner = $1";
+    leases(db, sql, &[&owner.as_str()]).await
+}
+
+pub(super) async fn take_over(
+    db: &Connection,
+    dead: &OwnerId,
+    heir: &OwnerId,
+    only: Option<&[SessionId]>,
+) -> Result<Vec<Lease>, Error> {
+    let only: Option<Vec<&str>> = only.map(|sessions| sessions.iter().map(SessionId::as_str).collect());
+    let sql = "SELECT task, session, turn, fence, rows FROM harvest_take_over($1, $2, $3)";
+    leases(db, sql, &[&dead.as_str(), &heir.as_str(), &only]).await
 }
 
 pub(super) async fn release(db: &Connection, dead: &OwnerId, at: Timestamp) -> Result<Vec<Lease>, Error> {
@@ -53,24 +66,24 @@ pub(super) async fn cancel(db: &Connection, task: &TaskId, at: Timestamp, why: &
     row.get::<_, Option<&str>>(0).map(|outcome| from_json(outcome, "an outcome")).transpose()
 }
 
-pub(super) async fn request_stop(db: &Connection, task: &TaskId, haste: Haste) -> Result<bool, Error> {
+pub(super) async fn request_stop(db: &Connection, task: &TaskId, how: &Stopping) -> Result<bool, Error> {
     let over = "DELETE FROM stops WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.number = stops.turn
          AND turns.fence = stops.fence AND turns.status = 'claimed')";
     db.execute(over, &[]).await?;
-    let wanted =
-        "INSERT INTO stops (turn, fence, at_once) SELECT number, fence, $2 FROM turns WHERE task_id = $1 AND status = 'claimed'
-         ON CONFLICT (turn, fence) DO UPDATE SET at_once = stops.at_once OR excluded.at_once";
-    db.execute(wanted, &[&task.as_str(), &(haste == Haste::AtOnce)]).await?;
+    let wanted = "INSERT INTO stops (turn, fence, how, at_once) SELECT number, fence, $2, $3 FROM turns
+         WHERE task_id = $1 AND status = 'claimed' ON CONFLICT (turn, fence) DO UPDATE SET how = excluded.how,
+         at_once = excluded.at_once WHERE excluded.at_once OR NOT stops.at_once";
+    db.execute(wanted, &[&task.as_str(), &to_json(how, "a stop")?, &how.is_at_once()]).await?;
     let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn WHERE turns.task_id = $1),
          harvest_wake()";
     Ok(db.row(asked, &[&task.as_str()]).await?.get(0))
 }
 
-pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(TaskId, Haste)>, Error> {
-    let sql = "SELECT turns.task_id, stops.at_once FROM leases JOIN turns ON turns.number = leases.turn
+pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error> {
+    let sql = "SELECT turns.task_id, stops.how FROM leases JOIN turns ON turns.number = leases.turn
          JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence WHERE leases.owner = $1";
-    let haste = |row: &Row| if row.get(1) { Haste::AtOnce } else { Haste::Gently };
-    db.query(sql, &[&owner.as_str()]).await?.iter().map(|row| Ok((decode::id(row.get(0))?, haste(row)))).collect()
+    let asked = db.query(sql, &[&owner.as_str()]).await?;
+    asked.iter().map(|row| Ok((decode::id(row.get(0))?, decode::stopping(row.get(1))?))).collect()
 }
 
 pub(super) async fn retry(db: &Connection, task: &TaskId, at: Timestamp) -> Result<(), Error> {

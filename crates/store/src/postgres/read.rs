@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use harvest_core::{
-    Attempt, Cost, Event, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus, Timestamp, Turn,
-    TurnId, Usage,
+    Attempt, AttemptId, Cost, Event, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus, Timestamp,
+    Turn, TurnId, Usage,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -187,6 +187,11 @@ async fn attempts(db: &Connection, turn: &TurnId) -> Result<Vec<Attempt>, Error>
             })
         })
         .collect()
+}
+
+pub(super) async fn journaled(db: &Connection, attempt: &AttemptId) -> Result<u64, Error> {
+    let found = db.query("SELECT journaled FROM attempts WHERE id = $1", &[&attempt.as_str()]).await?;
+    Ok(found.first().map_or(0, |row| row.get::<_, i64>(0) as u64))
 }
 
 pub(super) async fn find_task(db: &Connection, prefix: &str) -> Result<TaskId, Error> {

@@ -15,13 +15,18 @@ pub(super) async fn register_owner(db: &Connection, owner: &Owner) -> Result<(),
     db.execute(sql, &[&owner.id.as_str(), &to_word(&owner.kind)?, &i64::from(owner.pid)]).await.map(drop)
 }
 
+pub(super) async fn set_holding(db: &Connection, owner: &OwnerId, why: Option<&str>) -> Result<(), Error> {
+    db.execute("UPDATE owners SET holding = $2 WHERE id = $1", &[&owner.as_str(), &why]).await.map(drop)
+}
+
 pub(super) async fn remove_owner(db: &Connection, owner: &OwnerId) -> Result<(), Error> {
     db.execute("DELETE FROM owners WHERE id = $1", &[&owner.as_str()]).await.map(drop)
 }
 
 pub(super) async fn record_sandbox(db: &Connection, record: &SandboxRecord) -> Result<(), Error> {
     let sql = "INSERT INTO sandboxes (id, owner, session_id, purpose, provider) VALUES ($1, $2, $3, $4, $5)
-        ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id, purpose = excluded.purpose";
+        ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, session_id = excluded.session_id,
+            purpose = excluded.purpose";
     let purpose = to_word(&record.purpose)?;
     let (id, owner, session) = (record.id.as_str(), record.owner.as_str(), record.session.as_str());
     db.execute(sql, &[&id, &owner, &session, &purpose, &text(&record.provider)]).await.map(drop)

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0011_access.sql"),
     include_str!("migrations/0013_stats.sql"),
     include_str!("migrations/0014_projects.sql"),
+    include_str!("migrations/0015_recovery.sql"),
     include_str!("migrations/0016_inbox.sql"),
     include_str!("migrations/0018_quotas.sql"),
     include_str!("migrations/0019_comments.sql"),

@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use harvest_core::{
-    CredentialId, Event, EventBody, Outcome, OwnerId, SandboxId, Session, SessionId, TaskId, Timestamp, Turn,
+    AttemptId, CredentialId, Event, EventBody, Move, Outcome, OwnerId, Prompt, SandboxId, Session, SessionId, Stopping,
+    TaskId, Timestamp, Turn,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -31,9 +32,9 @@ use tokio::sync::{broadcast, watch};
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Haste, Lease, NewSecret, NewTask, NewTurn, Owner,
-    PlanDecision, QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending,
-    Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
+    QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
+    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use elsewhere::Elsewhere;
 use wake::Waker;
@@ -197,9 +198,19 @@ impl Store for Sqlite {
         self.write(move |db, effects| write::claim::release(db, effects, &dead, at)).await
     }
 
-    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
-        let (dead, heir) = (dead.clone(), heir.clone());
-        self.write(move |db, _| write::claim::take_over(db, &dead, &heir)).await
+    async fn take_over(&self, dead: &OwnerId, heir: &OwnerId, only: Option<&[SessionId]>) -> Result<Vec<Lease>, Error> {
+        let (dead, heir, only) = (dead.clone(), heir.clone(), only.map(<[SessionId]>::to_vec));
+        self.write(move |db, _| write::claim::take_over(db, &dead, &heir, only.as_deref())).await
+    }
+
+    async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
+        let owner = owner.clone();
+        self.read(move |db| write::claim::turns_of(db, &owner)).await
+    }
+
+    async fn journaled(&self, attempt: &AttemptId) -> Result<u64, Error> {
+        let attempt = attempt.clone();
+        self.read(move |db| read::journaled(db, &attempt)).await
     }
 
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error> {
@@ -209,12 +220,22 @@ impl Store for Sqlite {
 
     async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
         let lease = lease.clone();
-        self.write(move |db, effects| write::plan::ask_approval(db, effects, &lease, at, &events)).await
+        self.write(move |db, effects| write::hold::hold(db, effects, &lease, at, &events, Move::AskApproval)).await
+    }
+
+    async fn interrupt(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
+        let lease = lease.clone();
+        self.write(move |db, effects| write::hold::hold(db, effects, &lease, at, &events, Move::Interrupt)).await
+    }
+
+    async fn resume(&self, task: &TaskId, author: &str, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error> {
+        let (task, author) = (task.clone(), author.to_owned());
+        self.write(move |db, effects| write::hold::resume(db, effects, &task, &author, prompt.as_ref(), at)).await
     }
 
     async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error> {
         let task = task.clone();
-        self.write(move |db, effects| write::plan::decide(db, effects, &task, &decision, at)).await
+        self.write(move |db, effects| write::hold::decide(db, effects, &task, &decision, at)).await
     }
 
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
@@ -243,12 +264,12 @@ impl Store for Sqlite {
         self.write(move |db, effects| write::end::cancel(db, effects, &task, at, why)).await
     }
 
-    async fn request_stop(&self, task: &TaskId, haste: Haste) -> Result<bool, Error> {
+    async fn request_stop(&self, task: &TaskId, how: Stopping) -> Result<bool, Error> {
         let task = task.clone();
-        self.write(move |db, effects| write::claim::request_stop(db, effects, &task, haste)).await
+        self.write(move |db, effects| write::claim::request_stop(db, effects, &task, &how)).await
     }
 
-    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Haste)>, Error> {
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error> {
         let owner = owner.clone();
         self.read(move |db| read::stops(db, &owner)).await
     }
@@ -303,6 +324,11 @@ impl Store for Sqlite {
 
     async fn owners(&self) -> Result<Vec<Owner>, Error> {
         self.read(read::owners).await
+    }
+
+    async fn set_holding(&self, owner: &OwnerId, why: Option<&str>) -> Result<(), Error> {
+        let (owner, why) = (owner.clone(), why.map(str::to_owned));
+        self.write(move |db, _| write::settings::set_holding(db, &owner, why.as_deref())).await
     }
 
     async fn remove_owner(&self, owner: &OwnerId) -> Result<(), Error> {

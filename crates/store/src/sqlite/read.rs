@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use harvest_core::{
-    Attempt, Cost, Event, EventBody, FailureReason, IdError, OwnerId, Session, SessionId, Task, TaskId, TaskStatus,
-    Timestamp, Turn, TurnId, Usage,
+    Attempt, AttemptId, Cost, Event, EventBody, FailureReason, IdError, OwnerId, Session, SessionId, Stopping, Task,
+    TaskId, TaskStatus, Timestamp, Turn, TurnId, Usage,
 };
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Error;
 use crate::contract::{
-    Cap, Convoy, Haste, Owner, OwnerKind, QueueSettings, QueueState, SandboxRecord, Schedule, TaskDetail, TaskPage,
-    TaskQuery, Template, TurnCounts,
+    Cap, Convoy, Owner, OwnerKind, QueueSettings, QueueState, SandboxRecord, Schedule, TaskDetail, TaskPage, TaskQuery,
+    Template, TurnCounts,
 };
 use crate::decode::{self, branch, from_json, from_word, id, milliseconds, prompt, to_json};
 
@@ -194,26 +194,31 @@ fn find<T: FromStr<Err = IdError>>(
     decode::only(table, prefix, &found, unknown)
 }
 
-pub(super) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(TaskId, Haste)>, Error> {
+pub(super) fn journaled(db: &Connection, attempt: &AttemptId) -> Result<u64, Error> {
+    let found = db
+        .prepare_cached("SELECT journaled FROM attempts WHERE id = ?1")?
+        .query_row([attempt.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(found.unwrap_or(0))
+}
+
+pub(super) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error> {
     let mut statement = db.prepare_cached(
-        "SELECT turns.task_id, stops.at_once FROM turns JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence
+        "SELECT turns.task_id, stops.how FROM turns JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence
          WHERE turns.owner = ?1 AND turns.status = 'claimed'",
     )?;
-    let mut rows = statement.query([owner.as_str()])?;
-    let mut stops = Vec::new();
-    while let Some(row) = rows.next()? {
-        stops.push((id_at(row, 0)?, if row.get(1)? { Haste::AtOnce } else { Haste::Gently }));
-    }
-    Ok(stops)
+    let asked = statement.query_map([owner.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let asked: Vec<(String, Option<String>)> = asked.collect::<Result<_, _>>()?;
+    asked.iter().map(|(task, how)| Ok((id(task)?, decode::stopping(how.as_deref())?))).collect()
 }
 
 pub(super) fn owners(db: &Connection) -> Result<Vec<Owner>, Error> {
-    let mut statement = db.prepare_cached("SELECT id, kind, pid FROM owners")?;
+    let mut statement = db.prepare_cached("SELECT id, kind, pid, holding FROM owners")?;
     let mut rows = statement.query([])?;
     let mut owners = Vec::new();
     while let Some(row) = rows.next()? {
         let kind: OwnerKind = from_word(&row.get::<_, String>(1)?, "owners.kind")?;
-        owners.push(Owner { id: id_at(row, 0)?, kind, pid: row.get(2)? });
+        owners.push(Owner { id: id_at(row, 0)?, kind, pid: row.get(2)?, holding: row.get(3)? });
     }
     Ok(owners)
 }

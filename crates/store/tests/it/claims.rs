@@ -50,7 +50,7 @@ on_both! {
         let only = Claim { turn: Some(submitted.turn.clone()), ..a_claim(&dead, 1) };
         let old = store.claim(only).await.unwrap().pop().unwrap();
         store.append(&old, warning("still alive").moving(Move::Start)).await.unwrap();
-        let new = store.take_over(&dead, &heir).await.unwrap();
+        let new = store.take_over(&dead, &heir, None).await.unwrap();
         let [new] = new.as_slice() else { panic!("one lease, got {new:?}") };
         assert!(new.fence > old.fence);
 
@@ -92,7 +92,7 @@ on_both! {
 
     async fn owners_are_remembered_until_they_leave(place) {
         let store = place.open().await;
-        let me = Owner { id: owner(), kind: OwnerKind::Run, pid: 42 };
+        let me = Owner { id: owner(), kind: OwnerKind::Run, pid: 42, holding: None };
         store.register_owner(me.clone()).await.unwrap();
         assert_eq!(store.owners().await.unwrap(), std::slice::from_ref(&me));
         store.remove_owner(&me.id).await.unwrap();

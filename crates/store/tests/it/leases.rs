@@ -1,7 +1,7 @@
 //! Leases that are kept alive, run out, are given back; retries that wait for their time.
 
-use harvest_core::{EventBody, FailureReason, Move, TaskStatus, TurnStatus};
-use harvest_store::{Claim, Error, Haste, Reclaimed, Step};
+use harvest_core::{EventBody, FailureReason, Move, Stopping, TaskStatus, TurnStatus};
+use harvest_store::{Claim, Error, Reclaimed, Step};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -133,16 +133,22 @@ on_both! {
         submit(&store).await;
         let lease = claim_any(&store, &here).await.unwrap();
         let mut woken = store.watch_queue();
-        assert!(elsewhere.request_stop(&lease.task, Haste::Gently).await.unwrap());
+        assert!(elsewhere.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
         tokio::time::timeout(std::time::Duration::from_secs(30), woken.changed()).await.unwrap().unwrap();
-        assert_eq!(store.stops(&here).await.unwrap(), [(lease.task.clone(), Haste::Gently)]);
-        assert!(elsewhere.request_stop(&lease.task, Haste::AtOnce).await.unwrap());
-        assert!(elsewhere.request_stop(&lease.task, Haste::Gently).await.unwrap());
-        assert_eq!(store.stops(&here).await.unwrap(), [(lease.task.clone(), Haste::AtOnce)], "more haste is not taken back");
+        assert_eq!(store.stops(&here).await.unwrap(), [(lease.task.clone(), Stopping::Cancel)]);
+        assert!(elsewhere.request_stop(&lease.task, Stopping::Terminate).await.unwrap());
+        assert!(elsewhere.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
+        let asked = store.stops(&here).await.unwrap();
+        assert_eq!(asked, [(lease.task.clone(), Stopping::Terminate)], "more haste is not taken back");
+        // Whoever takes the turn over from a dead owner is asked as well.
+        let heir = owner();
+        store.take_over(&here, &heir, None).await.unwrap();
+        assert_eq!(store.stops(&heir).await.unwrap(), [(lease.task.clone(), Stopping::Terminate)]);
+        store.take_over(&heir, &here, Some(std::slice::from_ref(&lease.session))).await.unwrap();
         assert_eq!(store.stops(&there).await.unwrap(), []);
         // Whoever takes the turn later is not meant.
         store.release(&here, now()).await.unwrap();
-        assert!(!elsewhere.request_stop(&lease.task, Haste::Gently).await.unwrap(), "no one works on it");
+        assert!(!elsewhere.request_stop(&lease.task, Stopping::Cancel).await.unwrap(), "no one works on it");
         claim_any(&store, &there).await.unwrap();
         assert_eq!(store.stops(&there).await.unwrap(), []);
     }

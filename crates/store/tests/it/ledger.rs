@@ -103,7 +103,7 @@ on_both! {
         let held = store.claim(harvest_store::Claim { turn: Some(task.turn.clone()), ..a_claim(&dead, 1) }).await.unwrap().pop().unwrap();
         let lost = reservation(&dead, 400);
         store.reserve(&held, lost.clone()).await.unwrap();
-        let taken = store.take_over(&dead, &owner()).await.unwrap().pop().unwrap();
+        let taken = store.take_over(&dead, &owner(), None).await.unwrap().pop().unwrap();
         let refused = store.reserve(&held, reservation(&dead, 1)).await;
         assert!(matches!(refused, Err(Error::StaleLease { .. })), "{refused:?}");
         let refused = store.append(&held, settling(&lost, 5)).await;

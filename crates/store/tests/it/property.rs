@@ -192,7 +192,7 @@ impl Run {
                 held.into_iter().for_each(|place| self.model.tasks[place].state = State::Available);
             }
             Op::TakeOver { dead, heir } => {
-                let taken = self.store.take_over(&self.owners[dead], &self.owners[heir]).await.unwrap();
+                let taken = self.store.take_over(&self.owners[dead], &self.owners[heir], None).await.unwrap();
                 assert_eq!(taken.len(), self.model.held_by(dead).len());
                 for lease in taken {
                     let place = self.model.place(&lease.task);

@@ -80,14 +80,20 @@ BEGIN
       FROM held JOIN turns AS t ON t.number = held.turn;
 END $$;
 
--- Takes over the turns of a dead owner; the old leases are void from here on.
-CREATE FUNCTION harvest_take_over(dead text, heir text)
+-- Takes over the turns of a dead owner, all or those of some sessions; the old leases are void from here on. Whoever was asked
+-- to stop one still is.
+CREATE FUNCTION harvest_take_over(dead text, heir text, only_sessions text[])
 RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM harvest_lock(true);
   RETURN QUERY
     WITH taken AS (
-      UPDATE leases SET owner = heir, until_ms = NULL WHERE leases.owner = dead RETURNING leases.turn
+      UPDATE leases SET owner = heir, until_ms = NULL WHERE leases.owner = dead
+        AND (only_sessions IS NULL OR leases.turn IN (SELECT t.number FROM turns AS t WHERE t.session_id = ANY(only_sessions)))
+        RETURNING leases.turn
+    ), asked AS (
+      UPDATE stops SET fence = stops.fence + 1 FROM taken JOIN turns AS t ON t.number = taken.turn
+        WHERE stops.turn = t.number AND stops.fence = t.fence
     )
     UPDATE turns SET owner = heir, fence = turns.fence + 1 FROM taken WHERE turns.number = taken.turn
       RETURNING turns.task_id, turns.session_id, turns.id, turns.fence, ARRAY[turns.task, turns.session, turns.number];

@@ -1,11 +1,11 @@
 //! Claims and leases.
 
-use harvest_core::{EventBody, Move, OwnerId, SessionId, TaskId, Timestamp, TurnId};
+use harvest_core::{EventBody, Move, OwnerId, SessionId, Stopping, TaskId, Timestamp, TurnId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Effects, admit, journal};
 use crate::Error;
-use crate::contract::{Claim, Haste, Lease, Reclaimed, Rows};
+use crate::contract::{Claim, Lease, Reclaimed, Rows};
 use crate::decode;
 
 /// How much longer someone may wait so that a warm repository is used again.
@@ -91,13 +91,33 @@ pub(crate) fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp) -> R
     )
 }
 
-pub(crate) fn take_over(db: &Connection, dead: &OwnerId, heir: &OwnerId) -> Result<Vec<Lease>, Error> {
+pub(crate) fn turns_of(db: &Connection, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
     leases(
         db,
-        "UPDATE turns SET owner = ?2, fence = fence + 1, lease_until_ms = NULL WHERE owner = ?1 AND status = 'claimed'
-         RETURNING id, session_id, task_id, fence, number, session, task",
-        params![dead.as_str(), heir.as_str()],
+        "SELECT id, session_id, task_id, fence, number, session, task FROM turns WHERE owner = ?1 AND status = 'claimed'",
+        params![owner.as_str()],
     )
+}
+
+pub(crate) fn take_over(
+    db: &Connection,
+    dead: &OwnerId,
+    heir: &OwnerId,
+    only: Option<&[SessionId]>,
+) -> Result<Vec<Lease>, Error> {
+    let only = only.map(|sessions| decode::to_json(&sessions, "sessions")).transpose()?;
+    let taken = leases(
+        db,
+        "UPDATE turns SET owner = ?2, fence = fence + 1, lease_until_ms = NULL WHERE owner = ?1 AND status = 'claimed'
+             AND (?3 IS NULL OR session_id IN (SELECT value FROM json_each(?3)))
+         RETURNING id, session_id, task_id, fence, number, session, task",
+        params![dead.as_str(), heir.as_str(), only],
+    )?;
+    for lease in &taken {
+        db.prepare_cached("UPDATE stops SET fence = ?2 WHERE turn = ?1 AND fence = ?2 - 1")?
+            .execute(params![lease.rows.turn, lease.fence])?;
+    }
+    Ok(taken)
 }
 
 pub(crate) fn release(
@@ -139,14 +159,19 @@ pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) ->
     Ok(Reclaimed { expired: expired.len(), due: due.len(), next_due })
 }
 
-pub(crate) fn request_stop(db: &Connection, effects: &mut Effects, task: &TaskId, haste: Haste) -> Result<bool, Error> {
+pub(crate) fn request_stop(
+    db: &Connection,
+    effects: &mut Effects,
+    task: &TaskId,
+    how: &Stopping,
+) -> Result<bool, Error> {
     let over = "DELETE FROM stops WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.number = stops.turn
          AND turns.fence = stops.fence AND turns.status = 'claimed')";
     db.execute(over, [])?;
-    let wanted = "INSERT INTO stops (turn, fence, at_once) SELECT number, fence, ?2 FROM turns
-         WHERE task_id = ?1 AND status = 'claimed'
-         ON CONFLICT (turn, fence) DO UPDATE SET at_once = max(at_once, excluded.at_once)";
-    db.execute(wanted, params![task.as_str(), haste == Haste::AtOnce])?;
+    let wanted = "INSERT INTO stops (turn, fence, how, at_once) SELECT number, fence, ?2, ?3 FROM turns
+         WHERE task_id = ?1 AND status = 'claimed' ON CONFLICT (turn, fence) DO UPDATE SET how = excluded.how,
+         at_once = excluded.at_once WHERE excluded.at_once OR NOT stops.at_once";
+    db.execute(wanted, params![task.as_str(), decode::to_json(how, "a stop")?, how.is_at_once()])?;
     effects.queue = true;
     let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn WHERE turns.task_id = ?1)";
     Ok(db.query_row(asked, [task.as_str()], |row| row.get(0))?)

@@ -17,6 +17,11 @@ pub(crate) fn register_owner(db: &Connection, owner: &Owner) -> Result<(), Error
     Ok(())
 }
 
+pub(crate) fn set_holding(db: &Connection, owner: &OwnerId, why: Option<&str>) -> Result<(), Error> {
+    db.execute("UPDATE owners SET holding = ?2 WHERE id = ?1", params![owner.as_str(), why])?;
+    Ok(())
+}
+
 pub(crate) fn remove_owner(db: &Connection, owner: &OwnerId) -> Result<(), Error> {
     db.execute("DELETE FROM owners WHERE id = ?1", [owner.as_str()])?;
     Ok(())
@@ -24,7 +29,8 @@ pub(crate) fn remove_owner(db: &Connection, owner: &OwnerId) -> Result<(), Error
 
 pub(crate) fn record_sandbox(db: &Connection, record: &SandboxRecord) -> Result<(), Error> {
     let sql = "INSERT INTO sandboxes (id, owner, session_id, purpose, provider) VALUES (?1, ?2, ?3, ?4, ?5)
-        ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id, purpose = excluded.purpose";
+        ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, session_id = excluded.session_id,
+            purpose = excluded.purpose";
     db.prepare_cached(sql)?.execute(params![
         record.id.as_str(),
         record.owner.as_str(),

@@ -2,7 +2,9 @@
 
 -- Gives a turn back until a person has decided. Returns the number of the last event; the status that forbids it; or neither
 -- when the lease is void.
-CREATE FUNCTION harvest_ask_approval(turn_number bigint, of_fence bigint, at_time text, bodies text[],
+-- Gives a turn back until someone says how it goes on. Returns nothing when the lease does not hold, or the status that
+-- forbids the move.
+CREATE FUNCTION harvest_hold(turn_number bigint, of_fence bigint, by_move text, at_time text, bodies text[],
   OUT last bigint, OUT refused text) LANGUAGE plpgsql AS $$
 DECLARE
   t turns%ROWTYPE;
@@ -14,16 +16,38 @@ BEGIN
     RETURN;
   END IF;
   SELECT status INTO before FROM tasks WHERE number = t.task;
-  IF harvest_after(before, 'ask_approval') IS NULL THEN
+  IF harvest_after(before, by_move) IS NULL THEN
     refused := before;
     RETURN;
   END IF;
-  UPDATE tasks SET status = harvest_after(status, 'ask_approval') WHERE number = t.task;
+  UPDATE tasks SET status = harvest_after(status, by_move) WHERE number = t.task;
   PERFORM harvest_put(turn_number, 'held');
   PERFORM harvest_give_back(turn_number);
   last := harvest_journal(t.session_id, at_time, bodies);
   -- Whoever waits for the queue to run empty wants to know.
   PERFORM harvest_wake();
+END $$;
+
+-- An interrupted turn is in the queue again. Returns the status that forbids it, '' when there is no such task.
+CREATE FUNCTION harvest_resume(of_task text, at_time text, by_author text, with_prompt text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  before text;
+  t turns%ROWTYPE;
+BEGIN
+  PERFORM harvest_lock(true);
+  SELECT status INTO before FROM tasks WHERE id = of_task;
+  IF NOT FOUND THEN
+    RETURN '';
+  END IF;
+  IF harvest_after(before, 'resume') IS NULL THEN
+    RETURN before;
+  END IF;
+  SELECT * INTO t FROM turns WHERE task_id = of_task AND status = 'held';
+  PERFORM harvest_journal(t.session_id, at_time, ARRAY[json_strip_nulls(json_build_object('type', 'session.resumed', 'data',
+    json_build_object('turn_id', t.id, 'author', by_author, 'prompt', with_prompt)))::text]);
+  UPDATE tasks SET status = harvest_after(status, 'resume') WHERE id = of_task;
+  PERFORM harvest_admit(t.number, of_task);
+  RETURN NULL;
 END $$;
 
 -- A person has decided: the turn is in the queue again, or the task is cancelled, and why. Returns the status that forbids

@@ -1,24 +1,25 @@
 //! Turns that wait for a person: one call each.
 
-use harvest_core::{EventBody, IllegalMove, Move, TaskId, TaskStatus, Timestamp};
+use harvest_core::{EventBody, IllegalMove, Move, Prompt, TaskId, TaskStatus, Timestamp};
 
 use super::connection::Connection;
 use crate::Error;
 use crate::contract::{Lease, PlanDecision, PlanVerdict};
-use crate::decode::{from_word, to_json};
+use crate::decode::{from_word, to_json, to_word};
 
-pub(super) async fn ask_approval(
+pub(super) async fn hold(
     db: &Connection,
     lease: &Lease,
+    by: Move,
     at: Timestamp,
     events: &[EventBody],
 ) -> Result<u64, Error> {
     let bodies = events.iter().map(|body| to_json(body, "an event")).collect::<Result<Vec<_>, _>>()?;
-    let sql = "SELECT last, refused FROM harvest_ask_approval($1, $2, $3, $4)";
-    let row = db.row(sql, &[&lease.rows.turn, &(lease.fence as i64), &at.to_string(), &bodies]).await?;
+    let sql = "SELECT last, refused FROM harvest_hold($1, $2, $3, $4, $5)";
+    let row = db.row(sql, &[&lease.rows.turn, &(lease.fence as i64), &to_word(&by)?, &at.to_string(), &bodies]).await?;
     match (row.get::<_, Option<i64>>(0), row.get::<_, Option<&str>>(1)) {
         (Some(last), _) => Ok(last as u64),
-        (None, Some(status)) => Err(illegal(status, Move::AskApproval)?),
+        (None, Some(status)) => Err(illegal(status, by)?),
         (None, None) => Err(Error::StaleLease { turn: lease.turn.to_string(), held: lease.fence }),
     }
 }
@@ -33,10 +34,28 @@ pub(super) async fn decide(
     let rejected = (decision.verdict == PlanVerdict::Rejected).then_some(PlanDecision::REJECTED);
     let sql = "SELECT harvest_decide($1, $2, $3, $4)";
     let row = db.row(sql, &[&task.as_str(), &at.to_string(), &event, &rejected]).await?;
-    match row.get::<_, Option<&str>>(0) {
+    allowed(row.get(0), task, Move::Approve)
+}
+
+pub(super) async fn resume(
+    db: &Connection,
+    task: &TaskId,
+    author: &str,
+    prompt: Option<&Prompt>,
+    at: Timestamp,
+) -> Result<(), Error> {
+    let prompt = prompt.map(Prompt::as_str);
+    let sql = "SELECT harvest_resume($1, $2, $3, $4)";
+    let row = db.row(sql, &[&task.as_str(), &at.to_string(), &author, &prompt]).await?;
+    allowed(row.get(0), task, Move::Resume)
+}
+
+/// What the status that forbids it says, or the empty one when there is no such task.
+fn allowed(refused: Option<&str>, task: &TaskId, by: Move) -> Result<(), Error> {
+    match refused {
         None => Ok(()),
         Some("") => Err(Error::UnknownTask(task.to_string())),
-        Some(status) => Err(illegal(status, Move::Approve)?),
+        Some(status) => Err(illegal(status, by)?),
     }
 }
 

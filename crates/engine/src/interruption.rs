@@ -1,0 +1,107 @@
+//! Work that someone interrupted: it is kept with what the agent remembers, and goes on from there when someone resumes it.
+
+use harvest_core::{Event, EventBody, Move, Prompt, Stopping, TaskStatus};
+use harvest_store::Step;
+
+use crate::turn::{Turn, Worked};
+use crate::{Error, failpoint};
+
+/// What a turn goes on from that was interrupted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Interruption {
+    /// The work so far.
+    pub(crate) commit: String,
+    /// What whoever resumed it has to say.
+    prompt: Option<Prompt>,
+}
+
+impl Interruption {
+    /// The last one in these events, if its turn goes on from it.
+    pub(crate) fn last_of(events: &[Event]) -> Option<Self> {
+        let mut last: Option<Self> = None;
+        for event in events {
+            match &event.body {
+                EventBody::SessionInterrupted { commit, .. } => {
+                    last = Some(Self { commit: commit.clone(), prompt: None });
+                }
+                EventBody::SessionResumed { prompt, .. } => {
+                    if let Some(last) = &mut last {
+                        last.prompt.clone_from(prompt);
+                    }
+                }
+                _ => {}
+            }
+        }
+        last
+    }
+
+    /// What is asked of the agent now, who may remember what it was asked before.
+    pub(crate) fn prompt(&self, asked: String, remembers: bool) -> String {
+        let now = self.prompt.as_ref().map(Prompt::as_str);
+        match (remembers, now) {
+            (true, Some(now)) => now.to_owned(),
+            (true, None) => "You were interrupted. Go on with what you were doing.".to_owned(),
+            (false, now) => {
+                let now = now.unwrap_or("Go on with it.");
+                format!("{asked}\n\nThis was interrupted. The workspace is as it was left then.\n\n{now}")
+            }
+        }
+    }
+}
+
+impl Turn {
+    /// Gives the turn back with the work so far, until someone resumes it.
+    pub(crate) async fn suspend(&self, commit: &str) -> Result<Worked, Error> {
+        let (author, reason) = match self.stop.how() {
+            Some(Stopping::Interrupt { author, reason }) => (author, reason),
+            Some(Stopping::Cancel | Stopping::Terminate | Stopping::Lose { .. }) | None => (String::new(), None),
+        };
+        // What never got as far as an agent has not run yet, and only what runs can be interrupted.
+        let now = self.engine.options.store.task(&self.task.id).await?.task;
+        if now.status == TaskStatus::Provisioning {
+            self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
+        }
+        failpoint::reach("interrupt::before")?;
+        let (turn_id, commit) = (self.lease().turn.clone(), commit.to_owned());
+        let interrupted = EventBody::SessionInterrupted { turn_id, author, reason, commit };
+        self.journal.interrupt(interrupted).await?;
+        failpoint::reach("interrupt::after")?;
+        Ok(Worked::Interrupted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use harvest_core::{SessionId, Timestamp};
+
+    use super::*;
+
+    fn journal(bodies: Vec<EventBody>) -> Vec<Event> {
+        let session_id: SessionId = "0000000000000001".parse().unwrap();
+        let at = Timestamp::UNIX_EPOCH;
+        bodies.into_iter().zip(1..).map(|(body, seq)| Event { seq, at, session_id: session_id.clone(), body }).collect()
+    }
+
+    fn interrupted(commit: &str) -> EventBody {
+        let turn_id = "0000000000000002".parse().unwrap();
+        EventBody::SessionInterrupted { turn_id, author: "ada".into(), reason: None, commit: commit.into() }
+    }
+
+    fn resumed(prompt: Option<&str>) -> EventBody {
+        let turn_id = "0000000000000002".parse().unwrap();
+        let prompt = prompt.map(|prompt| Prompt::new(prompt).unwrap());
+        EventBody::SessionResumed { turn_id, author: "ada".into(), prompt }
+    }
+
+    #[test]
+    fn the_last_interruption_counts_and_says_what_is_asked() {
+        assert_eq!(Interruption::last_of(&journal(vec![resumed(None)])), None);
+        let twice = vec![interrupted("a"), resumed(Some("First")), interrupted("b"), resumed(Some("Use tabs"))];
+        let last = Interruption::last_of(&journal(twice)).unwrap();
+        assert_eq!(last.commit, "b");
+        assert_eq!(last.prompt("Mend it".into(), true), "Use tabs");
+        assert!(last.prompt("Mend it".into(), false).starts_with("Mend it\n"));
+        let silent = Interruption::last_of(&journal(vec![interrupted("a"), resumed(None)])).unwrap();
+        assert!(silent.prompt("Mend it".into(), true).contains("Go on"));
+    }
+}

@@ -1,0 +1,110 @@
+//! `harvest interrupt`: work pauses with all that it has, wherever it is done, until `harvest session resume`.
+
+use std::time::Duration;
+
+use harvest_core::{Code, Stopping, TaskId, TaskStatus};
+use harvest_store::{Error, Order, TaskQuery};
+use serde_json::json;
+
+use crate::cli::{Global, Interrupt};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::session;
+use crate::view::Style;
+
+/// An agent may take its time to end: it is asked twice, and then its work is brought out.
+const PATIENCE: Duration = Duration::from_secs(120);
+const PAGE: usize = 500;
+
+pub async fn interrupt(global: &Global, environment: Environment, options: Interrupt) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let installation = Installation::open(global, environment).await?;
+    let tasks = match &options.id {
+        Some(id) => vec![find(&installation, id).await?],
+        None => at_work(&installation).await?,
+    };
+    let author = installation.environment.user();
+    let how = Stopping::Interrupt { author, reason: options.reason };
+    let mut asked = Vec::new();
+    for task in tasks {
+        if installation.store.request_stop(&task, how.clone()).await? {
+            asked.push(task);
+        } else if options.id.is_some() {
+            let status = installation.store.task(&task).await?.task.status;
+            let message = format!("nobody works on task {} now: it is {status}", task.short());
+            let help = "harvest task cancel ends a task that waits; harvest queue pause takes no more";
+            return Err(Failure::refused(Code::NotAtWork, message, help));
+        }
+    }
+    let items = wait(&installation, &asked).await?;
+    let _ = if global.json {
+        output::json(
+            &json!({ "items": items.iter().map(|(id, status)| json!({ "task_id": id, "status": status })).collect::<Vec<_>>(), "next_cursor": null }),
+        )
+    } else if items.is_empty() {
+        output::line(&format!("{} nobody is at work", style.ok()))
+    } else {
+        items.iter().try_for_each(|(id, status)| output::line(&told(style, id, *status)))
+    };
+    Ok(Exit::Done)
+}
+
+fn told(style: Style, id: &TaskId, status: TaskStatus) -> String {
+    let short = id.short();
+    match status {
+        TaskStatus::Interrupted => {
+            format!("{} task {short} is interrupted, its work kept; harvest session resume {short} goes on", style.ok())
+        }
+        status if status.is_finished() => format!("{} task {short} had ended: {status}", style.stopped()),
+        status => format!("{} task {short} was asked to pause and is still {status}", style.stopped()),
+    }
+}
+
+async fn find(installation: &Installation, id: &str) -> Result<TaskId, Failure> {
+    match installation.store.find_task(id).await {
+        Err(Error::UnknownTask(_)) => {
+            let session = session::find(installation, id).await?;
+            Ok(installation.store.session(&session).await?.task_id)
+        }
+        found => Ok(found?),
+    }
+}
+
+async fn at_work(installation: &Installation) -> Result<Vec<TaskId>, Failure> {
+    let mut tasks = Vec::new();
+    for status in [TaskStatus::Provisioning, TaskStatus::Running] {
+        let mut cursor = None;
+        loop {
+            let order = Order::OldestFirst;
+            let query = TaskQuery { status: Some(status), order, cursor, limit: PAGE, ..TaskQuery::default() };
+            let page = installation.store.tasks(query).await?;
+            tasks.extend(page.items.into_iter().map(|task| task.id));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(tasks)
+}
+
+/// Until none of them is at work, or for as long as there is patience. Whoever gives a turn back wakes the queue.
+async fn wait(installation: &Installation, tasks: &[TaskId]) -> Result<Vec<(TaskId, TaskStatus)>, Failure> {
+    let store = &installation.store;
+    let mut changed = store.watch_queue();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        changed.mark_unchanged();
+        let mut now = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            now.push((task.clone(), store.task(task).await?.task.status));
+        }
+        let is_at_work = |status: TaskStatus| matches!(status, TaskStatus::Provisioning | TaskStatus::Running);
+        let is_over = now.iter().all(|(_, status)| !is_at_work(*status));
+        if is_over || !matches!(tokio::time::timeout_at(deadline, changed.changed()).await, Ok(Ok(()))) {
+            return Ok(now);
+        }
+    }
+}

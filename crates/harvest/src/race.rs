@@ -1,0 +1,283 @@
+//! `--race` and `harvest race`: the same task for several agents side by side, of which the best is delivered.
+
+use futures_util::future::join_all;
+use harvest_core::{Code, Cost, EventBody, JudgedBy, Outcome, Prompt, Race, SessionId, Task, TaskId, TaskStatus};
+use harvest_engine::{Interrupts, Queueing, Request, Stop};
+use harvest_store::{Error, Order, OwnerKind, TaskQuery};
+use serde::Serialize;
+
+use crate::ask;
+use crate::cli::{AskOptions, Entrants, Global, RaceOptions, Run};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::run::{Ended, stop_on_signals, work};
+use crate::view::{Activity, Style, clean};
+
+/// More than that is no race.
+const MOST: usize = 16;
+const PAGE: usize = 1000;
+
+/// What each of those who race is asked.
+pub fn field(options: &AskOptions, wanted: &Entrants) -> Vec<AskOptions> {
+    match wanted {
+        Entrants::Same(number) => vec![options.clone(); usize::from(*number).min(MOST)],
+        Entrants::Named(names) => names
+            .iter()
+            .map(|(agent, model)| AskOptions {
+                agent: Some(agent.clone()),
+                model: model.clone().or_else(|| options.model.clone().filter(|_| names.len() == 1)),
+                ..options.clone()
+            })
+            .collect(),
+    }
+}
+
+/// Makes requests those of one race.
+pub fn enter(installation: &Installation, requests: &mut [Request], judged_by: JudgedBy) -> Race {
+    // Any id will do that no other race has.
+    let id = SessionId::generate(installation.entropy.as_ref());
+    let race = Race { id: format!("race-{}", id.short()), judged_by };
+    for request in requests {
+        request.queue.convoy = Some(race.id.clone());
+        request.queue.race = Some(race.clone());
+    }
+    race
+}
+
+/// Queues a race and says so.
+pub async fn add(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    prompt: Prompt,
+    options: &AskOptions,
+    queue: Queueing,
+    wanted: &RaceOptions,
+) -> Result<Exit, Failure> {
+    let Some(entrants) = &wanted.race else { return Err(Failure::failed(Code::Internal, "no one is to race")) };
+    let mut requests = Vec::new();
+    for each in field(options, entrants) {
+        let mut request = ask::request_for_later(installation, prompt.clone(), &each).await?;
+        request.queue = queue.clone();
+        requests.push(request);
+    }
+    let race = enter(installation, &mut requests, wanted.judged_by);
+    let engine = installation.queueing_engine()?;
+    let submitted = engine.submit_all(requests).await.map_err(|error| Failure::from(error).refusing())?;
+    let tasks: Vec<&Task> = submitted.iter().map(|submitted| &submitted.task).collect();
+    let _ = if global.json {
+        output::json(&serde_json::json!({ "race": race, "items": tasks, "next_cursor": null }))
+    } else {
+        let names: Vec<String> = tasks.iter().map(|task| format!("{} ({})", task.id.short(), task.agent)).collect();
+        output::line(&format!("{} {} is queued: {}", style.ok(), style.bold(&race.id), names.join(", ")))
+    };
+    Ok(Exit::Done)
+}
+
+/// `harvest run --race`: all of them in this process, to the verdict.
+pub async fn run(global: &Global, environment: Environment, options: Run) -> Result<Exit, Failure> {
+    let Some(entrants) = &options.race.race else { return Err(Failure::failed(Code::Internal, "no one is to race")) };
+    let prompt = ask::read_prompt(&options.ask.prompt)?;
+    let script = options.model_script.as_deref().map(ask::load_script).transpose()?;
+    let stop = Stop::default();
+    stop_on_signals(&stop);
+    let style = Style::detect(&environment);
+    let installation = Installation::open(global, environment).await.map_err(Failure::refusing)?;
+    let decide = ask::Decide::Now { script: script.as_deref(), sandbox: options.sandbox };
+    let mut requests = Vec::new();
+    for each in field(&options.ask.options, entrants) {
+        let Installation { environment, forges, keys, config, .. } = &installation;
+        let user = environment.user();
+        let request = ask::request(environment, forges, keys, config, user, prompt.clone(), &each, decide).await?;
+        requests.push(ask::as_the_repository_says(&installation, request, &each, decide).await?);
+    }
+    let race = enter(&installation, &mut requests, options.race.judged_by);
+    let model = requests.iter().find_map(|request| request.model.clone());
+    let model = model.ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
+    let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
+    let owner = installation.own(OwnerKind::Run).await.map_err(Failure::refusing)?;
+    let interrupts = Interrupts::watch(&engine, owner.id())?;
+    for request in &mut requests {
+        request.queue.claim_for = Some(owner.id().clone());
+    }
+    let submitted = match engine.submit_all(requests).await {
+        Ok(submitted) => submitted,
+        Err(error) => return installation.let_go(owner, Err(Failure::from(error).refusing())).await,
+    };
+    let works = submitted.iter().map(|one| {
+        // One may be stopped for losing while the others go on.
+        let own = interrupts.stop_of(&one.task.id);
+        let (asked, each) = (stop.clone(), own.clone());
+        tokio::spawn(async move {
+            asked.requested().await;
+            each.request();
+        });
+        let mut screen = Screen { json: global.json, who: who(&one.task), activity: Activity::new(style) };
+        let (engine, owner) = (&engine, &owner);
+        async move { work(engine, owner, one, own, |event| screen.show(event)).await }
+    });
+    let ended = join_all(works).await;
+    let standings = installation.let_go(owner, Ok(())).await.map(|()| ended)?;
+    let table = table(&installation, &race.id).await?;
+    if !global.json {
+        let _ = output::line(&page(style, &table));
+    }
+    let outcomes: Vec<Outcome> = standings
+        .into_iter()
+        .filter_map(|ended| match ended {
+            Ok(Ended::Finished(outcome)) => Some(*outcome),
+            _ => None,
+        })
+        .collect();
+    let winner = outcomes.iter().find(|outcome| outcome.status == TaskStatus::Completed);
+    Ok(winner.or(outcomes.first()).map_or(Exit::Failed, Exit::of))
+}
+
+/// One line of many who are at work at the same time.
+struct Screen {
+    json: bool,
+    who: String,
+    activity: Activity,
+}
+
+impl Screen {
+    fn show(&mut self, event: &harvest_core::Event) -> Result<(), output::Closed> {
+        if self.json {
+            return output::json(event);
+        }
+        let lines = self.activity.lines(&event.body);
+        lines.iter().try_for_each(|line| output::line(&format!("{:<14}{line}", self.who)))
+    }
+}
+
+fn who(task: &Task) -> String {
+    match &task.model {
+        Some(model) => clean(&format!("{}:{model}", task.agent)),
+        None => clean(&task.agent),
+    }
+}
+
+/// A race with everyone in it.
+#[derive(Debug, Serialize)]
+struct Table {
+    id: String,
+    judged_by: JudgedBy,
+    winner: Option<TaskId>,
+    items: Vec<Row>,
+    next_cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    task_id: TaskId,
+    agent: String,
+    model: Option<String>,
+    status: TaskStatus,
+    error: Option<String>,
+    /// Its work passed its tests in a clean sandbox.
+    passed: bool,
+    cost_usd: Cost,
+    changed_lines: Option<u64>,
+    duration_ms: Option<i64>,
+}
+
+/// `harvest race show`.
+pub async fn show(global: &Global, environment: Environment, id: &str) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let installation = Installation::open(global, environment).await?;
+    let race = match installation.store.find_task(id).await {
+        Ok(task) => installation.store.task(&task).await?.task.settings.race.map(|race| race.id),
+        Err(Error::UnknownTask(_)) => Some(if id.starts_with("race-") { id.to_owned() } else { format!("race-{id}") }),
+        Err(error) => return Err(error.into()),
+    };
+    let table = match &race {
+        Some(race) => table(&installation, race).await?,
+        None => return Err(unknown(id)),
+    };
+    if table.items.is_empty() {
+        return Err(unknown(id));
+    }
+    let _ = if global.json { output::json(&table) } else { output::line(&page(style, &table)) };
+    Ok(Exit::Done)
+}
+
+fn unknown(id: &str) -> Failure {
+    let help = "harvest convoy list shows races among the convoys; the id of a task in it will do as well";
+    Failure::refused(Code::UnknownTask, format!("there is no race {}", clean(id)), help)
+}
+
+async fn table(installation: &Installation, race: &str) -> Result<Table, Failure> {
+    let store = &installation.store;
+    let order = Order::OldestFirst;
+    let query = TaskQuery { convoy: Some(race.to_owned()), order, limit: MOST, ..TaskQuery::default() };
+    let mut table =
+        Table { id: race.to_owned(), judged_by: JudgedBy::Cost, winner: None, items: Vec::new(), next_cursor: None };
+    for task in store.tasks(query).await?.items {
+        table.judged_by = task.settings.race.as_ref().map_or(table.judged_by, |race| race.judged_by);
+        let changed_lines = placed(installation, &task.id).await?;
+        if task.status == TaskStatus::Completed {
+            table.winner = Some(task.id.clone());
+        }
+        table.items.push(Row {
+            passed: changed_lines.is_some(),
+            duration_ms: task.finished_at.map(|at| at.duration_since(task.created_at).as_millis() as i64),
+            task_id: task.id,
+            agent: task.agent,
+            model: task.model,
+            status: task.status,
+            error: task.error,
+            cost_usd: task.cost_usd,
+            changed_lines,
+        });
+    }
+    Ok(table)
+}
+
+/// How much someone changed whose work passes.
+async fn placed(installation: &Installation, task: &TaskId) -> Result<Option<u64>, Failure> {
+    let store = &installation.store;
+    let mut found = None;
+    for session in store.task(task).await?.sessions {
+        let mut after = 0;
+        loop {
+            let events = store.events(&session.id, after, PAGE).await?;
+            let Some(last) = events.last() else { break };
+            after = last.seq;
+            found = events.iter().fold(found, |found, event| match event.body {
+                EventBody::RacePlaced { changed_lines, .. } => Some(changed_lines),
+                _ => found,
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn page(style: Style, table: &Table) -> String {
+    let dot = style.dot();
+    let mut lines = vec![format!("\n{}", style.bold(&table.id))];
+    for row in &table.items {
+        let sign = match row.status {
+            TaskStatus::Completed => style.ok(),
+            TaskStatus::Failed => style.failed(),
+            _ => style.stopped(),
+        };
+        let what = match (row.status, row.passed) {
+            (TaskStatus::Completed, _) => "won".to_owned(),
+            (TaskStatus::Cancelled, true) => "passed, and lost".to_owned(),
+            (status, _) => status.to_string(),
+        };
+        let model = row.model.as_deref().map(|model| format!(":{}", clean(model))).unwrap_or_default();
+        let changed = row.changed_lines.map(|lines| format!(" {dot} {lines} lines")).unwrap_or_default();
+        let took = row.duration_ms.map(|millis| format!(" {dot} {:.1} s", millis as f64 / 1000.0)).unwrap_or_default();
+        lines.push(format!(
+            "  {sign} {} {}{model} {dot} {what} {dot} {}{changed}{took}",
+            row.task_id.short(),
+            clean(&row.agent),
+            row.cost_usd
+        ));
+    }
+    lines.push(style.dim("  harvest task diff ID shows what each of them did"));
+    lines.join("\n")
+}

@@ -1,0 +1,41 @@
+//! `harvest session resume`: an interrupted session goes on.
+
+use harvest_core::Code;
+use harvest_store::Error;
+use serde_json::json;
+
+use super::find;
+use crate::ask;
+use crate::cli::{Global, SessionResume};
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::view::Style;
+
+pub async fn resume(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    asked: SessionResume,
+) -> Result<Exit, Failure> {
+    let prompt = asked.prompt.as_deref().map(ask::read_prompt).transpose()?;
+    let id = find(installation, &asked.id).await?;
+    let task = installation.store.session(&id).await?.task_id;
+    let author = installation.environment.user();
+    match installation.store.resume(&task, &author, prompt, installation.clock.now()).await {
+        Err(Error::IllegalMove(refused)) => {
+            let message = format!("session {} is not interrupted: its task is {}", id.short(), refused.from);
+            let help = "harvest session prompt asks a session for more; see harvest task list --status interrupted";
+            return Err(Failure::refused(Code::NotInterrupted, message, help));
+        }
+        resumed => resumed?,
+    }
+    let task = installation.store.task(&task).await?.task;
+    let _ = if global.json {
+        output::json(&json!({ "session_id": id, "task_id": task.id, "status": task.status }))
+    } else {
+        let words = "goes on; work it off with `harvest up`";
+        output::line(&format!("{} session {} {words}", style.ok(), style.bold(id.short())))
+    };
+    Ok(Exit::Done)
+}

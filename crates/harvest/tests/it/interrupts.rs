@@ -1,0 +1,175 @@
+//! Interrupted by every way, noticed at once, and resumed with what was done and said.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::killed::journal;
+use crate::reattach::wait_until;
+use crate::support::{FIX, Running, World};
+
+/// What noticing may take, on a machine that does other things as well.
+const AT_ONCE: Duration = Duration::from_secs(1);
+const BUSY: u32 = 4;
+
+/// Works and then hangs in a tool call. When it goes on it is told so, and finds what it did.
+fn script(world: &World, told: &str) -> PathBuf {
+    world.conversations(&[
+        (told, json!([{ "shell": "cat src/two.sh" }, { "expect": "echo two", "say": "Done." }])),
+        ("Mend it", json!([{ "say": "First the fix.", "shell": FIX }, { "shell": "sleep 987654" }])),
+    ])
+}
+
+fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["type"] == kind).collect()
+}
+
+/// A task that hangs in its second tool call.
+fn hanging(world: &World, told: &str) -> (Running, String) {
+    let script = script(world, told);
+    let task = world.add_task("Mend it");
+    let running = world.worker(&script, &[]).start();
+    wait_until("it hangs", || of_type(&journal(world, &task), "tool.call").len() == 2);
+    (running, task)
+}
+
+#[track_caller]
+fn assert_interrupted(world: &World, task: &str, asked: Instant, author: Option<&str>, reason: &str) {
+    wait_until("it is interrupted", || world.json(&["task", "show", task])["status"] == "interrupted");
+    println!("interrupted {:?} after it was asked for", asked.elapsed());
+    let events = journal(world, task);
+    let interrupted = &of_type(&events, "session.interrupted")[0]["data"];
+    let asker = world.json(&["task", "show", task])["requested_by"].as_str().unwrap().to_owned();
+    assert_eq!(interrupted["author"], author.unwrap_or(&asker));
+    assert_eq!(interrupted["reason"], reason);
+    assert_eq!(of_type(&events, "agent.finished")[0]["data"]["reason"], "interrupted");
+    assert_eq!(of_type(&events, "file.changed")[0]["data"]["path"], "src/two.sh");
+    assert!(of_type(&events, "task.finished").is_empty());
+    assert!(world.agents().is_empty(), "no sandbox is held");
+}
+
+#[track_caller]
+fn assert_resumed(world: &World, running: &mut Running, task: &str) {
+    running.wait_for("its end", |notice| notice["type"] == "finished" && notice["task_id"] == task);
+    let shown = world.json(&["task", "show", task]);
+    assert_eq!(shown["status"], "completed", "{shown:#}\n{:#?}", journal(world, task));
+    let events = journal(world, task);
+    assert_eq!(of_type(&events, "session.resumed").len(), 1);
+    assert_eq!(of_type(&events, "message").last().unwrap()["data"]["text"], "Done.");
+    assert_eq!(world.show(&format!("{}:src/two.sh", shown["branch"].as_str().unwrap())), "echo two");
+}
+
+fn end(world: &World, running: Running) {
+    running.signal(rustix::process::Signal::TERM);
+    assert_eq!(running.finish().exit, Some(0));
+    world.assert_nothing_left();
+}
+
+#[test]
+fn by_a_command_and_resumed_with_a_word() {
+    let world = World::new();
+    world.without_spares();
+    let (mut running, task) = hanging(&world, "leave the other one alone");
+    let asked = Instant::now();
+    let told = world.json(&["interrupt", &task, "--reason", "lunch"]);
+    assert_eq!(told["items"][0]["status"], "interrupted");
+    assert!(asked.elapsed() < AT_ONCE * BUSY, "{:?}", asked.elapsed());
+    assert_interrupted(&world, &task, asked, None, "lunch");
+    let again = world.harvest(&["interrupt", &task]).finish();
+    assert!(again.exit == Some(2) && again.stderr.starts_with("error[HV-0175]"), "{again:?}");
+    world.json(&["session", "resume", &task, "Go on, and leave the other one alone"]);
+    assert_resumed(&world, &mut running, &task);
+    let over = world.harvest(&["session", "resume", &task]).finish();
+    assert!(over.exit == Some(2) && over.stderr.starts_with("error[HV-0176]"), "{over:?}");
+    end(&world, running);
+}
+
+#[test]
+fn by_a_file_and_resumed_without_a_word() {
+    let world = World::new();
+    world.without_spares();
+    let (mut running, task) = hanging(&world, "This was interrupted");
+    let asked = Instant::now();
+    fs::write(world.data().join("interrupts").join(&task), "out of credit\n").unwrap();
+    assert_interrupted(&world, &task, asked, Some("operator"), "out of credit");
+    assert!(asked.elapsed() < AT_ONCE * BUSY, "{:?}", asked.elapsed());
+    world.json(&["session", "resume", &task]);
+    assert_resumed(&world, &mut running, &task);
+    end(&world, running);
+}
+
+#[test]
+fn by_the_api_and_resumed_by_it() {
+    let world = World::new();
+    let token = world.token(&["--role", "member", "--name", "ci"]);
+    world.without_spares();
+    let script = script(&world, "use tabs");
+    let server = world.serve(&["--model-script", script.to_str().unwrap()]);
+    let client = server.with(&token);
+    let task = client.post("/api/tasks", &world.ask("Mend it")).ok();
+    let (id, session) = (task["id"].as_str().unwrap(), task["sessions"][0]["id"].as_str().unwrap());
+    client.post(&format!("/api/sessions/{session}/resume"), &json!({})).problem(409, "HV-0176");
+    wait_until("it hangs", || of_type(&journal(&world, id), "tool.call").len() == 2);
+    let asked = Instant::now();
+    let answer = client.post(&format!("/api/sessions/{session}/interrupt"), &json!({ "reason": "later" }));
+    assert_eq!(answer.status, 202, "{answer:?}");
+    assert_interrupted(&world, id, asked, None, "later");
+    assert!(asked.elapsed() < AT_ONCE * BUSY, "{:?}", asked.elapsed());
+    client.post(&format!("/api/tasks/{id}/interrupt"), &json!({})).problem(409, "HV-0175");
+    let resumed = client.post(&format!("/api/sessions/{session}/resume"), &json!({ "prompt": "And use tabs" })).ok();
+    assert!(["pending", "provisioning"].contains(&resumed["status"].as_str().unwrap()), "{resumed:#}");
+    let events = client.journal(session, 0);
+    assert_eq!(events.last().unwrap()["data"]["status"], "completed", "{events:#?}");
+}
+
+/// Another process, over the database that both share.
+#[test]
+fn across_processes_on_postgresql() {
+    let Some(cluster) = Cluster::private() else { return };
+    let world = World::new();
+    let url = cluster.url("postgres");
+    let database = ["--database-url", url.as_str()];
+    let script = script(&world, "This was interrupted");
+    let other = world.path().join("elsewhere");
+    let at = |args: &[&str]| {
+        let ran = world.harvest_at(&other, args).args(&database).args(&["--json"]).finish();
+        assert_eq!(ran.exit, Some(0), "{args:?}: {ran:?}");
+        ran
+    };
+    let added: Value = serde_json::from_str(&at(&["task", "add", "Mend it"]).stdout).unwrap();
+    let task = added["id"].as_str().unwrap();
+    let mut running = world.worker(&script, &database).start();
+    let events = || at(&["task", "logs", task]).events();
+    wait_until("it hangs", || of_type(&events(), "tool.call").len() == 2);
+    let asked = Instant::now();
+    at(&["interrupt", "--all"]);
+    assert!(asked.elapsed() < AT_ONCE * BUSY, "{:?}", asked.elapsed());
+    assert_eq!(of_type(&events(), "session.interrupted").len(), 1);
+    at(&["session", "resume", task]);
+    running.wait_for_type("finished");
+    assert_eq!(events().last().unwrap()["data"]["status"], "completed");
+    running.signal(rustix::process::Signal::TERM);
+    assert_eq!(running.finish().exit, Some(0));
+}
+
+/// One that waits for its tests is interrupted as well, and goes on with them.
+#[test]
+fn while_the_tests_run() {
+    let world = World::new();
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let added = world.json(&["task", "add", "Mend it", "--test", "sh test.sh && sleep 4"]);
+    let task = added["id"].as_str().unwrap();
+    let mut running = world.worker(&script, &[]).start();
+    wait_until("it is tested", || of_type(&journal(&world, task), "stage.finished").len() == 1);
+    world.json(&["interrupt", task]);
+    assert_eq!(world.json(&["task", "show", task])["status"], "interrupted");
+    world.json(&["session", "resume", task]);
+    running.wait_for_type("finished");
+    let events = journal(&world, task);
+    assert_eq!(events.last().unwrap()["data"]["status"], "completed", "{events:#?}");
+    assert_eq!(of_type(&events, "agent.started").len(), 1, "its agent had nothing more to do");
+    end(&world, running);
+}

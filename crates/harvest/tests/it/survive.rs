@@ -1,0 +1,128 @@
+//! What is around the work fails and comes back: sandboxes, the database, models. Nothing is given up for it.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::killed::journal;
+use crate::reattach::wait_until;
+use crate::support::{FIX, World};
+
+fn count(events: &[Value], kind: &str) -> usize {
+    events.iter().filter(|event| event["type"] == kind).count()
+}
+
+/// Kills every runner of this world's sandboxes, and with each everything in it.
+fn lose_sandboxes(world: &World) -> usize {
+    let mut killed = 0;
+    for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+        let read =
+            |name: &str| String::from_utf8_lossy(&fs::read(entry.path().join(name)).unwrap_or_default()).into_owned();
+        let is_runner = read("cmdline").starts_with("/harvest/bin/harvest-runner\0run\0");
+        if is_runner && read("mountinfo").contains(world.path().to_str().unwrap()) {
+            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+            killed += 1;
+        }
+    }
+    killed
+}
+
+#[test]
+fn a_lost_sandbox_costs_what_came_after_its_last_checkpoint() {
+    let world = World::new();
+    world.without_spares();
+    let script = world.conversations(&[
+        ("You have begun already", json!([{ "shell": "echo second >> steps" }, { "say": "Done." }])),
+        ("Mend it", json!([{ "shell": format!("{FIX}; echo first > steps") }, { "shell": "sleep 987654" }])),
+    ]);
+    let task = world.add_task("Mend it");
+    let running = world.worker(&script, &["--until-empty"]).start();
+    wait_until("it is checkpointed", || count(&journal(&world, &task), "checkpoint.created") == 1);
+    assert!(lose_sandboxes(&world) > 0);
+    assert_eq!(running.finish().exit, Some(0));
+    let shown = world.json(&["task", "show", &task]);
+    let events = journal(&world, &task);
+    assert_eq!(shown["status"], "completed", "{shown:#}\n{events:#?}");
+    assert_eq!(shown["tries"], 1, "it is the same try");
+    assert_eq!(world.show(&format!("{}:steps", shown["branch"].as_str().unwrap())), "first\nsecond");
+    assert_eq!((count(&events, "agent.started"), count(&events, "turn.started")), (2, 1));
+    world.assert_nothing_left();
+}
+
+/// The database goes away while agents work, and comes back: they are the same agents.
+#[test]
+fn agents_outlive_a_lost_and_returned_database() {
+    let Some(cluster) = Cluster::private() else { return };
+    let world = World::new();
+    world.without_spares();
+    let url = cluster.url("postgres");
+    let database = ["--database-url", url.as_str()];
+    let replies: Vec<Value> = (0..6)
+        .map(|number| json!({ "shell": format!("{FIX}; echo {number} >> steps; sleep 1") }))
+        .chain([json!({})])
+        .collect();
+    let script = world.script(&Value::Array(replies));
+    let json = |args: &[&str]| -> Value {
+        let ran = world.harvest(args).args(&database).args(&["--json"]).finish();
+        assert_eq!(ran.exit, Some(0), "{args:?}: {ran:?}");
+        serde_json::from_str(&ran.stdout).unwrap()
+    };
+    let tasks: Vec<String> = (0..3)
+        .map(|number| json(&["task", "add", &format!("Task {number}")])["id"].as_str().unwrap().to_owned())
+        .collect();
+    let mut running =
+        world.worker(&script, &["--agents", "3", "--until-empty", "--lease", "6s"]).args(&database).start();
+    for _ in &tasks {
+        running.wait_for_type("started");
+    }
+    wait_until("all work", || world.agents().len() == 3);
+    std::thread::sleep(Duration::from_millis(1500));
+    let before = world.agents();
+    cluster.down();
+    let why = running.wait_for_type("holding");
+    println!("while it is away: {}", why["why"]);
+    std::thread::sleep(Duration::from_secs(2));
+    cluster.up();
+    wait_until("they are back", || world.agents() == before || world.agents().len() < 3);
+    let ran = running.finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    for task in &tasks {
+        let shown = json(&["task", "show", task]);
+        assert_eq!((&shown["status"], &shown["tries"]), (&json!("completed"), &json!(1)), "{shown:#}");
+        assert_eq!(world.show(&format!("{}:steps", shown["branch"].as_str().unwrap())), "0\n1\n2\n3\n4\n5");
+    }
+    let tidy = world.harvest(&["task", "list"]).args(&database).finish();
+    assert_eq!(tidy.exit, Some(0), "{tidy:?}");
+    world.assert_nothing_left();
+}
+
+/// Whatever is wrong with the model is wrong for the next task as well.
+#[test]
+fn repeated_failures_of_one_kind_stop_a_worker_until_one_goes_better() {
+    let world = World::new();
+    let settings = world.path().join("settings.toml");
+    fs::write(&settings, "warm = 0\nbreaker = 2\nbreaker_pause = '8s'\n").unwrap();
+    let script = world.conversations(&[
+        ("Bad", json!([{ "expect": "words that nobody says" }])),
+        ("Good", json!([{ "shell": FIX }, {}])),
+    ]);
+    for name in ["Bad one", "Bad two", "Good three", "Good four"] {
+        world.add_task(name);
+    }
+    let args = ["--agents", "1", "--until-empty", "--config", settings.to_str().unwrap()];
+    let mut running = world.worker(&script, &args).start();
+    let holding = running.wait_for_type("holding")["why"].as_str().unwrap().to_owned();
+    assert!(holding.contains("2 tasks in a row failed for the same reason (agent)"), "{holding}");
+    assert!(holding.contains("words that nobody says"), "{holding}");
+    let status = world.json(&["status"]);
+    assert!(status["holding"][0].as_str().unwrap_or_default().contains("2 tasks in a row failed"), "{status:#}");
+    let ran = running.finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let statuses: Vec<String> = world.tasks().iter().map(|task| task["status"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(statuses, ["completed", "completed", "failed", "failed"]);
+    world.assert_nothing_left();
+}

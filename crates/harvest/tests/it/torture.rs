@@ -1,0 +1,192 @@
+//! A worker with live sessions that is killed at random moments, again and again, and the outcome compared with what was asked.
+//!
+//! `make torture` does it hundreds of times: `HARVEST_TORTURE_KILLS=500`. The seed is printed, and `HARVEST_TORTURE_SEED` repeats
+//! the same sequence of faults.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::killed::journal;
+use crate::support::{FIX, Running, World, git};
+
+const STEPS: usize = 5;
+
+/// xorshift: nothing here needs more than to be repeatable.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % most
+    }
+
+    fn millis(&mut self, from: u64, to: u64) -> Duration {
+        Duration::from_millis(from + self.below(to - from))
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// What happens to the worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    Kill,
+    /// Right after it was started, while it puts right what the one before left.
+    KillEarly,
+    /// It sleeps for longer than its leases, and dies in its sleep.
+    Sleep,
+    /// A sandbox vanishes, then the worker.
+    LoseSandbox,
+    /// It is asked to leave its agents, and does.
+    Leave,
+}
+
+fn fault(random: &mut Random) -> Fault {
+    match random.below(20) {
+        0..3 => Fault::KillEarly,
+        3 => Fault::Sleep,
+        4..6 => Fault::LoseSandbox,
+        6..9 => Fault::Leave,
+        _ => Fault::Kill,
+    }
+}
+
+#[test]
+fn killed_again_and_again_it_loses_nothing() {
+    let kills = number("HARVEST_TORTURE_KILLS").unwrap_or(20);
+    let seed = number("HARVEST_TORTURE_SEED").unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        now.as_nanos() as u64 | 1
+    });
+    println!("torture: seed {seed}, {kills} faults");
+    let mut random = Random(seed);
+    let world = World::new();
+    let agents = if kills > 50 { 24 } else { 6 };
+    let script = world.script(&steps());
+    let mut tasks: Vec<String> = Vec::new();
+    let mut faults: BTreeMap<Fault, u64> = BTreeMap::new();
+    let begun = Instant::now();
+    for round in 0..kills {
+        // There is always more to do than hands.
+        let open = world.open_tasks();
+        for _ in open..agents + 2 {
+            tasks.push(world.add_task(&format!("Task {}", tasks.len())));
+        }
+        let mut fault = fault(&mut random);
+        let running = start(&world, &script, agents);
+        match fault {
+            Fault::KillEarly => std::thread::sleep(random.millis(0, 300)),
+            _ => std::thread::sleep(random.millis(300, 2500)),
+        }
+        match fault {
+            Fault::Kill | Fault::KillEarly => running.signal(Signal::KILL),
+            Fault::Sleep => {
+                running.signal(Signal::STOP);
+                std::thread::sleep(Duration::from_secs(4));
+                running.signal(Signal::KILL);
+            }
+            Fault::LoseSandbox => {
+                if !lose_one(&world, &mut random) {
+                    fault = Fault::Kill;
+                }
+                std::thread::sleep(random.millis(0, 500));
+                running.signal(Signal::KILL);
+            }
+            Fault::Leave => running.signal(Signal::TERM),
+        }
+        running.finish();
+        *faults.entry(fault).or_default() += 1;
+        if (round + 1) % 25 == 0 {
+            println!("torture: {} faults, {} tasks, {:?}", round + 1, tasks.len(), begun.elapsed());
+        }
+    }
+    let last = world.worker(&script, &["--until-empty", "--agents", &agents.to_string()]).start().finish_late();
+    assert_eq!(last, Some(0));
+    let figures = check(&world, &tasks);
+    println!("torture: {faults:?} in {:?}: {figures}", begun.elapsed());
+    world.assert_nothing_left();
+}
+
+fn steps() -> Value {
+    let step = |number: usize| {
+        let pause = ["0.1", "0.3", "0.6"][number % 3];
+        json!({ "say": format!("Step {number}."), "shell": format!("{FIX}; echo {number} >> steps; sleep {pause}"), "chunk_delay": "20ms" })
+    };
+    Value::Array((0..STEPS).map(step).chain([json!({ "say": "Done." })]).collect())
+}
+
+fn start(world: &World, script: &std::path::Path, agents: usize) -> Running {
+    world.worker(script, &["--agents", &agents.to_string(), "--lease", "3s", "--keep-agents"]).start()
+}
+
+/// Each task ended once and well, each journal is whole, each branch was delivered once with all that was asked.
+fn check(world: &World, tasks: &[String]) -> String {
+    let mut sums: BTreeMap<&str, usize> = BTreeMap::new();
+    for task in tasks {
+        let events = journal(world, task);
+        let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+        let shown = world.json(&["task", "show", task]);
+        assert_eq!(shown["status"], "completed", "{task}: {shown:#}\n{events:#?}");
+        assert_eq!((count("task.finished"), count("branch.delivered")), (1, 1), "{task}: {events:#?}");
+        assert_eq!(events.last().unwrap()["type"], "task.finished", "{task}");
+        let branch = shown["branch"].as_str().unwrap();
+        let steps: Vec<String> = (0..STEPS).map(|number| number.to_string()).collect();
+        let done = world.show(&format!("{branch}:steps"));
+        // One that begins again from a checkpoint may do a step twice, and never leaves one out.
+        let mut distinct: Vec<&str> = done.lines().collect();
+        distinct.dedup();
+        assert!(steps.iter().all(|step| distinct.contains(&step.as_str())), "{task}: {done}");
+        if count("agent.started") == 1 {
+            assert_eq!(done.lines().collect::<Vec<_>>(), steps, "{task}");
+        }
+        for kind in ["agent.started", "agent.reattached", "turn.started"] {
+            *sums.entry(kind).or_default() += count(kind);
+        }
+    }
+    let branches = git(&world.repo(), &["branch", "--list", "harvest/*"]).lines().count();
+    assert_eq!(branches, tasks.len());
+    format!("{} tasks completed, each once, {branches} branches, {sums:?}", tasks.len())
+}
+
+/// Kills the runner of a sandbox; false when there is none.
+fn lose_one(world: &World, random: &mut Random) -> bool {
+    let mut runners = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+        let read =
+            |name: &str| String::from_utf8_lossy(&fs::read(entry.path().join(name)).unwrap_or_default()).into_owned();
+        let is_runner = read("cmdline").starts_with("/harvest/bin/harvest-runner\0run\0");
+        if is_runner && read("mountinfo").contains(world.path().to_str().unwrap()) {
+            runners.push(pid);
+        }
+    }
+    if runners.is_empty() {
+        return false;
+    }
+    let chosen = runners[random.below(runners.len() as u64) as usize];
+    kill_process(Pid::from_raw(chosen).unwrap(), Signal::KILL).is_ok()
+}
+
+impl World {
+    /// How many tasks have not ended.
+    fn open_tasks(&self) -> usize {
+        let turns = &self.json(&["status"])["queue"]["turns"];
+        ["ready", "waiting", "parked", "claimed"].iter().map(|name| turns[name].as_u64().unwrap() as usize).sum()
+    }
+}
+
+impl Running {
+    /// Its exit code, with more patience than most deserve.
+    fn finish_late(mut self) -> Option<i32> {
+        self.wait_for("its end", |notice| notice["type"] == "warm");
+        self.finish().exit
+    }
+}

@@ -1,0 +1,113 @@
+//! Work that pauses with all that it has, and goes on when someone wants it to.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::{Extension, Json};
+use harvest_core::{Code, SessionId, Stopping, TaskId};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::record::Concerns;
+use super::sessions;
+use super::tasks::{self, Stopped, TaskDetail};
+use crate::auth::Principal;
+use crate::extract::{Body, Id};
+use crate::problem::Problem;
+use crate::state::App;
+
+const LONGEST_REASON: usize = 1000;
+
+/// Why work pauses.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskInterrupt {
+    #[schema(max_length = 1000, example = "the schema changes today")]
+    reason: Option<String>,
+}
+
+/// What to say to an agent that goes on.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskResume {
+    /// Left out: to go on with what it was doing.
+    #[schema(min_length = 1)]
+    prompt: Option<String>,
+}
+
+/// Interrupt a task: the agent may end its step, the work and its memory are kept, and it goes on when it is resumed
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/interrupt", tag = "tasks", operation_id = "task.interrupt", params(("id" = TaskId, Path)),
+    request_body = AskInterrupt, security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses(
+        (status = 202, body = TaskDetail, description = "Whoever works on it was asked to pause"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn task(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+    Body(asked): Body<AskInterrupt>,
+) -> Result<Stopped, Problem> {
+    interrupt(&app, &principal, &id, asked).await
+}
+
+/// Interrupt a session, as its task
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/interrupt", tag = "sessions", operation_id = "session.interrupt",
+    params(("id" = SessionId, Path)), request_body = AskInterrupt,
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses(
+        (status = 202, body = TaskDetail, description = "Whoever works on it was asked to pause"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn session(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<SessionId>,
+    Body(asked): Body<AskInterrupt>,
+) -> Result<Stopped, Problem> {
+    let session = sessions::visible(&app, &principal, &id).await?;
+    interrupt(&app, &principal, session.task_id(), asked).await
+}
+
+/// Resume an interrupted session, with something to say or without
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/resume", tag = "sessions", operation_id = "session.resume",
+    params(("id" = SessionId, Path)), request_body = AskResume,
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn resume(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<SessionId>,
+    Body(asked): Body<AskResume>,
+) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
+    let session = sessions::visible(&app, &principal, &id).await?;
+    let prompt = asked.prompt.map(sessions::words).transpose()?;
+    let task = session.task_id();
+    app.store.resume(task, &principal.user, prompt, app.clock.now()).await.map_err(|error| match error {
+        harvest_store::Error::IllegalMove(refused) => {
+            let detail = format!("session {} is not interrupted: its task is {}", id.short(), refused.from);
+            Problem::new(Code::NotInterrupted, detail).help("POST /api/sessions/{id}/prompts asks a session for more")
+        }
+        error => error.into(),
+    })?;
+    let detail = tasks::visible(&app, &principal, task).await?;
+    Ok((Concerns::task(&app, &detail.task), Json(detail)))
+}
+
+async fn interrupt(app: &App, principal: &Principal, id: &TaskId, asked: AskInterrupt) -> Result<Stopped, Problem> {
+    let before = tasks::visible(app, principal, id).await?.task;
+    if asked.reason.as_ref().is_some_and(|reason| reason.trim().is_empty() || reason.len() > LONGEST_REASON) {
+        return Err(Problem::bad("reason", format!("it is empty, or has more than {LONGEST_REASON} bytes")));
+    }
+    let how = Stopping::Interrupt { author: principal.user.clone(), reason: asked.reason };
+    if !app.store.request_stop(id, how).await? {
+        let detail = format!("nobody works on task {} now: it is {}", id.short(), before.status);
+        return Err(Problem::new(Code::NotAtWork, detail).help("POST /api/tasks/{id}/cancel ends a task that waits"));
+    }
+    Ok((StatusCode::ACCEPTED, Concerns::task(app, &before), Json(tasks::visible(app, principal, id).await?)))
+}

@@ -1,0 +1,78 @@
+//! Turns that wait for a person.
+
+use harvest_core::{EventBody, Move, Prompt, SessionId, TaskId, Timestamp, TurnId};
+use rusqlite::{Connection, params};
+
+use super::{Effects, admit, end, journal, step};
+use crate::Error;
+use crate::contract::{Lease, PlanDecision, PlanVerdict, Rows};
+use crate::decode;
+use crate::sqlite::read;
+
+/// Gives a turn back until someone says how it goes on.
+pub(crate) fn hold(
+    db: &Connection,
+    effects: &mut Effects,
+    lease: &Lease,
+    at: Timestamp,
+    events: &[EventBody],
+    by: Move,
+) -> Result<u64, Error> {
+    step::check_fence(db, lease)?;
+    journal::move_task(db, lease.rows.task, by)?;
+    admit::set_status(db, lease.rows.turn, "held")?;
+    admit::give_back(db, effects, lease.rows.turn)?;
+    // Whoever waits for the queue to run empty wants to know.
+    effects.queue = true;
+    journal::write(db, effects, lease.rows.session, &lease.session, at, events)
+}
+
+/// An interrupted turn is in the queue again.
+pub(crate) fn resume(
+    db: &Connection,
+    effects: &mut Effects,
+    task: &TaskId,
+    author: &str,
+    prompt: Option<&Prompt>,
+    at: Timestamp,
+) -> Result<(), Error> {
+    read::task(db, task)?.status.after(Move::Resume)?;
+    let Held { rows, session, turn } = held(db, task)?;
+    let resumed = EventBody::SessionResumed { turn_id: turn, author: author.to_owned(), prompt: prompt.cloned() };
+    journal::write(db, effects, rows.session, &session, at, &[resumed])?;
+    journal::move_task(db, rows.task, Move::Resume)?;
+    admit::admit(db, effects, rows.turn, task)
+}
+
+pub(crate) fn decide(
+    db: &Connection,
+    effects: &mut Effects,
+    task: &TaskId,
+    decision: &PlanDecision,
+    at: Timestamp,
+) -> Result<(), Error> {
+    read::task(db, task)?.status.after(Move::Approve)?;
+    let Held { rows, session, .. } = held(db, task)?;
+    journal::write(db, effects, rows.session, &session, at, &[decision.event()])?;
+    if decision.verdict == PlanVerdict::Rejected {
+        return end::cancel(db, effects, task, at, PlanDecision::REJECTED).map(drop);
+    }
+    journal::move_task(db, rows.task, Move::Approve)?;
+    admit::admit(db, effects, rows.turn, task)
+}
+
+/// The turn of a task that waits for a person.
+struct Held {
+    rows: Rows,
+    session: SessionId,
+    turn: TurnId,
+}
+
+fn held(db: &Connection, task: &TaskId) -> Result<Held, Error> {
+    let sql = "SELECT number, session, task, session_id, id FROM turns WHERE task_id = ?1 AND status = 'held'";
+    let (rows, session, turn) = db.prepare_cached(sql)?.query_row(params![task.as_str()], |row| {
+        let rows = Rows { turn: row.get(0)?, session: row.get(1)?, task: row.get(2)? };
+        Ok((rows, row.get::<_, String>(3)?, row.get::<_, String>(4)?))
+    })?;
+    Ok(Held { rows, session: decode::id(&session)?, turn: decode::id(&turn)? })
+}
