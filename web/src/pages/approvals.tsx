@@ -64,7 +64,7 @@ function Waiting({ task }: { task: SchemaTask }) {
               <p className="flex gap-3"><Link to="/tasks/$id" params={{ id: task.id }} search={{ tab: "changes" }} className="text-accent underline">Look at the changes</Link><Link to="/tasks/$id" params={{ id: task.id }} search={{ tab: "evidence" }} className="text-accent underline">and at the evidence</Link></p>
             </div>
           )}
-          <Decide key={waits.seq} task={task.id} plan={waits.kind === "plan" ? waits.text : undefined} />
+          <Decide wide key={waits.seq} task={task.id} plan={waits.kind === "plan" ? waits.text : undefined} />
         </>
       ) : found.isError ? <div className="p-4"><Trouble error={found.error} again={() => void found.refetch()} /></div> : <p role="status" className="px-4 py-3 text-dim">Reading what waits …</p>}
     </article>

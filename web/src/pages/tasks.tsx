@@ -1,7 +1,7 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { lazy, memo, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { lazy, memo, Suspense, useEffect, useMemo, useRef, useState, type MouseEvent } from "react";
 import { queries } from "../api/queries";
 import type { SchemaTask } from "../api/schema";
 import { STATUSES, shortRepository, verdict } from "../api/words";
@@ -106,6 +106,14 @@ function List({ tasks, more }: { tasks: SchemaTask[]; more: () => void }) {
   const end = items.at(-1)?.index ?? 0;
   useEffect(() => { if (end >= tasks.length - 20) more(); }, [end, tasks.length, more]);
 
+  const open = (event: MouseEvent) => {
+    const link = event.target instanceof Element ? event.target.closest<HTMLElement>("a[data-task]") : null;
+    // Another tab or window is the browser's own business.
+    if (!link?.dataset.task || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    void navigate({ to: "/tasks/$id", params: { id: link.dataset.task } });
+  };
+
   const state = useRef({ at, tasks });
   state.current = { at, tasks };
   useEffect(() => {
@@ -129,7 +137,7 @@ function List({ tasks, more }: { tasks: SchemaTask[]; more: () => void }) {
 
   return (
     <div ref={box} className="min-h-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="List of tasks">
-      <div role="list" className="relative" style={{ height: rows.getTotalSize() }}>
+      <div role="list" className="relative" style={{ height: rows.getTotalSize() }} onClick={open}>
         {items.map((item) => {
           const task = tasks[item.index]!;
           return (
@@ -145,8 +153,9 @@ function List({ tasks, more }: { tasks: SchemaTask[]; more: () => void }) {
 
 const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: number; chosen: boolean }) {
   const tests = verdict(task);
+  // A plain link: the list opens it. One that knows all of the router takes longer to draw than the rest of the row.
   return (
-    <Link to="/tasks/$id" params={{ id: task.id }} data-task={task.id}
+    <a href={`/tasks/${task.id}`} data-task={task.id}
       className={`flex h-full items-center gap-3 border-b border-line px-4 hover:bg-hover ${chosen ? "bg-hover shadow-[inset_2px_0_var(--accent)]" : ""}`}>
       <StatusIcon status={task.status} />
       <span className="min-w-0 flex-1 truncate">{firstLine(task.prompt)}</span>
@@ -157,7 +166,7 @@ const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: nu
       <span className="hidden w-24 truncate text-dim lg:inline">{task.agent}</span>
       <span className="hidden w-14 text-right text-dim tabular-nums sm:inline">{task.cost_usd > 0 ? money(task.cost_usd) : ""}</span>
       <time dateTime={task.created_at} title={exact(task.created_at)} className="w-9 text-right text-dim tabular-nums">{ago(task.created_at, now)}</time>
-    </Link>
+    </a>
   );
 });
 

@@ -51,7 +51,7 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
 }
 
 /** Yes or no to a plan, which can be changed, or to a delivery. */
-export function Decide({ task, plan }: { task: string; plan?: string }) {
+export function Decide({ task, plan, wide }: { task: string; plan?: string; wide?: boolean }) {
   const [mode, setMode] = useState<"ask" | "edit" | "reject">("ask");
   const input = useRef<HTMLTextAreaElement>(null);
   const path = { params: { path: { id: task } } };
@@ -67,7 +67,7 @@ export function Decide({ task, plan }: { task: string; plan?: string }) {
   };
   return (
     <section aria-label={plan === undefined ? "Decide on the delivery" : "Decide on the plan"} className="max-h-[60%] shrink-0 overflow-auto border-t border-line bg-side px-4 py-3">
-      <form onSubmit={submit} className="mx-auto flex max-w-4xl flex-col gap-2">
+      <form onSubmit={submit} className={`flex flex-col gap-2 ${wide ? "" : "mx-auto max-w-4xl"}`}>
         {error && <Trouble error={error} />}
         {mode !== "ask" && (
           <textarea ref={input} key={mode} autoFocus rows={mode === "edit" ? 12 : 3} defaultValue={mode === "edit" ? plan : ""} className="field font-mono text-xs"

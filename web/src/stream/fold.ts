@@ -297,8 +297,8 @@ export class Fold {
   }
 
   private push(entry: Entry) {
-    // Whatever comes in between ends the piece of a message that was being written.
-    if (entry.kind !== "message" && this.growing) {
+    // What the agent does next ends a message that it was writing; what Harvest does meanwhile, as a checkpoint, does not.
+    if ((entry.kind === "call" || entry.kind === "prompt" || entry.kind === "end") && this.growing) {
       this.replace({ ...this.growing, growing: false });
       this.growing = null;
     }

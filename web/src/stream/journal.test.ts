@@ -104,6 +104,16 @@ describe("what a person reads", () => {
     ]);
   });
 
+  it("keeps a message one when something else happens while it is written", () => {
+    const { fold } = taken([
+      event(1, "message.delta", { text: "Hel" }),
+      event(2, "checkpoint.created", { number: 1, commit: "c".repeat(40) }),
+      event(3, "message.delta", { text: "lo" }),
+      event(4, "message", { role: "assistant", text: "Hello." }),
+    ]);
+    expect(fold.entries).toMatchObject([{ seq: 1, kind: "message", text: "Hello.", growing: false }, { seq: 2, kind: "checkpoint" }]);
+  });
+
   it("puts a result to its call, also when calls overlap", () => {
     const { fold } = taken([
       event(1, "tool.call", { id: "a", name: "shell", input: { command: "ls" } }),
