@@ -36,7 +36,7 @@ impl Interruption {
     }
 
     /// What is asked of the agent now, who may remember what it was asked before.
-    pub(crate) fn prompt(&self, asked: String, remembers: bool) -> String {
+    pub(crate) fn prompt(&self, asked: &str, remembers: bool) -> String {
         let now = self.prompt.as_ref().map(Prompt::as_str);
         match (remembers, now) {
             (true, Some(now)) => now.to_owned(),
