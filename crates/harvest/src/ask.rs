@@ -69,6 +69,10 @@ pub enum Decide<'s> {
 }
 
 /// Everything checked and resolved, and nothing written yet, except for what the repository's own settings say.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "what is asked for, and all that it is resolved with before there is an installation"
+)]
 pub async fn request(
     environment: &Environment,
     forges: &Forges,

@@ -89,7 +89,7 @@ fn a_delivery_sent_often_at_once_makes_one_task() {
     let sender = client(&server, "issues", "d-1", Some(&signed));
     let send = || sender.post("/webhooks/github", &payload).ok();
     let statuses: Vec<String> = std::thread::scope(|scope| {
-        let all: Vec<_> = (0..50).map(|_| scope.spawn(&send)).collect();
+        let all: Vec<_> = (0..50).map(|_| scope.spawn(send)).collect();
         all.into_iter().map(|one| one.join().unwrap()["status"].as_str().unwrap().to_owned()).collect()
     });
     assert_eq!(statuses.iter().filter(|status| *status == "queued").count(), 1, "{statuses:?}");
