@@ -23,10 +23,6 @@ pub struct Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "type", content = "data")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large one is the last of a task; boxing it would burden every reader"
-)]
 pub enum EventBody {
     #[serde(rename = "task.created")]
     TaskCreated {
