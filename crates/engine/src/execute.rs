@@ -286,7 +286,7 @@ impl Turn {
             None => self.plan.prompt(self.task.prompt.as_str()),
         };
         let asked = match &self.interruption {
-            Some(interrupted) => interrupted.prompt(asked, memory.own.is_some()),
+            Some(interrupted) => interrupted.prompt(&asked, memory.own.is_some()),
             None => asked,
         };
         let told = memory.told();
