@@ -99,9 +99,9 @@ mod tests {
         let twice = vec![interrupted("a"), resumed(Some("First")), interrupted("b"), resumed(Some("Use tabs"))];
         let last = Interruption::last_of(&journal(twice)).unwrap();
         assert_eq!(last.commit, "b");
-        assert_eq!(last.prompt("Mend it".into(), true), "Use tabs");
-        assert!(last.prompt("Mend it".into(), false).starts_with("Mend it\n"));
+        assert_eq!(last.prompt("Mend it", true), "Use tabs");
+        assert!(last.prompt("Mend it", false).starts_with("Mend it\n"));
         let silent = Interruption::last_of(&journal(vec![interrupted("a"), resumed(None)])).unwrap();
-        assert!(silent.prompt("Mend it".into(), true).contains("Go on"));
+        assert!(silent.prompt("Mend it", true).contains("Go on"));
     }
 }

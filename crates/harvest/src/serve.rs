@@ -63,7 +63,6 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
             patience: options.drain,
             keep_agents: options.place.keep_agents,
             telemetry: exporter.clone(),
-            ..Wanted::default()
         };
         let tell = |notice: &Notice| drop(if global.json { up::show_json(notice) } else { up::show(style, notice) });
         let worked = match works {
