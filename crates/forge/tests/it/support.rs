@@ -68,19 +68,19 @@ impl World {
     }
 
     /// As the App, or with a token.
-    pub fn forges(&self, secret: SecretString) -> Forges {
+    pub fn forges(&self, secret: &SecretString) -> Forges {
         let host = Host::new(Some(self.fake.url())).unwrap();
-        let client = Client::new(host, Account::parse(&secret).unwrap(), Arc::new(Now));
+        let client = Client::new(host, Account::parse(secret).unwrap(), Arc::new(Now));
         Forges::new(Git::new(Home::Nobody), Some(Arc::new(client)))
     }
 
     pub async fn as_app(&self) -> Box<dyn Forge> {
-        self.forges(Fake::app(None)).open("github:ada/shop").await.unwrap()
+        self.forges(&Fake::app(None)).open("github:ada/shop").await.unwrap()
     }
 
     pub async fn with_token(&self) -> Box<dyn Forge> {
         let token = SecretString::from("token-ada".to_owned());
-        self.forges(token).open(&format!("{}/ada/shop.git", self.fake.url())).await.unwrap()
+        self.forges(&token).open(&format!("{}/ada/shop.git", self.fake.url())).await.unwrap()
     }
 
     /// A session's repository with one commit more.

@@ -1,5 +1,7 @@
 //! The page beside the demo, and agents for whatever is asked for there.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -53,13 +55,20 @@ pub async fn announce(
 ) -> Result<(), Failure> {
     serve::announce(global, style, handle).await?;
     if let Some(screen) = environment.screen().filter(|_| style.terminal && !global.json) {
-        let link = handle.link().await?;
-        let mut opener = Command::new(OPENER);
-        opener.arg(link).env_clear().envs(screen);
-        // Where it does not work there is still the printed link.
-        let _ = opener.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        open_browser(&handle.link().await?, screen);
     }
     Ok(())
+}
+
+/// Where it does not work there is still the printed link.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a browser of the person who started the demo, with a cleared environment"
+)]
+fn open_browser(link: &str, screen: BTreeMap<&'static str, &OsString>) {
+    let mut opener = Command::new(OPENER);
+    opener.arg(link).env_clear().envs(screen);
+    let _ = opener.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }
 
 /// Works on what people ask for on the page, until `stop`.

@@ -55,11 +55,11 @@ impl Remote {
     }
 
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
-        read(self.ask(self.request(Method::GET, path)).await?)
+        read(&self.ask(self.request(Method::GET, path)).await?)
     }
 
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
-        read(self.ask(self.request(Method::POST, path).json(body)).await?)
+        read(&self.ask(self.request(Method::POST, path).json(body)).await?)
     }
 
     /// With a key that makes asking twice the same as asking once.
@@ -74,7 +74,7 @@ impl Remote {
             Some(key) => request.header("idempotency-key", key),
             None => request,
         };
-        read(self.ask(request).await?)
+        read(&self.ask(request).await?)
     }
 
     /// The one whose id begins so, of `/api/tasks` or `/api/sessions`.
@@ -98,7 +98,7 @@ impl Remote {
 }
 
 /// The answer, or the problem in the server's own words.
-fn read<T: DeserializeOwned>(answer: Answer) -> Result<T, Failure> {
+fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Failure> {
     let not_ours = |why: String| {
         let help = "check HARVEST_URL: something else seems to listen there, or another version";
         Failure::refused(Code::ServerUnreachable, format!("the server's answer cannot be read: {why}"), help)
