@@ -155,6 +155,12 @@ impl Journal {
         Ok(found.and_then(|result| serde_json::from_value(result).ok()))
     }
 
+    /// Tells what was done outside, unless this try has told it before a crash.
+    pub(crate) async fn tell_once(&self, told: EventBody) -> Result<(), harvest_store::Error> {
+        let known = self.of_this_try().await?.into_iter().any(|event| event.body == told);
+        if known { Ok(()) } else { self.write(vec![told]).await }
+    }
+
     /// Where a branch of the session was published last.
     pub(crate) async fn last_delivered(&self, wanted: &BranchName) -> Result<Option<String>, harvest_store::Error> {
         let delivered = self.all().await?.into_iter().rev().find_map(|event| match event.body {

@@ -218,7 +218,7 @@ impl Turn {
         // Who has lost the lease must not publish.
         self.journal.write(Vec::new()).await?;
         self.forge.publish(self.repository.path(), &branch, &commit, previous.as_deref()).await?;
-        self.journal.write(vec![EventBody::BranchDelivered { branch, commit }]).await?;
+        self.journal.tell_once(EventBody::BranchDelivered { branch, commit }).await?;
         Ok(())
     }
 }

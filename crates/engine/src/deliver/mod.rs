@@ -87,7 +87,7 @@ impl Turn {
         let published = self.forge.publish(self.repository.path(), branch, commit, previous.as_deref()).await?;
         failpoint::reach("deliver::published")?;
         let delivered = EventBody::BranchDelivered { branch: branch.clone(), commit: commit.to_owned() };
-        self.journal.write(vec![delivered]).await?;
+        self.journal.tell_once(delivered).await?;
         Ok(published)
     }
 
@@ -118,7 +118,7 @@ impl Turn {
         };
         self.engine.options.store.link(link).await?;
         let delivered = EventBody::PullRequestDelivered { number: pull.number, url: pull.url, draft: pull.draft };
-        self.journal.write(vec![delivered]).await?;
+        self.journal.tell_once(delivered).await?;
         Ok(Some(branch.clone()))
     }
 
