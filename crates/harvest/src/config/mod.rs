@@ -1,6 +1,7 @@
 //! The configuration: read from files, laid over each other, asked by name.
 
 mod layers;
+mod meaning;
 mod show;
 mod value;
 
