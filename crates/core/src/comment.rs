@@ -33,7 +33,7 @@ pub enum CommentPlace {
         #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 4096))]
         path: String,
         side: DiffSide,
-        #[cfg_attr(feature = "schema", schema(minimum = 1))]
+        #[cfg_attr(feature = "schema", schema(minimum = 1, value_type = u64))]
         line: u32,
     },
 }

@@ -142,3 +142,13 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Id<T> {
         }
     }
 }
+
+/// The beginning of an id, in a query.
+pub fn id_prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    const LONGEST: usize = 16;
+    let text = String::deserialize(deserializer)?;
+    match text.chars().count() {
+        1..=LONGEST => Ok(Some(text)),
+        _ => Err(serde::de::Error::custom(format!("`id` must have 1 to {LONGEST} characters"))),
+    }
+}

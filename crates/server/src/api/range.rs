@@ -1,7 +1,8 @@
 //! Which part of a session's changes is asked for.
 
 use harvest_workspace::SessionRepository;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use crate::problem::Problem;
@@ -12,9 +13,11 @@ use crate::problem::Problem;
 pub struct Range {
     /// The base or a commit of the session; left out: the base.
     #[param(pattern = "^[0-9a-f]{40,64}$")]
+    #[serde(default, deserialize_with = "hash")]
     from: Option<String>,
     /// A commit of the session; left out: the newest.
     #[param(pattern = "^[0-9a-f]{40,64}$")]
+    #[serde(default, deserialize_with = "hash")]
     to: Option<String>,
 }
 
@@ -38,4 +41,10 @@ impl Range {
         };
         Ok((end("from", self.from, base)?, end("to", self.to, tip)?))
     }
+}
+
+fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let fits = (40..=64).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if fits { Ok(Some(text)) } else { Err(D::Error::custom("it is not the full hash of a commit")) }
 }

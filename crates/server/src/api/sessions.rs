@@ -20,7 +20,7 @@ use super::range::Range;
 use super::record::Concerns;
 use super::tasks::{self, Stopped, TaskDetail};
 use crate::auth::Principal;
-use crate::extract::{Body, Id, Params};
+use crate::extract::{Body, Id, Params, id_prefix};
 use crate::idempotency::Key;
 use crate::problem::Problem;
 use crate::quota;
@@ -71,6 +71,7 @@ pub struct SessionSummary {
 pub struct SessionFilter {
     /// The beginning of an id: the one session that it fits, whatever else is asked for.
     #[param(min_length = 1, max_length = 16)]
+    #[serde(default, deserialize_with = "id_prefix")]
     id: Option<String>,
     task: Option<TaskId>,
     /// Of its task.

@@ -12,7 +12,7 @@ use super::ask::{self, Ask};
 use super::page::{self, Page, Sort};
 use super::record::Concerns;
 use crate::auth::Principal;
-use crate::extract::{Body, Id, Params};
+use crate::extract::{Body, Id, Params, id_prefix};
 use crate::idempotency::Key;
 use crate::problem::Problem;
 use crate::quota;
@@ -32,6 +32,7 @@ pub struct TaskDetail {
 pub struct TaskFilter {
     /// The beginning of an id: the one task that it fits, whatever else is asked for.
     #[param(min_length = 1, max_length = 16)]
+    #[serde(default, deserialize_with = "id_prefix")]
     id: Option<String>,
     status: Option<TaskStatus>,
     /// Its path or URL, or the name of a known one.
