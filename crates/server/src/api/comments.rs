@@ -89,6 +89,7 @@ pub async fn create(
         CommentPlace::Line { path, .. } if path.is_empty() || path.len() > 4096 => {
             return Err(Problem::bad("about.path", "it is not the path of a file"));
         }
+        CommentPlace::Line { line: 0, .. } => return Err(Problem::bad("about.line", "lines are counted from 1")),
         _ => {}
     }
     if app.store.comments(&id).await?.len() >= MOST {
