@@ -66,19 +66,23 @@ enum Missed {
     Final(Error),
 }
 
+/// What speaks to the gateway, which may be replaced while the agent works: no connection is kept.
+pub(crate) fn client() -> ureq::Agent {
+    let config = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_idle_connections(0)
+        .proxy(None)
+        .timeout_connect(Some(Duration::from_secs(30)))
+        .build();
+    ureq::Agent::new_with_config(config)
+}
+
 impl Model {
     pub(crate) fn new(options: &Options, system: String, tools: Vec<Definition>) -> Self {
         let wire = wire::named(options.wire);
-        // The gateway may be replaced while the agent works, so no connection is kept.
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_idle_connections(0)
-            .proxy(None)
-            .timeout_connect(Some(Duration::from_secs(30)))
-            .build();
         Self {
-            http: ureq::Agent::new_with_config(config),
+            http: client(),
             wire,
             url: format!("{}{}", options.base_url, (wire.path)(&options.model)),
             name: options.model.clone(),

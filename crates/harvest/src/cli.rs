@@ -476,17 +476,24 @@ pub struct Up {
     /// Exit 0 when every task has ended, whatever its outcome
     #[arg(long)]
     pub until_empty: bool,
-    /// Stop after taking this many tasks
-    #[arg(long, value_name = "N")]
-    pub max_tasks: Option<u64>,
-    /// Stop taking work after this many hours
-    #[arg(long, value_name = "H", value_parser = hours)]
-    pub max_hours: Option<Duration>,
-    /// Stop taking work when this much is spent
-    #[arg(long, value_name = "X", value_parser = budget)]
-    pub max_usd: Option<Cost>,
+    #[command(flatten)]
+    pub until: Until,
     #[command(flatten)]
     pub place: WorkPlace,
+}
+
+/// How long work is taken; what is under way then is finished, and a server goes on answering.
+#[derive(Debug, Args)]
+pub struct Until {
+    /// Take no more work after this many tasks
+    #[arg(long, value_name = "N")]
+    pub max_tasks: Option<u64>,
+    /// Take no more work after this many hours
+    #[arg(long, value_name = "H", value_parser = hours)]
+    pub max_hours: Option<Duration>,
+    /// Take no more work when this much is spent
+    #[arg(long, value_name = "X", value_parser = budget)]
+    pub max_usd: Option<Cost>,
 }
 
 /// Where and by whose leave the queue is worked off: `harvest up` and `harvest serve`.

@@ -54,8 +54,12 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         if options.place.keep_agents { up::LEAVING } else { up::DRAINING },
     );
     let working = async {
-        let limits =
-            Limits { tasks: options.max_tasks, time: options.max_hours, cost: options.max_usd, ..Limits::default() };
+        let limits = Limits {
+            tasks: options.until.max_tasks,
+            time: options.until.max_hours,
+            cost: options.until.max_usd,
+            ..Limits::default()
+        };
         let wanted = Wanted {
             limits,
             agents: options.agents,

@@ -36,9 +36,9 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     );
     let limits = Limits {
         until_empty: options.until_empty,
-        tasks: options.max_tasks,
-        time: options.max_hours,
-        cost: options.max_usd,
+        tasks: options.until.max_tasks,
+        time: options.until.max_hours,
+        cost: options.until.max_usd,
         ..Limits::default()
     };
     let telemetry = tracer::exporter(&installation)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Wire, answers};
+use crate::model::client;
 use crate::sse::Events;
 use crate::wire::Framing;
 
@@ -21,14 +22,7 @@ pub(super) struct Http {
 
 impl Http {
     pub(super) fn new(url: String) -> Self {
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_idle_connections(0)
-            .proxy(None)
-            .timeout_connect(Some(Duration::from_secs(30)))
-            .build();
-        Self { http: ureq::Agent::new_with_config(config), url, session: None }
+        Self { http: client(), url, session: None }
     }
 
     fn send(&mut self, message: &Value, within: Duration) -> Result<ureq::http::Response<ureq::Body>, String> {

@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use harvest_core::{Cost, Role};
+use harvest_core::Role;
 
-use super::values::hours;
-use super::{WorkPlace, budget, duration};
+use super::{Until, WorkPlace, duration};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -32,15 +31,8 @@ pub struct Serve {
     pub agents: Option<u32>,
     #[command(flatten)]
     pub place: WorkPlace,
-    /// Take no more work after this many tasks; the API goes on
-    #[arg(long, value_name = "N")]
-    pub max_tasks: Option<u64>,
-    /// Take no more work after this many hours
-    #[arg(long, value_name = "H", value_parser = hours)]
-    pub max_hours: Option<Duration>,
-    /// Take no more work when this much is spent
-    #[arg(long, value_name = "X", value_parser = budget)]
-    pub max_usd: Option<Cost>,
+    #[command(flatten)]
+    pub until: Until,
     /// At the end, how long to wait for what is under way before it goes back into the queue [default: until it ends]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub drain: Option<Duration>,

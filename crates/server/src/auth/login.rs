@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use harvest_core::Code;
 use harvest_store::{AccessToken, NewAudit, TokenKind};
 use serde::Deserialize;
+use serde_json::json;
 
 use super::{Cookie, Mint, Principal, Way, secret};
 use crate::problem::Problem;
@@ -33,19 +34,24 @@ pub async fn login(State(app): State<App>, Query(link): Query<Link>) -> Result<R
     };
     let AccessToken { name, user, role, projects, .. } = link;
     let login = Mint { kind: TokenKind::Login, name, user, role, projects, life: Some(STAY) };
+    welcome(&app, login, "link").await
+}
+
+/// The browser gets a cookie of its own, and the audit log says with what it came in.
+pub async fn welcome(app: &App, login: Mint, with: &str) -> Result<Response, Problem> {
+    let seconds = login.life.and_then(|life| i64::try_from(life.as_secs()).ok()).unwrap_or(i64::MAX);
     let made = login.make(app.clock.as_ref(), app.entropy.as_ref());
     let (login, cookie) = made.map_err(|error| Problem::internal(&error))?;
     let entry = NewAudit {
-        at: now,
+        at: app.clock.now(),
         actor: format!("user:{}", login.user),
         action: "session.login".to_owned(),
         target: format!("login:{}", login.id),
         project: None,
-        detail: serde_json::json!({ "role": login.role }),
+        detail: json!({ "role": login.role, "everywhere": login.projects.is_none(), "with": with }),
     };
     app.store.add_token(login).await?;
     app.store.audit(entry).await?;
-    let seconds = i64::try_from(STAY.as_secs()).unwrap_or(i64::MAX);
     Ok(signed(&app.cookie, cookie.reveal(), seconds, Redirect::to("/").into_response()))
 }
 

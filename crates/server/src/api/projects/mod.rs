@@ -78,11 +78,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let found = known(&app, &principal, &name)?;
     let tag = format!("\"{}\"", tag_of(&found));
-    let seen = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    if seen == Some(tag.as_str()) {
-        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
-    }
-    Ok(([(header::ETAG, tag)], Json(found)).into_response())
+    Ok(if_changed(&headers, tag, found))
 }
 
 /// Make a project
@@ -173,6 +169,15 @@ fn known(app: &App, principal: &Principal, name: &str) -> Result<Project, Proble
     let found = visible(app, principal).into_iter().find(|project| project.name == name).ok_or_else(unknown)?;
     principal.check_project(name, unknown)?;
     Ok(found)
+}
+
+/// What was asked for, or that it is as it was when they last read it.
+fn if_changed(headers: &HeaderMap, tag: String, found: impl Serialize) -> Response {
+    let seen = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    if seen == Some(tag.as_str()) {
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
+    }
+    ([(header::ETAG, tag)], Json(found)).into_response()
 }
 
 fn visible(app: &App, principal: &Principal) -> Vec<Project> {

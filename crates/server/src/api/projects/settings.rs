@@ -3,14 +3,14 @@
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::{Extension, Json};
 use harvest_core::{Code, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{concerns, known, tag_of};
+use super::{concerns, if_changed, known, tag_of};
 use crate::api::record::Concerns;
 use crate::auth::Principal;
 use crate::desk::Reach;
@@ -65,11 +65,7 @@ pub async fn get(
     let shown = describe(&app, &name, settings);
     // What holds changes with the server's own file as well.
     let tag = format!("\"{version}-{}\"", tag_of(&shown));
-    let seen = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    if seen == Some(tag.as_str()) {
-        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
-    }
-    Ok(([(header::ETAG, tag)], Json(shown)).into_response())
+    Ok(if_changed(&headers, tag, shown))
 }
 
 /// Set everything that a project sets; `If-Match` names the version that was read before

@@ -9,15 +9,14 @@ use axum::response::{IntoResponse, Redirect, Response};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use harvest_core::Code;
-use harvest_store::{NewAudit, TokenKind};
+use harvest_store::TokenKind;
 use serde::Deserialize;
-use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::kept;
 use super::protocol::{Trouble, UserToken};
 use super::{SignIn, Standing};
-use crate::auth::login::signed;
+use crate::auth::login::welcome;
 use crate::auth::secret::{Secret, same};
 use crate::auth::{Cookie, Mint};
 use crate::problem::Problem;
@@ -118,24 +117,7 @@ async fn enter(app: &App, sign_in: &SignIn, code: &str, verifier: &str) -> Resul
     }
     kept::keep(app, &user, &UserToken { account: person.id, ..token }).await?;
     let login = Mint { kind: TokenKind::Person, name: "GitHub".to_owned(), user, role, projects, life: Some(STAY) };
-    Ok(welcome(app, login, now).await)
-}
-
-async fn welcome(app: &App, login: Mint, now: harvest_core::Timestamp) -> Result<Response, Problem> {
-    let made = login.make(app.clock.as_ref(), app.entropy.as_ref());
-    let (login, cookie) = made.map_err(|error| Problem::internal(&error))?;
-    let entry = NewAudit {
-        at: now,
-        actor: format!("user:{}", login.user),
-        action: "session.login".to_owned(),
-        target: format!("login:{}", login.id),
-        project: None,
-        detail: json!({ "role": login.role, "everywhere": login.projects.is_none(), "with": "github" }),
-    };
-    app.store.add_token(login).await?;
-    app.store.audit(entry).await?;
-    let seconds = i64::try_from(STAY.as_secs()).unwrap_or(i64::MAX);
-    Ok(signed(&app.cookie, cookie.reveal(), seconds, Redirect::to("/").into_response()))
+    Ok(welcome(app, login, "github").await)
 }
 
 impl Errand {
