@@ -10,6 +10,7 @@ mod build;
 mod choose;
 pub mod detect;
 mod keeper;
+mod pushed;
 mod recipe;
 mod workshop;
 
@@ -27,6 +28,7 @@ use self::detect::{Detected, Files, Tool, detect, to_read};
 use crate::{DataFolder, Engine, Error};
 
 pub use keeper::Keeper;
+pub use pushed::{Followed, Push};
 
 /// Snapshots of an older builder are not reused.
 const VERSION: u32 = 1;

@@ -154,7 +154,7 @@ fn describe(app: &App, repository: harvest_store::Repository) -> Repository {
         last_build: standing.last.and_then(|last| serde_json::to_value(last).ok()),
         next_at: standing.next_at,
     };
-    let harvest_store::Repository { name, source, settings, created_at } = repository;
+    let harvest_store::Repository { name, source, settings, created_at, .. } = repository;
     Repository { name, source, settings, created_at, snapshot }
 }
 
