@@ -110,10 +110,10 @@ async fn reviews_are_given_and_read() {
     for _ in 0..2 {
         hosting.review(1, &review).await.unwrap();
     }
-    let given =
-        fake.exchanges().into_iter().filter(|call| call.method == "POST" && call.path.ends_with("/pulls/1/reviews"));
-    assert_eq!(given.count(), 1, "a review is given once");
-    let given = world.fake.exchanges().into_iter().find(|call| call.path.ends_with("/reviews")).unwrap();
+    let is_given = |call: &harvest_forge::fake::Exchange| call.method == "POST" && call.path.ends_with("/reviews");
+    let mut given: Vec<_> = world.fake.exchanges().into_iter().filter(is_given).collect();
+    assert_eq!(given.len(), 1, "a review is given once");
+    let given = given.remove(0);
     let id = given.answer.unwrap()["id"].as_u64().unwrap();
     let read = hosting.remarks(1, id).await.unwrap();
     assert_eq!(read, [Remark { author: "harvest[bot]".into(), ..remark }]);
@@ -186,7 +186,7 @@ async fn an_outage_is_waited_for_where_asking_again_is_safe() {
 async fn what_is_wrong_is_said_in_githubs_words() {
     let world = World::new().await;
     let forge = world.as_app().await;
-    let missing = forge.hosting().unwrap().propose(&proposal()).await.unwrap_err();
+    let missing = forge.hosting().unwrap().propose(&proposal(), None).await.unwrap_err();
     assert!(missing.to_string().contains("head or base is no branch"), "{missing}");
     let elsewhere = world.forges(&harvest_forge::fake::Fake::app(None)).open("github:ada/other").await.unwrap();
     let error = elsewhere.resolve(None).await.unwrap_err();

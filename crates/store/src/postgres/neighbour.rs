@@ -17,7 +17,7 @@ const NEIGHBOURS: &str =
      ORDER BY 2 DESC LIMIT $3";
 const OVERLAPS: &str =
     "SELECT mine.id AS mine, theirs.task_id, theirs.id AS theirs, o.paths, o.found_ms FROM sessions mine
-     JOIN overlaps o ON mine.id IN (o.one, o.other)
+     JOIN session_overlaps o ON mine.id IN (o.one, o.other)
      JOIN sessions theirs ON theirs.id = CASE WHEN o.one = mine.id THEN o.other ELSE o.one END
      JOIN tasks t ON t.id = theirs.task_id
      WHERE mine.task_id = $1 AND (t.status NOT IN ('completed', 'failed', 'cancelled') OR EXISTS (
@@ -40,13 +40,13 @@ impl Neighbours for Postgres {
         let lent = self.lend().await?;
         let (db, [one, other]) = (lent.get()?, ordered(between).map(SessionId::as_str));
         if paths.is_empty() {
-            let sql = "DELETE FROM overlaps WHERE one = $1 AND other = $2";
+            let sql = "DELETE FROM session_overlaps WHERE one = $1 AND other = $2";
             return Ok(db.execute(sql, &[&one, &other]).await? > 0);
         }
-        let sql = "INSERT INTO overlaps (one, other, paths, found_ms) VALUES ($1, $2, $3, $4)
+        let sql = "INSERT INTO session_overlaps (one, other, paths, found_ms) VALUES ($1, $2, $3, $4)
                    ON CONFLICT (one, other) DO UPDATE SET paths = excluded.paths, found_ms = excluded.found_ms
-                   WHERE overlaps.paths <> excluded.paths";
-        let paths = to_json(&paths, "overlaps.paths")?;
+                   WHERE session_overlaps.paths <> excluded.paths";
+        let paths = to_json(&paths, "session_overlaps.paths")?;
         Ok(db.execute(sql, &[&one, &other, &text(&paths), &at.as_millisecond()]).await? > 0)
     }
 
@@ -58,7 +58,7 @@ impl Neighbours for Postgres {
                 session_id: id(row.get("mine"))?,
                 with_task: id(row.get("task_id"))?,
                 with_session: id(row.get("theirs"))?,
-                paths: from_json(row.get("paths"), "overlaps.paths")?,
+                paths: from_json(row.get("paths"), "session_overlaps.paths")?,
                 found_at: milliseconds(row.get("found_ms"))?.unwrap_or_default(),
             })
         };

@@ -16,7 +16,7 @@ const NEIGHBOURS: &str = "SELECT t.id, s.id, s.branch FROM tasks t JOIN sessions
      WHERE l.repository = ?1 AND l.kind = 'pull_request' AND l.ended IS NULL AND s.id <> ?2
      ORDER BY 2 DESC LIMIT ?3";
 const OVERLAPS: &str = "SELECT mine.id, theirs.task_id, theirs.id, o.paths, o.found_ms FROM sessions mine
-     JOIN overlaps o ON mine.id IN (o.one, o.other)
+     JOIN session_overlaps o ON mine.id IN (o.one, o.other)
      JOIN sessions theirs ON theirs.id = CASE WHEN o.one = mine.id THEN o.other ELSE o.one END
      JOIN tasks t ON t.id = theirs.task_id
      WHERE mine.task_id = ?1 AND (t.status NOT IN ('completed', 'failed', 'cancelled') OR EXISTS (
@@ -42,10 +42,10 @@ impl Neighbours for Sqlite {
 
     async fn note_overlap(&self, between: [&SessionId; 2], paths: &[String], at: Timestamp) -> Result<bool, Error> {
         let [one, other] = ordered(between).map(ToString::to_string);
-        let wanted = (!paths.is_empty()).then(|| to_json(&paths, "overlaps.paths")).transpose()?;
+        let wanted = (!paths.is_empty()).then(|| to_json(&paths, "session_overlaps.paths")).transpose()?;
         let known = (one.clone(), other.clone());
         let before = self.read(move |db| {
-            let sql = "SELECT paths FROM overlaps WHERE one = ?1 AND other = ?2";
+            let sql = "SELECT paths FROM session_overlaps WHERE one = ?1 AND other = ?2";
             Ok(db.query_row(sql, params![known.0, known.1], |row| row.get::<_, String>(0)).optional()?)
         });
         // Most of the time nothing is new, and saying so takes no place in the writer's line.
@@ -55,12 +55,12 @@ impl Neighbours for Sqlite {
         self.write(move |db, _| {
             match &wanted {
                 Some(paths) => {
-                    let sql = "INSERT INTO overlaps (one, other, paths, found_ms) VALUES (?1, ?2, ?3, ?4)
+                    let sql = "INSERT INTO session_overlaps (one, other, paths, found_ms) VALUES (?1, ?2, ?3, ?4)
                                ON CONFLICT (one, other) DO UPDATE SET paths = ?3, found_ms = ?4";
                     db.execute(sql, params![one, other, paths, at.as_millisecond()])?;
                 }
                 None => {
-                    db.execute("DELETE FROM overlaps WHERE one = ?1 AND other = ?2", [&one, &other])?;
+                    db.execute("DELETE FROM session_overlaps WHERE one = ?1 AND other = ?2", [&one, &other])?;
                 }
             }
             Ok(true)
@@ -79,7 +79,7 @@ impl Neighbours for Sqlite {
                     session_id: id_at(row, 0)?,
                     with_task: id_at(row, 1)?,
                     with_session: id_at(row, 2)?,
-                    paths: from_json(&row.get::<_, String>(3)?, "overlaps.paths")?,
+                    paths: from_json(&row.get::<_, String>(3)?, "session_overlaps.paths")?,
                     found_at: milliseconds(row.get(4)?)?.unwrap_or_default(),
                 });
             }
