@@ -25,7 +25,7 @@ pub use github::{Github, GithubSetup};
 pub use mcp::{Mcp, McpAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
-pub use server::{Audit, LogFormat, Login, Serve, Token, TokenCreate};
+pub use server::{Audit, Door, LogFormat, Login, Serve, Token, TokenCreate};
 pub use session::{
     Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionRestore, SessionResume,
 };
