@@ -45,13 +45,14 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
     };
     let exporter = tracer::exporter(&installation)?;
     let service = listen(&installation, &engine, options.door, exporter.clone()).await?;
-    announce(global, style, &service.handle()?).await?;
     let (drain, close) = (Stop::default(), Stop::default());
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &drain,
         if options.place.keep_agents { up::LEAVING } else { up::DRAINING },
     );
+    // Whoever reads this may stop it at once.
+    announce(global, style, &service.handle()?).await?;
     let working = async {
         let limits = Limits {
             tasks: options.until.max_tasks,
