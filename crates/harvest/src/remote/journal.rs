@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn events_come_in_any_pieces_and_once() {
         let told = b"retry: 1000\n\nid: 1\nevent: raw\ndata: {\"seq\":1,\"at\":\"2026-01-01T00:00:00Z\",\"session_id\":\
-            \"0123456789abcdefghjkmnpqrs\",\"type\":\"message.delta\",\"data\":{\"text\":\"a\"}}\n\n: alive\n\nevent: closing\ndata: {\"after\":1}\n\n";
+            \"0000000000000001\",\"type\":\"message.delta\",\"data\":{\"text\":\"a\"}}\n\n: alive\n\nevent: closing\ndata: {\"after\":1}\n\n";
         let whole = whole_events(&mut told.to_vec());
         assert_eq!(whole.len(), 1, "{whole:?}");
         for cut in 0..told.len() {
