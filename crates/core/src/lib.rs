@@ -16,6 +16,7 @@ mod mcp;
 mod prompt;
 mod queue;
 mod race;
+mod race_table;
 mod reason;
 mod role;
 #[cfg(feature = "schema")]
@@ -42,6 +43,7 @@ pub use mcp::{McpAddress, McpCredential, McpServer};
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use race::{Entrant, JudgedBy, Race, Standing, Verdict, judge};
+pub use race_table::{MOST_ENTRANTS, RaceRow, RaceTable};
 pub use reason::FailureReason;
 pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};

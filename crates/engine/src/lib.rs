@@ -7,6 +7,7 @@
 mod breaker;
 mod carry;
 mod checkpoint;
+mod contest;
 mod conversation;
 mod deliver;
 mod egress;
@@ -66,6 +67,7 @@ use harvest_vault::Redactor;
 use harvest_workspace::{Mirrors, Prepared, Snapshots};
 
 pub use breaker::Options as Breaking;
+pub use contest::{enter_race, race_table, racing};
 pub use deliver::{DeliveryPolicy, evidence_statement, issue_number};
 pub use egress::Hosts;
 pub use error::{Error, Failure};

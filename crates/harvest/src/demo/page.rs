@@ -32,15 +32,16 @@ pub async fn offer(installation: &Installation, repository: &Path) -> Result<(),
 }
 
 pub async fn open(
+    global: &Global,
     installation: &Arc<Installation>,
     engine: &Engine,
     wanted: Option<SocketAddr>,
 ) -> Result<Service, Failure> {
     let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    match serve::listen(installation, engine, wanted.unwrap_or(at(PORT)), None, Exporter::default()).await {
+    match serve::listen(global, installation, engine, wanted.unwrap_or(at(PORT)), None, Exporter::default()).await {
         // Most likely another Harvest, which is no reason to show nothing.
         Err(failure) if failure.code == Code::CannotListen && wanted.is_none() => {
-            serve::listen(installation, engine, at(0), None, Exporter::default()).await
+            serve::listen(global, installation, engine, at(0), None, Exporter::default()).await
         }
         listening => listening,
     }
