@@ -8,6 +8,7 @@ mod breaker;
 mod carry;
 mod checkpoint;
 mod confined_git;
+mod contest;
 mod conversation;
 mod deliver;
 mod egress;
@@ -71,6 +72,7 @@ use harvest_workspace::{Mirrors, Prepared, Snapshots};
 
 pub use breaker::Options as Breaking;
 pub use confined_git::ConfinedGit;
+pub use contest::{enter_race, race_table, racing};
 pub use deliver::{Change, DeliveryPolicy, REVIEW, evidence_statement, issue_number};
 pub use egress::Hosts;
 pub use error::{Error, Failure};

@@ -172,7 +172,7 @@ pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions) -> Result<Ta
             body[name] = value;
         }
     }
-    let Detail { task, sessions } = remote.post_once("/api/tasks", &body, queue.idempotency_key).await?;
+    let Detail { task, sessions, .. } = remote.post_once("/api/tasks", &body, queue.idempotency_key).await?;
     Ok(TaskDetail { task, sessions })
 }
 

@@ -53,6 +53,7 @@ mod serve;
 mod serve_access;
 mod serve_github;
 mod serve_projects;
+mod serve_races;
 mod serve_schema;
 mod serve_sessions;
 mod serve_streams;
