@@ -1,8 +1,8 @@
 //! `--race` and `harvest race`: the same task for several agents side by side, of which the best is delivered.
 
 use futures_util::future::join_all;
-use harvest_core::{Code, Cost, EventBody, JudgedBy, Outcome, Prompt, Race, SessionId, Task, TaskId, TaskStatus};
-use harvest_engine::{Interrupts, Queueing, Request, Stop};
+use harvest_core::{Code, Cost, EventBody, JudgedBy, Outcome, Prompt, Task, TaskId, TaskStatus};
+use harvest_engine::{Interrupts, Queueing, Stop, enter_race};
 use harvest_store::{Error, Order, OwnerKind, TaskQuery};
 use serde::Serialize;
 
@@ -34,18 +34,6 @@ pub fn field(options: &AskOptions, wanted: &Entrants) -> Vec<AskOptions> {
     }
 }
 
-/// Makes requests those of one race.
-pub fn enter(installation: &Installation, requests: &mut [Request], judged_by: JudgedBy) -> Race {
-    // Any id will do that no other race has.
-    let id = SessionId::generate(installation.entropy.as_ref());
-    let race = Race { id: format!("race-{}", id.short()), judged_by };
-    for request in requests {
-        request.queue.convoy = Some(race.id.clone());
-        request.queue.race = Some(race.clone());
-    }
-    race
-}
-
 /// Queues a race and says so.
 pub async fn add(
     global: &Global,
@@ -63,7 +51,7 @@ pub async fn add(
         request.queue = queue.clone();
         requests.push(request);
     }
-    let race = enter(installation, &mut requests, wanted.judged_by);
+    let race = enter_race(installation.entropy.as_ref(), &mut requests, wanted.judged_by);
     let engine = installation.queueing_engine()?;
     let submitted = engine.submit_all(requests).await.map_err(|error| Failure::from(error).refusing())?;
     let tasks: Vec<&Task> = submitted.iter().map(|submitted| &submitted.task).collect();
@@ -93,7 +81,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         let request = ask::request(environment, forges, keys, config, user, prompt.clone(), &each, decide).await?;
         requests.push(ask::as_the_repository_says(&installation, request, &each, decide).await?);
     }
-    let race = enter(&installation, &mut requests, options.race.judged_by);
+    let race = enter_race(installation.entropy.as_ref(), &mut requests, options.race.judged_by);
     let model = requests.iter().find_map(|request| request.model.clone());
     let model = model.ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
     let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
