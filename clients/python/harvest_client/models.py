@@ -46,6 +46,7 @@ class Ask(TypedDict):
     priority: NotRequired["Priority | None"]
     prompt: str
     """What to do, in plain words."""
+    race: NotRequired["RaceAsk | None"]
     repository: str
     """A name from `/api/repositories`, a path on the server's machine, or a URL."""
     require_tests: NotRequired[bool]
@@ -705,6 +706,14 @@ class Race(TypedDict):
     """The race that a task is part of."""
     id: str
     """The convoy of everyone in it."""
+    judged_by: NotRequired["JudgedBy"]
+
+
+class RaceAsk(TypedDict):
+    """Who races, and what decides. The answer is the first of the tasks; `convoy` of any of them names all."""
+    entrants: list[str]
+    """Ids from `/api/agents`, each with a model or without: `codex`, `codex:gpt-5`. The same may be named more than
+    once."""
     judged_by: NotRequired["JudgedBy"]
 
 

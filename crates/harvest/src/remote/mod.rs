@@ -1,9 +1,11 @@
 //! The same commands against a server: `HARVEST_URL` names it, and `harvest login` keeps the token for it.
 
+mod interrupt;
 mod session;
 mod status;
 mod task;
 
+pub use interrupt::interrupt;
 pub use session::session;
 pub use status::status;
 pub use task::task;
