@@ -105,6 +105,11 @@ impl Place {
         &self.network
     }
 
+    /// Written with the next process.
+    pub(crate) fn lay(&self, files: impl IntoIterator<Item = harvest_sandbox::File>) {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).extend(files);
+    }
+
     /// What is still to be written; nothing after the first time.
     pub(crate) fn take_files(&self) -> Vec<harvest_sandbox::File> {
         std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,6 +1,5 @@
 //! The coding agents that this installation can drive.
 
-use axum::Json;
 use axum::extract::State;
 
 use super::page::Page;
@@ -14,6 +13,6 @@ use crate::state::App;
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses((status = 200, body = Page<AgentInfo>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub async fn list(State(app): State<App>) -> Result<Json<Page<AgentInfo>>, Problem> {
-    Ok(Json(Page::whole(app.desk.agents().await?)))
+pub async fn list(State(app): State<App>) -> Result<Page<AgentInfo>, Problem> {
+    Ok(Page::whole(app.desk.agents().await?))
 }

@@ -72,8 +72,8 @@ pub struct NamedSnapshot {
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Json<Page<Repository>>, Problem> {
-    Ok(Json(Page::whole(visible(&app, &principal).await?)))
+) -> Result<Page<Repository>, Problem> {
+    Ok(Page::whole(visible(&app, &principal).await?))
 }
 
 /// Keep a repository, or change the one of that name
@@ -124,10 +124,10 @@ pub async fn remove(State(app): State<App>, Id(name): Id<String>) -> Result<Stat
 pub async fn snapshots(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Json<Page<NamedSnapshot>>, Problem> {
+) -> Result<Page<NamedSnapshot>, Problem> {
     let repositories = visible(&app, &principal).await?;
     let named = |one: Repository| NamedSnapshot { repository: one.name, snapshot: one.snapshot };
-    Ok(Json(Page::whole(repositories.into_iter().map(named).collect())))
+    Ok(Page::whole(repositories.into_iter().map(named).collect()))
 }
 
 async fn visible(app: &App, principal: &Principal) -> Result<Vec<Repository>, Problem> {

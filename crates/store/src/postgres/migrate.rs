@@ -61,6 +61,10 @@ async fn upgrade(db: &Connection, known: u32) -> Result<(), Error> {
     db.patient_batch(LOCK).await?;
     // Another process may have been migrating as well: look again now that the lock is ours.
     let found = version(db).await?;
+    if found == known {
+        // It has, and may be using the functions by now.
+        return Ok(());
+    }
     if found > known {
         return Err(Error::TooNew { found, known });
     }
