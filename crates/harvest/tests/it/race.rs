@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::killed::journal;
-use crate::reattach::wait_until;
 use crate::support::{FIX, World, git};
 
 /// What the sandboxes of losers may outlive the verdict by, on a machine that does other things as well.
