@@ -13,6 +13,7 @@ mod event;
 mod evidence;
 mod id;
 mod mcp;
+mod overlap;
 mod prompt;
 mod queue;
 mod race;
@@ -40,6 +41,7 @@ pub use id::{
     TurnId,
 };
 pub use mcp::{McpAddress, McpCredential, McpServer};
+pub use overlap::Overlap;
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use race::{Entrant, JudgedBy, Race, Standing, Verdict, judge};

@@ -224,6 +224,10 @@ impl Turn {
             ("AUTHOR_NAME", &settings.author_name),
             ("AUTHOR_EMAIL", &settings.author_email),
         ];
+        // Now, as a warm agent runs already.
+        if !self.plan.is_wanted() {
+            place.lay(self.laid_out(&place.sandbox)?);
+        }
         let ran = self.run(place, PREPARE, &script::prepare(), &env, SCRIPT_LIMIT).await?;
         if ran.succeeded() {
             return Ok(());
@@ -313,9 +317,6 @@ impl Turn {
     ) -> Result<Ended, Halt> {
         let mut spec = self.agent_spec(place, agent, memory, (prompt, choice)).await?;
         spec.files.splice(0..0, place.take_files());
-        if !self.plan.is_wanted() {
-            spec.files.extend(self.laid_out(&place.sandbox)?);
-        }
         let attempt = Attempt {
             id: AttemptId::generate(self.engine.options.entropy.as_ref()),
             turn_id: self.lease().turn.clone(),

@@ -233,6 +233,9 @@ impl Turn {
             Ok(execution) => {
                 if !is_done_before {
                     self.journal.finish_stage(StageName::Execute, &execution).await?;
+                    if let Err(Halt::Engine(error)) = self.forecast(&execution.commit).await {
+                        return Err(error);
+                    }
                 }
                 execution
             }
@@ -240,7 +243,7 @@ impl Turn {
             Err(Halt::Turn(failure)) => Execution::failed(self.salvage().await, failure),
         };
         let mut failure = execution.failure.clone();
-        let evidence = if failure.is_some() {
+        let evidence = if failure.is_some() || self.only_reads() {
             None
         } else {
             match self.resume_or(StageName::Verify, self.verify_hooked(&execution.commit)).await {
@@ -252,7 +255,7 @@ impl Turn {
                 }
             }
         };
-        if failure.is_none() {
+        if failure.is_none() && !self.only_reads() {
             failure = self.judge(evidence.as_ref());
         }
         if failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted) {

@@ -25,7 +25,7 @@ pub use github::{Github, GithubSetup};
 pub use mcp::{Mcp, McpAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
-pub use server::{Audit, LogFormat, Login, Serve, Token, TokenCreate};
+pub use server::{Audit, Door, LogFormat, Login, Serve, Token, TokenCreate};
 pub use session::{
     Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionRestore, SessionResume,
 };
@@ -421,7 +421,7 @@ pub struct TaskAdd {
 }
 
 /// Where a task stands among others.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct QueueOptions {
     #[command(flatten)]
     pub standing: Standing,
@@ -453,9 +453,10 @@ pub struct Standing {
     pub retries: Option<u32>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum OnFailed {
     /// Wait until the other is retried
+    #[default]
     Hold,
     /// Be cancelled as well
     Cancel,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use harvest_core::{Event, EventBody, SessionId};
 use harvest_store::{Error, Store};
 
+use crate::failure::Failure;
+
 const PAGE: usize = 500;
 
 #[derive(Debug)]
@@ -41,6 +43,18 @@ impl Follow {
             self.last = event.seq;
         }
         Ok(events)
+    }
+}
+
+/// A journal, wherever it is.
+pub trait Following {
+    /// The next events. Waits when there are none yet.
+    async fn next(&mut self) -> Result<Vec<Event>, Failure>;
+}
+
+impl Following for Follow {
+    async fn next(&mut self) -> Result<Vec<Event>, Failure> {
+        Ok(Self::next(self).await?)
     }
 }
 

@@ -7,38 +7,38 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::view::Style;
 
 pub async fn queue(global: &Global, environment: Environment, command: Queue) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::queue(global, style, &remote, command).await;
+    }
     let installation = Installation::open(global, environment).await?;
     let store = &installation.store;
     let settings = store.queue_settings().await?;
-    let said = match command {
+    match &command {
         Queue::Resize { agents: PoolSize(agents) } => {
-            store.set_queue(QueueSettings { agents, ..settings }).await?;
-            match agents {
-                Some(agents) => format!("each worker runs {agents} agents"),
-                None => "each worker runs as many agents as it was started with".to_owned(),
-            }
+            store.set_queue(QueueSettings { agents: *agents, ..settings }).await?;
         }
-        Queue::Pause => {
-            store.set_queue(QueueSettings { paused: true, ..settings }).await?;
-            "the queue is paused; what is under way goes on".to_owned()
-        }
-        Queue::Resume => {
-            store.set_queue(QueueSettings { paused: false, ..settings }).await?;
-            "the queue goes on".to_owned()
-        }
-        Queue::Cap { name, size: CapSize(size) } => {
-            store.set_cap(&name, size).await?;
-            match size {
-                Some(size) => format!("at most {size} tasks of {name} at a time"),
-                None => format!("no limit for {name}"),
-            }
-        }
-    };
-    let _ =
-        if global.json { output::json(&store.queue().await?) } else { output::line(&format!("{} {said}", style.ok())) };
+        Queue::Pause => store.set_queue(QueueSettings { paused: true, ..settings }).await?,
+        Queue::Resume => store.set_queue(QueueSettings { paused: false, ..settings }).await?,
+        Queue::Cap { name, size: CapSize(size) } => store.set_cap(name, *size).await?,
+    }
+    let _ = if global.json { output::json(&store.queue().await?) } else { output::line(&words(style, &command)) };
     Ok(Exit::Done)
+}
+
+/// What holds once it is done.
+pub fn words(style: Style, command: &Queue) -> String {
+    let said = match command {
+        Queue::Resize { agents: PoolSize(Some(agents)) } => format!("each worker runs {agents} agents"),
+        Queue::Resize { agents: PoolSize(None) } => "each worker runs as many agents as it was started with".to_owned(),
+        Queue::Pause => "the queue is paused; what is under way goes on".to_owned(),
+        Queue::Resume => "the queue goes on".to_owned(),
+        Queue::Cap { name, size: CapSize(Some(size)) } => format!("at most {size} tasks of {name} at a time"),
+        Queue::Cap { name, size: CapSize(None) } => format!("no limit for {name}"),
+    };
+    format!("{} {said}", style.ok())
 }

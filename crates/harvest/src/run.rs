@@ -15,6 +15,7 @@ use crate::failure::{Exit, Failure, code_of};
 use crate::follow::{Follow, ends};
 use crate::installation::{self, Installation};
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::view::{Activity, Style, summary};
 use crate::{ask, config, race, tape};
 
@@ -22,6 +23,9 @@ const LAST_EVENTS: usize = 1000;
 const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 
 pub async fn run(global: &Global, environment: Environment, options: Run) -> Result<Exit, Failure> {
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::run(global, Style::detect(&environment), &remote, options).await;
+    }
     if options.race.race.is_some() {
         return race::run(global, environment, options).await;
     }
@@ -95,9 +99,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
                 let _ = output::line(&awaiting(style, submitted.task.id.short()));
             }
             Ok(Ended::Interrupted) => {
-                let id = submitted.task.id.short();
-                let what = format!("task {} was interrupted; its work is kept", style.bold(id));
-                let _ = output::line(&format!("\n{} {what}:\n  harvest session resume {id}", style.stopped()));
+                let _ = output::line(&interrupted(style, submitted.task.id.short()));
             }
             Err(_) => {}
         }
@@ -220,7 +222,12 @@ pub fn on_signals(kinds: &[SignalKind], stop: &Stop, words: &'static str) {
     }
 }
 
-fn awaiting(style: Style, id: &str) -> String {
+pub fn interrupted(style: Style, id: &str) -> String {
+    let what = format!("task {} was interrupted; its work is kept", style.bold(id));
+    format!("\n{} {what}:\n  harvest session resume {id}", style.stopped())
+}
+
+pub fn awaiting(style: Style, id: &str) -> String {
     format!(
         "\n{} task {} waits for you to decide on what it proposes:\n  harvest task show {id}                    what that is\n  \
          harvest task approve {id}                 it goes on, with harvest up\n  \

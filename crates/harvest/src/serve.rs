@@ -1,6 +1,5 @@
 //! `harvest serve`: the API, and the agents that work beside it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use harvest_agents::Provider;
@@ -12,7 +11,7 @@ use serde_json::json;
 use tokio::signal::unix::SignalKind;
 
 use crate::ask;
-use crate::cli::{Global, Serve};
+use crate::cli::{Door, Global, Serve};
 use crate::desk::FrontDesk;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
@@ -27,7 +26,7 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
     let style = Style::detect(&environment);
     let script = options.place.model_script.as_deref().map(ask::load_script).transpose()?;
     let mut installation = Installation::open(global, environment).await?;
-    installation.public_url.clone_from(&options.public_url);
+    installation.public_url.clone_from(&options.door.public_url);
     let installation = Arc::new(installation);
     let works = options.agents != Some(0);
     let engine = if works {
@@ -45,14 +44,15 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         installation.queueing_engine()?
     };
     let exporter = tracer::exporter(&installation)?;
-    let service = listen(global, &installation, &engine, options.listen, options.public_url, exporter.clone()).await?;
-    announce(global, style, &service.handle()?).await?;
+    let service = listen(global, &installation, &engine, options.door, exporter.clone()).await?;
     let (drain, close) = (Stop::default(), Stop::default());
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &drain,
         if options.place.keep_agents { up::LEAVING } else { up::DRAINING },
     );
+    // Whoever reads this may stop it at once.
+    announce(global, style, &service.handle()?).await?;
     let working = async {
         let limits = Limits {
             tasks: options.until.max_tasks,
@@ -101,13 +101,13 @@ pub async fn listen(
     global: &Global,
     installation: &Arc<Installation>,
     engine: &Engine,
-    listen: SocketAddr,
-    public_url: Option<String>,
+    door: Door,
     telemetry: Exporter,
 ) -> Result<Service, Failure> {
     let options = Options {
-        listen,
-        public_url,
+        listen: door.listen,
+        public_url: door.public_url,
+        tokens_only: door.tokens_only,
         store: installation.store.clone(),
         engine: engine.clone(),
         data: installation.data.clone(),

@@ -6,6 +6,8 @@ use harvest_core::Code;
 pub enum Error {
     #[error("{address} can be reached from outside, and nothing would stand in between")]
     UnsafeAddress { address: SocketAddr },
+    #[error("{address} can be reached from outside, and people could not sign in")]
+    NobodySignsIn { address: SocketAddr },
     #[error("the public address `{url}` cannot be used: {why}")]
     BadPublicUrl { url: String, why: &'static str },
     #[error("{address} cannot be listened on")]
@@ -25,7 +27,7 @@ pub enum Error {
 impl Error {
     pub fn code(&self) -> Code {
         match self {
-            Self::UnsafeAddress { .. } => Code::UnsafeAddress,
+            Self::UnsafeAddress { .. } | Self::NobodySignsIn { .. } => Code::UnsafeAddress,
             Self::BadPublicUrl { .. } => Code::BadOption,
             Self::OpenToEveryone | Self::BadTeam { .. } | Self::BadGithubUrl { .. } => Code::BadConfig,
             Self::CannotListen { .. } => Code::CannotListen,
@@ -39,6 +41,9 @@ impl Error {
         match self {
             Self::UnsafeAddress { .. } => {
                 Some("listen on 127.0.0.1, or name the address that a proxy with TLS gives it: --public-url https://…")
+            }
+            Self::NobodySignsIn { .. } => {
+                Some("set up signing in with GitHub, [sign_in] in harvest.toml; where tokens are enough: --tokens-only")
             }
             Self::BadPublicUrl { .. } => Some("write it like https://harvest.example.com, without a path"),
             Self::CannotListen { .. } => Some("choose another address: --listen 127.0.0.1:7071"),

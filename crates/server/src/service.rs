@@ -57,6 +57,8 @@ pub struct Options {
     pub telemetry: Exporter,
     /// Signing in with GitHub; without it, only who has a token or the one-time link comes in.
     pub sign_in: Option<github::Options>,
+    /// Someone has said that nobody else needs to come in, even from outside.
+    pub tokens_only: bool,
     /// Of GitHub, where there is a secret to know them by.
     pub webhooks: Option<Webhooks>,
 }
@@ -81,6 +83,9 @@ impl Service {
         let sign_in = options.sign_in.map(SignIn::new).transpose()?;
         // Checked before anything listens; the port may still be chosen by the system.
         Origins::new(options.listen, options.public_url.as_deref())?;
+        if !options.listen.ip().is_loopback() && sign_in.is_none() && !options.tokens_only {
+            return Err(Error::NobodySignsIn { address: options.listen });
+        }
         let fail = |source| Error::CannotListen { address: options.listen, source };
         let listener = TcpListener::bind(options.listen).await.map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;

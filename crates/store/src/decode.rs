@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use harvest_core::{BranchName, IdError, Prompt, Stopping, Timestamp};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, IntoDeserializer};
 
 use crate::Error;
 
@@ -66,7 +67,8 @@ pub(crate) fn stopping(text: Option<&str>) -> Result<Stopping, Error> {
 
 /// Enums without fields are stored under the word that the wire uses.
 pub(crate) fn from_word<T: DeserializeOwned>(word: &str, what: &'static str) -> Result<T, Error> {
-    serde_json::from_value(word.into()).map_err(|error| Error::corrupt(what, error))
+    let word: StrDeserializer<'_, serde::de::value::Error> = word.into_deserializer();
+    T::deserialize(word).map_err(|error| Error::corrupt(what, error))
 }
 
 pub(crate) fn to_word(value: &impl Serialize) -> Result<String, Error> {

@@ -162,7 +162,7 @@ function CallView({ call, at }: { call: Call; at: string }) {
         <span className={`text-dim transition-transform ${open ? "rotate-90" : ""}`}><Icon name="chevron" size={13} /></span>
         <span className="shrink-0 font-medium">{firstLine(call.name, 60)}</span>
         <code className="min-w-0 flex-1 truncate font-mono text-xs text-dim">{shown}</code>
-        {call.output === null ? <span className="pulse text-xs text-warn">running</span> : call.failed ? <Badge tone="bad">failed</Badge> : null}
+        {call.output === null ? call.endedAt ? <Badge>cut off</Badge> : <span className="pulse text-xs text-warn">running</span> : call.failed ? <Badge tone="bad">failed</Badge> : null}
         {duration !== null && <span className="shrink-0 text-xs text-dim tabular-nums">{took(duration)}</span>}
       </button>
       {(open || call.failed) && call.output !== null && (

@@ -4,20 +4,21 @@
 //! Whoever asks needs the same cores as the server, so their share of the time is shown. What followers get was written by
 //! another process, this one, as by an agent's worker beside the server.
 
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use harvest_core::{EventBody, Timestamp};
-use harvest_store::{Sqlite, Step, Store};
+use harvest_store::{Lease, Sqlite, Step, Store};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::Child;
-use tokio::sync::{Barrier, Mutex};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 use super::place::{self, Place};
 use super::programs::{build, output, program};
@@ -34,8 +35,10 @@ const FOLLOWERS: usize = 1_000;
 const SLOW: usize = 10;
 const EVERY: Duration = Duration::from_millis(100);
 const DELAY: Duration = Duration::from_millis(10);
+/// Begins each of them.
+const EVENT: &[u8] = b"event: message.delta\n";
 /// What a follower reads at once.
-const BUFFER: usize = 16 * 1024;
+const BUFFER: usize = 2 * 1024;
 /// Memory is flat when it grows by no more than this.
 const FLAT: f64 = 1.10;
 
@@ -47,20 +50,20 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         let server = Server::start(&binary, &data).await?;
         ready.push(server.ready);
     }
-    let server = Server::start(&binary, &data).await?;
-    let store = Sqlite::open(&data.join("harvest.db"))?;
+    let on_disk = Site::at(&binary, &data).await?;
     for _ in 0..TASKS / 100 {
-        store.create_tasks((0..100).map(|_| place::new_task()).collect::<anyhow::Result<_>>()?).await?;
+        on_disk.store.create_tasks((0..100).map(|_| place::new_task()).collect::<anyhow::Result<_>>()?).await?;
     }
-    let lease = place::claimed_session(&store).await?;
-    let mut making = program(&binary);
-    making.arg("--data-dir").arg(&data).args(["token", "create", "--role", "viewer", "--json"]);
-    let token: Value = serde_json::from_str(&output(&mut making).await?)?;
-    let token = token["token"].as_str().context("no token")?.to_owned();
     let seconds = Duration::from_secs(size.pick(10, 2));
-    let session = server.load(&token, &format!("/api/sessions/{}", lease.session), seconds).await?;
-    let page = server.load(&token, "/api/tasks?limit=50", seconds).await?;
-    let live = server.follow(&store, &lease, &token, size.pick(300, 50)).await?;
+    let session = format!("/api/sessions/{}", on_disk.lease.session);
+    let session = on_disk.server.load(&on_disk.token, &session, seconds).await?;
+    let page = on_disk.server.load(&on_disk.token, "/api/tasks?limit=50", seconds).await?;
+    let events = size.pick(200, 50);
+    let live = on_disk.follow(events).await?;
+    let sync = syncs(&data, size.pick(50, 10)).await?;
+    drop(on_disk);
+    let memory = tempfile::tempdir_in("/dev/shm")?;
+    let in_memory = Site::at(&binary, &memory.path().join("data")).await?.follow(events).await?;
     let rows = vec![
         Row {
             name: "server, from exec to ready",
@@ -99,10 +102,17 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         },
         Row {
             name: "API, event to 1,000 followers, p99",
-            ours: Amount::Time(live.p99),
-            theirs: Some(Amount::Time(live.p50)),
-            against: "the median of the same",
+            ours: Amount::Time(in_memory.p99),
+            theirs: Some(Amount::Time(in_memory.p50)),
+            against: "the median of the same; in memory",
             bound: Bound::Within(DELAY),
+        },
+        Row {
+            name: "API, event to 1,000 followers, p99, on disk",
+            ours: Amount::Time(live.p99),
+            theirs: Some(Amount::Time(quantile(&sync, 0.99))),
+            against: "one sync of this disk, p99",
+            bound: Bound::Open,
         },
         Row {
             name: "API, memory with 1,000 followers",
@@ -125,11 +135,19 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
             "followers: {FOLLOWERS} of one session, {SLOW} of which never read; an event every {} ms, from before it is written \
              by another process until the last byte is read; the followers took {:.0} % of the cores, the server {:.0} %",
             EVERY.as_millis(),
-            live.own * 100.0,
-            live.server * 100.0
+            in_memory.own * 100.0,
+            in_memory.server * 100.0
         ),
     ];
     Ok(Findings { rows, notes })
+}
+
+/// A server and what there is to look at.
+struct Site {
+    server: Server,
+    store: Sqlite,
+    lease: Lease,
+    token: String,
 }
 
 struct Server {
@@ -159,6 +177,68 @@ struct Shares {
     since: Instant,
     own: Duration,
     server: Duration,
+}
+
+impl Site {
+    async fn at(binary: &Path, data: &Path) -> anyhow::Result<Self> {
+        let server = Server::start(binary, data).await?;
+        let store = Sqlite::open(&data.join("harvest.db"))?;
+        let lease = place::claimed_session(&store).await?;
+        let mut making = program(binary);
+        making.arg("--data-dir").arg(data).args(["token", "create", "--role", "viewer", "--json"]);
+        let token: Value = serde_json::from_str(&output(&mut making).await?)?;
+        let token = token["token"].as_str().context("no token")?.to_owned();
+        Ok(Self { server, store, lease, token })
+    }
+
+    /// From an event that is about to be written to everyone who has read it.
+    async fn follow(&self, events: usize) -> anyhow::Result<Live> {
+        let Self { server, store, lease, token } = self;
+        let start = Instant::now();
+        let last = store.events(&lease.session, 0, 1000).await?.last().map_or(0, |event| event.seq);
+        let path = format!("/api/sessions/{}/events?after={last}", lease.session);
+        let (mut slow, mut streams) = (Vec::new(), Vec::new());
+        for number in 0..FOLLOWERS {
+            let mut stream = TcpStream::connect(&server.address).await?;
+            let asked = head(&server.address, token, &path, "accept: text/event-stream\r\n");
+            stream.write_all(asked.as_bytes()).await?;
+            if number < SLOW {
+                slow.push(stream);
+            } else {
+                streams.push(stream.into_std()?);
+            }
+        }
+        let all_there = Arc::new(Barrier::new(streams.len() + 1));
+        // One thread of their own: the less they take of the cores, the more of what is measured is the server's.
+        let reading = tokio::task::spawn_blocking({
+            let all_there = all_there.clone();
+            move || read_all(streams, &all_there, start, events)
+        });
+        let mut written = Vec::with_capacity(events);
+        all_there.wait().await;
+        let shares = server.shares()?;
+        let mut before = 0;
+        let mut tick = tokio::time::interval(EVERY);
+        for number in 0..events {
+            tick.tick().await;
+            if number == events / 3 {
+                before = server.resident()?;
+            }
+            let text = "and then I look at it ".repeat(4);
+            written.push(start.elapsed());
+            store.append(lease, Step::new(Timestamp::now(), vec![EventBody::MessageDelta { text }])).await?;
+        }
+        let read = tokio::time::timeout(Duration::from_secs(30), reading).await;
+        let read = read.context("a follower did not get everything")???;
+        let (own, servers) = shares.now(server)?;
+        let after = server.resident()?;
+        drop(slow);
+        let late = |one: Vec<Duration>| -> Vec<Duration> {
+            one.into_iter().zip(&written).map(|(read, written)| read.saturating_sub(*written)).collect()
+        };
+        let samples: Vec<Duration> = read.into_iter().flat_map(late).collect();
+        Ok(Live { p50: median(&samples), p99: quantile(&samples, 0.99), before, after, own, server: servers })
+    }
 }
 
 impl Server {
@@ -217,83 +297,6 @@ impl Server {
         Ok(samples)
     }
 
-    /// From an event that is about to be written to everyone who has read it.
-    async fn follow(
-        &self,
-        store: &Sqlite,
-        lease: &harvest_store::Lease,
-        token: &str,
-        events: usize,
-    ) -> anyhow::Result<Live> {
-        let start = Instant::now();
-        let (all_there, seen) = (Arc::new(Barrier::new(FOLLOWERS - SLOW + 1)), Arc::new(AtomicU64::new(0)));
-        let samples: Arc<Mutex<Vec<Duration>>> = Arc::default();
-        let last = store.events(&lease.session, 0, 1000).await?.last().map_or(0, |event| event.seq);
-        let path = format!("/api/sessions/{}/events?after={last}", lease.session);
-        let mut slow = Vec::new();
-        let mut reading = Vec::new();
-        for number in 0..FOLLOWERS {
-            let mut stream = TcpStream::connect(&self.address).await?;
-            let asked = head(&self.address, token, &path, "accept: text/event-stream\r\n");
-            stream.write_all(asked.as_bytes()).await?;
-            if number < SLOW {
-                slow.push(stream);
-                continue;
-            }
-            let (all_there, seen, samples) = (all_there.clone(), seen.clone(), samples.clone());
-            reading.push(tokio::spawn(async move {
-                let mut buffer = vec![0; BUFFER];
-                let mut text = String::new();
-                // The greeting.
-                while !text.contains("retry:") {
-                    let count = stream.read(&mut buffer).await?;
-                    ensure!(count > 0, "a stream ended: {text}");
-                    text.push_str(&String::from_utf8_lossy(&buffer[..count]));
-                }
-                all_there.wait().await;
-                let (mut own, mut rest) = (Vec::with_capacity(events), String::new());
-                while own.len() < events {
-                    let count = stream.read(&mut buffer).await?;
-                    let now = start.elapsed();
-                    ensure!(count > 0, "a stream ended before everything was told");
-                    rest.push_str(&String::from_utf8_lossy(&buffer[..count]));
-                    while let Some((before, after)) = rest.split_once("\n\n") {
-                        if let Some(written) = written_at(before) {
-                            own.push(now.saturating_sub(written));
-                        }
-                        rest = after.to_owned();
-                    }
-                }
-                seen.fetch_add(1, Ordering::Relaxed);
-                samples.lock().await.extend(own);
-                Ok::<_, anyhow::Error>(())
-            }));
-        }
-        all_there.wait().await;
-        let shares = self.shares()?;
-        let mut before = 0;
-        let mut tick = tokio::time::interval(EVERY);
-        for number in 0..events {
-            tick.tick().await;
-            if number == events / 3 {
-                before = self.resident()?;
-            }
-            let text = format!("@{}@ {}", start.elapsed().as_nanos(), "and then I look at it ".repeat(4));
-            store.append(lease, Step::new(Timestamp::now(), vec![EventBody::MessageDelta { text }])).await?;
-        }
-        for reader in reading {
-            tokio::time::timeout(Duration::from_secs(30), reader)
-                .await
-                .context("a follower did not get everything")???;
-        }
-        let (own, server) = shares.now(self)?;
-        ensure!(seen.load(Ordering::Relaxed) == (FOLLOWERS - SLOW) as u64, "not everyone got everything");
-        let after = self.resident()?;
-        drop(slow);
-        let samples = samples.lock().await;
-        Ok(Live { p50: median(&samples), p99: quantile(&samples, 0.99), before, after, own, server })
-    }
-
     fn resident(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()?))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
@@ -319,6 +322,22 @@ impl Shares {
     }
 }
 
+/// How long the disk takes to keep a page of a log, at the pace at which events are written.
+async fn syncs(data: &Path, count: usize) -> anyhow::Result<Vec<Duration>> {
+    let file = std::fs::File::create(data.join("sync"))?;
+    file.set_len((count * 4096) as u64)?;
+    file.sync_all()?;
+    let mut taken = Vec::with_capacity(count);
+    for number in 0..count {
+        tokio::time::sleep(EVERY).await;
+        let begun = Instant::now();
+        file.write_at(&[7; 4096], (number * 4096) as u64)?;
+        file.sync_data()?;
+        taken.push(begun.elapsed());
+    }
+    Ok(taken)
+}
+
 /// What a process has had of the processors.
 fn worked(process: &str) -> anyhow::Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
@@ -326,6 +345,48 @@ fn worked(process: &str) -> anyhow::Result<Duration> {
     let fields: Vec<&str> = stat.rsplit_once(')').context("no name")?.1.split_whitespace().collect();
     let ticks = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
     Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
+}
+
+/// When each of them had read each event.
+fn read_all(
+    streams: Vec<std::net::TcpStream>,
+    all_there: &Arc<Barrier>,
+    start: Instant,
+    events: usize,
+) -> anyhow::Result<Vec<Vec<Duration>>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    runtime.block_on(async {
+        let mut reading = JoinSet::new();
+        for stream in streams {
+            let mut stream = TcpStream::from_std(stream)?;
+            let all_there = all_there.clone();
+            reading.spawn(async move {
+                let mut buffer = vec![0; BUFFER];
+                let mut greeting = Vec::new();
+                while !greeting.windows(6).any(|six| six == b"retry:") {
+                    let count = stream.read(&mut buffer).await?;
+                    ensure!(count > 0, "a stream ended: {}", String::from_utf8_lossy(&greeting));
+                    greeting.extend_from_slice(&buffer[..count]);
+                }
+                all_there.wait().await;
+                // Only counted while it runs: looking closer would take the time that is measured.
+                let mut read = Vec::with_capacity(events);
+                while read.len() < events {
+                    let count = stream.read(&mut buffer).await?;
+                    let now = start.elapsed();
+                    ensure!(count > 0, "a stream ended before everything was told");
+                    let told = buffer[..count].windows(EVENT.len()).filter(|some| *some == EVENT).count();
+                    read.extend(std::iter::repeat_n(now, told));
+                }
+                Ok(read)
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(read) = reading.join_next().await {
+            all.push(read??);
+        }
+        Ok(all)
+    })
 }
 
 /// One connection that asks the same again and again.
@@ -365,9 +426,4 @@ impl Asking {
 
 fn head(address: &str, token: &str, path: &str, more: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n{more}\r\n")
-}
-
-/// When an event was about to be written, if it is one of ours.
-fn written_at(event: &str) -> Option<Duration> {
-    event.split('@').nth(1)?.parse().ok().map(Duration::from_nanos)
 }

@@ -11,6 +11,7 @@ mod choose;
 pub mod detect;
 mod keeper;
 mod log;
+mod pushed;
 mod recipe;
 mod workshop;
 
@@ -28,6 +29,7 @@ use self::detect::{Detected, Files, Tool, detect, to_read};
 use crate::{DataFolder, Engine, Error};
 
 pub use keeper::Keeper;
+pub use pushed::{Followed, Push};
 
 /// Snapshots of an older builder are not reused.
 const VERSION: u32 = 1;

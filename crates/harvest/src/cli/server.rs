@@ -13,19 +13,16 @@ use super::{Until, WorkPlace, duration};
   harvest serve
   harvest serve --listen 127.0.0.1:8080 --agents 3
   harvest serve --agents 0 --database-url postgres://…      the API alone; `harvest up` works elsewhere
-  harvest serve --listen 0.0.0.0:7070 --public-url https://harvest.example.com      behind a proxy with TLS
+  harvest serve --listen 0.0.0.0:7070 --public-url https://harvest.example.com      behind a proxy with TLS, with [sign_in]
+  harvest serve --listen 0.0.0.0:7070 --public-url https://harvest.example.com --tokens-only      for programs alone
 
 It prints a link that signs a browser in, once. Programs use a token: harvest token create.
 
 The first Ctrl-C or SIGTERM stops taking work and waits for what is under way; the second leaves at once, and the next
 server takes over.")]
 pub struct Serve {
-    /// Where to listen
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
-    pub listen: SocketAddr,
-    /// What browsers call this server when a proxy stands in front of it
-    #[arg(long, value_name = "URL")]
-    pub public_url: Option<String>,
+    #[command(flatten)]
+    pub door: Door,
     /// How many agents work side by side; 0 for none [default: as many as fit this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub agents: Option<u32>,
@@ -36,6 +33,20 @@ pub struct Serve {
     /// At the end, how long to wait for what is under way before it goes back into the queue [default: until it ends]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub drain: Option<Duration>,
+}
+
+/// How one gets in.
+#[derive(Debug, Clone, Args)]
+pub struct Door {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
+    pub listen: SocketAddr,
+    /// What browsers call this server when a proxy stands in front of it
+    #[arg(long, value_name = "URL")]
+    pub public_url: Option<String>,
+    /// Whoever has a token comes in, and nobody signs in: for an address that can be reached from outside
+    #[arg(long)]
+    pub tokens_only: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -89,7 +100,7 @@ pub struct TokenCreate {
   printf %s \"$TOKEN\" | harvest login --url http://127.0.0.1:7070 --from-stdin
   HARVEST_URL=https://harvest.example.com harvest task list
 
-With HARVEST_URL set, `harvest task`, `harvest session` and `harvest status` speak to that server. The token is kept in
+With HARVEST_URL set, `harvest run`, `task`, `session`, `queue` and `status` speak to that server. The token is kept in
 login.json in the configuration folder, which only you can read; HARVEST_TOKEN goes before it.")]
 pub struct Login {
     /// Where the server is [default: HARVEST_URL]

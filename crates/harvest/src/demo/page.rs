@@ -12,7 +12,7 @@ use harvest_engine::{Engine, Notice, Stop};
 use harvest_server::{Handle, Service};
 use harvest_telemetry::Exporter;
 
-use crate::cli::{Global, RepoAdd};
+use crate::cli::{Door, Global, RepoAdd};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::installation::Installation;
@@ -37,11 +37,12 @@ pub async fn open(
     engine: &Engine,
     wanted: Option<SocketAddr>,
 ) -> Result<Service, Failure> {
+    let door = |listen| Door { listen, public_url: None, tokens_only: false };
     let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    match serve::listen(global, installation, engine, wanted.unwrap_or(at(PORT)), None, Exporter::default()).await {
+    match serve::listen(global, installation, engine, door(wanted.unwrap_or(at(PORT))), Exporter::default()).await {
         // Most likely another Harvest, which is no reason to show nothing.
         Err(failure) if failure.code == Code::CannotListen && wanted.is_none() => {
-            serve::listen(global, installation, engine, at(0), None, Exporter::default()).await
+            serve::listen(global, installation, engine, door(at(0)), Exporter::default()).await
         }
         listening => listening,
     }

@@ -1,9 +1,15 @@
 //! The same commands against a server: `HARVEST_URL` names it, and `harvest login` keeps the token for it.
 
+mod journal;
+mod queue;
+mod run;
 mod session;
 mod status;
 mod task;
 
+pub use journal::Journal;
+pub use queue::queue;
+pub use run::run;
 pub use session::session;
 pub use status::status;
 pub use task::task;
@@ -11,7 +17,7 @@ pub use task::task;
 use std::time::Duration;
 
 use harvest_core::Code;
-use harvest_outbound::{Answer, Ask, Client, Method, escape};
+use harvest_outbound::{Answer, Ask, Client, Method, Stream, escape};
 use harvest_vault::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -62,6 +68,10 @@ impl Remote {
         read(&self.ask(self.request(Method::POST, path).json(body)).await?)
     }
 
+    pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+        read(&self.ask(self.request(Method::PATCH, path).json(body)).await?)
+    }
+
     /// With a key that makes asking twice the same as asking once.
     async fn post_once<T: DeserializeOwned>(
         &self,
@@ -88,12 +98,19 @@ impl Remote {
         Ask::new(method, format!("{}{path}", self.url)).header("authorization", token)
     }
 
+    /// An answer that goes on, and its status.
+    async fn stream(&self, ask: Ask) -> Result<(u16, Stream), Failure> {
+        self.client.stream(ask).await.map_err(|error| self.unreachable(&error))
+    }
+
     async fn ask(&self, ask: Ask) -> Result<Answer, Failure> {
-        self.client.ask(ask).await.map_err(|error| {
-            let message = format!("the server {} cannot be asked: {error}", self.url);
-            let help = "check HARVEST_URL and that the server runs; unset it to work on this machine";
-            Failure { exit: Exit::Failed, ..Failure::refused(Code::ServerUnreachable, message, help) }
-        })
+        self.client.ask(ask).await.map_err(|error| self.unreachable(&error))
+    }
+
+    fn unreachable(&self, error: &harvest_outbound::Error) -> Failure {
+        let message = format!("the server {} cannot be asked: {error}", self.url);
+        let help = "check HARVEST_URL and that the server runs; unset it to work on this machine";
+        Failure { exit: Exit::Failed, ..Failure::refused(Code::ServerUnreachable, message, help) }
     }
 }
 

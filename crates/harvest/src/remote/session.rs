@@ -3,12 +3,12 @@
 use harvest_core::{Code, Task, Turn};
 use serde_json::{Value, json};
 
-use super::Remote;
+use super::{Journal, Remote};
 use crate::ask;
-use crate::cli::{Global, Session};
+use crate::cli::{Asking, Global, Session};
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::session::{GO_ON, show};
+use crate::session::{GO_ON, show, watch};
 use crate::view::{Style, clean};
 
 pub async fn session(global: &Global, style: Style, remote: &Remote, command: Session) -> Result<Exit, Failure> {
@@ -21,24 +21,11 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
         }
         Session::Prompt(asked) => {
             let (agent, model) = (asked.options.agent, asked.options.model);
-            here_only(asked.options.asking.follow)?;
-            prompt(global, style, remote, &asked.id, &asked.prompt, agent, model, asked.options.asking.idempotency_key)
-                .await
+            prompt(global, style, remote, &asked.id, &asked.prompt, agent, model, asked.options.asking).await
         }
         Session::Continue(asked) => {
             let words = asked.prompt.as_deref().unwrap_or(GO_ON);
-            here_only(asked.asking.follow)?;
-            prompt(
-                global,
-                style,
-                remote,
-                &asked.id,
-                words,
-                Some(asked.agent),
-                asked.model,
-                asked.asking.idempotency_key,
-            )
-            .await
+            prompt(global, style, remote, &asked.id, words, Some(asked.agent), asked.model, asked.asking).await
         }
         Session::Resume(asked) => {
             let id = find(remote, &asked.id).await?;
@@ -82,11 +69,14 @@ async fn prompt(
     words: &str,
     agent: Option<String>,
     model: Option<String>,
-    key: Option<String>,
+    asking: Asking,
 ) -> Result<Exit, Failure> {
     let id = find(remote, id).await?;
     let body = json!({ "prompt": ask::read_prompt(words)?, "agent": agent, "model": model });
-    let turn: Turn = remote.post_once(&format!("/api/sessions/{id}/prompts"), &body, key).await?;
+    let turn: Turn = remote.post_once(&format!("/api/sessions/{id}/prompts"), &body, asking.idempotency_key).await?;
+    if asking.follow {
+        return watch(global, style, Journal::new(remote, &id), &turn.id).await;
+    }
     let _ = if global.json {
         output::json(&turn)
     } else {
@@ -94,14 +84,6 @@ async fn prompt(
         output::line(&format!("{} turn {} of session {session} is queued", style.ok(), turn.number))
     };
     Ok(Exit::Done)
-}
-
-fn here_only(follow: bool) -> Result<(), Failure> {
-    if !follow {
-        return Ok(());
-    }
-    let help = "leave it out, and look with `harvest task logs`, or at the server's page";
-    Err(Failure::refused(Code::BadOption, "--follow watches this machine alone, not a server", help))
 }
 
 /// A session by the beginning of its id, or of that of its task.

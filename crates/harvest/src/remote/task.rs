@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use harvest_core::{Code, Event, Session, Task as CoreTask};
+use harvest_core::{Code, Event, Overlap, Session, Task as CoreTask};
 use harvest_outbound::escape;
 use harvest_store::{TaskDetail, TaskPage};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Remote;
 use crate::ask;
-use crate::cli::{Global, OnFailed, Task, TaskAdd};
+use crate::cli::{Ask, Global, OnFailed, QueueOptions, Task, TaskAdd};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::task::look;
@@ -23,6 +23,8 @@ struct Detail {
     #[serde(flatten)]
     task: CoreTask,
     sessions: Vec<Session>,
+    #[serde(default)]
+    overlaps: Vec<Overlap>,
 }
 
 #[derive(Deserialize)]
@@ -55,8 +57,8 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
             Ok(Exit::Done)
         }
         Task::Show { id } => {
-            let detail = detail(remote, &id).await?;
-            look::show_detail(global, style, &detail, None);
+            let Detail { task, sessions, overlaps } = detail(remote, &id).await?;
+            look::show_detail(global, style, &TaskDetail { task, sessions }, &overlaps, None);
             Ok(Exit::Done)
         }
         Task::Logs { id } => logs(global, style, remote, &id).await,
@@ -94,21 +96,53 @@ async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
     })
 }
 
-async fn detail(remote: &Remote, prefix: &str) -> Result<TaskDetail, Failure> {
-    let Detail { task, sessions } = remote.get(&format!("/api/tasks/{}", find(remote, prefix).await?)).await?;
-    Ok(TaskDetail { task, sessions })
+async fn detail(remote: &Remote, prefix: &str) -> Result<Detail, Failure> {
+    remote.get(&format!("/api/tasks/{}", find(remote, prefix).await?)).await
 }
 
 async fn add(global: &Global, style: Style, remote: &Remote, add: TaskAdd) -> Result<Exit, Failure> {
-    let prompt = ask::read_prompt(&add.ask.prompt)?;
-    let (options, queue) = (add.ask.options, add.queue);
+    if add.race.race.is_some() {
+        return Err(here_only("--race"));
+    }
+    let TaskDetail { task, .. } = submit(remote, add.ask, add.queue).await?;
+    let _ = if global.json {
+        output::json(&task)
+    } else {
+        let priority = task.priority.as_str();
+        output::line(&format!(
+            "{} task {} is queued at {} ({priority})",
+            style.ok(),
+            style.bold(task.id.short()),
+            remote.url()
+        ))
+    };
+    Ok(Exit::Done)
+}
+
+/// What an option says that the API has no word for.
+pub fn here_only(option: &str) -> Failure {
+    let message = format!("{option} is for work on this machine, and HARVEST_URL names a server");
+    Failure::refused(Code::BadOption, message, "leave it out, or unset HARVEST_URL")
+}
+
+pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions) -> Result<TaskDetail, Failure> {
+    let prompt = ask::read_prompt(&ask.prompt)?;
+    let options = ask.options;
+    let care = &options.care;
+    let given = [
+        ("--fallback-agent", !options.fallback_agent.is_empty()),
+        ("--review-plan", care.review_plan.is_some()),
+        ("--workflow", care.workflow.is_some()),
+        ("--gate", care.gate),
+        ("--mcp", !care.mcp.is_empty()),
+    ];
+    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+        return Err(here_only(option));
+    }
     let Some(repository) = options.repo else {
         let message = "the server does not know the folder you are in: --repo is missing";
-        return Err(Failure::refused(
-            Code::BadOption,
-            message,
-            "name a repository of the server, its path there, or a URL",
-        ));
+        let help = "name a repository of the server, its path there, or a URL";
+        return Err(Failure::refused(Code::BadOption, message, help));
     };
     let mut body = json!({
         "prompt": prompt,
@@ -138,19 +172,8 @@ async fn add(global: &Global, style: Style, remote: &Remote, add: TaskAdd) -> Re
             body[name] = value;
         }
     }
-    let Detail { task, .. } = remote.post_once("/api/tasks", &body, queue.idempotency_key).await?;
-    let _ = if global.json {
-        output::json(&task)
-    } else {
-        let priority = task.priority.as_str();
-        output::line(&format!(
-            "{} task {} is queued at {} ({priority})",
-            style.ok(),
-            style.bold(task.id.short()),
-            remote.url()
-        ))
-    };
-    Ok(Exit::Done)
+    let Detail { task, sessions, .. } = remote.post_once("/api/tasks", &body, queue.idempotency_key).await?;
+    Ok(TaskDetail { task, sessions })
 }
 
 async fn act(

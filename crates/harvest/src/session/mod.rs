@@ -6,7 +6,7 @@ mod restore;
 mod resume;
 pub mod show;
 
-pub use prompt::GO_ON;
+pub use prompt::{GO_ON, close, watch};
 
 use harvest_core::SessionId;
 use harvest_store::Error;

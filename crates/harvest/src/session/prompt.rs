@@ -1,7 +1,5 @@
 //! `harvest session prompt` and `harvest session continue`: another prompt for a session.
 
-use std::time::Duration;
-
 use harvest_core::{EventBody, Outcome, Prompt, SessionId, TaskStatus, Turn, TurnId, TurnStatus};
 use harvest_engine::FollowUp;
 use harvest_store::IdempotencyKey;
@@ -10,15 +8,14 @@ use super::find;
 use crate::ask;
 use crate::cli::{Asking, Global, PromptOptions, SessionContinue, SessionPrompt};
 use crate::failure::{Exit, Failure};
-use crate::follow::Follow;
+use crate::follow::{Follow, Following};
 use crate::installation::Installation;
 use crate::output;
+use crate::task::look;
 use crate::view::{Activity, Style, summary};
 
 /// What is asked of an agent that nobody asks for anything else.
 pub const GO_ON: &str = "Go on with the work where it was left, and finish it.";
-/// How often a journal is looked at that another process writes: nothing wakes anyone about it in a file.
-const LOOK: Duration = Duration::from_millis(250);
 
 pub async fn prompt(
     global: &Global,
@@ -64,7 +61,7 @@ pub async fn ask_for(
     let engine = installation.queueing_engine()?;
     let turn = engine.prompt(asked).await.map_err(|error| Failure::from(error).refusing())?;
     if follow {
-        return watch(global, installation, style, session, &turn.id).await;
+        return watch(global, style, Follow::new(installation.store.clone(), session), &turn.id).await;
     }
     let _ = if global.json { output::json(&turn) } else { output::line(&queued(style, &turn)) };
     Ok(Exit::Done)
@@ -81,29 +78,17 @@ fn queued(style: Style, turn: &Turn) -> String {
 }
 
 /// Shows what happens from the moment a turn was asked for to its end.
-async fn watch(
-    global: &Global,
-    installation: &Installation,
-    style: Style,
-    session: SessionId,
-    turn: &TurnId,
-) -> Result<Exit, Failure> {
-    let mut follow = Follow::new(installation.store.clone(), session);
+pub async fn watch(global: &Global, style: Style, mut journal: impl Following, turn: &TurnId) -> Result<Exit, Failure> {
     let mut activity = Activity::new(style);
     let (mut asked, mut finished) = (false, false);
     loop {
-        let Ok(events) = tokio::time::timeout(LOOK, follow.next()).await else { continue };
-        for event in events? {
+        for event in journal.next().await? {
             asked |= matches!(&event.body, EventBody::TurnQueued { turn_id, .. } if turn_id == turn);
             if !asked {
                 continue;
             }
             finished |= matches!(&event.body, EventBody::TurnFinished { turn_id, .. } if turn_id == turn);
-            let shown = match global.json {
-                true => output::json(&event),
-                false => activity.lines(&event.body).iter().try_for_each(|line| output::line(line)),
-            };
-            if shown.is_err() {
+            if look::print(global, &mut activity, &event).is_err() {
                 return Ok(Exit::Done);
             }
             match event.body {
@@ -119,7 +104,7 @@ async fn watch(
     }
 }
 
-fn close(global: &Global, style: Style, outcome: &Outcome) -> Exit {
+pub fn close(global: &Global, style: Style, outcome: &Outcome) -> Exit {
     if !global.json {
         let _ = output::line(&summary(style, outcome, &[], ""));
     }

@@ -7,6 +7,7 @@
 mod agents;
 mod agents_recover;
 mod agents_survive;
+mod attacks_git;
 mod bridges;
 mod cassette;
 mod clients;
@@ -25,6 +26,7 @@ mod fake_github;
 mod gate;
 mod github;
 mod github_bases;
+mod github_reviews;
 mod github_webhooks;
 mod hooks;
 mod http;

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::serve_streams::listen_again;
 use crate::support::{FIX, Harvest, Ran, World};
 
 /// A command that knows a server and no data directory.
@@ -86,6 +88,42 @@ fn tasks_and_sessions_of_a_server() {
     let mut local = world.harvest(&["task", "list", "--json"]);
     local.command.env("HARVEST_URL", "http://127.0.0.1:1");
     assert_eq!(json_of(&local.finish())["items"][0]["id"], *id);
+}
+
+#[test]
+fn a_run_is_watched_to_its_end_over_a_restart_of_the_server() {
+    let world = World::new();
+    let replies = json!([{ "say": "I see.", "shell": FIX }, { "say": "Done." }]);
+    let server = world.serve_with(&replies, &["--agents", "1"]);
+    let token = world.token(&["--role", "admin"]);
+    let url = server.url.clone();
+    let at = |args: &[&str]| {
+        let mut harvest = remote(&world, &url, args);
+        harvest.command.env("HARVEST_TOKEN", &token);
+        harvest
+    };
+    let repo = world.repo();
+    let repo = repo.to_str().unwrap();
+    let paused = at(&["queue", "pause", "--json"]).finish();
+    assert_eq!(json_of(&paused)["paused"], true);
+    let mut watching = at(&["run", "Make the failing test pass", "--repo", repo, "--json"]).start();
+    let session = watching.wait_for_type("task.created")["session_id"].as_str().unwrap().to_owned();
+    server.running.signal(Signal::KILL);
+    let script = world.script(&replies);
+    let server = listen_again(&world, &server, script.to_str().unwrap());
+    assert!(at(&["queue", "resume"]).finish().stdout.contains("the queue goes on"));
+    let ran = watching.finish();
+    ran.assert_ended(0, "completed", None);
+    assert_eq!(ran.events(), server.with(&token).journal(&session, 0), "each event once, over both connections");
+    let followed = at(&["session", "prompt", &session, "And now?", "--follow", "--json"]).finish();
+    let kinds: Vec<Value> =
+        followed.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["type"].clone()).collect();
+    assert_eq!(
+        (followed.exit, &kinds[0], kinds.last().unwrap()),
+        (Some(0), &json!("turn.queued"), &json!("task.finished"))
+    );
+    let here = at(&["run", "Mend it", "--repo", repo, "--gate"]).finish();
+    assert!(here.exit == Some(2) && here.stderr.contains("--gate is for work on this machine"), "{here:?}");
 }
 
 #[test]

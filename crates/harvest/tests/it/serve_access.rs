@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use ureq::http::Method;
 
@@ -320,10 +321,17 @@ fn what_is_too_large_too_slow_or_malformed_is_refused_and_harms_nobody() {
 }
 
 #[test]
-fn an_address_that_others_reach_takes_a_name() {
+fn an_address_that_others_reach_takes_a_name_and_a_way_in() {
     let world = World::new();
     let refused = world.harvest(&["serve", "--listen", "0.0.0.0:0", "--agents", "0"]).finish();
     assert!(refused.exit == Some(2) && refused.stderr.starts_with("error[HV-0609]"), "{refused:?}");
+    let named = ["serve", "--listen", "0.0.0.0:0", "--agents", "0", "--public-url", "https://harvest.example.com"];
+    let refused = world.harvest(&named).finish();
+    assert!(refused.exit == Some(2) && refused.stderr.contains("--tokens-only"), "{refused:?}");
+    let mut open = world.harvest(&named).args(&["--tokens-only", "--json"]).start();
+    open.wait_for_type("listening");
+    open.signal(Signal::TERM);
+    assert_eq!(open.finish().exit, Some(0));
     let bad = ["serve", "--listen", "127.0.0.1:0", "--public-url", "harvest.example.com", "--agents", "0"];
     let refused = world.harvest(&bad).finish();
     assert!(refused.exit == Some(2) && refused.stderr.starts_with("error[HV-0141]"), "{refused:?}");

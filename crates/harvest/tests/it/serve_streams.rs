@@ -79,7 +79,8 @@ fn read_some(address: &str, token: &str, session: &str, after: u64, few: usize) 
     }
 }
 
-fn listen_again(world: &World, server: &Server, script: &str) -> Server {
+/// Another server at the same address.
+pub fn listen_again(world: &World, server: &Server, script: &str) -> Server {
     let args = ["serve", "--listen", server.host(), "--json", "--agents", "1", "--model-script", script];
     Server::started(world.harvest(&args).start())
 }

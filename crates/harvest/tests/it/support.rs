@@ -398,13 +398,13 @@ impl Running {
         self.stderr.take().map(|reader| reader.join().unwrap()).unwrap_or_default()
     }
 
+    /// However long it takes, as long as it goes on saying something.
     #[track_caller]
     pub fn finish(mut self) -> Ran {
-        let deadline = Instant::now() + PATIENCE;
-        while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
             self.seen.push(line);
         }
-        let status = self.wait(deadline);
+        let status = self.wait(Instant::now() + PATIENCE);
         let stdout = self.seen.iter().map(|line| format!("{line}\n")).collect();
         Ran { exit: status.code(), status, stdout, stderr: self.stderr() }
     }

@@ -90,7 +90,7 @@ fn gateways(world: &World, sandbox: &str) -> Vec<PathBuf> {
 #[test]
 fn the_tasks_that_wait_find_their_sandboxes_made_and_come_to_the_same() {
     let world = World::new();
-    let replies = json!([{ "shell": FIX, "delay": "300ms" }, {}]);
+    let replies = json!([{ "shell": format!("{FIX}; cp ~/.harvest/rules.md ."), "delay": "300ms" }, {}]);
     // `run` has no spares.
     let cold = world.run(&replies, &[]).assert_ended(0, "completed", None);
     let cold_task = cold["task_id"].as_str().unwrap().to_owned();
@@ -128,6 +128,8 @@ fn the_tasks_that_wait_find_their_sandboxes_made_and_come_to_the_same() {
         assert_eq!(kinds(task), kinds(&cold_task));
         let branch = outcome["branch"].as_str().unwrap();
         assert_eq!(world.show(&format!("{branch}:src/two.sh")), "echo two");
+        // The agent was there before anyone knew its task, and has the rules for it all the same.
+        assert!(world.show(&format!("{branch}:rules.md")).contains(branch), "{branch}");
     }
     world.assert_nothing_left();
 }

@@ -15,8 +15,8 @@ use crate::state::App;
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses((status = 200, body = Page<AgentInfo>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub async fn list(State(app): State<App>) -> Result<Json<Page<AgentInfo>>, Problem> {
-    Ok(Json(Page::whole(app.desk.agents().await?)))
+pub async fn list(State(app): State<App>) -> Result<Page<AgentInfo>, Problem> {
+    Ok(Page::whole(app.desk.agents().await?))
 }
 
 /// Rehearse with an agent: it works in a real sandbox on a model that is played by a script; answered when that is over

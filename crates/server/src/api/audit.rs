@@ -1,7 +1,7 @@
 //! The audit log.
 
+use axum::Extension;
 use axum::extract::State;
-use axum::{Extension, Json};
 use harvest_core::Timestamp;
 use harvest_store::AuditQuery;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Params(filter): Params<AuditFilter>,
-) -> Result<Json<Page<AuditEntry>>, Problem> {
+) -> Result<Page<AuditEntry>, Problem> {
     let bad = |_| Problem::bad("cursor", "the cursor is not one of ours");
     let limit = page::limit(filter.limit)?;
     let query = AuditQuery {
@@ -77,5 +77,5 @@ pub async fn list(
         previous: entry.previous,
         digest: entry.digest,
     });
-    Ok(Json(Page { items: items.collect(), next_cursor }))
+    Ok(Page { items: items.collect(), next_cursor })
 }

@@ -45,9 +45,9 @@ pub async fn people(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
-) -> Result<Json<Page<Person>>, Problem> {
+) -> Result<Page<Person>, Problem> {
     visible(&app, &principal, &id).await?;
-    Ok(Json(Page::whole(app.presence.people(&id))))
+    Ok(Page::whole(app.presence.people(&id)))
 }
 
 /// What people said about a session, oldest first
@@ -60,9 +60,9 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
-) -> Result<Json<Page<Comment>>, Problem> {
+) -> Result<Page<Comment>, Problem> {
     visible(&app, &principal, &id).await?;
-    Ok(Json(Page::whole(app.store.comments(&id).await?)))
+    Ok(Page::whole(app.store.comments(&id).await?))
 }
 
 /// Say something about an event or a changed line; agents do not read it

@@ -33,9 +33,9 @@ impl From<harvest_store::Convoy> for Convoy {
     security(("token" = ["viewer", "everywhere"]), ("cookie" = ["viewer", "everywhere"])),
     responses((status = 200, body = Page<Convoy>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub async fn list(State(app): State<App>) -> Result<Json<Page<Convoy>>, Problem> {
+pub async fn list(State(app): State<App>) -> Result<Page<Convoy>, Problem> {
     let convoys = app.store.convoys().await?;
-    Ok(Json(Page::whole(convoys.into_iter().map(Convoy::from).collect())))
+    Ok(Page::whole(convoys.into_iter().map(Convoy::from).collect()))
 }
 
 /// One convoy; its tasks are `GET /api/tasks?convoy=…`

@@ -88,9 +88,9 @@ fn has(principal: &Principal, scope: &Scope) -> bool {
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Json<Page<Credential>>, Problem> {
+) -> Result<Page<Credential>, Problem> {
     let all = app.store.credentials().await?.into_iter().map(|record| record.credential);
-    Ok(Json(Page::whole(all.filter(|one| has(&principal, &one.scope)).collect())))
+    Ok(Page::whole(all.filter(|one| has(&principal, &one.scope)).collect()))
 }
 
 /// Keep a key, sealed

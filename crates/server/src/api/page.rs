@@ -1,5 +1,8 @@
 //! Lists in pages.
 
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use harvest_core::Code;
 use harvest_store::Order;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -20,6 +23,20 @@ impl<T> Page<T> {
         Self { items, next_cursor: None }
     }
 }
+
+impl<T: Serialize> IntoResponse for Page<T> {
+    fn into_response(self) -> Response {
+        // Room for all of it at once: an answer that grows is copied again and again.
+        let mut body = Vec::with_capacity(128 + self.items.len() * ITEM_BYTES);
+        match serde_json::to_writer(&mut body, &self) {
+            Ok(()) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+            Err(error) => Problem::new(Code::Internal, error.to_string()).into_response(),
+        }
+    }
+}
+
+/// What most of them need.
+const ITEM_BYTES: usize = 1024;
 
 #[derive(Debug, Clone, Copy, Default, Deserialize, ToSchema)]
 pub enum Sort {

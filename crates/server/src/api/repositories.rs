@@ -72,8 +72,8 @@ pub struct NamedSnapshot {
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Json<Page<Repository>>, Problem> {
-    Ok(Json(Page::whole(visible(&app, &principal).await?)))
+) -> Result<Page<Repository>, Problem> {
+    Ok(Page::whole(visible(&app, &principal).await?))
 }
 
 /// Keep a repository, or change the one of that name
@@ -149,10 +149,10 @@ pub async fn remove(State(app): State<App>, Id(name): Id<String>) -> Result<Stat
 pub async fn snapshots(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Json<Page<NamedSnapshot>>, Problem> {
+) -> Result<Page<NamedSnapshot>, Problem> {
     let repositories = visible(&app, &principal).await?;
     let named = |one: Repository| NamedSnapshot { repository: one.name, snapshot: one.snapshot };
-    Ok(Json(Page::whole(repositories.into_iter().map(named).collect())))
+    Ok(Page::whole(repositories.into_iter().map(named).collect()))
 }
 
 async fn visible(app: &App, principal: &Principal) -> Result<Vec<Repository>, Problem> {
@@ -179,7 +179,7 @@ fn describe(app: &App, repository: harvest_store::Repository) -> Repository {
         last_build: standing.last.and_then(|last| serde_json::to_value(last).ok()),
         next_at: standing.next_at,
     };
-    let harvest_store::Repository { name, source, settings, created_at } = repository;
+    let harvest_store::Repository { name, source, settings, created_at, .. } = repository;
     Repository { name, source, settings, created_at, snapshot }
 }
 

@@ -92,10 +92,10 @@ pub fn sees(principal: &Principal, request: &serde_json::Value) -> bool {
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Json<Page<Schedule>>, Problem> {
+) -> Result<Page<Schedule>, Problem> {
     let all = app.store.schedules().await?;
     let seen = all.into_iter().filter(|schedule| sees(&principal, &schedule.request));
-    Ok(Json(Page::whole(seen.map(Schedule::from).collect())))
+    Ok(Page::whole(seen.map(Schedule::from).collect()))
 }
 
 /// Have a task come again

@@ -118,11 +118,11 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Params(filter): Params<SessionFilter>,
-) -> Result<Json<Page<SessionSummary>>, Problem> {
+) -> Result<Page<SessionSummary>, Problem> {
     let mut only = None;
     if let Some(prefix) = filter.id {
         match app.store.find_session(&prefix).await {
-            Err(harvest_store::Error::UnknownSession(_)) => return Ok(Json(Page::whole(Vec::new()))),
+            Err(harvest_store::Error::UnknownSession(_)) => return Ok(Page::whole(Vec::new())),
             found => only = Some(found?),
         }
     }
@@ -152,7 +152,7 @@ pub async fn list(
         requested_by: item.requested_by,
         title: item.title,
     });
-    Ok(Json(Page { items: items.collect(), next_cursor: page.next_cursor }))
+    Ok(Page { items: items.collect(), next_cursor: page.next_cursor })
 }
 
 /// One session
@@ -346,7 +346,7 @@ pub async fn messages(
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
     Params(filter): Params<MessageFilter>,
-) -> Result<Json<Page<Message>>, Problem> {
+) -> Result<Page<Message>, Problem> {
     let session = visible(&app, &principal, &id).await?;
     let bad = |_| Problem::bad("cursor", "the cursor is not one of ours");
     let mut after: u64 = filter.cursor.map(|text| text.parse()).transpose().map_err(bad)?.unwrap_or(0);
@@ -370,14 +370,14 @@ pub async fn messages(
             };
             items.push(Message { seq: event.seq, at: event.at, role, author, text });
             if items.len() == limit {
-                return Ok(Json(Page { items, next_cursor: Some(after.to_string()) }));
+                return Ok(Page { items, next_cursor: Some(after.to_string()) });
             }
         }
         if end {
-            return Ok(Json(Page::whole(items)));
+            return Ok(Page::whole(items));
         }
     }
-    Ok(Json(Page { items, next_cursor: Some(after.to_string()) }))
+    Ok(Page { items, next_cursor: Some(after.to_string()) })
 }
 
 /// A file that the session changed.
@@ -397,12 +397,12 @@ pub async fn files(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<SessionId>,
-) -> Result<Json<Page<ChangedFile>>, Problem> {
+) -> Result<Page<ChangedFile>, Problem> {
     let session = visible(&app, &principal, &id).await?;
-    let Some((repository, tip)) = work(&app, &session).await? else { return Ok(Json(Page::whole(Vec::new()))) };
+    let Some((repository, tip)) = work(&app, &session).await? else { return Ok(Page::whole(Vec::new())) };
     let changes = repository.changes(&session.task.base, &tip).await?;
     let items = changes.into_iter().map(|change| ChangedFile { path: change.path, change: change.change });
-    Ok(Json(Page::whole(items.collect())))
+    Ok(Page::whole(items.collect()))
 }
 
 /// What a session changed.

@@ -151,7 +151,7 @@ pub struct PullRequestSums {
 pub async fn pull_requests(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Json<Page<PullRequestSums>>, Problem> {
+) -> Result<Page<PullRequestSums>, Problem> {
     let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / 1000.0 / count as f64);
     let sums = |stat: PullRequestStat| PullRequestSums {
         mean_seconds_to_open: mean(stat.to_open_ms, stat.opened),
@@ -162,7 +162,7 @@ pub async fn pull_requests(
         closed: stat.closed,
     };
     let stats = app.store.pull_requests(principal.repositories()).await?;
-    Ok(Json(Page::whole(stats.into_iter().map(sums).collect())))
+    Ok(Page::whole(stats.into_iter().map(sums).collect()))
 }
 
 fn is_day(text: &str) -> bool {

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Session, Stopping, Task, TaskId, TaskStatus};
+use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Overlap, Session, Stopping, Task, TaskId, TaskStatus};
 use harvest_store::{PlanDecision, PlanVerdict, TaskQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -24,6 +24,8 @@ pub struct TaskDetail {
     #[serde(flatten)]
     pub task: Task,
     pub sessions: Vec<Session>,
+    /// Other tasks whose work changes the same places, as long as they are neither merged nor given up.
+    pub overlaps: Vec<Overlap>,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -80,14 +82,14 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Params(filter): Params<TaskFilter>,
-) -> Result<Json<Page<Task>>, Problem> {
+) -> Result<Page<Task>, Problem> {
     if let Some(prefix) = filter.id {
         let found = match app.store.find_task(&prefix).await {
             Err(harvest_store::Error::UnknownTask(_)) => None,
             found => Some(app.store.task(&found?).await?.task),
         };
         let seen = found.filter(|task| principal.sees_repository(&task.repository));
-        return Ok(Json(Page::whole(seen.into_iter().collect())));
+        return Ok(Page::whole(seen.into_iter().collect()));
     }
     let query = TaskQuery {
         status: filter.status,
@@ -102,7 +104,7 @@ pub async fn list(
         limit: page::limit(filter.limit)?,
     };
     let page = app.store.tasks(query).await?;
-    Ok(Json(Page { items: page.items, next_cursor: page.next_cursor }))
+    Ok(Page { items: page.items, next_cursor: page.next_cursor })
 }
 
 /// A repository may be named as people named it.
@@ -290,12 +292,12 @@ pub async fn attempts(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(id): Id<TaskId>,
-) -> Result<Json<Page<Attempt>>, Problem> {
+) -> Result<Page<Attempt>, Problem> {
     let detail = visible(&app, &principal, &id).await?;
     let turns = detail.sessions.into_iter().flat_map(|session| session.turns);
     let mut attempts: Vec<Attempt> = turns.flat_map(|turn| turn.attempts).collect();
     attempts.sort_by_key(|attempt| attempt.started_at);
-    Ok(Json(Page::whole(attempts)))
+    Ok(Page::whole(attempts))
 }
 
 /// The task, unless it belongs to a project that they may not see: then there is none.
@@ -309,5 +311,6 @@ pub async fn visible(app: &App, principal: &Principal, id: &TaskId) -> Result<Ta
 
 async fn detail(app: &App, id: &TaskId) -> Result<TaskDetail, Problem> {
     let harvest_store::TaskDetail { task, sessions } = app.store.task(id).await?;
-    Ok(TaskDetail { task, sessions })
+    let overlaps = app.store.overlaps(id).await?;
+    Ok(TaskDetail { task, sessions, overlaps })
 }

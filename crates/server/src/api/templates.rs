@@ -58,10 +58,10 @@ pub struct Filling {
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Json<Page<Template>>, Problem> {
+) -> Result<Page<Template>, Problem> {
     let all = app.store.templates().await?;
     let seen = all.into_iter().filter(|template| super::schedules::sees(&principal, &template.options));
-    Ok(Json(Page::whole(seen.map(|template| describe(&app, template)).collect())))
+    Ok(Page::whole(seen.map(|template| describe(&app, template)).collect()))
 }
 
 /// Keep a template, or change the one of that name

@@ -111,9 +111,9 @@ pub async fn create(
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
     responses((status = 200, body = Page<Token>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub async fn list(State(app): State<App>) -> Result<Json<Page<Token>>, Problem> {
+pub async fn list(State(app): State<App>) -> Result<Page<Token>, Problem> {
     let tokens = app.store.tokens(TokenKind::Api).await?;
-    Ok(Json(Page::whole(tokens.into_iter().map(Token::from).collect())))
+    Ok(Page::whole(tokens.into_iter().map(Token::from).collect()))
 }
 
 /// Revoke a token: it opens nothing from now on

@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::sync::broadcast;
 use utoipa::ToSchema;
 
-use super::sse::{HEARTBEAT, response};
+use super::sse::{HEARTBEAT, closing, response};
 use crate::auth::Principal;
 use crate::problem::Problem;
 use crate::state::App;
@@ -203,7 +203,7 @@ async fn next(told: &mut broadcast::Receiver<Told>, principal: &Principal, app: 
     loop {
         let heard = tokio::select! {
             biased;
-            () = app.closing.requested() => return None,
+            () = closing(app) => return None,
             heard = told.recv() => heard,
             () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b": alive\n\n")),
         };

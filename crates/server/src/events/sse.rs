@@ -1,6 +1,8 @@
 //! A journal as server-sent events.
 
 use std::convert::Infallible;
+use std::future;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -8,6 +10,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
+use tokio::time::{Instant, Interval};
 
 use super::tail::{Next, Subscription};
 use crate::state::App;
@@ -26,22 +29,23 @@ enum Stage {
 
 pub fn stream(subscription: Subscription, app: App) -> Response {
     let entered = app.metrics.streams.clone().entered();
-    let state = (subscription, Stage::Greeting, app, entered);
-    let bytes = stream::unfold(state, |(mut subscription, stage, app, entered)| async move {
+    let beat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+    let state = (subscription, Stage::Greeting, app, beat, entered);
+    let bytes = stream::unfold(state, |(mut subscription, stage, app, mut beat, entered)| async move {
         let (bytes, stage) = match stage {
             Stage::Greeting => (Bytes::from_static(GREETING), Stage::Telling),
-            Stage::Telling => next(&mut subscription, &app).await,
+            Stage::Telling => next(&mut subscription, &app, &mut beat).await,
             Stage::Over => return None,
         };
-        Some((Ok::<_, Infallible>(bytes), (subscription, stage, app, entered)))
+        Some((Ok::<_, Infallible>(bytes), (subscription, stage, app, beat, entered)))
     });
     response(Body::from_stream(bytes))
 }
 
-async fn next(subscription: &mut Subscription, app: &App) -> (Bytes, Stage) {
+async fn next(subscription: &mut Subscription, app: &App, beat: &mut Interval) -> (Bytes, Stage) {
     tokio::select! {
         biased;
-        () = app.closing.requested() => (last(subscription.sent(), "closing", "the server is ending"), Stage::Over),
+        () = closing(app) => (last(subscription.sent(), "closing", "the server is ending"), Stage::Over),
         next = subscription.next() => match next {
             Next::Frame(frame) => {
                 app.metrics.events_sent.add(1);
@@ -56,8 +60,14 @@ async fn next(subscription: &mut Subscription, app: &App) -> (Bytes, Stage) {
                 (last(subscription.sent(), "dropped", "the journal cannot be read for the moment"), Stage::Over)
             }
         },
-        () = tokio::time::sleep(HEARTBEAT) => (Bytes::from_static(BEAT), Stage::Telling),
+        _ = beat.tick() => (Bytes::from_static(BEAT), Stage::Telling),
     }
+}
+
+/// When the server is to end. Nothing is set up to be woken by it, which would cost as much as telling an event does: each
+/// connection is woken then, and asks its body for more.
+pub async fn closing(app: &App) {
+    future::poll_fn(|_| if app.closing.is_requested() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// Says why it ends and where to go on.

@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0016_inbox.sql"),
     include_str!("migrations/0018_quotas.sql"),
     include_str!("migrations/0019_comments.sql"),
+    include_str!("migrations/0020_neighbours.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE
@@ -61,6 +62,10 @@ async fn upgrade(db: &Connection, known: u32) -> Result<(), Error> {
     db.patient_batch(LOCK).await?;
     // Another process may have been migrating as well: look again now that the lock is ours.
     let found = version(db).await?;
+    if found == known {
+        // It has, and may be using the functions by now.
+        return Ok(());
+    }
     if found > known {
         return Err(Error::TooNew { found, known });
     }

@@ -1,7 +1,5 @@
-//! Wakes those who follow a journal that another process writes. Whatever anyone writes goes through the write-ahead log
-//! beside the database, and that file is watched: whoever writes need do nothing for it.
+//! Wakes those who follow a journal that another process writes. Every writer rings a bell once what it wrote can be seen.
 
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -9,44 +7,46 @@ use harvest_core::SessionId;
 use rusqlite::Connection;
 use tokio::net::unix::pipe;
 
-use super::{Shared, wake};
+use super::Shared;
+use super::wake::Bell;
 use crate::Error;
 
 /// However much is written, journals are looked at no more often than this.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Where the log cannot be watched, or is not there yet.
+/// Where the bell cannot be heard.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Ends with whoever owns it.
-#[derive(Debug, Default)]
-pub(super) struct Elsewhere(OnceLock<tokio::task::JoinHandle<()>>);
+#[derive(Debug)]
+pub(super) struct Elsewhere {
+    told: Arc<Bell>,
+    listening: OnceLock<tokio::task::JoinHandle<()>>,
+}
 
 impl Elsewhere {
+    pub(super) fn new(told: Arc<Bell>) -> Self {
+        Self { told, listening: OnceLock::new() }
+    }
+
     /// From the first one who follows a journal on.
     pub(super) fn listen(&self, shared: &Arc<Shared>) {
-        self.0.get_or_init(|| tokio::spawn(follow(Arc::downgrade(shared), log_of(shared))));
+        self.listening.get_or_init(|| tokio::spawn(follow(Arc::downgrade(shared), self.told.clone())));
     }
 }
 
 impl Drop for Elsewhere {
     fn drop(&mut self) {
-        if let Some(listening) = self.0.get() {
+        if let Some(listening) = self.listening.get() {
             listening.abort();
         }
     }
 }
 
-fn log_of(shared: &Shared) -> PathBuf {
-    let mut name = shared.path.as_os_str().to_owned();
-    name.push("-wal");
-    name.into()
-}
-
-async fn follow(shared: Weak<Shared>, log: PathBuf) {
+async fn follow(shared: Weak<Shared>, told: Arc<Bell>) {
     let mut watcher: Option<pipe::Receiver> = None;
     loop {
         if watcher.is_none() {
-            watcher = wake::open(&log).ok();
+            watcher = told.listen().ok();
         }
         // Before waiting: something may have been written before it was watched.
         let Some(shared) = shared.upgrade() else { return };
@@ -54,12 +54,12 @@ async fn follow(shared: Weak<Shared>, log: PathBuf) {
         let _ = look(&shared).await;
         drop(shared);
         match &watcher {
-            Some(written) => {
+            Some(rung) => {
                 tokio::time::sleep(PAUSE).await;
                 let mut buffer = [0u8; 4096];
-                let ready = written.readable().await.is_ok();
+                let ready = rung.readable().await.is_ok();
                 if !ready
-                    || written.try_read(&mut buffer).is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock)
+                    || rung.try_read(&mut buffer).is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock)
                 {
                     watcher = None;
                 }

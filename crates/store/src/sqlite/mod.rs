@@ -8,6 +8,7 @@ pub mod file;
 mod inbox;
 mod ledger;
 mod migrate;
+mod neighbour;
 mod project;
 mod quota;
 mod read;
@@ -28,7 +29,7 @@ use harvest_core::{
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 
 use crate::Error;
 use crate::contract::{
@@ -37,7 +38,7 @@ use crate::contract::{
     Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use elsewhere::Elsewhere;
-use wake::Waker;
+use wake::{Bell, Waker};
 use write::Effects;
 use writer::Writer;
 
@@ -47,7 +48,9 @@ const BUSY: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_micros(500);
 /// Who hears of journals less often than this many grow looks for itself.
 const GROWN: usize = 1024;
-const IDLE_READERS: usize = 4;
+/// How many look at once; who comes then waits. A connection knows its statements, so that none is made for a single look.
+const READERS: usize = 8;
+const STATEMENTS: usize = 64;
 /// Ids are random, so that every write touches pages all over its indexes: room for those of a large queue.
 const CACHE_KIB: i64 = -32 * 1024;
 /// The same pages are written again and again: each goes to the database itself, with two syncs of the disk, less often.
@@ -63,6 +66,8 @@ struct Shared {
     path: PathBuf,
     writer: Writer,
     readers: Mutex<Vec<Connection>>,
+    /// One for each who may look.
+    places: Arc<Semaphore>,
     tails: Mutex<HashMap<SessionId, watch::Sender<u64>>>,
     grown: broadcast::Sender<Grown>,
     waker: Waker,
@@ -82,19 +87,20 @@ impl Sqlite {
         connection.pragma_update(None, "secure_delete", "FAST")?;
         connection.pragma_update(None, "cache_size", CACHE_KIB)?;
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-        // Else a statement with a limit is compiled anew whenever the limit is given.
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        connection.set_prepared_statement_cache_capacity(64);
+        remember_statements(&connection)?;
         migrate::migrate(&mut connection)?;
-        let writer = Writer::spawn(connection).map_err(|error| Error::corrupt("the writer thread", error))?;
+        let told = Arc::new(Bell::new(path, "told"));
+        let writer =
+            Writer::spawn(connection, told.clone()).map_err(|error| Error::corrupt("the writer thread", error))?;
         let shared = Shared {
             path: path.to_owned(),
             writer,
             readers: Mutex::default(),
+            places: Arc::new(Semaphore::new(READERS)),
             tails: Mutex::default(),
             grown: broadcast::channel(GROWN).0,
             waker: Waker::new(path),
-            elsewhere: Elsewhere::default(),
+            elsewhere: Elsewhere::new(told),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -105,10 +111,12 @@ impl Sqlite {
         F: FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
     {
         let shared = self.shared.clone();
+        let place = shared.places.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
         let reading = tokio::task::spawn_blocking(move || {
             let connection = shared.reader()?;
             let result = read(&connection);
             shared.give_back(connection);
+            drop(place);
             result
         });
         reading.await.map_err(|_| Error::Closed)?
@@ -152,17 +160,27 @@ impl Shared {
         if let Some(connection) = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             return Ok(connection);
         }
-        let mut connection = Connection::open_with_flags(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        // One thread at a time has it: it needs no lock of its own.
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_handler(Some(wait))?;
+        remember_statements(&connection)?;
         Ok(connection)
     }
 
     fn give_back(&self, connection: Connection) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        if readers.len() < IDLE_READERS {
+        if readers.len() < READERS {
             readers.push(connection);
         }
     }
+}
+
+fn remember_statements(connection: &Connection) -> Result<(), Error> {
+    // Else a statement with a limit is compiled anew whenever the limit is given.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(())
 }
 
 fn wait(looks: i32) -> bool {

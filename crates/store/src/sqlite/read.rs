@@ -21,7 +21,8 @@ use crate::decode::{self, branch, from_json, from_word, id, milliseconds, prompt
 const TASK: &str = "SELECT id, kind, source, status, reason, error, prompt, agent, model, repository, base, settings,
      budget_nanos, branch, commit_id, evidence, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
      reasoning_tokens, cost_nanos, requested_by, created_at, finished_at, number, priority, on_failed_dependency, convoy,
-     retries_left, tries, source_url, extra FROM tasks";
+     retries_left, tries, source_url, extra,
+     (SELECT group_concat(after_id, ' ' ORDER BY after_id) FROM dependencies WHERE task_id = tasks.id) FROM tasks";
 const MAX_PAGE: usize = 500;
 
 pub(super) fn events(db: &Connection, session: &SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error> {
@@ -74,14 +75,14 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Erro
     let direction = order.direction();
     let mut statement = db.prepare_cached(&format!("{TASK} WHERE {filter} ORDER BY number {direction} LIMIT ?2"))?;
     let mut rows = statement.query(rusqlite::params_from_iter(values))?;
-    let mut items = Vec::new();
+    let mut items = Vec::with_capacity(limit);
     let mut last = None;
     while let Some(row) = rows.next()? {
         if items.len() == limit {
             return Ok(TaskPage { items, next_cursor: last });
         }
         last = Some(row.get::<_, i64>(25)?.to_string());
-        items.push(task_from(db, row)?);
+        items.push(task_from(row)?);
     }
     Ok(TaskPage { items, next_cursor: None })
 }
@@ -90,7 +91,7 @@ pub(super) fn task(db: &Connection, id: &TaskId) -> Result<Task, Error> {
     let mut statement = db.prepare_cached(&format!("{TASK} WHERE id = ?1"))?;
     let mut rows = statement.query([id.as_str()])?;
     let row = rows.next()?.ok_or_else(|| Error::UnknownTask(id.to_string()))?;
-    task_from(db, row)
+    task_from(row)
 }
 
 pub(super) fn task_detail(db: &Connection, task_id: &TaskId) -> Result<TaskDetail, Error> {
@@ -239,12 +240,9 @@ pub(super) fn sandboxes(db: &Connection) -> Result<Vec<SandboxRecord>, Error> {
     Ok(records)
 }
 
-fn task_from(db: &Connection, row: &Row<'_>) -> Result<Task, Error> {
+fn task_from(row: &Row<'_>) -> Result<Task, Error> {
     let task: TaskId = id_at(row, 0)?;
-    let after: Vec<String> = db
-        .prepare_cached("SELECT after_id FROM dependencies WHERE task_id = ?1 ORDER BY after_id")?
-        .query_map([task.as_str()], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let after: Option<String> = row.get(33)?;
     let extra: Option<String> = row.get(32)?;
     let status: String = row.get(3)?;
     let reason: Option<String> = row.get(4)?;
@@ -258,7 +256,7 @@ fn task_from(db: &Connection, row: &Row<'_>) -> Result<Task, Error> {
         tries: row.get(30)?,
         source_url: row.get(31)?,
         extra: extra.map(|extra| from_json(&extra, "tasks.extra")).transpose()?,
-        after: after.iter().map(|after| id(after)).collect::<Result<_, _>>()?,
+        after: after.iter().flat_map(|after| after.split(' ')).map(id).collect::<Result<_, _>>()?,
         kind: from_word(&row.get::<_, String>(1)?, "tasks.kind")?,
         source: from_word(&row.get::<_, String>(2)?, "tasks.source")?,
         status: TaskStatus::parse(&status).ok_or_else(|| Error::corrupt("tasks.status", status))?,

@@ -4,11 +4,13 @@
 //! A job that fails must leave nothing behind and disturb no other. That is rare, so it is not prepared for: the whole batch
 //! is rolled back and run again, this time each job in a savepoint of its own.
 
+use std::sync::Arc;
 use std::thread;
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::wake::Bell;
 use crate::Error;
 
 const QUEUE: usize = 1024;
@@ -39,9 +41,10 @@ struct Write<T, F> {
 }
 
 impl Writer {
-    pub(super) fn spawn(connection: Connection) -> std::io::Result<Self> {
+    /// Rings `told` whenever something is to be seen that was not before.
+    pub(super) fn spawn(connection: Connection, told: Arc<Bell>) -> std::io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        thread::Builder::new().name("store-writer".into()).spawn(move || run(connection, queue))?;
+        thread::Builder::new().name("store-writer".into()).spawn(move || run(connection, queue, &told))?;
         Ok(Self { jobs })
     }
 
@@ -74,7 +77,7 @@ where
     }
 }
 
-fn run(mut connection: Connection, mut queue: mpsc::Receiver<Box<dyn Job>>) {
+fn run(mut connection: Connection, mut queue: mpsc::Receiver<Box<dyn Job>>, told: &Bell) {
     let mut batch = Vec::with_capacity(BATCH);
     while let Some(first) = queue.blocking_recv() {
         batch.push(first);
@@ -82,6 +85,9 @@ fn run(mut connection: Connection, mut queue: mpsc::Receiver<Box<dyn Job>>) {
         if committed.is_err() && !connection.is_autocommit() {
             // Nothing more can be done for this batch: every asker is told that its write did not happen.
             let _ = connection.execute_batch("ROLLBACK");
+        }
+        if committed.is_ok() {
+            told.ring();
         }
         for job in batch.drain(..) {
             job.answer(committed.as_ref().copied().map_err(|error| copy(error).into()));

@@ -40,10 +40,10 @@ pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Id(name): Id<String>,
-) -> Result<Json<Page<Member>>, Problem> {
+) -> Result<Page<Member>, Problem> {
     known(&app, &principal, &name)?;
     let all = app.store.members().await?.into_iter().filter(|member| member.project == name);
-    Ok(Json(Page::whole(all.map(Member::from).collect())))
+    Ok(Page::whole(all.map(Member::from).collect()))
 }
 
 /// Make someone a member of a project, or give them another role in it

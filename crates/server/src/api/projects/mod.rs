@@ -60,8 +60,8 @@ pub struct ProjectChange {
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses((status = 200, body = Page<Project>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub async fn list(State(app): State<App>, Extension(principal): Extension<Principal>) -> Json<Page<Project>> {
-    Json(Page::whole(visible(&app, &principal)))
+pub async fn list(State(app): State<App>, Extension(principal): Extension<Principal>) -> Page<Project> {
+    Page::whole(visible(&app, &principal))
 }
 
 /// One project; with `If-None-Match` it is sent only when it has changed
