@@ -35,6 +35,8 @@ codes! {
     ForgeRefused = "0109", "GitHub refused";
     ForgeUnreachable = "0110", "GitHub cannot be reached";
     BadPrompt = "0111", "the prompt is empty or too long";
+    Submodules = "0112", "submodules are not fetched";
+    LargeFiles = "0113", "files kept by Git LFS are not fetched";
     UnknownAgent = "0121", "there is no such agent";
     NoModel = "0122", "no model key and no model script";
     UnreadableScript = "0131", "the model script cannot be read";

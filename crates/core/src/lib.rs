@@ -13,9 +13,11 @@ mod event;
 mod evidence;
 mod id;
 mod mcp;
+mod overlap;
 mod prompt;
 mod queue;
 mod race;
+mod race_table;
 mod reason;
 mod role;
 #[cfg(feature = "schema")]
@@ -39,9 +41,11 @@ pub use id::{
     TurnId,
 };
 pub use mcp::{McpAddress, McpCredential, McpServer};
+pub use overlap::Overlap;
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use race::{Entrant, JudgedBy, Race, Standing, Verdict, judge};
+pub use race_table::{MOST_ENTRANTS, RaceRow, RaceTable};
 pub use reason::FailureReason;
 pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};

@@ -93,6 +93,7 @@ impl Turn {
             return Ok(None);
         }
         self.journal.write(vec![EventBody::CheckpointCreated { number, commit: commit.clone() }]).await?;
+        self.forecast(&commit).await?;
         Ok(Some(commit))
     }
 }

@@ -40,7 +40,7 @@ pub const RACE: &[&str] = &["race::placed"];
 pub const PLAN: &[&str] = &["plan::before", "plan::asked", "fork::brought"];
 
 /// Every place of a pull request that is being made.
-pub const HOSTING: &[&str] = &["deliver::proposed", "carry::done"];
+pub const HOSTING: &[&str] = &["deliver::proposed", "deliver::reviewed", "carry::done"];
 
 /// Every place of a delivery that waits for a person, and of a server that gets a sandbox of its own.
 pub const GATE: &[&str] = &["gate::before", "gate::asked", "mcp::recorded"];

@@ -8,10 +8,11 @@ use harvest_core::{
     EventBody, OutputStream, OwnerId, SandboxId, SandboxPurpose, Session, SessionId, Task, WorkspaceKind,
 };
 use harvest_gateway::{Credentials, Meter, NoCredentials, Serving, git};
-use harvest_sandbox::{Confined, Limits, Output, Process, ProcessSpec, Provider, Sandbox, Signal, Spec, Workspace};
+use harvest_sandbox::{Limits, Output, Process, ProcessSpec, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
 use harvest_workspace::{Mirror, SessionRepository, Snapshot, materialise, remove_strange};
 
+use crate::confined_git::ConfinedGit;
 use crate::error::Halt;
 use crate::journal::Journal;
 use crate::turn::Turn;
@@ -267,7 +268,7 @@ impl Engine {
             branch: served.session.branch.as_ref_name(),
             namespace: SessionRepository::namespace(&served.session.id),
             writable: purpose == SandboxPurpose::Execute,
-            command: Arc::new(ConfinedGit { provider: provider.clone(), repository, objects }),
+            command: Arc::new(ConfinedGit::new(provider.clone(), repository, objects)),
         };
         let session = harvest_gateway::Session {
             id: served.session.id.to_string(),
@@ -424,43 +425,6 @@ impl Tail {
 
     pub(crate) fn into_text(self) -> String {
         String::from_utf8_lossy(&Vec::from(self.bytes)).into_owned()
-    }
-}
-
-/// Git for the gateway: on the session's repository alone, without network or privileges, with nothing of anyone's settings.
-#[derive(Debug)]
-struct ConfinedGit {
-    provider: Arc<dyn Provider>,
-    repository: PathBuf,
-    objects: PathBuf,
-}
-
-impl git::Command for ConfinedGit {
-    fn git(&self, args: &[&str], protocol: Option<&str>) -> tokio::process::Command {
-        let fixed = [
-            ("HOME", "/nonexistent"),
-            ("LC_ALL", "C.UTF-8"),
-            ("GIT_CONFIG_NOSYSTEM", "1"),
-            ("GIT_CONFIG_GLOBAL", "/dev/null"),
-            ("GIT_CONFIG_COUNT", "2"),
-            ("GIT_CONFIG_KEY_0", "safe.directory"),
-            ("GIT_CONFIG_VALUE_0", "*"),
-            ("GIT_CONFIG_KEY_1", "core.hooksPath"),
-            ("GIT_CONFIG_VALUE_1", "/dev/null"),
-        ];
-        self.provider.confined(Confined {
-            program: "git".to_owned(),
-            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-            read_only: vec![self.objects.clone(), self.repository.join("config")],
-            writable: vec![self.repository.clone()],
-            env: fixed
-                .iter()
-                .copied()
-                .chain(protocol.map(|version| ("GIT_PROTOCOL", version)))
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .collect(),
-            cwd: None,
-        })
     }
 }
 

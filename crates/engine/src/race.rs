@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use harvest_core::{
-    Cost, Entrant, Entropy, Event, EventBody, FailureReason, JudgedBy, Race, SessionId, Standing, Stopping, Task,
-    TaskId, TaskStatus, Timestamp, judge,
+    Cost, Entrant, Event, EventBody, FailureReason, Race, Standing, Stopping, Task, TaskId, TaskStatus, Timestamp,
+    judge,
 };
 use harvest_store::TaskQuery;
 use tokio::sync::Notify;
 
 use crate::error::Halt;
 use crate::turn::Turn;
-use crate::{Engine, Error, Failure, Request, failpoint};
+use crate::{Engine, Error, Failure, failpoint};
 
 /// More are not let in.
 const MOST: usize = 50;
@@ -149,18 +149,6 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-/// Makes requests those of one race.
-pub fn enter_race(entropy: &dyn Entropy, requests: &mut [Request], judged_by: JudgedBy) -> Race {
-    // Any id will do that no other race has.
-    let id = SessionId::generate(entropy);
-    let race = Race { id: format!("race-{}", id.short()), judged_by };
-    for request in requests {
-        request.queue.convoy = Some(race.id.clone());
-        request.queue.race = Some(race.clone());
-    }
-    race
 }
 
 /// What became of the others, in the words of one who lost.

@@ -9,7 +9,7 @@ use harvest_core::{
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, NewTurn, Submitted};
 
-use crate::{Engine, Error, ModelChoice, verify};
+use crate::{Engine, Error, ModelChoice, unserved, verify};
 
 /// What a person asks for, checked.
 #[derive(Debug, Clone)]
@@ -135,6 +135,8 @@ impl Engine {
             Some(test) => Some(test),
             None => verify::find_test_command(&mirror, &base.commit).await?,
         };
+        let mut warnings = base.warnings;
+        warnings.extend(unserved::warnings(&mirror, &base.commit).await?);
         let (author_name, author_email) = match base.author {
             Some((name, email)) => (format!("{name} (Harvest)"), email),
             None => ("Harvest".to_owned(), "harvest@localhost".to_owned()),
@@ -190,7 +192,7 @@ impl Engine {
             caps,
             extra: queue.extra,
             key: queue.key,
-            warnings: base.warnings,
+            warnings,
             requested_by: request.requested_by,
             at: self.options.clock.now(),
         })

@@ -249,6 +249,7 @@ impl Turn {
             return self.propose().await;
         }
         let before = self.executed_before().await?;
+        let is_done_before = before.is_some();
         let execution = match before {
             Some(before) => {
                 // Its agent has worked, under another lease; only a task that runs can complete.
@@ -266,12 +267,17 @@ impl Turn {
         let execution = match execution {
             // It is no outcome of the stage: the agent goes on later.
             Ok(execution) if execution.is_interrupted() => return self.suspend(&execution.commit).await,
-            Ok(execution) => execution,
+            Ok(execution) => {
+                if !is_done_before && let Err(Halt::Engine(error)) = self.forecast(&execution.commit).await {
+                    return Err(error);
+                }
+                execution
+            }
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(failure)) => Execution::failed(self.salvage().await, failure),
         };
         let mut failure = execution.failure.clone();
-        let evidence = if failure.is_some() {
+        let evidence = if failure.is_some() || self.only_reads() {
             None
         } else {
             match self.resume_or(StageName::Verify, self.verify_hooked(&execution.commit)).await {
@@ -283,7 +289,7 @@ impl Turn {
                 }
             }
         };
-        if failure.is_none() {
+        if failure.is_none() && !self.only_reads() {
             failure = self.judge(evidence.as_ref());
         }
         if failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted) {

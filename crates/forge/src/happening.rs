@@ -25,7 +25,7 @@ pub enum What {
     /// Someone has reviewed.
     Reviewed { pull: Place, review: u64, verdict: Verdict, text: String },
     /// A branch has moved.
-    Pushed { branch: String },
+    Pushed { branch: String, commit: String, is_default: bool },
 }
 
 /// An issue or a pull request.

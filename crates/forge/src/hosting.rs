@@ -5,13 +5,15 @@
 
 use async_trait::async_trait;
 use harvest_core::BranchName;
+use secrecy::SecretString;
 
 use crate::Error;
 
 #[async_trait]
 pub trait Hosting: Send + Sync + std::fmt::Debug {
-    /// Opens the pull request of a branch, or brings the one there is up to date.
-    async fn propose(&self, proposal: &Proposal) -> Result<PullRequest, Error>;
+    /// Opens the pull request of a branch, or brings the one there is up to date. It is opened as the person whose token this is,
+    /// where the host lets them, else as the account.
+    async fn propose(&self, proposal: &Proposal, person: Option<&SecretString>) -> Result<PullRequest, Error>;
 
     async fn pull_request(&self, number: u64) -> Result<PullRequest, Error>;
 
@@ -28,7 +30,7 @@ pub trait Hosting: Send + Sync + std::fmt::Debug {
     /// The remarks of one review.
     async fn remarks(&self, pull_request: u64, review: u64) -> Result<Vec<Remark>, Error>;
 
-    /// Gives a review with remarks on lines.
+    /// Gives a review with remarks on lines, unless the one that carries its marker was given before.
     async fn review(&self, pull_request: u64, review: &Review) -> Result<(), Error>;
 
     /// Whether someone may write to the repository; who may not is a stranger, whatever they say.
@@ -104,6 +106,8 @@ pub struct Remark {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Review {
+    /// What tells it from others, not shown to people.
+    pub marker: String,
     pub commit: String,
     pub body: String,
     pub remarks: Vec<Remark>,

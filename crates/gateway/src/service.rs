@@ -199,6 +199,8 @@ async fn route(
         registries.handle(ecosystem, rest, &request, &context.document_slots).await
     } else if let Some(name) = mcp::of_path(&path) {
         mcp::handle(name, request, shared.models.clients(), context).await
+    } else if git.is_some() && path.starts_with("/git/") {
+        git::no_other_repository()
     } else {
         answer::not_found(&path, git.map(|access| access.name.as_str()), shared.registries.is_some())
     };

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use harvest_core::{Clock, Code, Entropy, TaskId, Timestamp};
 use harvest_engine::{
-    DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Orphans, Ownership, Recovered, Recovery, Toolchain,
+    DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Orphans, Ownership, People, Recovered, Recovery,
+    Toolchain,
 };
 use harvest_forge::{Forge, Forges};
 use harvest_gateway::cassette::Cassette;
@@ -25,6 +26,7 @@ use crate::keychain::Keychain;
 use crate::keyring::VaultKeyring;
 use crate::projects::Directory;
 use crate::prompts::prompts;
+use crate::signed_in::SignedIn;
 use crate::{config, evidence, github, output, programs, toolchain};
 
 /// Tells a data directory from any other folder, whatever database it goes with.
@@ -308,6 +310,10 @@ impl Installation {
             delivery: DeliveryPolicy {
                 // Where nobody would read it, no key is made.
                 attestor: self.forges.github().and_then(|_| evidence::attestor(self.data.path()).ok()).map(Arc::new),
+                people: self
+                    .forges
+                    .github()
+                    .map(|client| Arc::new(SignedIn::new(self, client.host())) as Arc<dyn People>),
                 ..settings.delivery(self.public_url.as_deref())
             },
             model,

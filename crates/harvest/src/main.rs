@@ -44,6 +44,7 @@ mod schedule;
 mod serve;
 mod session;
 mod sign_in;
+mod signed_in;
 mod status;
 mod tape;
 mod task;

@@ -87,6 +87,7 @@ pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repos
         settings: serde_json::to_value(&settings)
             .map_err(|error| Failure::failed(Code::Internal, error.to_string()))?,
         created_at: installation.clock.now(),
+        pushed_at: None,
     };
     installation.store.save_repository(repository.clone()).await?;
     Ok(repository)

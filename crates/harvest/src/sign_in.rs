@@ -2,7 +2,7 @@
 
 use harvest_core::{Code, Role, Scope};
 use harvest_server::{GithubSignIn, Secret};
-use harvest_store::CredentialRecord;
+use harvest_store::{CredentialRecord, Store};
 use harvest_vault::{ExposeSecret, SecretString};
 
 use crate::config::Key;
@@ -21,8 +21,10 @@ const NAME: &str = "sign-in";
 pub async fn options(installation: &Installation) -> Result<Option<GithubSignIn>, Failure> {
     let settings = installation.settings()?;
     let Some(client_id) = settings.text(Key::SignInClientId) else { return Ok(None) };
-    let records = records(installation, |record| record.credential.provider == CLIENT_SECRET).await?;
-    let (mut opened, _) = open(installation, records).await?;
+    let store = installation.store.as_ref();
+    let records = records(store, |record| record.credential.provider == CLIENT_SECRET).await?;
+    let keychain = Keychain::of(&installation.environment, installation.data.path());
+    let (mut opened, _) = open(keychain, records).await?;
     let Some(secret) = opened.pop() else {
         let message = "sign_in.client_id is set, and the vault has no client secret that could be opened";
         let help = "keep the one that GitHub gave you: harvest credential add github-sign-in";
@@ -42,23 +44,26 @@ pub async fn options(installation: &Installation) -> Result<Option<GithubSignIn>
 
 /// Seals a person's token, in place of the one before.
 pub async fn keep_token(installation: &Installation, person: &str, token: &SecretString) -> Result<(), Failure> {
-    let mut known = of(installation, person).await?;
+    let scope = Scope::User(person.to_owned());
+    let mut known = records(installation.store.as_ref(), |record| is_theirs(record, &scope)).await?;
     match known.pop() {
         Some(mut record) => credential::replace(installation, &mut record.credential, token).await,
         None => {
-            let new = NewCredential {
-                provider: PERSON.to_owned(),
-                scope: Scope::User(person.to_owned()),
-                name: NAME.to_owned(),
-                base_url: None,
-            };
+            let new = NewCredential { provider: PERSON.to_owned(), scope, name: NAME.to_owned(), base_url: None };
             credential::keep(installation, new, token).await.map(drop)
         }
     }
 }
 
 pub async fn token_of(installation: &Installation, person: &str) -> Result<Option<SecretString>, Failure> {
-    let (mut opened, failed) = open(installation, of(installation, person).await?).await?;
+    let keychain = Keychain::of(&installation.environment, installation.data.path());
+    kept_for(installation.store.as_ref(), &keychain, &Scope::User(person.to_owned())).await
+}
+
+/// What is kept for someone since they last signed in.
+pub async fn kept_for(store: &dyn Store, keychain: &Keychain, scope: &Scope) -> Result<Option<SecretString>, Failure> {
+    let records = records(store, |record| is_theirs(record, scope)).await?;
+    let (mut opened, failed) = open(keychain.clone(), records).await?;
     match (opened.pop(), failed.into_iter().next()) {
         (Some(opened), _) => Ok(Some(opened.secret)),
         (None, Some(reason)) => Err(Failure::failed(Code::MasterKey, reason)),
@@ -66,27 +71,19 @@ pub async fn token_of(installation: &Installation, person: &str) -> Result<Optio
     }
 }
 
-async fn of(installation: &Installation, person: &str) -> Result<Vec<CredentialRecord>, Failure> {
-    let scope = Scope::User(person.to_owned());
-    records(installation, |CredentialRecord { credential, .. }| {
-        credential.provider == PERSON && credential.name == NAME && credential.scope == scope
-    })
-    .await
+fn is_theirs(CredentialRecord { credential, .. }: &CredentialRecord, scope: &Scope) -> bool {
+    credential.provider == PERSON && credential.name == NAME && credential.scope == *scope
 }
 
 async fn records(
-    installation: &Installation,
+    store: &dyn Store,
     wanted: impl Fn(&CredentialRecord) -> bool,
 ) -> Result<Vec<CredentialRecord>, Failure> {
-    Ok(installation.store.credentials().await?.into_iter().filter(wanted).collect())
+    Ok(store.credentials().await?.into_iter().filter(wanted).collect())
 }
 
 /// Beside everything else: the master key may come from a slow command.
-async fn open(
-    installation: &Installation,
-    records: Vec<CredentialRecord>,
-) -> Result<(Vec<Opened>, Vec<String>), Failure> {
-    let keychain = Keychain::of(&installation.environment, installation.data.path());
+async fn open(keychain: Keychain, records: Vec<CredentialRecord>) -> Result<(Vec<Opened>, Vec<String>), Failure> {
     let opening = tokio::task::spawn_blocking(move || keychain.open(records));
     opening.await.map_err(|error| Failure::failed(Code::Internal, error.to_string()))
 }

@@ -6,6 +6,7 @@ mod comment;
 mod credential;
 mod inbox;
 mod ledger;
+mod neighbour;
 mod project;
 mod queue;
 mod quota;
@@ -31,6 +32,8 @@ pub use comment::Comments;
 pub use credential::{CredentialRecord, NewSecret};
 pub use inbox::{Delivery, Inbox, Link, LinkEnd, LinkKind, PullRequestStat};
 pub use ledger::{Balance, Bill, Charge, Reservation, Settlement, Spending};
+pub(crate) use neighbour::{MOST as MOST_NEIGHBOURS, ordered};
+pub use neighbour::{Neighbour, Neighbours};
 pub use project::{Member, Project, Projects};
 pub use queue::{
     Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, TurnCounts,
@@ -44,7 +47,7 @@ pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Step};
 pub use task::{IdempotencyKey, NewTask, NewTurn, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
 
 #[async_trait]
-pub trait Store: Access + Comments + Inbox + Projects + Quotas + Send + Sync + std::fmt::Debug {
+pub trait Store: Access + Comments + Inbox + Neighbours + Projects + Quotas + Send + Sync + std::fmt::Debug {
     /// Records tasks, each with its session, first turn and `task.created` event: all of them or none. They may wait for
     /// each other in any order. With an idempotency key that is known already the task of that key is returned, or the
     /// whole request refused when it asks for something else.

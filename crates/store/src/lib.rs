@@ -13,11 +13,11 @@ pub mod sqlite;
 pub use contract::{
     Access, AccessToken, Answer, AnswerKey, Asker, AttemptUpdate, AuditEntry, AuditQuery, Balance, Begun, Bill,
     BrokenChain, Cap, Charge, Claim, Comments, Convoy, CredentialRecord, Delivery, End, Forgotten, Grown,
-    IdempotencyKey, Inbox, Lease, Link, LinkEnd, LinkKind, Member, MissedRuns, NewAudit, NewSecret, NewTask, NewTurn,
-    Order, Owner, OwnerKind, PlanDecision, PlanVerdict, Project, Projects, PullRequestStat, QueueSettings, QueueState,
-    Quotas, Reclaimed, Repository, Reservation, Rows, SandboxRecord, Schedule, SessionPage, SessionQuery,
-    SessionSummary, Settlement, Spending, Stat, StatKey, StatQuery, Step, Store, Submitted, TaskDetail, TaskPage,
-    TaskQuery, Template, TokenKind, TurnCounts,
+    IdempotencyKey, Inbox, Lease, Link, LinkEnd, LinkKind, Member, MissedRuns, Neighbour, Neighbours, NewAudit,
+    NewSecret, NewTask, NewTurn, Order, Owner, OwnerKind, PlanDecision, PlanVerdict, Project, Projects,
+    PullRequestStat, QueueSettings, QueueState, Quotas, Reclaimed, Repository, Reservation, Rows, SandboxRecord,
+    Schedule, SessionPage, SessionQuery, SessionSummary, Settlement, Spending, Stat, StatKey, StatQuery, Step, Store,
+    Submitted, TaskDetail, TaskPage, TaskQuery, Template, TokenKind, TurnCounts,
 };
 pub use error::Error;
 pub use postgres::Postgres;

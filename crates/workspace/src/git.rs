@@ -102,8 +102,17 @@ impl Git {
 
     /// What it prints, and whether it says yes (0) or no (1); anything else is an error.
     pub async fn answer<S: AsRef<OsStr>>(&self, directory: &Path, args: &[S]) -> Result<(bool, Vec<u8>), Error> {
+        self.answer_with(directory, args, &[]).await
+    }
+
+    pub async fn answer_with<S: AsRef<OsStr>>(
+        &self,
+        directory: &Path,
+        args: &[S],
+        env: &[(&str, &OsStr)],
+    ) -> Result<(bool, Vec<u8>), Error> {
         let command = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect::<Vec<_>>().join(" ");
-        let output = self.output(directory, args, &[], b"", &command).await?;
+        let output = self.output(directory, args, env, b"", &command).await?;
         match output.status.code() {
             Some(code @ (0 | 1)) => Ok((code == 0, output.stdout)),
             _ => {

@@ -13,6 +13,7 @@
 //! Git on the host runs only on repositories that no agent can write to, with a fixed configuration and no hooks.
 
 mod error;
+mod forecast;
 mod git;
 mod lock;
 mod mirror;
@@ -22,6 +23,7 @@ mod session_repository;
 mod snapshot;
 
 pub use error::Error;
+pub use forecast::overlap;
 pub use git::{Git, Home, Private};
 pub use mirror::{Mirror, Mirrors};
 pub use prepared::{Building, Manifest, OWN_FOLDER, Prepared, remove_strange};

@@ -44,6 +44,15 @@ impl Mirrors {
     }
 }
 
+impl Mirrors {
+    /// The mirror of a repository, if there is one.
+    pub fn known(&self, identity: &[u8]) -> Option<Mirror> {
+        let key = Mirror::key_for(identity);
+        let path = self.root.join(format!("{key}.git"));
+        path.join("HEAD").exists().then(|| Mirror { key, path, git: self.git.clone() })
+    }
+}
+
 impl Mirror {
     /// The key of the repository called `identity`, whether or not it has a mirror.
     pub fn key_for(identity: &[u8]) -> String {
@@ -120,6 +129,12 @@ impl Mirror {
             Some((path.to_owned(), facts.rsplit(' ').next()?.to_owned()))
         };
         Ok(listed.split(|byte| *byte == 0).filter_map(entry).collect())
+    }
+
+    /// What `head` has changed since it went its own way from `onto`, as a patch.
+    pub async fn proposed(&self, onto: &str, head: &str) -> Result<Vec<u8>, Error> {
+        let safe = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--unified=3"];
+        self.git.run(&self.path, &[&safe[..], &["--merge-base", onto, head, "--"]].concat()).await
     }
 
     /// Whether contents of older files were left out when it was fetched into.

@@ -192,15 +192,20 @@ impl SessionRepository {
         let work = self.commit(&NewCommit { parent: base.to_owned(), ..new.clone() }).await?;
         let args = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", &new.parent, &work];
         let (clean, printed) = self.git.answer(&self.path, &args).await?;
-        let printed = String::from_utf8_lossy(&printed).into_owned();
-        let mut parts = printed.split('\0').filter(|part| !part.is_empty());
-        let tree = parts.next().unwrap_or_default().trim().to_owned();
+        let (tree, paths) = merged_paths(&printed);
         if clean {
             return Ok(Carried::Onto(self.commit(&NewCommit { content: tree, ..new.clone() }).await?));
         }
-        let mut paths: Vec<String> = parts.map(str::to_owned).collect();
-        paths.dedup();
         Ok(Carried::Conflicts(paths))
+    }
+
+    /// The newest state of a session's work that arrived here, if any did: its branch, or a checkpoint that goes on from there.
+    pub async fn newest(&self, session: &SessionId, branch: &BranchName) -> Result<Option<String>, Error> {
+        let (pushed, saved) = (self.tip(&branch.as_ref_name()).await?, self.last_checkpoint(session).await?);
+        Ok(match (pushed, saved) {
+            (Some(pushed), Some((_, saved))) if self.is_ancestor(&pushed, &saved).await? => Some(saved),
+            (pushed, saved) => pushed.or(saved.map(|(_, saved)| saved)),
+        })
     }
 
     /// What differs between two commits, renames shown as delete and add.
@@ -269,4 +274,14 @@ impl SessionRepository {
         let args: Vec<&str> = fixed.iter().chain(how).copied().chain([from, to, "--"]).collect();
         self.git.run(&self.path, &args).await
     }
+}
+
+/// What `git merge-tree -z` prints: the tree, and the paths that it could not merge.
+pub(crate) fn merged_paths(printed: &[u8]) -> (String, Vec<String>) {
+    let printed = String::from_utf8_lossy(printed);
+    let mut parts = printed.split('\0').filter(|part| !part.is_empty());
+    let tree = parts.next().unwrap_or_default().trim().to_owned();
+    let mut paths: Vec<String> = parts.map(str::to_owned).collect();
+    paths.dedup();
+    (tree, paths)
 }

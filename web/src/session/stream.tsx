@@ -51,13 +51,15 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
   return (
     <div className="relative min-h-0 flex-1">
       <div ref={rows.box} onScroll={rows.scrolled} className="h-full overflow-y-auto overflow-x-hidden [overflow-anchor:none]" tabIndex={0} role="region" aria-label="Activity">
-        <div ref={rows.inner} role="feed" aria-busy={working} aria-label="What happened" className="relative mx-auto max-w-4xl" style={{ height: rows.height }}>
+        <div ref={rows.inner} role="feed" aria-busy={working} aria-label="What happened" className="relative mx-auto max-w-4xl">
           {journal.partial && <p role="status" className="absolute inset-x-0 top-0 px-4 text-center text-xs text-dim">Reading what was before, {journal.after.toLocaleString()} of {session.last_seq.toLocaleString()} events</p>}
-          {entries.slice(rows.from, rows.to).map((entry, place) => (
-            <div key={entry.seq} data-index={rows.from + place} className="absolute inset-x-0 top-0 px-4" style={{ transform: `translateY(${rows.top(rows.from + place)}px)` }}>
-              <Row entry={entry} session={session} journal={journal} position={rows.from + place + 1} size={entries.length} />
-            </div>
-          ))}
+          <div ref={rows.band} className="absolute inset-x-0 top-0">
+            {entries.slice(rows.from, rows.to).map((entry, place) => (
+              <div key={entry.seq} ref={rows.row} data-index={rows.from + place} className="flow-root px-4 [contain:layout_style]">
+                <Row entry={entry} session={session} journal={journal} position={rows.from + place + 1} size={entries.length} />
+              </div>
+            ))}
+          </div>
         </div>
         {working && <Working journal={journal} status={status} />}
       </div>

@@ -128,7 +128,7 @@ impl Quantiles {
 
 /// Keeps the books of a session in memory, with a budget.
 #[derive(Debug, Default)]
-struct Books(Mutex<(usize, Cost)>);
+pub struct Books(Mutex<(usize, Cost)>);
 
 #[async_trait]
 impl Meter for Books {

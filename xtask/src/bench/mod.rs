@@ -5,6 +5,7 @@
 
 mod agents;
 mod api;
+mod clone;
 mod container;
 mod gateway;
 mod graphile;
@@ -57,10 +58,11 @@ enum Subject {
     Parsers,
     Warm,
     Api,
+    Clone,
 }
 
 impl Subject {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Sandbox,
         Self::Workspace,
         Self::Gateway,
@@ -70,6 +72,7 @@ impl Subject {
         Self::Parsers,
         Self::Warm,
         Self::Api,
+        Self::Clone,
     ];
 
     fn name(self) -> &'static str {
@@ -83,6 +86,7 @@ impl Subject {
             Self::Parsers => "parsers",
             Self::Warm => "warm",
             Self::Api => "api",
+            Self::Clone => "clone",
         }
     }
 
@@ -112,6 +116,7 @@ impl Subject {
             Self::Parsers => parsers::measure(size),
             Self::Warm => warm::measure(place, size).await,
             Self::Api => api::measure(place, size).await,
+            Self::Clone => clone::measure(place, size).await,
         }
     }
 }

@@ -93,7 +93,8 @@ async fn worktree(place: &Place, git: &Git, repository: &Path, commit: &str, num
     Ok(took)
 }
 
-async fn mirrored(place: &Place, git: &Git, repository: &Path, commit: &str) -> anyhow::Result<Mirror> {
+/// The mirror of a repository, with one commit fetched.
+pub async fn mirrored(place: &Place, git: &Git, repository: &Path, commit: &str) -> anyhow::Result<Mirror> {
     let mirror = Mirrors::new(place.folder("mirrors")?).open(repository.as_os_str().as_encoded_bytes(), "sha1").await?;
     let source = repository.to_str().context("the temporary folder has no plain name")?;
     let refspec = format!("{commit}:{}", Mirror::base_ref(commit));
@@ -126,16 +127,25 @@ async fn generate(place: &Place, git: &Git, files: usize) -> anyhow::Result<(Pat
 }
 
 /// Text that is the same in every run and neither empty to a compressor nor noise.
-struct Words(u64);
+pub struct Words(pub u64);
 
 impl Words {
-    fn text(&mut self, bytes: usize) -> String {
+    /// xorshift64
+    fn step(&mut self) {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+    }
+
+    pub fn next_below(&mut self, limit: usize) -> usize {
+        self.step();
+        (self.0 >> 16) as usize % limit
+    }
+
+    pub fn text(&mut self, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes + 16);
         while text.len() < bytes {
-            // xorshift64
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
+            self.step();
             let end = if self.0.is_multiple_of(8) { '\n' } else { ' ' };
             text.push_str(&format!("{:x}", self.0 >> 32));
             text.push(end);

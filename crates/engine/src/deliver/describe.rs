@@ -127,7 +127,7 @@ fn is_login(login: &str) -> bool {
 }
 
 /// Text of an agent as others may see it: it calls nobody, closes nothing and hides nothing.
-fn quiet(text: &str) -> String {
+pub(super) fn quiet(text: &str) -> String {
     let text = text.replace("<!--", "&lt;!--");
     let mut quiet = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();
@@ -142,7 +142,7 @@ fn quiet(text: &str) -> String {
     quiet
 }
 
-fn cut(text: &str, most: usize) -> String {
+pub(super) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }

@@ -5,12 +5,13 @@
 //! see it as a draft.
 
 mod describe;
+mod review;
 mod statement;
 mod status;
 
 use std::sync::Arc;
 
-use harvest_core::{BranchName, EventBody, Evidence};
+use harvest_core::{BranchName, EventBody, Evidence, TaskKind};
 use harvest_forge::{Hosting, Proposal, Published, codeowners};
 use harvest_store::{Link, LinkKind};
 use harvest_vault::Attestor;
@@ -19,8 +20,9 @@ use harvest_workspace::{Author, NewCommit};
 use crate::carry::base_of;
 use crate::error::Halt;
 use crate::turn::Turn;
-use crate::{Failure, failpoint};
+use crate::{Failure, People, failpoint};
 
+pub use review::{Change, REVIEW};
 pub use statement::evidence_statement;
 pub use status::issue_number;
 pub(crate) use status::{Progress, say};
@@ -36,11 +38,19 @@ pub struct DeliveryPolicy {
     pub public_url: Option<String>,
     /// Signs the evidence.
     pub attestor: Option<Arc<Attestor>>,
+    /// In whose name pull requests are opened, where they signed in.
+    pub people: Option<Arc<dyn People>>,
 }
 
 impl Default for DeliveryPolicy {
     fn default() -> Self {
-        Self { failed_as_draft: false, labels: vec!["harvest".to_owned()], public_url: None, attestor: None }
+        Self {
+            failed_as_draft: false,
+            labels: vec!["harvest".to_owned()],
+            public_url: None,
+            attestor: None,
+            people: None,
+        }
     }
 }
 
@@ -56,6 +66,12 @@ impl Turn {
     /// The delivered branch; `None` when nothing ever changed. Doing it twice is the same as once.
     pub(crate) async fn deliver(&self, result: Finished<'_>) -> Result<Option<BranchName>, Halt> {
         failpoint::reach("deliver::before")?;
+        if self.only_reads() {
+            if let Some(hosting) = self.forge.hosting() {
+                self.deliver_review(hosting, result).await?;
+            }
+            return Ok(None);
+        }
         if result.commit == self.task.base && self.task.branch.is_none() {
             return Ok(None);
         }
@@ -64,6 +80,11 @@ impl Turn {
             Some(hosting) => self.deliver_hosted(hosting, result).await,
             None => self.deliver_branch(result.commit).await.map(Some),
         }
+    }
+
+    /// What is asked for is an opinion: nothing that the agent changes is tested or leaves.
+    pub(crate) fn only_reads(&self) -> bool {
+        self.task.kind == TaskKind::PrReview
     }
 
     async fn deliver_branch(&self, commit: &str) -> Result<BranchName, Halt> {
@@ -106,7 +127,11 @@ impl Turn {
         let commit = self.squashed(result.commit, &summary).await?;
         self.publish(&commit).await?;
         let proposal = self.proposal(result, &summary, &commit).await?;
-        let pull = hosting.propose(&proposal).await?;
+        let person = match &policy.people {
+            Some(people) => people.forge_token(&self.task.requested_by).await,
+            None => None,
+        };
+        let pull = hosting.propose(&proposal, person.as_ref()).await?;
         failpoint::reach("deliver::proposed")?;
         let link = Link {
             url: pull.url.clone(),

@@ -43,6 +43,7 @@ impl Turn {
             Progress::Ended(Finished { failure: Some(failure), .. }) => {
                 format!("❌ **Failed**: {} · {link}", failure.reason)
             }
+            Progress::Ended(_) if self.only_reads() => format!("✅ **Reviewed** · {link}"),
             Progress::Ended(_) => match pull {
                 Some(url) => format!("✅ **Done**: {url} · {link}"),
                 None => format!("✅ **Done**, and nothing had to be changed · {link}"),

@@ -80,10 +80,14 @@ impl Keeper {
         Ok(())
     }
 
-    /// `None` when it was never built. A repository that is to be built more often now need not wait for the old time.
+    /// `None` when it was never built. One that was pushed to since is due, and one that is to be built more often now need not
+    /// wait for the old time.
     fn due(&self, repository: &Repository) -> Option<Timestamp> {
         let standing = super::standing(&self.engine.options.data, repository);
         let last = standing.last?.at;
+        if let Some(pushed) = repository.pushed_at.filter(|pushed| *pushed >= last) {
+            return Some(pushed);
+        }
         let latest = last.saturating_add(Settings::of(repository).every().mul_f64(1.0 + super::build::JITTER)).ok();
         standing.next_at.into_iter().chain(latest).min()
     }

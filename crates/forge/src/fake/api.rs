@@ -160,7 +160,8 @@ async fn dispatch(shared: &Shared, caller: &Caller, method: &str, path: &str, qu
         ("POST", ["issues", id, "comments"]) if may(&issues) => asked.comment(number(id)),
         ("PATCH", ["issues", "comments", id]) if may(&issues) => asked.edit_comment(number(id)),
         ("GET", ["pulls"]) if may(&[("pull_requests", "read")]) => asked.pulls().await,
-        ("POST", ["pulls"]) if may(&pulls) => asked.open_pull().await,
+        // Whoever can read can propose.
+        ("POST", ["pulls"]) if may(&pulls) || matches!(caller, Caller::Person(_)) => asked.open_pull().await,
         ("GET", ["pulls", id]) if may(&[("pull_requests", "read")]) => asked.pull(number(id)).await,
         ("PATCH", ["pulls", id]) if may(&pulls) => asked.edit_pull(number(id)).await,
         ("PUT", ["pulls", id, "merge"]) if may(&[("contents", "write")]) => asked.merge(number(id)).await,
@@ -168,6 +169,7 @@ async fn dispatch(shared: &Shared, caller: &Caller, method: &str, path: &str, qu
         ("POST", ["pulls", id, "reviews"]) if may(&pulls) || may(&[("issues", "write")]) => {
             asked.review(number(id)).await
         }
+        ("GET", ["pulls", id, "reviews"]) if may(&[("pull_requests", "read")]) => asked.reviews(number(id)),
         ("GET", ["pulls", id, "reviews", review, "comments"]) if may(&[("pull_requests", "read")]) => {
             asked.remarks(number(id), number(review))
         }

@@ -1,5 +1,6 @@
 //! Git over HTTP, by `git http-backend` on real bare repositories.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -7,11 +8,12 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use harvest_workspace::{Git, Home};
+use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::Shared;
 use super::access::Caller;
 use super::world::Repository;
+use super::{Shared, shapes};
 use crate::Error;
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -64,6 +66,40 @@ impl Shared {
         self.git.line(&path, &["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).await.ok()
     }
 
+    async fn branches(&self, repository: &str) -> BTreeMap<String, String> {
+        let path = self.folder.join(format!("{repository}.git"));
+        let args = ["for-each-ref", "--format=%(objectname) %(refname)", "refs/heads"];
+        let listed = self.git.line(&path, &args).await.unwrap_or_default();
+        let pairs = listed.lines().filter_map(|line| line.split_once(' '));
+        pairs.map(|(commit, name)| (name.to_owned(), commit.to_owned())).collect()
+    }
+
+    async fn tell_pushes(&self, repository: &str, by: &str, before: BTreeMap<String, String>) {
+        for (name, after) in self.branches(repository).await {
+            let old = before.get(&name);
+            if old != Some(&after) {
+                self.tell_push(repository, by, &name, old.map(String::as_str), &after);
+            }
+        }
+    }
+
+    /// A branch has moved.
+    pub(super) fn tell_push(&self, repository: &str, by: &str, name: &str, before: Option<&str>, after: &str) {
+        let shown = {
+            let world = self.world();
+            let Some(known) = world.repositories.get(repository) else { return };
+            shapes::full_repository(&self.web, known)
+        };
+        let nothing = "0".repeat(after.len());
+        let payload = json!({
+            "ref": name, "before": before.unwrap_or(&nothing), "after": after, "created": before.is_none(),
+            "deleted": false, "forced": false, "base_ref": null, "commits": [], "head_commit": null,
+            "compare": format!("{}/{repository}/compare", self.web), "repository": shown,
+            "pusher": { "name": by, "email": null }, "sender": shapes::user(&self.web, by),
+        });
+        self.tell("push", payload);
+    }
+
     pub(super) async fn serve_git(
         &self,
         caller: &Caller,
@@ -94,8 +130,15 @@ impl Shared {
         if !known || !caller.may(&self.world(), &full, &needed) {
             return refuse(StatusCode::FORBIDDEN, "this account may not do that here");
         }
+        let receives = rest == "git-receive-pack" && *method == Method::POST;
+        let before = if receives { self.branches(&full).await } else { BTreeMap::new() };
         match self.backend(&full, rest, query, method, headers, body).await {
-            Ok(response) => response,
+            Ok(response) => {
+                if receives {
+                    self.tell_pushes(&full, caller.login(), before).await;
+                }
+                response
+            }
             Err(error) => {
                 tracing::error!(%error, "git http-backend failed");
                 refuse(StatusCode::INTERNAL_SERVER_ERROR, "git failed")

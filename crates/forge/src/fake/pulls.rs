@@ -162,6 +162,7 @@ impl Asked<'_> {
         let merged = git.line(&path, &[&person[..], &commit[..]].concat()).await.ok()?;
         let name = format!("refs/heads/{}", pull.base);
         git.run(&path, &["update-ref", &name, &merged, &base]).await.ok()?;
+        self.shared.tell_push(&self.repository, self.caller.login(), &name, Some(&base), &merged);
         Some(merged)
     }
 
@@ -198,10 +199,22 @@ impl Asked<'_> {
             _ => "PENDING",
         };
         let now = self.shared.now();
+        let comments = self.body["comments"].as_array().cloned().unwrap_or_default();
+        let pull = {
+            let world = self.shared.world();
+            let thread = world.repositories.get(&self.repository).and_then(|one| one.threads.get(&number));
+            thread.and_then(|thread| thread.pull.clone())
+        };
+        let Some(pull) = pull else { return Reply::not_found() };
+        for comment in &comments {
+            let (path, line) = (comment["path"].as_str().unwrap_or_default(), comment["line"].as_u64().unwrap_or(0));
+            if !self.is_in_diff(&pull, path, line).await {
+                return Reply::invalid("pull_request_review_thread.line must be part of the diff");
+            }
+        }
         let shown_review = {
             let mut world = self.shared.world();
             let id = world.next_id();
-            let comments = self.body["comments"].as_array().cloned().unwrap_or_default();
             let mut remarks = Vec::new();
             for comment in &comments {
                 remarks.push(Remark {
@@ -212,8 +225,6 @@ impl Asked<'_> {
                 });
             }
             let Some(repository) = world.repositories.get_mut(&self.repository) else { return Reply::not_found() };
-            let pull = repository.threads.get(&number).and_then(|thread| thread.pull.clone());
-            let Some(pull) = pull else { return Reply::not_found() };
             let review = Review {
                 id,
                 thread: number,
@@ -235,6 +246,32 @@ impl Asked<'_> {
             self.shared.tell("pull_request_review", payload);
         }
         Reply::ok(shown_review)
+    }
+
+    /// GitHub has remarks only on lines that its diff shows: changed ones, and three around them.
+    async fn is_in_diff(&self, pull: &Pull, path: &str, line: u64) -> bool {
+        let folder = self.shared.folder.join(format!("{}.git", self.repository));
+        let range = format!("{}...{}", pull.base_sha, pull.head_sha);
+        let diff = self
+            .shared
+            .git
+            .line(&folder, &["diff", "--no-ext-diff", "--unified=3", &range, "--", path])
+            .await
+            .unwrap_or_default();
+        // "@@ -1,2 +3,4 @@": lines 3 to 6 of the new file.
+        let hunks = diff.lines().filter_map(|hunk| hunk.strip_prefix("@@ ")?.split(' ').nth(1)?.strip_prefix('+'));
+        hunks.into_iter().any(|hunk| {
+            let (first, count) = hunk.split_once(',').unwrap_or((hunk, "1"));
+            let (first, count) = (first.parse::<u64>().unwrap_or(0), count.parse::<u64>().unwrap_or(0));
+            (first..first + count).contains(&line)
+        })
+    }
+
+    pub(super) fn reviews(&self, number: u64) -> Reply {
+        let world = self.shared.world();
+        let Some(repository) = world.repositories.get(&self.repository) else { return Reply::not_found() };
+        let given = repository.reviews.iter().filter(|review| review.thread == number);
+        Reply::ok(given.map(|review| shapes::review(&self.shared.web, repository, review)).collect())
     }
 
     pub(super) fn remarks(&self, number: u64, review: u64) -> Reply {

@@ -67,6 +67,8 @@ pub(super) enum Authority<'a> {
     App,
     /// The account, for one repository, with no more than this.
     Repository(&'a Repository, Permissions),
+    /// Someone who signed in.
+    Person(&'a SecretString),
 }
 
 /// An answer that says yes.
@@ -174,6 +176,7 @@ impl Client {
     async fn secret(&self, authority: &Authority<'_>) -> Result<Option<SecretString>, Error> {
         match authority {
             Authority::Nobody => Ok(None),
+            Authority::Person(token) => Ok(Some((*token).clone())),
             Authority::App => self.tokens.of_the_app(self).map(Some),
             Authority::Repository(repository, permissions) => {
                 Box::pin(self.tokens.for_repository(self, repository, *permissions)).await.map(Some)

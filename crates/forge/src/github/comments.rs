@@ -10,9 +10,9 @@ use super::tokens::Permissions;
 use crate::Error;
 use crate::hosting::{Comment, Standing, Thread};
 
-const PAGE: usize = 100;
+pub(super) const PAGE: usize = 100;
 /// A thread longer than this is read from its beginning to here.
-const MOST_PAGES: usize = 5;
+pub(super) const MOST_PAGES: usize = 5;
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct User {
@@ -97,6 +97,6 @@ impl GitHub {
 }
 
 /// Not shown to people. Nobody else's comment begins like this.
-fn hidden(marker: &str) -> String {
+pub(super) fn hidden(marker: &str) -> String {
     format!("<!-- harvest: {marker} -->")
 }

@@ -21,7 +21,7 @@ use base64::engine::general_purpose::STANDARD;
 use harvest_core::BranchName;
 use harvest_workspace::{Git, Home, Mirror, Private};
 use reqwest::Method;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 pub use account::{Account, BadAccount};
@@ -149,8 +149,8 @@ const PUSH_LIMIT: std::time::Duration = std::time::Duration::from_secs(600);
 
 #[async_trait]
 impl Hosting for GitHub {
-    async fn propose(&self, proposal: &Proposal) -> Result<PullRequest, Error> {
-        self.propose_pull_request(proposal).await
+    async fn propose(&self, proposal: &Proposal, person: Option<&SecretString>) -> Result<PullRequest, Error> {
+        self.propose_pull_request(proposal, person).await
     }
 
     async fn pull_request(&self, number: u64) -> Result<PullRequest, Error> {

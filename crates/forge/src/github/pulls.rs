@@ -1,10 +1,13 @@
 //! Pull requests: found by their branch, opened once, brought up to date in place; and reviews of them.
 
 use reqwest::Method;
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::GitHub;
+use super::client::{Ask, Authority};
+use super::comments::{MOST_PAGES, PAGE, hidden};
 use super::tokens::Permissions;
 use crate::Error;
 use crate::hosting::{Proposal, PullRequest, PullRequestState, Remark, Review};
@@ -61,10 +64,14 @@ impl From<Pull> for PullRequest {
 }
 
 impl GitHub {
-    pub(super) async fn propose_pull_request(&self, proposal: &Proposal) -> Result<PullRequest, Error> {
+    pub(super) async fn propose_pull_request(
+        &self,
+        proposal: &Proposal,
+        person: Option<&SecretString>,
+    ) -> Result<PullRequest, Error> {
         let pull = match self.of_branch(proposal).await? {
             Some(pull) => self.bring_up_to_date(pull, proposal).await?,
-            None => self.open(proposal).await?,
+            None => self.open(proposal, person).await?,
         };
         let missing: Vec<&String> = proposal
             .labels
@@ -96,7 +103,7 @@ impl GitHub {
         })
     }
 
-    async fn open(&self, proposal: &Proposal) -> Result<Pull, Error> {
+    async fn open(&self, proposal: &Proposal, person: Option<&SecretString>) -> Result<Pull, Error> {
         let into = match &proposal.into {
             Some(into) => into.clone(),
             None => self.default_branch().await?,
@@ -109,17 +116,37 @@ impl GitHub {
             "draft": proposal.draft,
             "maintainer_can_modify": true,
         });
-        let opened = self.send(Method::POST, "/pulls", body, Permissions::PullRequests).await;
-        let pull: Pull = match opened {
-            Ok(answer) => answer.read()?,
-            // Someone else was faster, or our own request before this one arrived after all.
-            Err(error) => match self.of_branch(proposal).await? {
-                Some(pull) if pull.state == "open" => pull,
-                _ => return Err(error),
+        let ours = self.ask(Method::POST, "/pulls", Some(body), Permissions::PullRequests);
+        let as_person = person.map(|token| Ask {
+            method: Method::POST,
+            path: ours.path.clone(),
+            body: ours.body.clone(),
+            authority: Authority::Person(token),
+        });
+        let pull = match as_person {
+            Some(asked) => match self.opened(proposal, &asked).await {
+                Ok(pull) => pull,
+                // Their token was taken back, or they may not here.
+                Err(error) => {
+                    tracing::info!(%error, "a pull request cannot be opened as the person who asked for it");
+                    self.opened(proposal, &ours).await?
+                }
             },
+            None => self.opened(proposal, &ours).await?,
         };
         self.ask_reviewers(pull.number, &proposal.reviewers).await;
         Ok(pull)
+    }
+
+    async fn opened(&self, proposal: &Proposal, asked: &Ask<'_>) -> Result<Pull, Error> {
+        match self.client.must(asked).await {
+            Ok(answer) => answer.read(),
+            // Someone else was faster, or our own request before this one arrived after all.
+            Err(error) => match self.of_branch(proposal).await? {
+                Some(pull) if pull.state == "open" => Ok(pull),
+                _ => Err(error),
+            },
+        }
     }
 
     async fn bring_up_to_date(&self, pull: Pull, proposal: &Proposal) -> Result<Pull, Error> {
@@ -156,18 +183,42 @@ impl GitHub {
     }
 
     pub(super) async fn give_review(&self, number: u64, review: &Review) -> Result<(), Error> {
+        let marker = hidden(&review.marker);
+        if self.has_review(number, &marker).await? {
+            return Ok(());
+        }
         let remarks = review.remarks.iter().take(MOST_REMARKS).filter_map(|remark| {
             let line = remark.line?;
             Some(json!({ "path": remark.path, "line": line, "side": "RIGHT", "body": remark.body }))
         });
         let body = json!({
             "commit_id": review.commit,
-            "body": review.body,
+            "body": format!("{marker}\n{}", review.body),
             "event": "COMMENT",
             "comments": remarks.collect::<Vec<_>>(),
         });
         let path = format!("/pulls/{number}/reviews");
         self.send(Method::POST, &path, body, Permissions::PullRequests).await.map(drop)
+    }
+
+    async fn has_review(&self, number: u64, marker: &str) -> Result<bool, Error> {
+        #[derive(Deserialize)]
+        struct Given {
+            #[serde(default)]
+            body: Option<String>,
+        }
+        for page in 1..=MOST_PAGES {
+            let path = format!("/pulls/{number}/reviews?per_page={PAGE}&page={page}");
+            let given: Vec<Given> = self.get(&path, Permissions::PullRequests).await?.read()?;
+            let last = given.len() < PAGE;
+            if given.iter().any(|given| given.body.as_deref().unwrap_or_default().starts_with(marker)) {
+                return Ok(true);
+            }
+            if last {
+                break;
+            }
+        }
+        Ok(false)
     }
 
     pub(super) async fn read_remarks(&self, number: u64, review: u64) -> Result<Vec<Remark>, Error> {

@@ -102,7 +102,13 @@ impl Listener {
                     pulls: pulls.collect(),
                 }
             }
-            ("push", _) => What::Pushed { branch: payload["ref"].as_str()?.strip_prefix("refs/heads/")?.to_owned() },
+            // One that was deleted has gone nowhere.
+            ("push", _) if payload["deleted"] != true => {
+                let branch = payload["ref"].as_str()?.strip_prefix("refs/heads/")?.to_owned();
+                let is_default = payload["repository"]["default_branch"].as_str() == Some(&branch);
+                let commit = payload["after"].as_str().filter(|after| is_hash(after))?.to_owned();
+                What::Pushed { branch, commit, is_default }
+            }
             _ => return None,
         };
         Some(Happening { repository: self.host.page(&repository), by, what })
@@ -161,6 +167,10 @@ fn place(value: &Value, is_pull_request: bool) -> Option<Place> {
         author: value["user"]["login"].as_str()?.to_owned(),
         is_pull_request,
     })
+}
+
+fn is_hash(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Small letters only: there is one spelling of a signature.

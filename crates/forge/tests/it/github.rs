@@ -36,12 +36,12 @@ async fn a_branch_has_one_pull_request_however_often_it_is_proposed() {
     let forge = world.as_app().await;
     let hosting = forge.hosting().unwrap();
     let commit = pushed(&world, forge.as_ref()).await;
-    let opened = hosting.propose(&proposal()).await.unwrap();
+    let opened = hosting.propose(&proposal(), None).await.unwrap();
     assert_eq!((opened.number, opened.head.as_str(), opened.into.as_str()), (1, commit.as_str(), "main"));
     assert_eq!(opened.url, format!("{}/ada/shop/pull/1", world.fake.url()));
-    assert_eq!(hosting.propose(&proposal()).await.unwrap(), opened);
+    assert_eq!(hosting.propose(&proposal(), None).await.unwrap(), opened);
     let later = Proposal { title: "Fix it well".into(), ..proposal() };
-    assert_eq!(hosting.propose(&later).await.unwrap().number, 1);
+    assert_eq!(hosting.propose(&later, None).await.unwrap().number, 1);
     assert_eq!((world.calls("POST", "/repos/ada/shop/pulls"), world.calls("PATCH", "/repos/ada/shop/pulls/1")), (1, 1));
     // Of two reviewers the one that there is was asked; a label is put on once.
     let exchanges = world.fake.exchanges();
@@ -50,7 +50,11 @@ async fn a_branch_has_one_pull_request_however_often_it_is_proposed() {
     assert_eq!(world.calls("POST", "/repos/ada/shop/issues/1/labels"), 1);
     world.ada("PUT", "/repos/ada/shop/pulls/1/merge", json!({})).await;
     assert_eq!(hosting.pull_request(1).await.unwrap().state, PullRequestState::Merged);
-    assert_eq!(hosting.propose(&proposal()).await.unwrap().state, PullRequestState::Merged, "it is not opened again");
+    assert_eq!(
+        hosting.propose(&proposal(), None).await.unwrap().state,
+        PullRequestState::Merged,
+        "it is not opened again"
+    );
     description::holds(&world.fake.exchanges());
 }
 
@@ -100,10 +104,16 @@ async fn reviews_are_given_and_read() {
     let forge = world.as_app().await;
     let hosting = forge.hosting().unwrap();
     let commit = pushed(&world, forge.as_ref()).await;
-    hosting.propose(&Proposal { reviewers: Vec::new(), labels: Vec::new(), ..proposal() }).await.unwrap();
+    hosting.propose(&Proposal { reviewers: Vec::new(), labels: Vec::new(), ..proposal() }, None).await.unwrap();
     let remark = Remark { path: "README.md".into(), line: Some(1), author: String::new(), body: "Why?".into() };
-    hosting.review(1, &Review { commit, body: "Hm.".into(), remarks: vec![remark.clone()] }).await.unwrap();
-    let given = world.fake.exchanges().into_iter().find(|call| call.path.ends_with("/reviews")).unwrap();
+    let review = Review { marker: "m".into(), commit, body: "Hm.".into(), remarks: vec![remark.clone()] };
+    for _ in 0..2 {
+        hosting.review(1, &review).await.unwrap();
+    }
+    let is_given = |call: &harvest_forge::fake::Exchange| call.method == "POST" && call.path.ends_with("/reviews");
+    let mut given: Vec<_> = world.fake.exchanges().into_iter().filter(is_given).collect();
+    assert_eq!(given.len(), 1, "a review is given once");
+    let given = given.remove(0);
     let id = given.answer.unwrap()["id"].as_u64().unwrap();
     let read = hosting.remarks(1, id).await.unwrap();
     assert_eq!(read, [Remark { author: "harvest[bot]".into(), ..remark }]);
@@ -128,7 +138,7 @@ async fn every_token_can_do_one_thing_in_one_repository() {
     let forge = world.as_app().await;
     let hosting = forge.hosting().unwrap();
     pushed(&world, forge.as_ref()).await;
-    hosting.propose(&proposal()).await.unwrap();
+    hosting.propose(&proposal(), None).await.unwrap();
     hosting.failed_checks(&world.base).await.unwrap();
     let exchanges = world.fake.exchanges();
     let tokens: Vec<_> = exchanges.iter().filter(|call| call.path.ends_with("access_tokens")).collect();
@@ -176,7 +186,7 @@ async fn an_outage_is_waited_for_where_asking_again_is_safe() {
 async fn what_is_wrong_is_said_in_githubs_words() {
     let world = World::new().await;
     let forge = world.as_app().await;
-    let missing = forge.hosting().unwrap().propose(&proposal()).await.unwrap_err();
+    let missing = forge.hosting().unwrap().propose(&proposal(), None).await.unwrap_err();
     assert!(missing.to_string().contains("head or base is no branch"), "{missing}");
     let elsewhere = world.forges(&harvest_forge::fake::Fake::app(None)).open("github:ada/other").await.unwrap();
     let error = elsewhere.resolve(None).await.unwrap_err();

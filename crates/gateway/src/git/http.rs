@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use harvest_core::Code;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -67,6 +68,7 @@ pub(crate) async fn handle(
             let parameters = request.uri().query().unwrap_or_default().split('&');
             parameters.filter_map(|pair| pair.strip_prefix("service=")).find_map(Service::named)
         }
+        (_, lfs) if lfs == "info/lfs" || lfs.starts_with("info/lfs/") => return no_large_files(),
         (&Method::POST, name) => Service::named(name),
         _ => {
             return answer::text(StatusCode::NOT_FOUND, "there is no such thing in a git repository");
@@ -88,6 +90,20 @@ pub(crate) async fn handle(
         (_, Service::ReceivePack) => receive(access, request, slot).await,
     };
     answered.unwrap_or_else(|refusal| *refusal)
+}
+
+/// For a repository that is not the session's: a submodule beside it, most of the time.
+pub(crate) fn no_other_repository() -> Response<Body> {
+    let message = format!("{}: a session has one repository, and its submodules are not served", Code::Submodules);
+    answer::text(StatusCode::NOT_FOUND, message)
+}
+
+/// In the words of Git LFS, so that its client shows them.
+fn no_large_files() -> Response<Body> {
+    let message = format!("{}: the gateway does not serve files that are kept by Git LFS", Code::LargeFiles);
+    let mut refusal = answer::json(StatusCode::NOT_IMPLEMENTED, &serde_json::json!({ "message": message }));
+    refusal.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/vnd.git-lfs+json"));
+    refusal
 }
 
 /// An answer, or the answer that a refusal is.

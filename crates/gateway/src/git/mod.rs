@@ -16,7 +16,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub(crate) use http::handle;
+pub(crate) use http::{handle, no_other_repository};
 
 /// What one session may do with its repository.
 #[derive(Debug, Clone)]

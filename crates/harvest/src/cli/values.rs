@@ -74,10 +74,12 @@ pub fn priority(text: &str) -> Result<harvest_core::Priority, String> {
 
 pub fn convoy_name(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if (1..=64).contains(&text.len()) && text.chars().all(fits) {
+    // Neither an option nor a folder above.
+    if (1..=64).contains(&text.len()) && text.chars().all(fits) && !text.starts_with(['-', '.']) {
         return Ok(text.to_owned());
     }
-    Err("it must be 1 to 64 letters, digits, dashes, dots or underscores".to_owned())
+    Err("it must be 1 to 64 letters, digits, dashes, dots or underscores, without a dash or a dot at its beginning"
+        .to_owned())
 }
 
 pub fn pool_size(text: &str) -> Result<PoolSize, String> {

@@ -150,6 +150,7 @@ impl Layers {
             labels: self.text(Key::GithubLabel).into_iter().collect(),
             public_url: public_url.map(|url| url.trim_end_matches('/').to_owned()),
             attestor: None,
+            people: None,
         }
     }
 

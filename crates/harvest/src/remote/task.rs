@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use harvest_core::{Code, Event, Session, Task as CoreTask};
+use harvest_core::{Code, Event, Overlap, Session, Task as CoreTask};
 use harvest_outbound::escape;
 use harvest_store::{TaskDetail, TaskPage};
 use serde::Deserialize;
@@ -23,6 +23,8 @@ struct Detail {
     #[serde(flatten)]
     task: CoreTask,
     sessions: Vec<Session>,
+    #[serde(default)]
+    overlaps: Vec<Overlap>,
 }
 
 #[derive(Deserialize)]
@@ -55,8 +57,8 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
             Ok(Exit::Done)
         }
         Task::Show { id } => {
-            let detail = detail(remote, &id).await?;
-            look::show_detail(global, style, &detail, None);
+            let Detail { task, sessions, overlaps } = detail(remote, &id).await?;
+            look::show_detail(global, style, &TaskDetail { task, sessions }, &overlaps, None);
             Ok(Exit::Done)
         }
         Task::Logs { id } => logs(global, style, remote, &id).await,
@@ -94,9 +96,8 @@ async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
     })
 }
 
-async fn detail(remote: &Remote, prefix: &str) -> Result<TaskDetail, Failure> {
-    let Detail { task, sessions } = remote.get(&format!("/api/tasks/{}", find(remote, prefix).await?)).await?;
-    Ok(TaskDetail { task, sessions })
+async fn detail(remote: &Remote, prefix: &str) -> Result<Detail, Failure> {
+    remote.get(&format!("/api/tasks/{}", find(remote, prefix).await?)).await
 }
 
 async fn add(global: &Global, style: Style, remote: &Remote, add: TaskAdd) -> Result<Exit, Failure> {
@@ -171,7 +172,7 @@ pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions) -> Result<Ta
             body[name] = value;
         }
     }
-    let Detail { task, sessions } = remote.post_once("/api/tasks", &body, queue.idempotency_key).await?;
+    let Detail { task, sessions, .. } = remote.post_once("/api/tasks", &body, queue.idempotency_key).await?;
     Ok(TaskDetail { task, sessions })
 }
 

@@ -1,6 +1,6 @@
 //! list, show, logs, diff: nothing here changes anything.
 
-use harvest_core::{Code, Event, Task, TaskId, TaskStatus};
+use harvest_core::{Code, Event, Overlap, Task, TaskId, TaskStatus};
 use harvest_store::{TaskDetail, TaskPage, TaskQuery};
 use harvest_workspace::SessionRepository;
 use serde_json::json;
@@ -68,20 +68,33 @@ pub fn row(style: Style, task: &Task) -> String {
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
     let detail = installation.store.task(id).await?;
     let proposal = proposal::of(installation, &detail).await?;
-    show_detail(global, style, &detail, proposal.as_ref());
+    let overlaps = installation.store.overlaps(id).await?;
+    show_detail(global, style, &detail, &overlaps, proposal.as_ref());
     Ok(Exit::Done)
 }
 
 /// A task and, where someone has to decide, on what.
-pub fn show_detail(global: &Global, style: Style, detail: &TaskDetail, proposal: Option<&Proposal>) {
+pub fn show_detail(
+    global: &Global,
+    style: Style,
+    detail: &TaskDetail,
+    overlaps: &[Overlap],
+    proposal: Option<&Proposal>,
+) {
     let _ = if global.json {
         let mut shown = serde_json::to_value(detail).unwrap_or_default();
+        shown["overlaps"] = serde_json::to_value(overlaps).unwrap_or_default();
         if let Some(proposal) = proposal {
             shown["proposal"] = serde_json::to_value(proposal).unwrap_or_default();
         }
         output::json(&shown)
     } else {
         let mut text = page(style, detail);
+        for overlap in overlaps {
+            let name = style.dim(&format!("{:<10}", "overlaps"));
+            let paths = clean(&overlap.paths.join(", "));
+            text.push_str(&format!("\n  {name}  with {}: {paths}", overlap.with_task.short()));
+        }
         if let Some(proposal) = proposal {
             text.push_str(&waiting(style, detail.task.id.short(), proposal));
         }

@@ -107,7 +107,7 @@ fn script() -> Value {
     ] })
 }
 
-fn serve(world: &World, hub: &Hub, args: &[&str]) -> Server {
+pub fn serve(world: &World, hub: &Hub, args: &[&str]) -> Server {
     let path = world.path().join("github.json");
     fs::write(&path, script().to_string()).unwrap();
     let mut all = vec!["--model-script", path.to_str().unwrap(), "--agents", "1"];
@@ -117,11 +117,31 @@ fn serve(world: &World, hub: &Hub, args: &[&str]) -> Server {
     server
 }
 
+/// Assigns the first issue as GitHub tells it: by its own published example, made to be about that issue.
+fn assign(hub: &Hub, server: &Server) {
+    let is_one = |(event, payload): &(String, Value)| event == "issues" && payload["action"] == "assigned";
+    let Some((event, mut payload)) = crate::github_webhooks::examples().and_then(|all| all.into_iter().find(is_one))
+    else {
+        let assignees = json!({ "assignees": ["harvest"] });
+        hub.person("ada").post("/issues/1/assignees", &assignees).ok();
+        return;
+    };
+    let issue = hub.person("ada").get("/issues/1").ok();
+    for field in ["number", "html_url", "title", "body", "user"] {
+        payload["issue"][field] = issue[field].clone();
+    }
+    payload["repository"]["full_name"] = json!("ada/shop");
+    payload["assignee"]["login"] = json!("harvest");
+    payload["sender"]["login"] = json!("ada");
+    let answer = crate::github_webhooks::deliver(server, &event, "example-assigned", &payload);
+    assert_eq!(answer.ok(), json!({ "status": "queued" }));
+}
+
 /// From the assigned issue to the figures.
 fn goes_the_whole_way(world: &World, hub: &Hub, server: &Server) {
     let ada = hub.person("ada");
     ada.post("/issues", &json!({ "title": "Make the failing test pass", "body": "It says three." })).ok();
-    ada.post("/issues/1/assignees", &json!({ "assignees": ["harvest"] })).ok();
+    assign(hub, server);
     hub.status("Working on it");
     let opened = hub.exchange("a pull request", |call| {
         call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201
@@ -186,7 +206,7 @@ fn goes_the_whole_way(world: &World, hub: &Hub, server: &Server) {
 }
 
 #[track_caller]
-fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
+pub fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {
@@ -227,6 +247,12 @@ fn agents_claude_code_takes_an_issue_to_a_merged_pull_request() {
     let server = Server::started(serve.start());
     hub.tell(&server);
     goes_the_whole_way(&world, &hub, &server);
+    let task = &world.tasks()[0];
+    assert_eq!(task["agent"], "claude-code");
+    let logs = world.harvest(&["task", "logs", task["id"].as_str().unwrap(), "--json"]).finish();
+    let said =
+        |event: &Value| event["type"] == "raw" && event["data"]["line"].as_str().unwrap().contains("total_cost_usd");
+    assert_eq!(logs.events().iter().filter(|event| said(event)).count(), 2, "it was Claude Code, in both turns");
 }
 
 #[test]
@@ -315,7 +341,7 @@ fn what_failed_is_not_pushed_unless_policy_wants_a_draft() {
 /// However the process dies between push, pull request and recording it: there is one pull request.
 #[cfg(feature = "failpoints")]
 #[test]
-fn a_crash_around_the_pull_request_leaves_exactly_one() {
+fn a_kill_around_the_pull_request_leaves_exactly_one() {
     use std::os::unix::process::ExitStatusExt;
     for name in ["deliver::published", "deliver::proposed"] {
         let world = World::new();
@@ -323,20 +349,29 @@ fn a_crash_around_the_pull_request_leaves_exactly_one() {
         let path = world.path().join("github.json");
         fs::write(&path, script().to_string()).unwrap();
         let args = ["serve", "--listen", "127.0.0.1:0", "--json", "--agents", "1", "--model-script"];
-        let mut serve_once = world.harvest(&args).env("HARVEST_FAILPOINTS", &format!("{name}=return(crash)"));
+        // It stays there until it is killed.
+        let mut serve_once = world.harvest(&args).env("HARVEST_FAILPOINTS", &format!("{name}=sleep(600000)"));
         serve_once.command.arg(&path);
         let server = Server::started(serve_once.start());
         hub.tell(&server);
         hub.person("ada")
             .post("/issues", &json!({ "title": "Make the failing test pass", "labels": ["harvest"] }))
             .ok();
+        let is_opened = |call: &Exchange| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201;
+        let opened = || hub.fake.exchanges().iter().filter(|call| is_opened(call)).count();
+        let branches = || git(&hub.repository(), &["for-each-ref", "--format=%(refname)", "refs/heads/harvest"]);
+        match name {
+            "deliver::published" => wait_for(|| Some(branches()).filter(|found| !found.is_empty())),
+            _ => hub.exchange("a pull request", is_opened).path,
+        };
+        server.running.signal(rustix::process::Signal::KILL);
         let died = server.running.finish();
-        assert_eq!(died.status.signal(), Some(6), "{name}: {died:?}");
+        assert_eq!(died.status.signal(), Some(9), "{name}: {died:?}");
+        assert_eq!(opened(), usize::from(name == "deliver::proposed"), "{name}");
+        let pushed = branches();
         let _next = serve(&world, &hub, &[]);
         hub.status("Done");
-        let opened =
-            hub.fake.exchanges().into_iter().filter(|call| call.method == "POST" && call.path.ends_with("/pulls"));
-        assert_eq!(opened.filter(|call| call.status == 201).count(), 1, "{name}");
+        assert_eq!((opened(), branches()), (1, pushed), "{name}");
         assert_eq!(world.tasks()[0]["status"], "completed", "{name}");
         description::holds(&hub.fake.exchanges());
     }

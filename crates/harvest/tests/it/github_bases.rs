@@ -9,14 +9,14 @@ use crate::github::Hub;
 use crate::support::{FIX, World, git};
 
 /// Someone else's clone of the hub's repository.
-fn clone(world: &World, hub: &Hub) -> PathBuf {
+pub fn clone(world: &World, hub: &Hub) -> PathBuf {
     let path = world.path().join("other");
     let from = hub.fake.repository("ada/shop");
     git(world.path(), &["clone", "--quiet", from.to_str().unwrap(), "other"]);
     path
 }
 
-fn commit(path: &Path, file: &str, content: &str) -> String {
+pub fn commit(path: &Path, file: &str, content: &str) -> String {
     fs::write(path.join(file), content).unwrap();
     git(path, &["add", "--all"]);
     git(path, &["commit", "--quiet", "--message", &format!("Change {file}")]);

@@ -128,7 +128,7 @@ fn a_race_by_the_api() {
         ask["race"] = race;
         ask
     };
-    let asked = client.post("/api/tasks", &ask(json!({ "entrants": ["breaks", "mends"], "judged_by": "time" }))).ok();
+    let asked = client.post("/api/tasks", &ask(json!({ "agents": ["breaks", "mends"], "judged_by": "time" }))).ok();
     let race = asked["convoy"].as_str().unwrap();
     let entrants = || client.get(&format!("/api/tasks?convoy={race}")).ok()["items"].as_array().unwrap().clone();
     assert_eq!(entrants().len(), 2);
@@ -141,7 +141,7 @@ fn a_race_by_the_api() {
         ends,
         BTreeMap::from([("breaks", "failed"), ("mends", "completed")].map(|(a, b)| (a.to_owned(), b.to_owned())))
     );
-    client.post("/api/tasks", &ask(json!({ "entrants": ["mends"] }))).problem(400, "HV-0604");
-    client.post("/api/tasks", &ask(json!({ "entrants": ["mends", "codex:"] }))).problem(400, "HV-0604");
+    client.post("/api/tasks", &ask(json!({ "agents": ["mends"] }))).problem(400, "HV-0604");
+    client.post("/api/tasks", &ask(json!({ "agents": ["mends", "codex:"] }))).problem(400, "HV-0604");
     assert_eq!(client.get("/api/tasks").ok()["items"].as_array().unwrap().len(), 2, "nothing was changed");
 }

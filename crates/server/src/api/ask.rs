@@ -1,12 +1,13 @@
 //! What can be asked for, the same whether it is called a task or a session.
 
 use axum::http::HeaderMap;
-use harvest_core::{Code, Cost, JudgedBy, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Source};
+use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Source};
 use harvest_engine::{Request, enter_race};
-use harvest_store::{IdempotencyKey, Submitted};
+use harvest_store::Submitted;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::races::AskRace;
 use crate::auth::{Principal, Way};
 use crate::idempotency::Key;
 use crate::problem::Problem;
@@ -54,55 +55,14 @@ pub struct Ask {
     pub plan: bool,
     /// The issue, thread or message it came from.
     pub source_url: Option<String>,
-    /// The same task for several, of which the best is delivered; in place of `agent` and `convoy`.
-    pub race: Option<RaceAsk>,
-}
-
-/// Who races, and what decides. The answer is the first of the tasks; `convoy` of any of them names all.
-#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RaceAsk {
-    /// Ids from `/api/agents`, each with a model or without: `codex`, `codex:gpt-5`. The same may be named more than once.
-    #[schema(min_items = 2, max_items = 16, example = json!(["claude-code", "codex:gpt-5"]))]
-    pub entrants: Vec<String>,
-    #[serde(default)]
-    pub judged_by: JudgedBy,
-}
-
-impl RaceAsk {
-    fn check(&self, ask: &Ask) -> Result<(), Problem> {
-        if !(2..=MOST_ENTRANTS).contains(&self.entrants.len()) {
-            return Err(Problem::bad("race.entrants", format!("name 2 to {MOST_ENTRANTS} agents")));
-        }
-        for (field, given) in [("agent", &ask.agent), ("model", &ask.model), ("convoy", &ask.convoy)] {
-            if given.is_some() {
-                return Err(Problem::bad(field, "those who race have their own; leave it out, or leave out `race`"));
-            }
-        }
-        let is_named = |name: &String| !name.split(':').any(|part| part.trim().is_empty());
-        match self.entrants.iter().find(|name| !is_named(name)) {
-            Some(_) => Err(Problem::bad("race.entrants", "each is an agent, or an agent and a model: `codex:gpt-5`")),
-            None => Ok(()),
-        }
-    }
-
-    /// What each of them is asked.
-    fn asks(&self, ask: &Ask) -> Vec<Ask> {
-        let each = |name: &String| {
-            let (agent, model) =
-                name.split_once(':').map_or((name.as_str(), None), |(agent, model)| (agent, Some(model)));
-            let (agent, model) = (Some(agent.trim().to_owned()), model.map(|model| model.trim().to_owned()));
-            Ask { agent, model, race: None, ..ask.clone() }
-        };
-        self.entrants.iter().map(each).collect()
-    }
+    /// Several work on it side by side, as tasks of their own; the first of them is answered.
+    pub race: Option<AskRace>,
 }
 
 const LONGEST_TIMEOUT: u64 = 7 * 24 * 60 * 60;
 const MOST_RETRIES: u32 = 20;
 const MOST_DEPENDENCIES: usize = 100;
 const LONGEST_NAME: usize = 1000;
-const MOST_ENTRANTS: usize = 16;
 
 impl Ask {
     /// What can be told from the fields alone.
@@ -124,6 +84,9 @@ impl Ask {
         if self.after.len() > MOST_DEPENDENCIES {
             return Err(Problem::bad("after", format!("a task waits for at most {MOST_DEPENDENCIES} others")));
         }
+        if self.race.is_some() && self.convoy.is_some() {
+            return Err(Problem::bad("convoy", "a race is a convoy of its own; leave it out"));
+        }
         if self.test.as_deref().is_some_and(|test| test.trim().is_empty()) {
             return Err(Problem::bad("test", "an empty command proves nothing; leave it out to have one found"));
         }
@@ -142,7 +105,15 @@ impl Ask {
                 return Err(Problem::bad(field, detail));
             }
         }
-        self.race.as_ref().map_or(Ok(()), |race| race.check(self))
+        Ok(())
+    }
+
+    /// What is asked for again and again is asked of one.
+    pub fn check_kept(&self) -> Result<(), Problem> {
+        if self.race.is_some() {
+            return Err(Problem::bad("race", "only a task can be a race; templates and schedules cannot"));
+        }
+        self.check()
     }
 
     /// A known repository's name becomes what it stands for; one of another project is refused before anything looks at it,
@@ -173,36 +144,33 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
         }
         after.push(id);
     }
-    let asks = ask.race.as_ref().map_or_else(|| vec![ask.clone()], |race| race.asks(&ask));
-    let key = key.map(Key::for_the_store);
+    let asks = match &ask.race {
+        Some(race) => race.entrants(&ask)?,
+        None => vec![ask.clone()],
+    };
     let mut requests = Vec::with_capacity(asks.len());
-    for (number, each) in asks.iter().enumerate() {
+    for (index, each) in asks.iter().enumerate() {
         let request: Request = app.desk.request(each, &principal.user).await?;
         principal.must_see_repository(request.forge.name())?;
-        quota::admit(app, principal, request.forge.name()).await?;
-        let mut request = Request {
-            source: if principal.way == Way::Cookie { Source::Web } else { Source::Api },
-            requested_by: principal.user.clone(),
-            ..request
-        };
+        if index == 0 {
+            quota::admit(app, principal, request.forge.name(), asks.len() as u64).await?;
+        }
+        let source = if principal.way == Way::Cookie { Source::Web } else { Source::Api };
+        let mut request = Request { source, requested_by: principal.user.clone(), ..request };
         request.queue.after.clone_from(&after);
         request.queue.on_failed_dependency = ask.on_failed_dependency;
         request.queue.source_url.clone_from(&ask.source_url);
-        request.queue.key = key.clone().map(|key| match number {
-            0 => key,
-            // Everyone in a race was asked for with the same.
-            _ => IdempotencyKey { key: format!("{} {number}", key.key), ..key },
-        });
+        request.queue.key = key.clone().map(|key| key.of_several(index));
         requests.push(request);
     }
     if let Some(race) = &ask.race {
         enter_race(app.entropy.as_ref(), &mut requests, race.judged_by);
     }
     let submitted = app.engine.submit_all(requests).await?;
-    for each in &submitted {
-        quota::note(app, principal, &each.task.id).await?;
+    for one in &submitted {
+        quota::note(app, principal, &one.task.id).await?;
     }
-    submitted.into_iter().next().ok_or_else(|| Problem::new(Code::Internal, "nothing was asked for"))
+    submitted.into_iter().next().ok_or_else(|| Problem::new(Code::Internal, "nothing was queued"))
 }
 
 /// Where the new thing is.

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Session, Stopping, Task, TaskId, TaskStatus};
+use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Overlap, Session, Stopping, Task, TaskId, TaskStatus};
 use harvest_store::{PlanDecision, PlanVerdict, TaskQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -24,6 +24,8 @@ pub struct TaskDetail {
     #[serde(flatten)]
     pub task: Task,
     pub sessions: Vec<Session>,
+    /// Other tasks whose work changes the same places, as long as they are neither merged nor given up.
+    pub overlaps: Vec<Overlap>,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -199,7 +201,7 @@ pub async fn retry(
             format!("task {} is {}: only failed and cancelled tasks can be tried again", id.short(), before.status);
         return Err(Problem::new(Code::NotRetryable, detail));
     }
-    quota::admit(&app, &principal, &before.repository).await?;
+    quota::admit(&app, &principal, &before.repository, 1).await?;
     app.store.retry(&id, app.clock.now()).await?;
     Ok((Concerns::task(&app, &before), Json(detail(&app, &id).await?)))
 }
@@ -309,5 +311,6 @@ pub async fn visible(app: &App, principal: &Principal, id: &TaskId) -> Result<Ta
 
 async fn detail(app: &App, id: &TaskId) -> Result<TaskDetail, Problem> {
     let harvest_store::TaskDetail { task, sessions } = app.store.task(id).await?;
-    Ok(TaskDetail { task, sessions })
+    let overlaps = app.store.overlaps(id).await?;
+    Ok(TaskDetail { task, sessions, overlaps })
 }

@@ -1,9 +1,10 @@
 //! What a delivery leads to. Everything here may be done twice: whoever acts may die in between.
 
 use harvest_core::{SessionId, Stopping, TaskStatus};
+use harvest_engine::prepare::Push;
 use harvest_engine::{FailedCheck, FollowUp, Found, Situation};
 use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
-use harvest_store::{Delivery, IdempotencyKey, Link, LinkEnd, PlanDecision, PlanVerdict};
+use harvest_store::{Delivery, IdempotencyKey, Link, LinkEnd, LinkKind, PlanDecision, PlanVerdict};
 
 use super::ask::{self, Wanted};
 use crate::state::App;
@@ -63,11 +64,14 @@ pub async fn act(app: &App, delivery: &Delivery) -> Result<String, Trouble> {
     match what {
         What::Asked { issue } => acting.asked(&issue, None).await,
         What::Mentioned { place, text, .. } => acting.mentioned(&place, &text).await,
-        What::ReviewAsked { .. } => Ok("ignored: reviews are not given yet".to_owned()),
+        What::ReviewAsked { pull } => acting.review_asked(&pull).await,
         What::Closed { pull, merged } => acting.closed(&pull, merged).await,
         What::CheckFailed { commit, pulls, .. } => acting.check_failed(&commit, &pulls).await,
         What::Reviewed { pull, review, verdict, text } => acting.reviewed(&pull, review, verdict, &text).await,
-        What::Pushed { .. } => Ok("ignored".to_owned()),
+        What::Pushed { branch, commit, is_default } => {
+            let push = Push { branch: &branch, commit: &commit, is_default };
+            acting.pushed(push).await
+        }
     }
 }
 
@@ -89,6 +93,27 @@ impl Acting<'_> {
         let submitted = ask::task_of(self.app, self.hosting, &wanted).await?;
         self.app.engine.announce(self.hosting, &submitted.task, place.number).await;
         Ok(format!("task {}", submitted.task.id))
+    }
+
+    /// A first time it is a task; when it is asked for again, that task goes on with what the pull request is now.
+    async fn review_asked(&self, place: &Place) -> Result<String, Trouble> {
+        let wanted = Wanted { repository: self.forge.name(), place, by: self.by, said: None };
+        let Some(known) = self.app.store.linked(&place.url).await? else {
+            let submitted = ask::review_of(self.app, self.forge, self.hosting, &wanted).await?;
+            self.app.engine.announce(self.hosting, &submitted.task, place.number).await;
+            return Ok(format!("task {}", submitted.task.id));
+        };
+        if known.kind == LinkKind::PullRequest {
+            return Ok("ignored: nobody reviews their own work".to_owned());
+        }
+        if self.hosting.standing(self.by).await? == Standing::Stranger {
+            return Ok("ignored: by someone who may not write".to_owned());
+        }
+        let thread = self.hosting.thread(place.number).await?;
+        let change = self.app.engine.change(self.forge, self.hosting, place.number, None).await?;
+        let text = ask::review_prompt(self.app, &wanted, &thread, &change)?;
+        let key = format!("github:review-asked:{}:{}", place.url, change.pull.head);
+        self.prompt(&known.session, text.as_str().to_owned(), self.author(), key).await
     }
 
     async fn mentioned(&self, place: &Place, text: &str) -> Result<String, Trouble> {
@@ -177,6 +202,15 @@ impl Acting<'_> {
         self.prompt(&link.session, text, self.author(), format!("github:review:{review}")).await
     }
 
+    async fn pushed(&self, push: Push<'_>) -> Result<String, Trouble> {
+        let followed = self.app.engine.pushed(self.forge, push).await?;
+        Ok(match (followed.fetched, followed.due.as_slice()) {
+            (false, []) => "ignored: nobody works from it".to_owned(),
+            (true, []) => format!("fetched {}", push.commit),
+            (_, due) => format!("snapshots of {} are due", due.join(", ")),
+        })
+    }
+
     fn told(&self, request: &str, situation: &Situation) -> Result<String, Trouble> {
         let told = self.app.engine.tell(&self.author(), self.forge.name(), request, situation);
         told.map_err(|error| Trouble::lasting(error.to_string()))
@@ -184,7 +218,8 @@ impl Acting<'_> {
 
     /// A pull request that is still of interest.
     async fn ours(&self, url: &str) -> Result<Option<Link>, Trouble> {
-        Ok(self.app.store.linked(url).await?.filter(|link| link.end.is_none()))
+        let known = self.app.store.linked(url).await?;
+        Ok(known.filter(|link| link.kind == LinkKind::PullRequest && link.end.is_none()))
     }
 
     async fn may_go_on(&self, session: &SessionId) -> Result<bool, Trouble> {

@@ -1,10 +1,10 @@
-//! An issue becomes a task, with no more trust than its author has earned.
+//! An issue, or a review that is asked for, becomes a task, with no more trust than its authors have earned.
 
 use std::collections::HashMap;
 
 use harvest_core::{Prompt, Source, TaskKind};
-use harvest_engine::{Remark, Situation};
-use harvest_forge::{Comment, Hosting, Place, Standing, Thread};
+use harvest_engine::{Change, REVIEW, Remark, Situation};
+use harvest_forge::{Comment, Forge, Hosting, Place, Standing, Thread};
 use harvest_store::{IdempotencyKey, Link, LinkKind, Submitted};
 
 use super::act::Trouble;
@@ -25,33 +25,82 @@ pub struct Wanted<'w> {
 
 /// The task of an issue: the one there is, or a new one.
 pub async fn task_of(app: &App, hosting: &dyn Hosting, wanted: &Wanted<'_>) -> Result<Submitted, Trouble> {
-    let Wanted { repository, place, by, .. } = wanted;
-    let thread = hosting.thread(place.number).await?;
+    let thread = hosting.thread(wanted.place.number).await?;
     let (text, standing) = prompt(app, hosting, &thread, wanted).await?;
+    let asked = Asked { text, standing, kind: TaskKind::Issue, source: Source::GithubIssue, base: None };
+    submit(app, wanted, asked).await
+}
+
+/// The task of reviewing a pull request. It stands on what is to be reviewed, and is told what would change.
+pub async fn review_of(
+    app: &App,
+    forge: &dyn Forge,
+    hosting: &dyn Hosting,
+    wanted: &Wanted<'_>,
+) -> Result<Submitted, Trouble> {
+    let thread = hosting.thread(wanted.place.number).await?;
+    let change = app.engine.change(forge, hosting, wanted.place.number, None).await?;
+    let asks = hosting.standing(wanted.by).await?;
+    let wrote = hosting.standing(&thread.author).await?;
+    let text = review_prompt(app, wanted, &thread, &change)?;
+    let asked = Asked {
+        text,
+        standing: if asks == Standing::Writer { wrote } else { asks },
+        kind: TaskKind::PrReview,
+        source: Source::GithubPr,
+        base: Some(change.pull.head),
+    };
+    submit(app, wanted, asked).await
+}
+
+/// What is told to whoever reviews.
+pub fn review_prompt(app: &App, wanted: &Wanted<'_>, thread: &Thread, change: &Change) -> Result<Prompt, Trouble> {
+    let review = Situation::Review {
+        title: thread.title.clone(),
+        author: thread.author.clone(),
+        body: thread.body.clone(),
+        diff: change.diff.clone(),
+    };
+    told(app, wanted, REVIEW, &review)
+}
+
+/// What is to become a task.
+struct Asked {
+    text: Prompt,
+    standing: Standing,
+    kind: TaskKind,
+    source: Source,
+    base: Option<String>,
+}
+
+async fn submit(app: &App, wanted: &Wanted<'_>, asked: Asked) -> Result<Submitted, Trouble> {
+    let Wanted { repository, place, by, .. } = wanted;
     // A stranger's words may make a plan, without a way out. A person who may write decides on it.
-    let stranger = standing == Standing::Stranger;
+    let stranger = asked.standing == Standing::Stranger;
     let ask = Ask {
-        prompt: text.as_str().to_owned(),
+        prompt: asked.text.as_str().to_owned(),
         repository: (*repository).to_owned(),
+        base: asked.base,
         plan: stranger,
         source_url: Some(place.url.clone()),
         ..Ask::default()
     };
     let person = format!("github:{by}");
     let mut request = app.desk.request(&ask, &person).await.map_err(|refusal| Trouble::lasting(refusal.message))?;
-    request.source = Source::GithubIssue;
+    request.source = asked.source;
     request.requested_by = person;
     request.base.author = Some(((*by).to_owned(), format!("{by}@users.noreply.github.com")));
     if stranger {
         (request.plan, request.egress) = (true, Some(Vec::new()));
     }
-    request.queue.kind = Some(TaskKind::Issue);
+    request.queue.kind = Some(asked.kind);
     request.queue.source_url = Some(place.url.clone());
     // However often it is asked for, an issue has one task.
     request.queue.key = Some(IdempotencyKey { key: format!("github:{}", place.url), digest: place.url.clone() });
     let submitted = app.engine.submit(request).await?;
     let link = Link {
         url: place.url.clone(),
+        // A pull request of others is to us what an issue is: where someone asked for something.
         kind: LinkKind::Issue,
         session: submitted.session.clone(),
         repository: (*repository).to_owned(),
@@ -60,6 +109,12 @@ pub async fn task_of(app: &App, hosting: &dyn Hosting, wanted: &Wanted<'_>) -> R
     };
     app.store.link(link).await?;
     Ok(submitted)
+}
+
+fn told(app: &App, wanted: &Wanted<'_>, request: &str, situation: &Situation) -> Result<Prompt, Trouble> {
+    let text = app.engine.tell(&format!("github:{}", wanted.by), wanted.repository, request, situation);
+    let text = text.map_err(|error| Trouble::lasting(error.to_string()))?;
+    Prompt::new(text).map_err(|error| Trouble::lasting(error.to_string()))
 }
 
 /// What the agent is told, and how far its authors are trusted. Comments of strangers are left out: nobody asked for them.
@@ -92,9 +147,7 @@ async fn prompt(
     };
     let said = wanted.said.filter(|said| !said.is_empty() && asks == Standing::Writer);
     let request = said.map_or_else(|| thread.title.clone(), |said| format!("{}\n\n{said}", thread.title));
-    let text = app.engine.tell(&format!("github:{}", wanted.by), wanted.repository, &request, &issue);
-    let text = text.map_err(|error| Trouble::lasting(error.to_string()))?;
-    let prompt = Prompt::new(text).map_err(|error| Trouble::lasting(error.to_string()))?;
+    let prompt = told(app, wanted, &request, &issue)?;
     let trusted = known.get(thread.author.as_str()) == Some(&Standing::Writer) && asks == Standing::Writer;
     Ok((prompt, if trusted { Standing::Writer } else { Standing::Stranger }))
 }

@@ -10,4 +10,7 @@ pub struct Repository {
     pub source: String,
     pub settings: serde_json::Value,
     pub created_at: Timestamp,
+    /// When someone last pushed to it, as far as its forge has told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pushed_at: Option<Timestamp>,
 }

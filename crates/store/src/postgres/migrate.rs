@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0016_inbox.sql"),
     include_str!("migrations/0018_quotas.sql"),
     include_str!("migrations/0019_comments.sql"),
+    include_str!("migrations/0020_neighbours.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

@@ -14,6 +14,7 @@ mod inbox;
 mod ledger;
 mod listen;
 mod migrate;
+mod neighbour;
 mod overview;
 mod pool;
 mod project;

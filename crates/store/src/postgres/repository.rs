@@ -5,7 +5,7 @@ use super::read::time;
 use super::step::text;
 use crate::Error;
 use crate::contract::Repository;
-use crate::decode::{from_json, to_json};
+use crate::decode::{from_json, milliseconds, to_json};
 
 pub(super) async fn save_repository(db: &Connection, saved: &Repository) -> Result<(), Error> {
     let sql = "WITH made AS (
@@ -17,7 +17,8 @@ pub(super) async fn save_repository(db: &Connection, saved: &Repository) -> Resu
 }
 
 pub(super) async fn repositories(db: &Connection) -> Result<Vec<Repository>, Error> {
-    let rows = db.query("SELECT name, source, settings, created_at FROM repositories ORDER BY name", &[]).await?;
+    let sql = "SELECT name, source, settings, created_at, pushed_ms FROM repositories ORDER BY name";
+    let rows = db.query(sql, &[]).await?;
     rows.iter()
         .map(|row| {
             Ok(Repository {
@@ -25,6 +26,7 @@ pub(super) async fn repositories(db: &Connection) -> Result<Vec<Repository>, Err
                 source: row.get("source"),
                 settings: from_json(row.get("settings"), "repositories.settings")?,
                 created_at: time(row, "created_at")?,
+                pushed_at: milliseconds(row.get("pushed_ms"))?,
             })
         })
         .collect()

@@ -8,6 +8,7 @@ pub mod file;
 mod inbox;
 mod ledger;
 mod migrate;
+mod neighbour;
 mod project;
 mod quota;
 mod read;

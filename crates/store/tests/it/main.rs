@@ -22,6 +22,7 @@ mod ledger;
 mod lists;
 mod migrations;
 mod model;
+mod neighbours;
 mod order;
 mod plans;
 mod postgres;

@@ -211,6 +211,7 @@ on_both! {
             source: "/srv/shop".into(),
             settings: serde_json::json!({ "every": every }),
             created_at: now(),
+            pushed_at: None,
         };
         store.save_repository(repository("shop", "30m")).await.unwrap();
         store.save_repository(repository("Barn", "1h")).await.unwrap();

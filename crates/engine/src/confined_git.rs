@@ -1,0 +1,51 @@
+//! How git runs for the gateway: outside of every session's sandbox, and in one of its own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use harvest_gateway::git;
+use harvest_sandbox::{Confined, Provider};
+
+/// Git for the gateway: on the session's repository alone, without network or privileges, with nothing of anyone's settings.
+#[derive(Debug)]
+pub struct ConfinedGit {
+    provider: Arc<dyn Provider>,
+    repository: PathBuf,
+    objects: PathBuf,
+}
+
+impl ConfinedGit {
+    /// `objects` are the mirror's, which it reads and never writes.
+    pub fn new(provider: Arc<dyn Provider>, repository: PathBuf, objects: PathBuf) -> Self {
+        Self { provider, repository, objects }
+    }
+}
+
+impl git::Command for ConfinedGit {
+    fn git(&self, args: &[&str], protocol: Option<&str>) -> tokio::process::Command {
+        let fixed = [
+            ("HOME", "/nonexistent"),
+            ("LC_ALL", "C.UTF-8"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_COUNT", "2"),
+            ("GIT_CONFIG_KEY_0", "safe.directory"),
+            ("GIT_CONFIG_VALUE_0", "*"),
+            ("GIT_CONFIG_KEY_1", "core.hooksPath"),
+            ("GIT_CONFIG_VALUE_1", "/dev/null"),
+        ];
+        self.provider.confined(Confined {
+            program: "git".to_owned(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            read_only: vec![self.objects.clone(), self.repository.join("config")],
+            writable: vec![self.repository.clone()],
+            env: fixed
+                .iter()
+                .copied()
+                .chain(protocol.map(|version| ("GIT_PROTOCOL", version)))
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            cwd: None,
+        })
+    }
+}
