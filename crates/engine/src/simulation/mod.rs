@@ -19,7 +19,7 @@ use process::Shop;
 
 const SEEDS: u64 = 2000;
 /// How long things go wrong, and how long everything may take once they do not any more.
-const STORM: Duration = Duration::from_secs(90);
+const STORM: Duration = Duration::from_secs(60);
 const CALM: Duration = Duration::from_secs(3600);
 
 /// A process that may be killed, and begun again.
@@ -65,7 +65,7 @@ async fn story(seed: u64) -> Result<(), String> {
                 machine.shop.thaw();
             }
             5 => {
-                let jump = world.below(7_200_000) as i64 - 3_600_000;
+                let jump = world.below(1_200_000) as i64 - 600_000;
                 machine.shop.skew_ms.store(jump, Ordering::Relaxed);
             }
             6 => {

@@ -98,9 +98,12 @@ fn every_live_agent_is_back_within_a_second_of_the_restart() {
     let sessions: usize = std::env::var("HARVEST_TEST_SESSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
     let world = World::new();
     world.without_spares();
+    // Until the last of them has begun, and has been taken over.
+    let long = 12 + sessions / 3;
+    let (slept, delay) = (format!("{FIX}; sleep {long}; echo slept"), format!("{long}s"));
     let ways = [
-        ("By tool", json!([{ "shell": format!("{FIX}; sleep 12; echo slept") }, { "expect": "slept" }])),
-        ("By call", json!([{ "shell": FIX }, { "delay": "10s", "shell": "echo answered" }, { "expect": "answered" }])),
+        ("By tool", json!([{ "shell": slept }, { "expect": "slept" }])),
+        ("By call", json!([{ "shell": FIX }, { "delay": delay, "shell": "echo answered" }, { "expect": "answered" }])),
     ];
     let conversations: Vec<(&str, Value)> = ways.iter().map(|(way, replies)| (*way, replies.clone())).collect();
     let script = world.conversations(&conversations);

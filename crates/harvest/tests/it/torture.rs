@@ -67,7 +67,7 @@ fn killed_again_and_again_it_loses_nothing() {
         let running = start(&world, if fault == Fault::Outage { &troubled } else { &script }, agents);
         match fault {
             Fault::KillEarly => std::thread::sleep(random.millis(0, 300)),
-            _ => std::thread::sleep(random.millis(300, 2500)),
+            _ => std::thread::sleep(random.millis(200, 1700)),
         }
         match fault {
             Fault::Kill | Fault::KillEarly | Fault::Outage => running.signal(Signal::KILL),
