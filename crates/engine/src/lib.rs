@@ -25,6 +25,7 @@ mod interruption;
 mod interrupts;
 mod journal;
 mod keyring;
+mod left;
 mod limit;
 mod lint;
 mod live;
@@ -44,6 +45,8 @@ mod recover;
 mod retention;
 mod schedule;
 mod shepherd;
+#[cfg(test)]
+mod simulation;
 mod stop;
 mod submit;
 mod supervise;
@@ -56,6 +59,7 @@ mod verify;
 mod vitals;
 pub mod warm;
 mod watch;
+mod workshop;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -77,6 +81,7 @@ pub use deliver::{Change, DeliveryPolicy, REVIEW, evidence_statement, issue_numb
 pub use egress::Hosts;
 pub use error::{Error, Failure};
 pub use fork::Fork;
+pub use guard::no_room;
 pub use interrupts::Interrupts;
 pub use keyring::Keyring;
 pub use live::Live;

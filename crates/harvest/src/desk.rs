@@ -220,6 +220,10 @@ impl From<Failure> for Refusal {
 /// What is asked for, in the one form that schedules and templates keep as well.
 fn saved(ask: &Ask) -> Result<(SavedRequest, Prompt), Refusal> {
     absolute(&ask.repository)?;
+    if ask.race.is_some() {
+        let message = "a race cannot be kept for later".to_owned();
+        return Err(refuse(Code::BadOption, message, "ask for it when it is to begin: POST /api/tasks"));
+    }
     let convoy = ask.convoy.as_deref().map(named).transpose()?;
     let prompt = Prompt::new(ask.prompt.clone());
     let prompt = prompt.map_err(|error| refuse(Code::BadPrompt, error.to_string(), "say what to do"))?;
