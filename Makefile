@@ -1,7 +1,7 @@
 # `make` alone lists what can be done here. Whatever takes more than a line lies in scripts/ or in xtask/.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check bench torture clean page
+.PHONY: help build run test check bench torture soak clean page
 
 # Failpoints and the benchmarks are compiled with the tests and the lints, so that they cannot rot.
 FEATURES := harvest/failpoints,xtask/bench
@@ -48,7 +48,15 @@ KILLS ?= 500
 
 torture: ## Kill a worker with live sessions hundreds of times and compare the outcome with what was asked
 	@scripts/need cargo cc git bwrap
-	HARVEST_TORTURE_KILLS=$(KILLS) scripts/env cargo test -p harvest --features harvest/failpoints --test it -- torture --nocapture
+	HARVEST_TORTURE_KILLS=$(KILLS) scripts/env cargo test --release -p harvest --features harvest/failpoints --test it -- torture --nocapture
+
+# How many tasks a worker is left alone with.
+TASKS ?= 10000
+
+soak: ## Leave a worker alone with thousands of tasks and faults, and watch its memory and file handles
+	@scripts/need cargo cc git bwrap
+	HARVEST_SOAK_TASKS=$(TASKS) HARVEST_SOAK_PLOT=$(CURDIR)/target/soak.svg \
+		scripts/env cargo test --release -p harvest --features harvest/failpoints --test it -- soak --nocapture
 
 clean: ## Remove what was built
 	scripts/env cargo clean

@@ -2,33 +2,40 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { fill, PAGES, TABS } from "./pages.mjs";
+import { fill, PAGES, prepare } from "./pages.mjs";
 import { PATIENCE, World } from "./world.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const world = new World();
 const limit = { timeout: PATIENCE * 5 };
-let address, window_;
+let paths, window_;
 
 before(async () => {
+  prepare(world);
   await world.serve();
   window_ = await world.person();
-  address = await fill(world, window_.page);
+  paths = [...PAGES, ...(await fill(world, window_.page))].map(([, path]) => path);
 }, limit);
 after(() => world.close(), limit);
+
+/** What opens above a page: where, its address, the button, and what tells that it is there. */
+const DIALOGS = [
+  ["check of an agent", "/agents", "Check Built-in agent", /works here/],
+  ["log of a build", "/repositories", /Built,/, /== fetch/],
+];
 
 for (const theme of ["light", "dark"]) {
   test(`axe finds nothing serious on any page, ${theme}`, limit, async () => {
     const { page, faults } = window_;
     await page.evaluate((theme) => localStorage.setItem("harvest-theme", theme), theme);
     const found = [];
-    for (const path of [...PAGES.map(([, path]) => path), ...TABS.map((tab) => `${new URL(address).pathname}?tab=${tab}`), "/nothing-here"]) {
+    for (const path of [...paths, "/nothing-here"]) {
       await page.goto(world.server.url + path);
       await settled(page);
       found.push(...(await check(page, path)));
     }
     await page.setViewportSize({ width: 360, height: 740 });
-    for (const path of [...PAGES.map(([, path]) => path), ...TABS.map((tab) => `${new URL(address).pathname}?tab=${tab}`)]) {
+    for (const path of paths) {
       await page.goto(world.server.url + path);
       await settled(page);
       found.push(...(await check(page, `${path} at 360`)));
@@ -39,6 +46,17 @@ for (const theme of ["light", "dark"]) {
     await page.keyboard.press("Control+k");
     await page.locator("input[role=combobox]:focus").waitFor();
     found.push(...(await check(page, "palette")));
+    await page.keyboard.press("Escape");
+    for (const [where, path, open, inside] of DIALOGS) {
+      await page.goto(world.server.url + path);
+      await page.getByRole("button", { name: open }).first().click();
+      await page.getByRole("dialog").getByText(inside).first().waitFor();
+      found.push(...(await check(page, where)));
+    }
+    const stranger = await (await world.chromium.newContext({ colorScheme: theme })).newPage();
+    await stranger.goto(world.server.url);
+    await stranger.getByRole("heading", { name: "You are signed out" }).waitFor();
+    found.push(...(await check(stranger, "signed out")));
     const empty = new World();
     try {
       await empty.serve({ script: false });

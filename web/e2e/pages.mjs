@@ -20,7 +20,12 @@ export const PAGES = [
 ];
 export const TABS = ["activity", "changes", "evidence", "cost", "timeline", "environment"];
 
-/** Tasks that went well, in vain and that go on, and one of everything else. */
+/** Before the server starts: one who races, and does not get far. */
+export function prepare(world) {
+  world.addAgent("hasty", "Hasty", "cat > /dev/null; echo I give up.; exit 1");
+}
+
+/** Tasks that went well, in vain and that go on, and one of everything else. Returns a session's parts, by their names. */
 export async function fill(world, page) {
   const { csrf } = await page.evaluate(async () => (await fetch("/api/me")).json());
   const send = (method, path, body, version = "") =>
@@ -46,6 +51,14 @@ export async function fill(world, page) {
   await status(page, "completed").waitFor();
   const session = (await page.evaluate(async (id) => (await fetch(`/api/tasks/${id}`)).json(), new URL(address).pathname.split("/").pop())).sessions[0].id;
   await post(`/api/sessions/${session}/comments`, { about: { kind: "line", path: "src/two.sh", side: "new", line: 1 }, text: "Was it ever two? I thought three was on purpose." });
+  const until = async (id, wanted) => {
+    while ((await page.evaluate(async (id) => (await fetch(`/api/tasks/${id}`)).json(), id)).status !== wanted) await page.waitForTimeout(200);
+  };
+  const race = await task("Make the second test pass, whoever is cheaper", { race: { agents: ["builtin:small", "builtin:large", "hasty"] } });
+  const paused = await task("Move the importer slowly to the new schema");
+  await until(paused.id, "running");
+  await post(`/api/tasks/${paused.id}/interrupt`, { reason: "The schema changes today; wait for the migration." });
+  await until(paused.id, "interrupted");
   await task("Split the importer into two modules", { plan: true });
   await page.goto(`${world.server.url}/approvals`);
   await page.getByText("Nothing else is touched.").waitFor();
@@ -54,5 +67,6 @@ export async function fill(world, page) {
   await task("Rename Basket to Cart everywhere, also in the documents", { priority: "low" });
   await page.goto(`${world.server.url}/tasks`);
   await page.getByRole("link", { name: /backlog/ }).getByRole("img", { name: "Running" }).waitFor();
-  return address;
+  const path = new URL(address).pathname;
+  return [...TABS.map((tab) => [`session-${tab}`, `${path}?tab=${tab}`]), ["session-race", `/tasks/${race.id}?tab=race`], ["session-interrupted", `/tasks/${paused.id}`]];
 }

@@ -2,7 +2,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { fill, PAGES, TABS } from "./pages.mjs";
+import { fill, PAGES, prepare } from "./pages.mjs";
 import { World } from "./world.mjs";
 
 const folder = process.argv[2] ?? fileURLToPath(new URL("../../docs/screenshots", import.meta.url));
@@ -22,11 +22,11 @@ const empty = {
   },
 };
 try {
+  prepare(world);
   await world.serve();
   await bare.serve({ script: false });
   const { page, faults } = await world.person();
-  const address = new URL(await fill(world, page)).pathname;
-  const pages = [...PAGES, ...TABS.map((tab) => [`session-${tab}`, `${address}?tab=${tab}`])];
+  const pages = [...PAGES, ...(await fill(world, page))];
   mkdirSync(folder, { recursive: true });
   for (const [look, size, theme] of LOOKS) {
     await page.setViewportSize(size);

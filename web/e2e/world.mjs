@@ -12,6 +12,8 @@ const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync",
+  // A page from a folder has no address, and would be kept from ours.
+  ...(process.env.HARVEST_PAGE ? ["--disable-features=LocalNetworkAccessChecks"] : []),
 ];
 /** Nothing takes longer, even on a busy machine. */
 export const PATIENCE = Number(process.env.HARVEST_PATIENCE ?? 60_000);
@@ -42,6 +44,7 @@ export const SCRIPT = {
     // Whoever cannot remember is told what was said before: what is asked later comes first.
     { when_prompt_contains: "Say pears", replies: [{ say: "Pears it is." }] },
     { when_prompt_contains: "Say apples", replies: [{ say: "Apples it is." }] },
+    { when_prompt_contains: "Only mend it", replies: [{ shell: "printf 'echo two\\n' > src/two.sh" }, { say: "Mended after the pause." }] },
     { when_prompt_contains: "write it down in NOTES.md", replies: [{ shell: "printf 'echo two\\n' > src/two.sh; echo mended > NOTES.md" }, { say: "Done as planned." }] },
     { when_prompt_contains: "Leave the database alone", replies: [{ say: "Then I would only touch `src/two.sh`." }] },
     { when_prompt_contains: "Make a plan", replies: [{ say: PLAN, tokens: { input: 4100, output: 160 } }] },
@@ -122,8 +125,16 @@ export class World {
 
   /** The command line of someone else. */
   harvestAs(user, ...args) {
-    const env = this.env(user ? { USER: user, LOGNAME: user } : {});
-    const ran = spawnSync(harvest, ["--data-dir", join(this.folder, "data"), ...args], { cwd: this.repo, env, encoding: "utf8", timeout: PATIENCE * 10 });
+    return this.run(args, { env: this.env(user ? { USER: user, LOGNAME: user } : {}) });
+  }
+
+  /** The command line, with something to read. */
+  harvestTold(input, ...args) {
+    return this.run(args, { env: this.env(), input });
+  }
+
+  run(args, options) {
+    const ran = spawnSync(harvest, ["--data-dir", join(this.folder, "data"), ...args], { cwd: this.repo, encoding: "utf8", timeout: PATIENCE * 10, ...options });
     return succeeds(ran).stdout;
   }
 
@@ -186,6 +197,7 @@ install_hint = "It is a shell."
     const browser = this.chromium ?? (await this.browser());
     const context = await browser.newContext({ reducedMotion: "reduce", ...options });
     context.setDefaultTimeout(PATIENCE);
+    if (process.env.HARVEST_PAGE) await built(context, process.env.HARVEST_PAGE);
     const page = await context.newPage();
     const faults = [];
     page.on("pageerror", (error) => faults.push(String(error)));
@@ -195,7 +207,9 @@ install_hint = "It is a shell."
     page.on("request", (request) => {
       if (!request.url().startsWith(this.server.url) && !request.url().startsWith("data:") && !request.url().startsWith("ws")) faults.push(`asked ${request.url()}`);
     });
-    await page.goto(this.server.link);
+    // Where the link leads to is not asked for by itself, so it would come from the program.
+    if (process.env.HARVEST_PAGE) await context.request.get(this.server.link);
+    await page.goto(process.env.HARVEST_PAGE ? this.server.url : this.server.link);
     await page.getByRole("heading", { name: "Tasks" }).waitFor();
     return { page, context, faults };
   }
@@ -207,12 +221,23 @@ install_hint = "It is a shell."
   }
 }
 
-export async function ask(page, prompt, repository, { plan = false, agent } = {}) {
+/** The page as it lies in a folder in place of the one in the program, which then need not be built again to try something. */
+async function built(context, folder) {
+  const kinds = { js: "text/javascript", css: "text/css", html: "text/html", svg: "image/svg+xml" };
+  await context.route((url) => !/^\/(api|auth|login|healthz|readyz|metrics)/.test(url.pathname), (route) => {
+    const { pathname } = new URL(route.request().url());
+    const path = join(folder, /\.\w+$/.test(pathname) ? pathname : "index.html");
+    return route.fulfill({ path, contentType: kinds[path.split(".").pop()] });
+  });
+}
+
+export async function ask(page, prompt, repository, { plan = false, agent, more } = {}) {
   await page.goto(new URL("/tasks?new=true", page.url()).href);
   await page.getByLabel("What is to be done").fill(prompt);
   await page.getByLabel("Repository", { exact: true }).last().fill(repository);
   if (plan) await page.getByLabel(/Plan first/).check();
   if (agent) await page.getByRole("dialog").getByLabel("Agent", { exact: true }).selectOption(agent);
+  await more?.(page.getByRole("dialog"));
   await page.getByRole("button", { name: "Begin" }).click();
   await page.waitForURL(/\/tasks\/[a-z0-9]{6,}/);
   return page.url();

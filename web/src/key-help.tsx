@@ -9,7 +9,7 @@ const KEYS: [string[], string][] = [
   [["K"], "Up a list"],
   [["Enter"], "Open"],
   [["R"], "Write to a session; Escape leaves"],
-  [["1"], "to 6: the parts of a session"],
+  [["1"], "to 7: the parts of a session"],
   [["End"], "To the newest of a stream, and stay there"],
   [["?"], "These keys"],
 ];

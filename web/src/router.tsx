@@ -17,7 +17,7 @@ export interface TaskSearch {
   new?: true;
 }
 
-export const TABS = ["activity", "changes", "evidence", "cost", "timeline", "environment"] as const;
+export const TABS = ["activity", "changes", "evidence", "cost", "timeline", "environment", "race"] as const;
 export type Tab = (typeof TABS)[number];
 
 export interface SessionSearch {
@@ -90,7 +90,7 @@ const routes = root.addChildren([
   page("/projects/$name", projects, "ProjectPage"),
   page("/queue", tables, "QueuePage"),
   page("/repositories", tables, "RepositoriesPage"),
-  page("/agents", tables, "AgentsPage"),
+  page("/agents", () => import("./pages/agents"), "AgentsPage"),
   page("/schedules", tables, "SchedulesPage"),
   page("/convoys", tables, "ConvoysPage"),
   page("/audit", tables, "AuditPage"),

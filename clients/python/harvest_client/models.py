@@ -3,6 +3,14 @@
 from typing import Any, Literal, NotRequired, TypedDict
 
 
+class AgentCheck(TypedDict):
+    """What a rehearsal of an agent showed."""
+    agent: str
+    checks: list["Check"]
+    works: bool
+    """Nothing failed."""
+
+
 class AgentInfo(TypedDict):
     """An agent and what there is of it."""
     default: bool
@@ -46,6 +54,7 @@ class Ask(TypedDict):
     priority: NotRequired["Priority | None"]
     prompt: str
     """What to do, in plain words."""
+    race: NotRequired["AskRace | None"]
     repository: str
     """A name from `/api/repositories`, a path on the server's machine, or a URL."""
     require_tests: NotRequired[bool]
@@ -91,6 +100,15 @@ class AskProject(TypedDict):
     name: str
     repositories: NotRequired[list[str]]
     """Names from `/api/repositories`, paths on the server's machine, or URLs."""
+
+
+class AskRace(TypedDict):
+    """Several who do the same side by side, of whom the best is delivered: agents, or how many of one."""
+    agents: NotRequired[list[str]]
+    """Ids from `/api/agents`, each with a model behind a colon where it is not to be the agent's own."""
+    judged_by: NotRequired["JudgedBy"]
+    number: NotRequired[int | None]
+    """In place of agents: how many of the one that is asked."""
 
 
 class AskResume(TypedDict):
@@ -185,6 +203,15 @@ class ChangedFiles(TypedDict):
     ci: list[str]
     settings: list[str]
     tests: list[str]
+
+
+class Check(TypedDict):
+    detail: str
+    name: str
+    state: "CheckState"
+
+
+CheckState = Literal["works", "fails", "absent"]
 
 
 class Comment(TypedDict):
@@ -717,6 +744,34 @@ class Race(TypedDict):
     id: str
     """The convoy of everyone in it."""
     judged_by: NotRequired["JudgedBy"]
+
+
+class RaceRow(TypedDict):
+    agent: str
+    changed_lines: NotRequired[int | None]
+    """Added and removed; of those that passed."""
+    cost_usd: "Cost"
+    duration_ms: NotRequired[int | None]
+    """From the question to the end."""
+    error: NotRequired[str | None]
+    model: NotRequired[str | None]
+    passed: bool
+    """Its work passed its tests in a clean sandbox."""
+    session_id: NotRequired["SessionId | None"]
+    status: "TaskStatus"
+    task_id: "TaskId"
+    verdict: str
+    """Where it stands in the race and why, in a few words."""
+
+
+class RaceTable(TypedDict):
+    """A race with everyone in it."""
+    id: str
+    """Also the convoy of everyone in it."""
+    items: list["RaceRow"]
+    judged_by: "JudgedBy"
+    next_cursor: NotRequired[str | None]
+    winner: NotRequired["TaskId | None"]
 
 
 class Rejection(TypedDict):

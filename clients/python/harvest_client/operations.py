@@ -18,6 +18,11 @@ class Operations:
         """List agents: what is installed, in which version, with which keys"""
         return self._call("GET", "/api/agents")
 
+    def agent_check(self, id: str) -> AgentCheck:
+        """Rehearse with an agent: it works in a real sandbox on a model that is played by a script; answered when that
+        is over"""
+        return self._call("POST", f"/api/agents/{_part(id)}/check")
+
     def audit_list(
         self, *, actor: str | None = None, action: str | None = None, cursor: str | None = None, limit: int | None = None,
     ) -> PageAuditEntry:
@@ -118,6 +123,10 @@ class Operations:
         """Pause the queue, let it go on, or change how many agents each worker runs"""
         return self._call("PATCH", "/api/queue", body=body)
 
+    def race_get(self, id: str) -> RaceTable:
+        """A race with everyone in it: who won, what each cost and changed, and why"""
+        return self._call("GET", f"/api/races/{_part(id)}")
+
     def repository_list(self) -> PageRepository:
         """List repositories with their snapshots"""
         return self._call("GET", "/api/repositories")
@@ -133,6 +142,10 @@ class Operations:
     def repository_remove(self, name: str) -> None:
         """Prepare no more snapshots of a repository; its tasks stay"""
         return self._call("DELETE", f"/api/repositories/{_part(name)}")
+
+    def repository_build_log(self, name: str) -> str:
+        """All that the last build of a repository's snapshot said, or what the one under way has said so far"""
+        return self._call("GET", f"/api/repositories/{_part(name)}/build-log")
 
     def schedule_list(self) -> PageSchedule:
         """List schedules"""

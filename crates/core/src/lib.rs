@@ -17,6 +17,7 @@ mod overlap;
 mod prompt;
 mod queue;
 mod race;
+mod race_table;
 mod reason;
 mod role;
 #[cfg(feature = "schema")]
@@ -44,6 +45,7 @@ pub use overlap::Overlap;
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};
 pub use race::{Entrant, JudgedBy, Race, Standing, Verdict, judge};
+pub use race_table::{MOST_ENTRANTS, RaceRow, RaceTable};
 pub use reason::FailureReason;
 pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};

@@ -95,6 +95,15 @@ impl Told {
 }
 
 impl Turn {
+    /// What `agent` knows when it is asked for the first time in this claim of the turn.
+    pub(crate) async fn memory_at_first(&self, agent: &Agent) -> Result<Memory, Halt> {
+        match &self.cut_off {
+            Some(why) => self.memory_so_far(agent, why.clone()).await,
+            None if self.goes_on => self.memory(agent).await,
+            None => Ok(Memory::default()),
+        }
+    }
+
     /// What `agent` knows of what was said before this turn.
     pub(crate) async fn memory(&self, agent: &Agent) -> Result<Memory, Halt> {
         let mut events = self.journal.all().await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use harvest_agents::Agent;
 use harvest_core::{
-    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, SandboxPurpose, Stopping, Task,
+    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, SandboxPurpose, StageName, Stopping, Task,
 };
 use harvest_sandbox::{Process, ProcessSpec, Sandbox};
 use harvest_store::{AttemptUpdate, Step};
@@ -100,11 +100,11 @@ pub(crate) enum Attempts {
 }
 
 /// What the work in a new sandbox begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Begins {
     Anew,
-    /// The sandbox before was lost.
-    FromCheckpoint,
+    /// With what a run before it has left, which was cut off for this reason.
+    CutOff(String),
 }
 
 /// An agent's process, and the agent that it was of.
@@ -116,7 +116,7 @@ struct Ran<'a> {
 impl Turn {
     pub(crate) async fn execute(&self) -> Result<Execution, Halt> {
         failpoint::reach("execute::before")?;
-        let mut begins = Begins::Anew;
+        let mut begins = self.cut_off.clone().map_or(Begins::Anew, Begins::CutOff);
         for _ in 0..MOST_SANDBOXES {
             let (place, result) = match self.take_returned() {
                 Some(Returned { place, run }) => {
@@ -125,8 +125,13 @@ impl Turn {
                 }
                 None => {
                     self.check_possible()?;
+                    if let Begins::CutOff(why) = &begins {
+                        self.journal
+                            .warn(format!("the work goes on with what was there when it was cut off: {why}"))
+                            .await?;
+                    }
                     let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
-                    let result = self.execute_in(&place, begins).await;
+                    let result = self.execute_in(&place, &begins).await;
                     (place, result)
                 }
             };
@@ -135,14 +140,24 @@ impl Turn {
                 return result;
             }
             let is_lost = result.is_err() && !place.sandbox.is_alive() && !self.stop.is_requested();
+            if let Ok(execution) = result.as_ref()
+                && !execution.is_interrupted()
+            {
+                // Before the sandbox goes: what has arrived is never done again.
+                self.journal.finish_stage(StageName::Execute, execution).await?;
+            }
             self.leave(place).await?;
             if !is_lost {
                 self.meter.close().await;
                 failpoint::reach("execute::after")?;
+                if let Ok(execution) = result.as_ref()
+                    && let Err(halt @ Halt::Engine(_)) = self.forecast(&execution.commit).await
+                {
+                    return Err(halt);
+                }
                 return result;
             }
-            begins = Begins::FromCheckpoint;
-            self.journal.warn(format!("{LOST}: the work goes on in another, from the last checkpoint")).await?;
+            begins = Begins::CutOff(LOST.to_owned());
         }
         let message = format!("{MOST_SANDBOXES} sandboxes were lost one after the other");
         Err(Failure::new(FailureReason::Sandbox, message).into())
@@ -165,15 +180,14 @@ impl Turn {
         Ok(())
     }
 
-    async fn execute_in(&self, place: &Place, begins: Begins) -> Result<Execution, Halt> {
+    async fn execute_in(&self, place: &Place, begins: &Begins) -> Result<Execution, Halt> {
         if !place.is_settled() {
             self.settle(place).await?;
         }
         let agent = self.agent()?;
         let (memory, start) = match begins {
-            Begins::FromCheckpoint => (self.memory_so_far(agent, LOST.to_owned()).await?, self.salvage().await),
-            Begins::Anew if self.goes_on => (self.memory(agent).await?, self.start.clone()),
-            Begins::Anew => (Memory::default(), self.start.clone()),
+            Begins::CutOff(why) => (self.memory_so_far(agent, why.clone()).await?, self.salvage().await),
+            Begins::Anew => (self.memory_at_first(agent).await?, self.start.clone()),
         };
         self.prepare_workspace(place, &memory, &start).await?;
         if let Some(failure) = self.hooks_in(place, HookStage::BeforeExecute).await? {
@@ -426,7 +440,10 @@ impl Turn {
         message: &str,
     ) -> Result<crate::place::Ran, Halt> {
         let remote = Self::remote(place);
-        let (state, limit) = (agent.state().join(" "), CONVERSATION_KIB.to_string());
+        // Who has lost is gone at once: its work is compared, and nobody goes on with what it said.
+        let has_lost = matches!(self.stop.how(), Some(Stopping::Lose { .. }));
+        let state = if has_lost { String::new() } else { agent.state().join(" ") };
+        let limit = CONVERSATION_KIB.to_string();
         let reference = SessionRepository::conversation_ref(&self.session.id, &agent.id);
         let env = [
             ("BRANCH", self.session.branch.as_str()),
@@ -474,12 +491,12 @@ impl Turn {
     }
 
     async fn announce_changes(&self, commit: &str) -> Result<(), Halt> {
-        let changes = self.repository.changes(&self.start, commit).await?;
+        let changes = self.repository.changes(&self.announced, commit).await?;
         let mut events: Vec<EventBody> = changes
             .into_iter()
             .map(|change| EventBody::FileChanged { path: change.path, change: change.change })
             .collect();
-        let commits = self.repository.commits(&self.start, commit).await?;
+        let commits = self.repository.commits(&self.announced, commit).await?;
         events.extend(
             commits.into_iter().map(|commit| EventBody::CommitCreated { commit: commit.id, subject: commit.subject }),
         );

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use harvest_core::Code;
+
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const DISK: u64 = GIB;
@@ -10,6 +12,11 @@ const MEMORY: u64 = 256 * MIB;
 /// What an agent and its tools may need, for choosing how many run side by side.
 const MEMORY_PER_AGENT: u64 = 1536 * MIB;
 const AGENTS_PER_CORE: usize = 4;
+
+/// Why no work is taken here now, and the way out, with its code.
+pub fn no_room(data: &Path) -> Option<String> {
+    refuse(data).map(|why| format!("{why} ({})", Code::Guard))
+}
 
 /// Why no work should begin here now, and the way out.
 pub(crate) fn refuse(data: &Path) -> Option<String> {

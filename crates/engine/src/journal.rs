@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{BranchName, Clock, Event, EventBody, OwnerId, SessionId, StageName, Timestamp};
+use harvest_core::{BranchName, Clock, Event, EventBody, OwnerId, SessionId, StageName, Timestamp, TurnId};
 use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store};
 use harvest_vault::Redactor;
 use serde::Serialize;
@@ -75,7 +75,7 @@ impl Journal {
 
     /// Where this turn is with its delivery.
     pub(crate) async fn gate(&self) -> Result<Gate, harvest_store::Error> {
-        Ok(Gate::read(&self.of_this_try().await?))
+        Ok(Gate::read(&self.of_this_turn().await?))
     }
 
     /// Gives the turn back until someone resumes it.
@@ -84,9 +84,9 @@ impl Journal {
         self.store.interrupt(&self.lease, self.now(), vec![interrupted]).await.map(drop)
     }
 
-    /// What this try goes on from, if it was interrupted.
+    /// What this turn goes on from, if it was interrupted.
     pub(crate) async fn interruption(&self) -> Result<Option<Interruption>, harvest_store::Error> {
-        Ok(Interruption::last_of(&self.of_this_try().await?))
+        Ok(Interruption::last_of(&self.of_this_turn().await?))
     }
 
     /// Where this turn is with its plan.
@@ -198,21 +198,14 @@ impl Journal {
         Ok(left)
     }
 
-    /// The number of the last checkpoint that was taken before this try began.
-    pub(crate) async fn checkpoints_before(&self) -> Result<u32, harvest_store::Error> {
-        let events = self.all().await?;
-        let interrupted = |event: &Event| matches!(event.body, EventBody::SessionInterrupted { .. });
-        let begun = events.iter().rposition(interrupted).unwrap_or(0).max(start_of_try(&events));
-        let numbers = events[..begun].iter().filter_map(|event| match event.body {
-            EventBody::CheckpointCreated { number, .. } => Some(number),
-            _ => None,
-        });
-        Ok(numbers.max().unwrap_or(0))
-    }
-
     async fn of_this_try(&self) -> Result<Vec<Event>, harvest_store::Error> {
         let mut events = self.all().await?;
         Ok(events.split_off(start_of_try(&events)))
+    }
+
+    /// What people have said about this turn holds for every try of it.
+    async fn of_this_turn(&self) -> Result<Vec<Event>, harvest_store::Error> {
+        Ok(of_turn(&self.all().await?, &self.lease.turn).to_vec())
     }
 
     pub(crate) async fn all(&self) -> Result<Vec<Event>, harvest_store::Error> {
@@ -233,6 +226,13 @@ impl Journal {
             }),
         }
     }
+}
+
+/// What is told of a turn, from when it was first taken.
+pub(crate) fn of_turn<'e>(events: &'e [Event], turn: &TurnId) -> &'e [Event] {
+    let begins = |event: &Event| matches!(&event.body, EventBody::TurnStarted { turn_id, .. } if turn_id == turn);
+    let begun = events.iter().position(begins).unwrap_or(events.len());
+    events.get(begun..).unwrap_or_default()
 }
 
 /// A try that failed is over, and so is a turn that ended; one that was cut off by a crash is taken up where it was.

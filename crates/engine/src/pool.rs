@@ -3,17 +3,17 @@
 //! The claimer is woken by the store, by an agent that got free and by the clock when a retry or a lease falls due; it never
 //! asks more often than every few seconds without such a reason.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use harvest_core::{Code, Cost, FailureReason, Outcome, OwnerId, SessionId, TaskId, Timestamp, TurnId};
+use harvest_core::{Cost, FailureReason, Outcome, OwnerId, SessionId, TaskId, TaskStatus, Timestamp, TurnId};
 use harvest_store::{Claim, Lease};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::breaker::{Allowed, Breaker};
-use crate::reattach::Inherited;
+use crate::workshop::Workshop;
 use crate::{Breaking, Engine, Error, Stop, Worked, guard};
 
 const SAFETY_NET: Duration = Duration::from_secs(5);
@@ -82,22 +82,36 @@ pub enum Notice {
     },
 }
 
-/// What a pool did.
+/// What a pool did. Sums and no list: it may work for weeks.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
-    pub outcomes: Vec<Outcome>,
+    pub completed: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+    pub spent: Cost,
     /// Why it ended.
     pub ended: String,
 }
 
+impl Summary {
+    fn count(&mut self, outcome: &Outcome) {
+        match outcome.status {
+            TaskStatus::Completed => self.completed += 1,
+            TaskStatus::Cancelled => self.cancelled += 1,
+            _ => self.failed += 1,
+        }
+        self.spent += outcome.cost_usd;
+    }
+}
+
 #[derive(Debug)]
-pub struct Pool {
-    engine: Engine,
+pub struct Pool<W = Engine> {
+    workshop: W,
     owner: OwnerId,
     limits: Limits,
     notices: mpsc::Sender<Notice>,
     running: JoinSet<(Lease, Result<Worked, Error>)>,
-    held: HashMap<TurnId, (Lease, AbortHandle)>,
+    held: BTreeMap<TurnId, (Lease, AbortHandle)>,
     warm: VecDeque<String>,
     taken: u64,
     summary: Summary,
@@ -106,10 +120,14 @@ pub struct Pool {
     sizes: watch::Receiver<Option<usize>>,
     holding: Option<String>,
     breaker: Breaker,
+    /// Turns that nothing more can be done for here.
+    broken: BTreeSet<TurnId>,
     /// Sessions whose turns could not go on for the database's sake.
     cut_off: Vec<SessionId>,
     /// How long to wait for the database, while it gives trouble.
     trouble: Option<Duration>,
+    /// When the first of the leases would run out.
+    leased_until: Timestamp,
 }
 
 /// What a look at the queue came to.
@@ -119,18 +137,18 @@ enum Round {
     Next(Duration),
 }
 
-impl Pool {
-    pub fn new(engine: Engine, owner: OwnerId, limits: Limits, notices: mpsc::Sender<Notice>) -> Self {
+impl<W: Workshop> Pool<W> {
+    pub fn new(workshop: W, owner: OwnerId, limits: Limits, notices: mpsc::Sender<Notice>) -> Self {
         let agents = limits.agents.unwrap_or_else(guard::fitting_agents);
         let sizes = watch::channel(limits.agents).1;
         let breaker = Breaker::new(limits.breaking);
         Self {
-            engine,
+            workshop,
             owner,
             limits,
             notices,
             running: JoinSet::new(),
-            held: HashMap::new(),
+            held: BTreeMap::new(),
             warm: VecDeque::new(),
             taken: 0,
             summary: Summary::default(),
@@ -138,8 +156,10 @@ impl Pool {
             sizes,
             holding: None,
             breaker,
+            broken: BTreeSet::new(),
             cut_off: Vec::new(),
             trouble: None,
+            leased_until: Timestamp::MAX,
         }
     }
 
@@ -152,27 +172,29 @@ impl Pool {
 
     /// Takes over the agents that a dead worker of this data directory has left at work, however many there are.
     pub async fn take_over(&mut self) -> Result<(), Error> {
-        let inherited = self.engine.inherit(&self.owner).await?;
+        let inherited = self.workshop.inherit(&self.owner).await?;
         self.go_on_with(inherited).await
     }
 
-    async fn go_on_with(&mut self, turns: Vec<Inherited>) -> Result<(), Error> {
+    async fn go_on_with(&mut self, turns: Vec<W::Left>) -> Result<(), Error> {
         if turns.is_empty() {
             return Ok(());
         }
         let mut tasks = Vec::new();
         for turn in turns {
-            let (engine, owner, lease) = (self.engine.clone(), self.owner.clone(), turn.lease.clone());
+            let (workshop, owner, lease) = (self.workshop.clone(), self.owner.clone(), W::lease_of(&turn).clone());
             tasks.push(lease.task.clone());
-            let (stop, claimed) = (engine.stop_of(&lease.task), lease.clone());
+            let (stop, claimed) = (workshop.stop_of(&lease.task), lease.clone());
             let running = self.running.spawn(async move {
-                let worked = engine.rejoin(&owner, turn, stop).await;
+                let worked = workshop.rejoin(&owner, turn, stop).await;
                 (claimed, worked)
             });
             self.held.insert(lease.turn.clone(), (lease, running));
         }
         // From here on it is this process that is waited for.
-        self.engine.store().heartbeat(&self.owner, self.lease_end()).await?;
+        let until = self.lease_end();
+        self.workshop.heartbeat(&self.owner, until).await?;
+        self.leased_until = until;
         for task in tasks {
             self.notify(Notice::TakenOver { task }).await;
         }
@@ -184,7 +206,7 @@ impl Pool {
         let begun = Instant::now();
         let beat = (self.limits.lease / 3).max(Duration::from_millis(100));
         let mut next_beat = Instant::now() + beat;
-        let mut queue = self.engine.store().watch_queue();
+        let mut queue = self.workshop.watch_queue();
         loop {
             queue.mark_unchanged();
             let round = self.round(begun, &drain).await;
@@ -193,18 +215,20 @@ impl Pool {
                 Some(Round::Next(due)) => due,
                 None => self.trouble.unwrap_or(SAFETY_NET),
             };
-            let finish = self.engine.finish.clone();
+            let finish = self.workshop.finish().clone();
+            // In this order: whatever else goes on, the leases are kept.
             let met = tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(next_beat) => {
+                    next_beat = Instant::now() + beat;
+                    self.beat(&drain).await
+                }
                 Some(joined) = self.running.join_next() => self.settle_all(joined).await,
                 // While there is trouble only the clock helps.
                 _ = queue.changed(), if self.trouble.is_none() => Ok(()),
                 Ok(()) = self.sizes.changed() => Ok(()),
                 () = finish.changed() => Ok(()),
                 () = drain.requested(), if !drain.is_requested() => Ok(()),
-                () = tokio::time::sleep_until(next_beat) => {
-                    next_beat = Instant::now() + beat;
-                    self.beat(&drain).await
-                }
                 () = tokio::time::sleep(due) => Ok(()),
             };
             self.or_wait(met).await?;
@@ -213,17 +237,18 @@ impl Pool {
 
     /// Looks at the queue and takes what there is to take.
     async fn round(&mut self, begun: Instant, drain: &Stop) -> Result<Round, Error> {
-        if self.trouble.is_some() {
-            // First of all: nobody beat while the database was away, this process's own look at leases included.
+        if self.trouble.is_some() || self.now() >= self.leased_until {
+            // First of all: nobody beat while the database was away, this process slept or the clock jumped, and a look at leases
+            // would find its own.
             self.heartbeat().await?;
         }
         if !self.cut_off.is_empty() {
-            let turns = self.engine.retake(&self.owner, &self.cut_off).await?;
+            let turns = self.workshop.retake(&self.owner, &self.cut_off).await?;
             self.cut_off.clear();
             self.go_on_with(turns).await?;
         }
         self.resize().await?;
-        let reclaimed = self.engine.store().reclaim(self.now()).await?;
+        let reclaimed = self.workshop.reclaim().await?;
         let ended = self.end(begun, drain);
         if ended.is_none() {
             self.claim().await?;
@@ -282,7 +307,7 @@ impl Pool {
     }
 
     fn now(&self) -> Timestamp {
-        self.engine.options.clock.now()
+        self.workshop.now()
     }
 
     fn until(&self, due: Timestamp) -> Duration {
@@ -304,7 +329,7 @@ impl Pool {
         if self.limits.time.is_some_and(|most| begun.elapsed() >= most) {
             return Some("the time is up".to_owned());
         }
-        let spent: Cost = self.summary.outcomes.iter().map(|outcome| outcome.cost_usd).sum();
+        let spent = self.summary.spent;
         if self.limits.cost.is_some_and(|most| spent >= most) {
             return Some(format!("{spent} are spent"));
         }
@@ -312,17 +337,17 @@ impl Pool {
     }
 
     async fn resize(&mut self) -> Result<(), Error> {
-        let settings = self.engine.store().queue_settings().await?;
+        let settings = self.workshop.queue_settings().await?;
         let configured = settings.agents.map(|agents| agents as usize).or(*self.sizes.borrow_and_update());
         let fitting = || guard::fitting_agents().min(self.limits.model_calls.unwrap_or(usize::MAX));
         let agents = configured.unwrap_or_else(fitting);
-        self.engine.vitals().sized(agents);
+        self.workshop.sized(agents);
         if agents != self.agents {
             self.agents = agents;
             self.notify(Notice::Resized { agents }).await;
         }
         let paused = || settings.paused.then(|| "the queue is paused".to_owned());
-        let no_room = || guard::refuse(self.engine.options.data.path()).map(|why| format!("{why} ({})", Code::Guard));
+        let no_room = || self.workshop.no_room();
         let broken = || match self.breaker.allows(Instant::now()) {
             Allowed::Nothing { why, .. } => Some(why),
             Allowed::Any | Allowed::One => None,
@@ -337,17 +362,13 @@ impl Pool {
             if let Some(why) = &why {
                 self.notify(Notice::Holding { why: why.clone() }).await;
             }
-            // Whoever looks from elsewhere is told where that is possible.
-            let told = self.engine.store().set_holding(&self.owner, why.as_deref()).await;
-            if let Err(error) = told {
-                tracing::debug!(%error, "that no work is taken could not be written down");
-            }
+            self.workshop.hold(&self.owner, why.clone()).await;
             self.holding = why;
         }
     }
 
     async fn claim(&mut self) -> Result<(), Error> {
-        let at_work = self.running.len().saturating_sub(self.engine.finish.waiting());
+        let at_work = self.running.len().saturating_sub(self.workshop.finish().waiting());
         let mut idle = self.agents.saturating_sub(at_work);
         if self.breaker.allows(Instant::now()) == Allowed::One {
             idle = idle.min(1);
@@ -366,7 +387,9 @@ impl Pool {
             at: self.now(),
             until: Some(self.lease_end()),
         };
-        for lease in self.engine.store().claim(claim).await? {
+        let until = claim.until.unwrap_or(Timestamp::MAX);
+        for lease in self.workshop.claim(claim).await? {
+            self.leased_until = self.leased_until.min(until);
             self.breaker.took();
             self.start(lease).await;
         }
@@ -376,10 +399,10 @@ impl Pool {
     async fn start(&mut self, lease: Lease) {
         self.taken += 1;
         self.notify(Notice::Started { task: lease.task.clone() }).await;
-        let (engine, owner, claimed) = (self.engine.clone(), self.owner.clone(), lease.clone());
-        let stop = engine.stop_of(&lease.task);
+        let (workshop, owner, claimed) = (self.workshop.clone(), self.owner.clone(), lease.clone());
+        let stop = workshop.stop_of(&lease.task);
         let running = self.running.spawn(async move {
-            let worked = engine.work(&owner, claimed.clone(), stop).await;
+            let worked = workshop.work(&owner, claimed.clone(), stop).await;
             (claimed, worked)
         });
         self.held.insert(lease.turn.clone(), (lease, running));
@@ -392,12 +415,12 @@ impl Pool {
         // A cancelled one was lost, and is seen to where that was noticed.
         let Ok((lease, worked)) = joined else { return Ok(()) };
         self.held.remove(&lease.turn);
-        self.engine.forget_stop(&lease.task);
+        self.workshop.forget_stop(&lease.task);
         self.learn(&worked);
         match worked {
             Ok(Worked::Finished(outcome)) => {
                 self.remember(&lease.task).await;
-                self.summary.outcomes.push(outcome.as_ref().clone());
+                self.summary.count(&outcome);
                 self.notify(Notice::Finished(outcome)).await;
             }
             Ok(Worked::AwaitsApproval) => self.notify(Notice::AwaitsApproval { task: lease.task }).await,
@@ -406,7 +429,7 @@ impl Pool {
                 self.notify(Notice::WillRetry { task: lease.task, reason, error, due }).await;
             }
             Err(Error::Store(harvest_store::Error::StaleLease { .. })) => {
-                self.engine.clear_session(&self.owner, &lease.session).await?;
+                self.workshop.clear_session(&self.owner, &lease.session).await?;
                 self.notify(Notice::Lost { task: lease.task }).await;
             }
             Err(Error::Store(error)) if error.may_pass() => {
@@ -416,7 +439,8 @@ impl Pool {
             }
             Err(error) => {
                 let text = crate::error::chain(&error);
-                self.engine.clear_session(&self.owner, &lease.session).await?;
+                self.broken.insert(lease.turn.clone());
+                self.workshop.clear_session(&self.owner, &lease.session).await?;
                 self.notify(Notice::Broken { task: lease.task, error: text }).await;
             }
         }
@@ -439,8 +463,7 @@ impl Pool {
     }
 
     async fn remember(&mut self, task: &TaskId) {
-        let Ok(detail) = self.engine.store().task(task).await else { return };
-        let repository = detail.task.repository;
+        let Some(repository) = self.workshop.repository_of(task).await else { return };
         self.warm.retain(|known| *known != repository);
         self.warm.push_front(repository);
         self.warm.truncate(WARM);
@@ -448,7 +471,15 @@ impl Pool {
 
     /// Keeps what is ours and lets go of what someone else has taken.
     async fn heartbeat(&mut self) -> Result<(), Error> {
-        let ours = self.engine.store().heartbeat(&self.owner, self.lease_end()).await?;
+        let until = self.lease_end();
+        let ours = self.workshop.heartbeat(&self.owner, until).await?;
+        self.leased_until = until;
+        // A claim whose answer was lost: it is ours, and nobody works on it.
+        for lease in ours.iter().filter(|lease| !self.held.contains_key(&lease.turn)) {
+            if !self.cut_off.contains(&lease.session) && !self.broken.contains(&lease.turn) {
+                self.cut_off.push(lease.session.clone());
+            }
+        }
         let lost: Vec<TurnId> = self
             .held
             .iter()
@@ -461,7 +492,7 @@ impl Pool {
                 continue;
             }
             running.abort();
-            self.engine.clear_session(&self.owner, &lease.session).await?;
+            self.workshop.clear_session(&self.owner, &lease.session).await?;
             self.notify(Notice::Lost { task: lease.task }).await;
         }
         Ok(())
@@ -469,7 +500,7 @@ impl Pool {
 
     /// Nothing is left that could be worked on, here or elsewhere. What waits for a failed task waits for a person.
     async fn is_empty(&self) -> Result<bool, Error> {
-        let turns = self.engine.store().queue().await?.turns;
+        let turns = self.workshop.turns().await?;
         Ok(turns.ready + turns.waiting + turns.parked + turns.claimed == 0)
     }
 

@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Turns that wait for the verdict of a race: they take no agent's place.
 #[derive(Debug, Default)]
-pub(crate) struct Finish {
+pub struct Finish {
     waiting: AtomicUsize,
     changed: Notify,
 }

@@ -28,7 +28,7 @@ use crate::{Engine, Error, Failure, Stop, failpoint, owner};
 
 /// A turn that was a dead worker's, and the sandboxes in which its agent may be at work.
 #[derive(Debug)]
-pub(crate) struct Inherited {
+pub struct Inherited {
     pub(crate) lease: Lease,
     sandboxes: Vec<SandboxId>,
 }
@@ -38,6 +38,14 @@ pub(crate) struct Inherited {
 pub(crate) struct Returned {
     pub(crate) place: Place,
     pub(crate) run: Run,
+}
+
+impl Returned {
+    /// Which of the turn's events are from before its place was made.
+    pub(crate) fn began(&self, events: &[Event]) -> usize {
+        let made = |event: &Event| matches!(&event.body, EventBody::SandboxReady { sandbox_id, .. } if *sandbox_id == self.run.trace.sandbox);
+        events.iter().rposition(made).unwrap_or(events.len())
+    }
 }
 
 /// A run of an agent that goes on.
@@ -199,7 +207,7 @@ impl Turn {
     /// What is left of the work behind an agent that was taken over.
     pub(crate) async fn go_on_in(&self, place: &Place, run: Run) -> Result<Execution, Halt> {
         let agent = self.agent_of(&run)?;
-        let memory = if self.goes_on { self.memory(agent).await? } else { Memory::default() };
+        let memory = self.memory_at_first(agent).await?;
         let ended = self.follow(place, agent, &memory, run).await?;
         self.finish_in(place, agent, memory, ended).await
     }

@@ -12,9 +12,9 @@ use harvest_vault::Redactor;
 use harvest_workspace::SessionRepository;
 
 use crate::journal::Journal;
+use crate::left::newest;
 use crate::meter::charge_unsettled;
 use crate::place::remove_workspace;
-use crate::turn::newest;
 use crate::{DataFolder, Error, Failure, owner, record};
 
 /// What was found and put right.

@@ -17,6 +17,7 @@ use crate::execute::Execution;
 use crate::gate::Gate;
 use crate::interruption::Interruption;
 use crate::journal::Journal;
+use crate::left::{Left, newest};
 use crate::meter::{TurnMeter, charge_unsettled};
 use crate::plan::Plan;
 use crate::reattach::Returned;
@@ -38,8 +39,13 @@ pub(crate) struct Turn {
     pub(crate) mirror: Mirror,
     pub(crate) snapshot: Snapshot,
     pub(crate) repository: SessionRepository,
-    /// What the workspace begins with: what the turn before left, in the first one the base.
+    /// What the workspace begins with: what this turn has left when it was cut off, else what the turn before left, in the
+    /// first one the base.
     pub(crate) start: String,
+    /// What is changed after this is still to be told.
+    pub(crate) announced: String,
+    /// Why a run of it before this one did not end it, when that has left anything.
+    pub(crate) cut_off: Option<String>,
     /// There is something to remember: a turn before, or a plan.
     pub(crate) goes_on: bool,
     pub(crate) plan: Plan,
@@ -152,9 +158,17 @@ impl Engine {
         let turned_down = turned_down.filter(|_| interruption.is_none());
         let goes_on = left.is_some() || origin.is_some() || turned_down.is_some() || matches!(plan, Plan::Approved(_));
         let start = turned_down.or(left).or(origin).unwrap_or_else(|| task.base.clone());
+        let left = self.left_by_runs(&journal, &repository, &session, &start, returned.as_ref()).await?;
+        let cut_off = left.as_ref().map(|left| left.why().to_owned());
+        let goes_on = goes_on || cut_off.is_some();
+        let (announced, start) = match left {
+            Some(Left { commit: Some(commit), announced, .. }) => (announced.or(Some(start)), commit),
+            _ => (None, start),
+        };
         let begins = match (&returned, &interruption) {
             (Some(_), _) => carry::Begins::WithItsAgent,
             (None, Some(_)) => carry::Begins::Interrupted,
+            (None, None) if cut_off.is_some() => carry::Begins::Interrupted,
             (None, None) => carry::Begins::Anew,
         };
         let carry::Standing { task, start } =
@@ -179,7 +193,9 @@ impl Engine {
             mirror,
             snapshot,
             repository,
+            announced: announced.unwrap_or_else(|| start.clone()),
             start,
+            cut_off,
             goes_on,
             plan,
             gate,
@@ -190,6 +206,27 @@ impl Engine {
             stop,
             returned: Mutex::new(returned),
         })
+    }
+
+    /// What earlier runs of this turn have left beyond what it began with. For an agent that is still at work, those before
+    /// it.
+    async fn left_by_runs(
+        &self,
+        journal: &Journal,
+        repository: &SessionRepository,
+        session: &Session,
+        start: &str,
+        returned: Option<&Returned>,
+    ) -> Result<Option<Left>, Error> {
+        let mut events = journal.all().await?;
+        if let Some(returned) = returned {
+            events.truncate(returned.began(&events));
+        }
+        let mut left = Left::by(&events, &journal.lease().turn);
+        if returned.is_none() {
+            left.commit = Some(newest(journal, repository, session, start).await?);
+        }
+        Ok(Some(left).filter(|left| left.commit.as_ref().is_some_and(|commit| commit != start)))
     }
 
     /// The mirror of a task's repository, with its base in it.
@@ -212,7 +249,6 @@ impl Turn {
             return self.propose().await;
         }
         let before = self.executed_before().await?;
-        let is_done_before = before.is_some();
         let execution = match before {
             Some(before) => {
                 // Its agent has worked, under another lease; only a task that runs can complete.
@@ -230,15 +266,7 @@ impl Turn {
         let execution = match execution {
             // It is no outcome of the stage: the agent goes on later.
             Ok(execution) if execution.is_interrupted() => return self.suspend(&execution.commit).await,
-            Ok(execution) => {
-                if !is_done_before {
-                    self.journal.finish_stage(StageName::Execute, &execution).await?;
-                    if let Err(Halt::Engine(error)) = self.forecast(&execution.commit).await {
-                        return Err(error);
-                    }
-                }
-                execution
-            }
+            Ok(execution) => execution,
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(failure)) => Execution::failed(self.salvage().await, failure),
         };
@@ -343,22 +371,6 @@ impl Turn {
         let newest = newest(&self.journal, &self.repository, &self.session, &self.start).await;
         newest.unwrap_or_else(|_| self.start.clone())
     }
-}
-
-/// The newest state of a turn's work that arrived: its branch, else the last of its checkpoints, else what it began with.
-pub(crate) async fn newest(
-    journal: &Journal,
-    repository: &SessionRepository,
-    session: &Session,
-    start: &str,
-) -> Result<String, Error> {
-    match repository.tip(&session.branch.as_ref_name()).await? {
-        Some(commit) if commit != start => return Ok(commit),
-        _ => {}
-    }
-    let earlier = journal.checkpoints_before().await?;
-    let last = repository.last_checkpoint(&session.id).await?;
-    Ok(last.filter(|(number, _)| *number > earlier).map_or_else(|| start.to_owned(), |(_, commit)| commit))
 }
 
 /// A task as another agent sees it: model and vendor were chosen for the one before.

@@ -25,6 +25,8 @@ pub struct Vitals {
     retries: AtomicU64,
     agents: AtomicU64,
     busy: AtomicI64,
+    /// Why no work is taken, for the moment.
+    holding: Mutex<Option<String>>,
     calls: Mutex<HashMap<CallId, (String, Instant)>>,
 }
 
@@ -80,6 +82,15 @@ impl Vitals {
             agents: self.agents.load(Ordering::Relaxed),
             busy: u64::try_from(self.busy.load(Ordering::Relaxed)).unwrap_or(0),
         }
+    }
+
+    /// Why no work is taken here for the moment. The database need not know: it may be the reason.
+    pub fn holding(&self) -> Option<String> {
+        lock(&self.holding).clone()
+    }
+
+    pub(crate) fn held(&self, why: Option<String>) {
+        *lock(&self.holding) = why;
     }
 
     pub(crate) fn sized(&self, agents: usize) {

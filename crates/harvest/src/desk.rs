@@ -7,16 +7,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use harvest_core::{Code, Credential, DEFAULT_CREDENTIAL, Prompt, Role, Scope};
-use harvest_engine::{Request, Tenancy};
+use harvest_engine::{Request, Stop, Tenancy};
 use harvest_server::{
-    AgentInfo, Ask, Desk, NewCredential, NewRepository, NewSchedule, NewTemplate, Quotas, Reach, Refusal,
+    AgentCheck, AgentInfo, Ask, Desk, NewCredential, NewRepository, NewSchedule, NewTemplate, Quotas, Reach, Refusal,
 };
 use harvest_store::{Repository, Schedule, Template};
 use harvest_vault::{ExposeSecret, SecretString};
 use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+use tokio::task::JoinError;
 
 use crate::agent;
-use crate::cli::{self, RepoAdd};
+use crate::cli::{self, Global, RepoAdd};
 use crate::config::{Key, Layer, Setting};
 use crate::failure::Failure;
 use crate::installation::Installation;
@@ -29,7 +32,17 @@ const REACHING: [Key; 2] = [Key::EgressAllow, Key::ProjectDailyUsd];
 
 #[derive(Debug)]
 pub struct FrontDesk {
-    pub installation: Arc<Installation>,
+    installation: Arc<Installation>,
+    /// As this program was started.
+    global: Global,
+    /// One rehearsal at a time: each takes a sandbox and all of an agent.
+    rehearsing: Arc<Mutex<()>>,
+}
+
+impl FrontDesk {
+    pub fn new(global: Global, installation: Arc<Installation>) -> Self {
+        Self { installation, global, rehearsing: Arc::default() }
+    }
 }
 
 #[async_trait]
@@ -93,6 +106,24 @@ impl Desk for FrontDesk {
             key_hint: item.key_hint,
         });
         Ok(infos.collect())
+    }
+
+    async fn check_agent(&self, id: &str) -> Result<AgentCheck, Refusal> {
+        let Ok(place) = self.rehearsing.clone().try_lock_owned() else {
+            let message = "another agent is being checked".to_owned();
+            return Err(refuse(Code::TooMany, message, "try again when that is over; it takes two minutes at most"));
+        };
+        let (global, environment) = (self.global.clone(), self.installation.environment.clone());
+        let id = id.to_owned();
+        // Whoever asked may leave; what was made for the rehearsal is taken down all the same. On a thread of its own, since
+        // a turn that is watched by a closure cannot move between threads.
+        let here = Handle::current();
+        let rehearsal = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            here.block_on(agent::rehearsal(&global, &environment, &id, Stop::default()))
+        });
+        let broken = |error: JoinError| refuse(Code::Internal, error.to_string(), "the server's log says more");
+        Ok(rehearsal.await.map_err(broken)??)
     }
 
     async fn add_repository(&self, new: &NewRepository) -> Result<Repository, Refusal> {

@@ -11,6 +11,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::session;
 use crate::view::Style;
 
@@ -20,6 +21,10 @@ const PAGE: usize = 500;
 
 pub async fn interrupt(global: &Global, environment: Environment, options: Interrupt) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        show(global, style, &remote::interrupt(&remote, &options).await?);
+        return Ok(Exit::Done);
+    }
     let installation = Installation::open(global, environment).await?;
     let tasks = match &options.id {
         Some(id) => vec![find(&installation, id).await?],
@@ -38,7 +43,11 @@ pub async fn interrupt(global: &Global, environment: Environment, options: Inter
             return Err(Failure::refused(Code::NotAtWork, message, help));
         }
     }
-    let items = wait(&installation, &asked).await?;
+    show(global, style, &wait(&installation, &asked).await?);
+    Ok(Exit::Done)
+}
+
+fn show(global: &Global, style: Style, items: &[(TaskId, TaskStatus)]) {
     let _ = if global.json {
         output::json(
             &json!({ "items": items.iter().map(|(id, status)| json!({ "task_id": id, "status": status })).collect::<Vec<_>>(), "next_cursor": null }),
@@ -48,7 +57,6 @@ pub async fn interrupt(global: &Global, environment: Environment, options: Inter
     } else {
         items.iter().try_for_each(|(id, status)| output::line(&told(style, id, *status)))
     };
-    Ok(Exit::Done)
 }
 
 fn told(style: Style, id: &TaskId, status: TaskStatus) -> String {

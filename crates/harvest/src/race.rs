@@ -1,10 +1,9 @@
 //! `--race` and `harvest race`: the same task for several agents side by side, of which the best is delivered.
 
 use futures_util::future::join_all;
-use harvest_core::{Code, Cost, EventBody, JudgedBy, Outcome, Prompt, Race, SessionId, Task, TaskId, TaskStatus};
-use harvest_engine::{Interrupts, Queueing, Request, Stop};
-use harvest_store::{Error, Order, OwnerKind, TaskQuery};
-use serde::Serialize;
+use harvest_core::{Code, MOST_ENTRANTS, Outcome, Prompt, RaceTable, Task, TaskStatus};
+use harvest_engine::{Interrupts, Queueing, Stop, enter_race, race_table, racing};
+use harvest_store::{Error, OwnerKind};
 
 use crate::ask;
 use crate::cli::{AskOptions, Entrants, Global, RaceOptions, Run};
@@ -15,14 +14,10 @@ use crate::output;
 use crate::run::{Ended, stop_on_signals, work};
 use crate::view::{Activity, Style, clean};
 
-/// More than that is no race.
-const MOST: usize = 16;
-const PAGE: usize = 1000;
-
 /// What each of those who race is asked.
 pub fn field(options: &AskOptions, wanted: &Entrants) -> Vec<AskOptions> {
     match wanted {
-        Entrants::Same(number) => vec![options.clone(); usize::from(*number).min(MOST)],
+        Entrants::Same(number) => vec![options.clone(); usize::from(*number).min(MOST_ENTRANTS)],
         Entrants::Named(names) => names
             .iter()
             .map(|(agent, model)| AskOptions {
@@ -32,18 +27,6 @@ pub fn field(options: &AskOptions, wanted: &Entrants) -> Vec<AskOptions> {
             })
             .collect(),
     }
-}
-
-/// Makes requests those of one race.
-pub fn enter(installation: &Installation, requests: &mut [Request], judged_by: JudgedBy) -> Race {
-    // Any id will do that no other race has.
-    let id = SessionId::generate(installation.entropy.as_ref());
-    let race = Race { id: format!("race-{}", id.short()), judged_by };
-    for request in requests {
-        request.queue.convoy = Some(race.id.clone());
-        request.queue.race = Some(race.clone());
-    }
-    race
 }
 
 /// Queues a race and says so.
@@ -63,7 +46,7 @@ pub async fn add(
         request.queue = queue.clone();
         requests.push(request);
     }
-    let race = enter(installation, &mut requests, wanted.judged_by);
+    let race = enter_race(installation.entropy.as_ref(), &mut requests, wanted.judged_by);
     let engine = installation.queueing_engine()?;
     let submitted = engine.submit_all(requests).await.map_err(|error| Failure::from(error).refusing())?;
     let tasks: Vec<&Task> = submitted.iter().map(|submitted| &submitted.task).collect();
@@ -93,7 +76,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         let request = ask::request(environment, forges, keys, config, user, prompt.clone(), &each, decide).await?;
         requests.push(ask::as_the_repository_says(&installation, request, &each, decide).await?);
     }
-    let race = enter(&installation, &mut requests, options.race.judged_by);
+    let race = enter_race(installation.entropy.as_ref(), &mut requests, options.race.judged_by);
     let model = requests.iter().find_map(|request| request.model.clone());
     let model = model.ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
     let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
@@ -159,30 +142,6 @@ fn who(task: &Task) -> String {
     }
 }
 
-/// A race with everyone in it.
-#[derive(Debug, Serialize)]
-struct Table {
-    id: String,
-    judged_by: JudgedBy,
-    winner: Option<TaskId>,
-    items: Vec<Row>,
-    next_cursor: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
-    task_id: TaskId,
-    agent: String,
-    model: Option<String>,
-    status: TaskStatus,
-    error: Option<String>,
-    /// Its work passed its tests in a clean sandbox.
-    passed: bool,
-    cost_usd: Cost,
-    changed_lines: Option<u64>,
-    duration_ms: Option<i64>,
-}
-
 /// `harvest race show`.
 pub async fn show(global: &Global, environment: Environment, id: &str) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -208,53 +167,13 @@ fn unknown(id: &str) -> Failure {
     Failure::refused(Code::UnknownTask, format!("there is no race {}", clean(id)), help)
 }
 
-async fn table(installation: &Installation, race: &str) -> Result<Table, Failure> {
-    let store = &installation.store;
-    let order = Order::OldestFirst;
-    let query = TaskQuery { convoy: Some(race.to_owned()), order, limit: MOST, ..TaskQuery::default() };
-    let mut table =
-        Table { id: race.to_owned(), judged_by: JudgedBy::Cost, winner: None, items: Vec::new(), next_cursor: None };
-    for task in store.tasks(query).await?.items {
-        table.judged_by = task.settings.race.as_ref().map_or(table.judged_by, |race| race.judged_by);
-        let changed_lines = placed(installation, &task.id).await?;
-        if task.status == TaskStatus::Completed {
-            table.winner = Some(task.id.clone());
-        }
-        table.items.push(Row {
-            passed: changed_lines.is_some(),
-            duration_ms: task.finished_at.map(|at| at.duration_since(task.created_at).as_millis() as i64),
-            task_id: task.id,
-            agent: task.agent,
-            model: task.model,
-            status: task.status,
-            error: task.error,
-            cost_usd: task.cost_usd,
-            changed_lines,
-        });
-    }
-    Ok(table)
+async fn table(installation: &Installation, race: &str) -> Result<RaceTable, Failure> {
+    let store = installation.store.as_ref();
+    let tasks = racing(store, race).await?;
+    Ok(race_table(store, race, tasks).await?)
 }
 
-/// How much someone changed whose work passes.
-async fn placed(installation: &Installation, task: &TaskId) -> Result<Option<u64>, Failure> {
-    let store = &installation.store;
-    let mut found = None;
-    for session in store.task(task).await?.sessions {
-        let mut after = 0;
-        loop {
-            let events = store.events(&session.id, after, PAGE).await?;
-            let Some(last) = events.last() else { break };
-            after = last.seq;
-            found = events.iter().fold(found, |found, event| match event.body {
-                EventBody::RacePlaced { changed_lines, .. } => Some(changed_lines),
-                _ => found,
-            });
-        }
-    }
-    Ok(found)
-}
-
-fn page(style: Style, table: &Table) -> String {
+fn page(style: Style, table: &RaceTable) -> String {
     let dot = style.dot();
     let mut lines = vec![format!("\n{}", style.bold(&table.id))];
     for row in &table.items {

@@ -44,7 +44,7 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         installation.queueing_engine()?
     };
     let exporter = tracer::exporter(&installation)?;
-    let service = listen(&installation, &engine, options.door, exporter.clone()).await?;
+    let service = listen(global, &installation, &engine, options.door, exporter.clone()).await?;
     let (drain, close) = (Stop::default(), Stop::default());
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
@@ -98,6 +98,7 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
 
 /// Listens, with this installation behind it.
 pub async fn listen(
+    global: &Global,
     installation: &Arc<Installation>,
     engine: &Engine,
     door: Door,
@@ -110,7 +111,7 @@ pub async fn listen(
         store: installation.store.clone(),
         engine: engine.clone(),
         data: installation.data.clone(),
-        desk: Arc::new(FrontDesk { installation: installation.clone() }),
+        desk: Arc::new(FrontDesk::new(global.clone(), installation.clone())),
         clock: installation.clock.clone(),
         entropy: installation.entropy.clone(),
         pace: installation.settings()?.pace(),

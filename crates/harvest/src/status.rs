@@ -49,7 +49,10 @@ async fn show(
     let running = store.tasks(query).await?.items;
     let spending = store.spending(&harvest_engine::day_of(installation.clock.now())).await?;
     let workers = owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
-    let holding: Vec<&str> = owners.iter().filter_map(|owner| owner.holding.as_deref()).collect();
+    let mut holding: Vec<String> = owners.iter().filter_map(|owner| owner.holding.clone()).collect();
+    // A worker on a full disk cannot write down that it is.
+    let no_room = harvest_engine::no_room(installation.data.path()).filter(|_| workers > 0 && holding.is_empty());
+    holding.extend(no_room);
     if global.json {
         return Ok(output::json(&json!({
             "queue": queue,
@@ -64,7 +67,7 @@ async fn show(
     text.push_str(&page(style, &queue, &convoys, workers));
     for why in holding {
         let name = style.dim(&format!("{:<9}", "holding"));
-        text.push_str(&format!("\n{name}  {} {}", style.stopped(), crate::view::clean(why)));
+        text.push_str(&format!("\n{name}  {} {}", style.stopped(), crate::view::clean(&why)));
     }
     let tenancy = installation.settings()?.tenancy();
     for one in &spending {

@@ -126,18 +126,11 @@ pub fn show_json(notice: &Notice) -> Result<(), output::Closed> {
 }
 
 fn closing(style: Style, summary: &Summary, spares: warm::Stats) -> String {
-    let count = |status| summary.outcomes.iter().filter(|outcome| outcome.status == status).count();
-    let spent: harvest_core::Cost = summary.outcomes.iter().map(|outcome| outcome.cost_usd).sum();
+    let Summary { completed, failed, cancelled, spent, ended } = summary;
     let dot = style.dot();
     let warm = match spares.hits {
         0 => String::new(),
         hits => format!(" {dot} {hits} of {} sandboxes were there before", hits + spares.misses),
     };
-    format!(
-        "\n{}: {} completed, {} failed, {} cancelled {dot} {spent}{warm}",
-        summary.ended,
-        count(TaskStatus::Completed),
-        count(TaskStatus::Failed),
-        count(TaskStatus::Cancelled),
-    )
+    format!("\n{ended}: {completed} completed, {failed} failed, {cancelled} cancelled {dot} {spent}{warm}")
 }

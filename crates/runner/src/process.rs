@@ -1,6 +1,6 @@
 //! One process: started, its output spooled line by line, ended with all its children.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -26,6 +26,8 @@ use crate::{attempt, files, tree};
 
 /// How long output may still come after everything that could write it is dead.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long until a full disk is tried again.
+const NO_ROOM: Duration = Duration::from_millis(250);
 
 const READ: usize = 64 * 1024;
 
@@ -216,7 +218,7 @@ impl Begun {
             let (name, value) = mark(boot, &process.id);
             tree::kill_marked(&format!("{name}={value}")).await;
         }
-        finish(reading).await;
+        finish(&process, reading).await;
         if let Some(feeding) = feeding {
             feeding.abort();
         }
@@ -242,15 +244,18 @@ impl Begun {
 }
 
 /// Waits for the ends of both streams, but not on whoever may have kept them open.
-async fn finish(reading: [JoinHandle<()>; 2]) {
+async fn finish(process: &Process, reading: [JoinHandle<()>; 2]) {
     let aborts = reading.each_ref().map(JoinHandle::abort_handle);
     let both = async {
         for reader in reading {
             let _ = reader.await;
         }
     };
-    if tokio::time::timeout(LAST_WORDS, both).await.is_err() {
-        aborts.iter().for_each(tokio::task::AbortHandle::abort);
+    tokio::pin!(both);
+    while tokio::time::timeout(LAST_WORDS, &mut both).await.is_err() {
+        if !process.waits_for_room.get() {
+            return aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        }
     }
 }
 
@@ -312,7 +317,12 @@ async fn collect(boot: Rc<Boot>, registry: Rc<Registry>, process: Rc<Process>, s
             lines.push(buffer.get(..length).unwrap_or_default(), &mut append);
         }
         if !records.is_empty() {
-            store(&boot, &process, &records);
+            // Meanwhile nothing is read: a process that goes on printing waits as well. Nobody tells when there is room again.
+            while store(&boot, &process, &records) == Stored::NoRoom {
+                process.waits_for_room.set(true);
+                tokio::time::sleep(NO_ROOM).await;
+            }
+            process.waits_for_room.set(false);
             registry.changed.notify_one();
         }
         if length == 0 {
@@ -323,24 +333,39 @@ async fn collect(boot: Rc<Boot>, registry: Rc<Registry>, process: Rc<Process>, s
     }
 }
 
-/// Spools what was read, or ends the process when it cannot be.
-fn store(boot: &Boot, process: &Process, records: &[u8]) {
+/// What became of something to be spooled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    Done,
+    /// The disk is full, which may pass.
+    NoRoom,
+}
+
+/// Spools what was read, or ends the process when it never can be.
+fn store(boot: &Boot, process: &Process, records: &[u8]) -> Stored {
     if process.failure.borrow().is_some() {
-        return;
+        return Stored::Done;
     }
     let failure = {
         let mut spool = process.spool.borrow_mut();
-        let Some(spool) = spool.as_mut() else { return };
+        let Some(spool) = spool.as_mut() else { return Stored::Done };
         if spool.length() + records.len() as u64 > boot.max_spool_bytes {
             let message = format!("it printed more than {} bytes and was ended", boot.max_spool_bytes);
             Some(Failure::of(Limit::Output, message))
         } else {
-            spool.append(records).err().map(|error| Failure::other(format!("its output could not be kept: {error}")))
+            match spool.append(records) {
+                Ok(()) => None,
+                Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                    return Stored::NoRoom;
+                }
+                Err(error) => Some(Failure::other(format!("its output could not be kept: {error}"))),
+            }
         }
     };
     if let Some(failure) = failure {
         end(boot, process, failure);
     }
+    Stored::Done
 }
 
 /// Ends the process with all its children, for the first reason given.

@@ -39,6 +39,8 @@ pub struct Process {
     pub pid: Cell<Option<Pid>>,
     /// None when it could not even be made.
     pub spool: RefCell<Option<Spool>>,
+    /// What it printed last could not be kept yet: the disk is full.
+    pub waits_for_room: Cell<bool>,
     pub end: RefCell<Option<End>>,
     /// Why the runner is killing it, once it is.
     pub failure: RefCell<Option<Failure>>,
@@ -75,6 +77,7 @@ impl Process {
             began: Instant::now(),
             pid: Cell::new(None),
             spool: RefCell::new(None),
+            waits_for_room: Cell::new(false),
             end: RefCell::new(None),
             failure: RefCell::new(None),
             signalled: Cell::new(None),

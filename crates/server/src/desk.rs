@@ -44,6 +44,9 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 
     async fn agents(&self) -> Result<Vec<AgentInfo>, Refusal>;
 
+    /// What a rehearsal of an agent shows. It may take minutes, and goes on to its end when nobody waits for it any more.
+    async fn check_agent(&self, id: &str) -> Result<AgentCheck, Refusal>;
+
     async fn add_repository(&self, new: &NewRepository) -> Result<Repository, Refusal>;
 
     async fn add_schedule(&self, new: &NewSchedule, person: &str) -> Result<Schedule, Refusal>;
@@ -104,4 +107,29 @@ pub struct AgentInfo {
     pub usable_providers: Vec<String>,
     pub install_hint: String,
     pub key_hint: Option<String>,
+}
+
+/// What a rehearsal of an agent showed.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct AgentCheck {
+    pub agent: String,
+    /// Nothing failed.
+    pub works: bool,
+    pub checks: Vec<Check>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Check {
+    pub name: &'static str,
+    pub state: CheckState,
+    pub detail: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckState {
+    Works,
+    Fails,
+    /// It did not try, which is fine for some.
+    Absent,
 }

@@ -33,6 +33,12 @@ impl Key {
     pub fn for_the_store(self) -> IdempotencyKey {
         IdempotencyKey { key: format!("api {}", self.0.key), digest: self.0.digest }
     }
+
+    /// Of several things that one request asks for, each has a key of its own.
+    pub fn of_several(self, index: usize) -> IdempotencyKey {
+        let IdempotencyKey { key, digest } = self.for_the_store();
+        IdempotencyKey { key: if index == 0 { key } else { format!("{key} {index}") }, digest }
+    }
 }
 
 pub async fn once(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {

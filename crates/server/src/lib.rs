@@ -33,7 +33,7 @@ pub use api::templates::NewTemplate;
 pub use auth::Mint;
 pub use auth::github::Options as GithubSignIn;
 pub use auth::secret::Secret;
-pub use desk::{AgentInfo, Desk, Reach, Refusal};
+pub use desk::{AgentCheck, AgentInfo, Check, CheckState, Desk, Reach, Refusal};
 pub use error::Error;
 pub use limits::Pace;
 pub use openapi::document;

@@ -41,8 +41,8 @@ struct Holder {
     accounts: Vec<String>,
 }
 
-/// Refuses what would go beyond.
-pub async fn admit(app: &App, principal: &Principal, repository: &str) -> Result<(), Problem> {
+/// Refuses what would go beyond with so many new tasks.
+pub async fn admit(app: &App, principal: &Principal, repository: &str, new: u64) -> Result<(), Problem> {
     let quotas = app.desk.quotas();
     let tenancy = app.desk.tenancy();
     let holders: Vec<Holder> = holders(&quotas, &tenancy, principal, repository)
@@ -55,7 +55,7 @@ pub async fn admit(app: &App, principal: &Principal, repository: &str) -> Result
     for holder in holders {
         if let Some(most) = holder.quota.sessions {
             let unfinished = app.store.unfinished(&holder.asker).await?;
-            if unfinished >= most {
+            if unfinished.saturating_add(new) > most {
                 let detail = format!("{} has {unfinished} tasks that have not ended, and may have {most}", holder.name);
                 let problem = Problem::new(Code::Quota, detail).retry_after(SOON);
                 return Err(problem.help("wait until one of them has ended, or cancel one"));

@@ -13,6 +13,8 @@ interface Notice {
 }
 
 const PAUSE = 1_000;
+/** News of so long are told together. */
+const SOON = 100;
 const REST = 5_000;
 
 /** Lists of more pages than this are not read again as a whole: what is new stands in the first. */
@@ -47,28 +49,41 @@ export function listen(client: QueryClient): () => void {
       again.clear();
     }, PAUSE);
   };
-  const everything = () => later("tasks", "task", "session", "queue", "convoys", "stats", "people", "comments");
+  const everything = () => later("tasks", "task", "session", "race", "queue", "convoys", "stats", "people", "comments");
 
+  // An agent that prints a thousand lines a second is news of one task.
+  const news = new Map<string, Notice>();
+  let telling: ReturnType<typeof setTimeout> | undefined;
   const heard = (message: Event) => {
     const notice = JSON.parse((message as MessageEvent<string>).data) as Notice;
-    let known = false;
+    news.set(notice.task_id, notice);
+    telling ??= setTimeout(tell, SOON);
+  };
+  const tell = () => {
+    telling = undefined;
+    const found = new Set<string>();
     client.setQueriesData<InfiniteData<SchemaPageTask>>({ queryKey: ["tasks"] }, (lists) => {
       if (!lists) return lists;
       let changed = false;
       const pages = lists.pages.map((page) => {
-        const index = page.items.findIndex((task) => task.id === notice.task_id);
-        if (index < 0) return page;
-        known = true;
-        if (page.items[index]!.status === notice.status) return page;
-        changed = true;
-        const items: SchemaTask[] = page.items.slice();
-        items[index] = { ...items[index]!, status: notice.status };
-        return { ...page, items };
+        let items: SchemaTask[] | null = null;
+        page.items.forEach((task, index) => {
+          const notice = news.get(task.id);
+          if (!notice) return;
+          found.add(task.id);
+          if (task.status !== notice.status) (items ??= page.items.slice())[index] = { ...task, status: notice.status };
+        });
+        changed ||= items !== null;
+        return items ? { ...page, items } : page;
       });
       return changed ? { ...lists, pages } : lists;
     });
-    later(`task/${notice.task_id}`, `session/${notice.session_id}`, "queue");
-    if (!known || isOver(notice.status)) later("tasks", "convoys", "stats");
+    later("queue", "race");
+    for (const { task_id, session_id, status } of news.values()) {
+      later(`task/${task_id}`, `session/${session_id}`);
+      if (!found.has(task_id) || isOver(status)) later("tasks", "convoys", "stats");
+    }
+    news.clear();
   };
 
   const present = (message: Event) => {
@@ -116,6 +131,7 @@ export function listen(client: QueryClient): () => void {
     over = true;
     document.removeEventListener("visibilitychange", looked);
     clearTimeout(timer);
+    clearTimeout(telling);
     close();
   };
 }

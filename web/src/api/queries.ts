@@ -29,6 +29,15 @@ export const queries = {
       return response.status === 401 ? null : ok(Promise.resolve({ data, response }));
     },
   }),
+  /** Where someone who is not signed in can go. */
+  ways: queryOptions({
+    queryKey: ["ways"],
+    staleTime: Infinity,
+    queryFn: async () => {
+      const answer = await fetch("/auth/ways");
+      return answer.ok ? ((await answer.json()) as { github: string | null }) : { github: null };
+    },
+  }),
   tasks: (filter: TaskFilter) =>
     infiniteQueryOptions({
       queryKey: ["tasks", filter],
@@ -39,6 +48,7 @@ export const queries = {
       getNextPageParam: (page) => page.next_cursor ?? undefined,
     }),
   task: (id: string) => queryOptions({ queryKey: ["task", id], queryFn: () => ok(api.GET("/api/tasks/{id}", { params: { path: { id } } })) }),
+  race: (id: string) => queryOptions({ queryKey: ["race", id], queryFn: () => ok(api.GET("/api/races/{id}", { params: { path: { id } } })) }),
   session: (id: string) => queryOptions({ queryKey: ["session", id], queryFn: () => ok(api.GET("/api/sessions/{id}", { params: { path: { id } } })) }),
   diff: (id: string, version: number, from?: string, to?: string) =>
     queryOptions({
@@ -71,7 +81,20 @@ export const queries = {
     return { ...(await ok(Promise.resolve(answer))), version: answer.response.headers.get("etag") ?? "" };
   } }),
   queue: queryOptions({ queryKey: ["queue"], queryFn: () => ok(api.GET("/api/queue")), refetchInterval: 10_000 }),
-  repositories: queryOptions({ queryKey: ["repositories"], queryFn: () => ok(api.GET("/api/repositories")) }),
+  repositories: queryOptions({
+    queryKey: ["repositories"],
+    // Builders tell nobody when they begin and end; what is not built yet will be soon.
+    refetchInterval: (query) => (query.state.data?.items.some((one) => one.snapshot.state === "building" || one.snapshot.state === "none") ? 2_000 : false),
+    queryFn: () => ok(api.GET("/api/repositories")),
+  }),
+  buildLog: (name: string, building: boolean) =>
+    queryOptions({
+      queryKey: ["repositories", name, "log", building],
+      // A build tells nobody but its log.
+      refetchInterval: building ? 2_000 : false,
+      retry: false,
+      queryFn: () => ok(api.GET("/api/repositories/{name}/build-log", { params: { path: { name } }, parseAs: "text" })),
+    }),
   agents: queryOptions({ queryKey: ["agents"], queryFn: () => ok(api.GET("/api/agents")), staleTime: 60_000 }),
   credentials: queryOptions({ queryKey: ["credentials"], queryFn: () => ok(api.GET("/api/credentials")) }),
   tokens: queryOptions({ queryKey: ["tokens"], queryFn: () => ok(api.GET("/api/tokens")) }),

@@ -4,6 +4,7 @@ import { useId, useRef, useState, type FormEvent, type KeyboardEvent } from "rea
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaAsk } from "../api/schema";
+import { Race, racing } from "./race-field";
 import { Button, Dialog, Field, Key, Trouble } from "../ui/parts";
 
 const LAST = "harvest-last-repository";
@@ -23,7 +24,7 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
     mutationFn: (ask: SchemaAsk) => ok(api.POST("/api/tasks", { body: ask, params: { header: { "Idempotency-Key": `${key}-${hash(JSON.stringify(ask))}` } } })),
     onSuccess: (task, ask) => {
       localStorage.setItem(LAST, ask.repository);
-      void navigate({ to: "/tasks/$id", params: { id: task.id } });
+      void navigate({ to: "/tasks/$id", params: { id: task.id }, search: ask.race ? { tab: "race" } : {} });
     },
   });
 
@@ -35,14 +36,16 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
     create.mutate({
       prompt: String(data.get("prompt") ?? ""),
       repository: text("repository") ?? "",
-      agent: text("agent"),
-      model: text("model"),
+      // Agents that race are named there.
+      agent: text("race") === "agents" ? undefined : text("agent"),
+      model: text("race") === "agents" ? undefined : text("model"),
       base: text("base"),
       test: text("test"),
       budget_usd: number("budget"),
       timeout: number("minutes") === undefined ? undefined : Math.round((number("minutes") ?? 0) * 60),
       convoy: text("convoy"),
       priority: text("priority") as SchemaAsk["priority"],
+      race: racing(data),
       plan: data.get("plan") === "on",
       require_tests: data.get("require_tests") === "on",
     });
@@ -61,7 +64,7 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
           <Field label="Repository" hint={known.length === 0 ? "A path on the server's machine, or a URL" : undefined}>
             {(id) => (
               <>
-                <input id={id} name="repository" required list={names} className="field" autoComplete="off" placeholder="Name, path or URL"
+                <input id={id} key={known.length > 0 ? "known" : "none"} name="repository" required list={names} className="field" autoComplete="off" placeholder="Name, path or URL"
                   defaultValue={localStorage.getItem(LAST) ?? known[0]?.name ?? ""} />
                 <datalist id={names}>{known.map((one) => <option key={one.name} value={one.name}>{one.source}</option>)}</datalist>
               </>
@@ -80,6 +83,7 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
           <Field label="Model">{(id) => <input id={id} name="model" className="field" autoComplete="off" placeholder="The agent's own choice" />}</Field>
           <Field label="Budget, US dollars">{(id) => <input id={id} name="budget" className="field" type="number" min="0.01" step="0.01" placeholder="As set for the project" />}</Field>
         </div>
+        <Race agents={agents.data?.items ?? []} />
         <label className="flex items-center gap-2"><input type="checkbox" name="plan" /> Plan first, and wait for someone to approve</label>
         <details className="rounded-md border border-line px-3 py-2">
           <summary className="font-medium text-dim">More</summary>

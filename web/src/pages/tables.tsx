@@ -7,10 +7,10 @@ import { queries } from "../api/queries";
 import type { SchemaRepository } from "../api/schema";
 import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
-import { Stranger } from "../text/show";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, Dialog, Empty, Field, Page, Table, Trouble, Waiting } from "../ui/parts";
-import { ago, exact, took, useNow } from "../ui/time";
+import { ago, exact, useNow } from "../ui/time";
+import { LastBuild } from "./last-build";
 
 interface Read<T> {
   data?: T;
@@ -127,48 +127,6 @@ export function RepositoriesPage() {
   );
 }
 
-interface Build {
-  status: string;
-  error?: string | null;
-  build_error?: string | null;
-  reused: boolean;
-  stages: { stage: string; duration_ms: number }[];
-  installed: string[];
-  notes: string[];
-  duration_ms: number;
-  at: string;
-}
-
-/** What came of the last build, stage by stage. */
-function LastBuild({ of }: { of: SchemaRepository }) {
-  const [open, setOpen] = useState(false);
-  const build = of.snapshot.last_build as Build | null | undefined;
-  if (!build) return <span className="text-dim">none yet</span>;
-  const longest = Math.max(1, ...build.stages.map((one) => one.duration_ms));
-  return (
-    <>
-      <Button look="quiet" onClick={() => setOpen(true)}>{words(build.status)}, {took(build.duration_ms)}</Button>
-      {open && (
-        <Dialog title={`Last build of ${of.name}`} wide onClose={() => setOpen(false)}>
-          <div className="flex flex-col gap-4 p-4 text-left">
-            {build.error && <p className="rounded-md bg-bad-soft px-3 py-2 break-words text-bad">{firstLine(build.error, 1_000)}</p>}
-            {build.build_error && <p className="rounded-md bg-warn-soft px-3 py-2 break-words text-warn">The build command failed; the snapshot is there all the same: {firstLine(build.build_error, 1_000)}</p>}
-            <dl className="grid grid-cols-[7rem_1fr_5rem] items-center gap-x-3 gap-y-1">
-              {build.stages.map((one) => (
-                <div key={one.stage} className="contents"><dt>{words(one.stage)}</dt><dd><div className="h-2 rounded bg-accent" style={{ width: `${Math.max(1, (one.duration_ms / longest) * 100)}%` }} /></dd><dd className="text-right text-dim tabular-nums">{took(one.duration_ms)}</dd></div>
-              ))}
-            </dl>
-            <p className="text-dim">{build.reused ? "Lockfiles are as before: what was installed comes from the snapshot before." : build.installed.length > 0 ? "Installed by:" : "Nothing had to be installed."}</p>
-            {!build.reused && build.installed.length > 0 && <Stranger text={build.installed.join("\n")} lines={40} />}
-            {build.notes.length > 0 && <Stranger text={build.notes.join("\n")} lines={100} />}
-            <p className="text-dim">{exact(build.at)}. The whole log: <Code>harvest repo build {of.name}</Code></p>
-          </div>
-        </Dialog>
-      )}
-    </>
-  );
-}
-
 function SnapshotState({ of }: { of: SchemaRepository }) {
   const state = of.snapshot.state;
   return <Badge tone={/ready|fresh|built/.test(state) ? "good" : /fail/.test(state) ? "bad" : "plain"}>{words(state)}</Badge>;
@@ -234,27 +192,6 @@ export function Confirm({ what, sure, act, error }: { what: string; sure: string
         </Dialog>
       )}
     </>
-  );
-}
-
-export function AgentsPage() {
-  const agents = useQuery(queries.agents);
-  return (
-    <Page title="Agents" about="Command-line coding agents that Harvest can drive. One is usable when it is installed on the worker and there is a credential for a model it speaks to.">
-      <Shown of={agents} what="agents">
-        {({ items }) => (
-          <Table label="Agents" rows={items} id={(row) => row.id} columns={[
-            { name: "Agent", cell: (row) => <span className="font-medium">{row.name} {row.default && <Badge tone="accent">Default</Badge>}</span> },
-            { name: "State", cell: (row) => !row.installed ? <Badge>Not installed</Badge> : row.usable_providers.length > 0 ? <Badge tone="good">Usable</Badge> : <Badge tone="warn">No key</Badge> },
-            { name: "Version", minor: true, cell: (row) => row.version ?? "" },
-            { name: "Models of", minor: true, cell: (row) => row.providers.join(", ") },
-            { name: "Can", minor: true, cell: (row) => <span className="text-dim">{Object.entries(row.features).filter(([, has]) => has).map(([name]) => name.replaceAll("_", " ")).join(", ")}</span> },
-            { name: "Check it", minor: true, cell: (row) => row.installed ? <Code>harvest agent check {row.id}</Code> : null },
-            { name: "To do", cell: (row) => !row.installed ? <Code>{row.install_hint}</Code> : row.usable_providers.length === 0 ? <Link to="/credentials" className="text-accent underline">{row.key_hint ?? "Add a credential"}</Link> : null },
-          ]} />
-        )}
-      </Shown>
-    </Page>
   );
 }
 

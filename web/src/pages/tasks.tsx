@@ -1,33 +1,30 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi, useNavigate } from "@tanstack/react-router";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { lazy, memo, Suspense, useEffect, useMemo, useRef, useState, type MouseEvent } from "react";
+import { lazy, memo, Suspense, useCallback, useEffect, useRef, useState } from "react";
 import { queries } from "../api/queries";
 import type { SchemaTask } from "../api/schema";
 import { STATUSES, shortRepository, verdict } from "../api/words";
-import { isWriting } from "../keyboard";
 import type { TaskSearch } from "../router";
-import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, Empty, Page, Trouble, Waiting } from "../ui/parts";
-import { ago, exact, useNow } from "../ui/time";
+import { ago, useNow } from "../ui/time";
+import { TaskList, useTasks } from "./task-list";
 
 const NewTask = lazy(() => import("./new-task"));
 const First = lazy(() => import("./first"));
 const route = getRouteApi("/tasks");
-const ROW = 40;
 
 export function TasksPage() {
   const search = route.useSearch();
   const navigate = useNavigate({ from: "/tasks" });
   const { view, new: creating, ...filter } = search;
   const tasks = useInfiniteQuery({ ...queries.tasks(filter), placeholderData: keepPreviousData });
-  // What is new moves others to the next page, where they may be already.
-  const all = useMemo(() => [...new Map(tasks.data?.pages.flatMap((page) => page.items.map((task) => [task.id, task] as const))).values()], [tasks.data]);
+  const all = useTasks(tasks.data?.pages);
   const filtered = Object.values(filter).some(Boolean);
   const change = (next: Partial<TaskSearch>) => void navigate({ search: (before) => ({ ...before, ...next }), replace: true });
-  const more = () => { if (tasks.hasNextPage && !tasks.isFetchingNextPage) void tasks.fetchNextPage(); };
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = tasks;
+  const more = useCallback(() => { if (hasNextPage && !isFetchingNextPage) void fetchNextPage(); }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
 
   return (
     <Page
@@ -54,7 +51,7 @@ export function TasksPage() {
         filtered ? (
           <Empty title="No task is like that" icon="search"><Button className="mt-2" onClick={() => void navigate({ search: { view } })}>Show all tasks</Button></Empty>
         ) : <Suspense><First create={() => change({ new: true })} /></Suspense>
-      ) : view === "board" ? <Board tasks={all} more={tasks.hasNextPage ? more : undefined} /> : <List tasks={all} more={more} />}
+      ) : view === "board" ? <Board tasks={all} more={hasNextPage ? more : undefined} /> : <TaskList tasks={all} more={more} />}
       <Suspense>{creating && <NewTask onClose={() => change({ new: undefined })} />}</Suspense>
     </Page>
   );
@@ -95,80 +92,6 @@ function Choice({ label, value, options, pick }: { label: string; value?: string
     </select>
   );
 }
-
-function List({ tasks, more }: { tasks: SchemaTask[]; more: () => void }) {
-  const box = useRef<HTMLDivElement>(null);
-  const navigate = useNavigate();
-  const now = useNow();
-  const [at, setAt] = useState(-1);
-  const rows = useVirtualizer({ count: tasks.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 12 });
-  const items = rows.getVirtualItems();
-  const end = items.at(-1)?.index ?? 0;
-  useEffect(() => { if (end >= tasks.length - 20) more(); }, [end, tasks.length, more]);
-
-  const open = (event: MouseEvent) => {
-    const link = event.target instanceof Element ? event.target.closest<HTMLElement>("a[data-task]") : null;
-    // Another tab or window is the browser's own business.
-    if (!link?.dataset.task || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-    event.preventDefault();
-    void navigate({ to: "/tasks/$id", params: { id: link.dataset.task } });
-  };
-
-  const state = useRef({ at, tasks });
-  state.current = { at, tasks };
-  useEffect(() => {
-    const press = (event: KeyboardEvent) => {
-      if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target) || document.querySelector("dialog[open]")) return;
-      const { at, tasks } = state.current;
-      const step = event.key === "j" || event.key === "ArrowDown" ? 1 : event.key === "k" || event.key === "ArrowUp" ? -1 : 0;
-      if (step) {
-        const next = Math.max(0, Math.min(tasks.length - 1, at + step));
-        setAt(next);
-        rows.scrollToIndex(next);
-      } else if (event.key === "Enter" && at >= 0 && !(event.target instanceof HTMLAnchorElement) && !(event.target instanceof HTMLButtonElement)) {
-        const task = tasks[at];
-        if (task) void navigate({ to: "/tasks/$id", params: { id: task.id } });
-      } else return;
-      event.preventDefault();
-    };
-    addEventListener("keydown", press);
-    return () => removeEventListener("keydown", press);
-  }, [navigate, rows]);
-
-  return (
-    <div ref={box} className="min-h-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="List of tasks">
-      <div role="list" className="relative" style={{ height: rows.getTotalSize() }} onClick={open}>
-        {items.map((item) => {
-          const task = tasks[item.index]!;
-          return (
-            <div key={task.id} role="listitem" className="absolute inset-x-0 top-0" style={{ height: item.size, transform: `translateY(${item.start}px)` }}>
-              <Row task={task} now={now} chosen={item.index === at} />
-            </div>
-          );
-        })}
-      </div>
-    </div>
-  );
-}
-
-const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: number; chosen: boolean }) {
-  const tests = verdict(task);
-  // A plain link: the list opens it. One that knows all of the router takes longer to draw than the rest of the row.
-  return (
-    <a href={`/tasks/${task.id}`} data-task={task.id}
-      className={`flex h-full items-center gap-3 border-b border-line px-4 hover:bg-hover ${chosen ? "bg-hover shadow-[inset_2px_0_var(--accent)]" : ""}`}>
-      <StatusIcon status={task.status} />
-      <span className="min-w-0 flex-1 truncate">{firstLine(task.prompt)}</span>
-      {task.error && <span className="hidden max-w-64 truncate text-bad xl:inline">{firstLine(task.error, 120)}</span>}
-      {task.priority !== "normal" && <span className="hidden sm:inline"><Badge tone={task.priority === "low" ? "plain" : "warn"}>{words(task.priority)}</Badge></span>}
-      {tests && <span className="hidden sm:inline"><Badge tone={tests.tone}>{tests.text}</Badge></span>}
-      <span className="hidden w-28 truncate text-dim md:inline">{shortRepository(task.repository)}</span>
-      <span className="hidden w-24 truncate text-dim lg:inline">{task.agent}</span>
-      <span className="hidden w-14 text-right text-dim tabular-nums sm:inline">{task.cost_usd > 0 ? money(task.cost_usd) : ""}</span>
-      <time dateTime={task.created_at} title={exact(task.created_at)} className="w-9 text-right text-dim tabular-nums">{ago(task.created_at, now)}</time>
-    </a>
-  );
-});
 
 const COLUMNS = [
   { name: "Waiting", icon: "pending", of: ["pending"] },

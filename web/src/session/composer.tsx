@@ -1,15 +1,14 @@
 // What a person says to a session: more to do, yes or no to a plan, another way from an earlier moment.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useRef, useState, type FormEvent, type KeyboardEvent } from "react";
+import { useRef, useState, type FormEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail } from "../api/schema";
 import { isOver } from "../api/words";
 import { firstLine } from "../text/harmless";
 import { Badge, Button, Dialog, Field, Trouble } from "../ui/parts";
-
-const sends = (event: KeyboardEvent) => event.key === "Enter" && (event.ctrlKey || event.metaKey);
+import { sends } from "./keys";
 
 export function Composer({ session }: { session: SchemaSessionDetail }) {
   const agents = useQuery(queries.agents);

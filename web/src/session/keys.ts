@@ -1,5 +1,5 @@
 // What the keyboard does in a session, and what the palette offers there.
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, type KeyboardEvent as Pressed } from "react";
 import { isWriting } from "../keyboard";
 import type { IconName } from "../ui/icons";
 
@@ -22,7 +22,10 @@ export function offered(): readonly Offer[] {
   return offers;
 }
 
-/** `r` writes to the session, `1` to `6` show its parts, Escape stops writing. */
+/** Ctrl Enter sends what was written. */
+export const sends = (event: Pressed) => event.key === "Enter" && (event.ctrlKey || event.metaKey);
+
+/** `r` writes to the session, `1` to `7` show its parts, Escape stops writing. */
 export function useSessionKeys(actions: { tab: (index: number) => void }) {
   const latest = useRef(actions);
   latest.current = actions;
@@ -32,7 +35,7 @@ export function useSessionKeys(actions: { tab: (index: number) => void }) {
       if (event.key === "Escape" && event.target instanceof HTMLTextAreaElement) event.target.blur();
       else if (isWriting(event.target)) return;
       else if (event.key === "r") document.querySelector<HTMLElement>("[data-compose]")?.focus();
-      else if (/^[1-6]$/.test(event.key)) latest.current.tab(Number(event.key) - 1);
+      else if (/^[1-7]$/.test(event.key)) latest.current.tab(Number(event.key) - 1);
       else return;
       event.preventDefault();
     };

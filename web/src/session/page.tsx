@@ -1,10 +1,8 @@
 // A session: what was asked, what the agent does about it, and what came of it.
-import { useMutation, useQuery } from "@tanstack/react-query";
-import * as Menu from "@radix-ui/react-dropdown-menu";
+import { useQuery } from "@tanstack/react-query";
 import * as Tabs from "@radix-ui/react-tabs";
 import { getRouteApi, Link as To, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
-import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail } from "../api/schema";
 import { isOver, shortRepository, verdict } from "../api/words";
@@ -13,20 +11,23 @@ import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
-import { Badge, Button, Code, CopyButton, Meter, Trouble, Waiting } from "../ui/parts";
-import { ago, exact, took, useNow } from "../ui/time";
+import { Badge, Code, CopyButton, Meter, Trouble, Waiting } from "../ui/parts";
+import { exact, since, took, useNow } from "../ui/time";
 import { useJournal, useNowAndThen } from "./journal";
+import { Actions } from "./actions";
 import { Composer, Decide, ForkDialog } from "./composer";
 import { Fork } from "./entry";
 import { CommentsOf } from "./comments";
 import { People } from "./people";
 import { Stream } from "./stream";
-import { offer, useSessionKeys } from "./keys";
+import { useSessionKeys } from "./keys";
+import { Paused } from "./paused";
 
 const Changes = lazy(() => import("./changes"));
 const EvidenceTab = lazy(() => import("./evidence").then((all) => ({ default: all.EvidenceTab })));
 const CostTab = lazy(() => import("./cost").then((all) => ({ default: all.CostTab })));
 const TimelineTab = lazy(() => import("./timeline").then((all) => ({ default: all.TimelineTab })));
+const RaceTab = lazy(() => import("./race").then((all) => ({ default: all.RaceTab })));
 const EnvironmentTab = lazy(() => import("./environment").then((all) => ({ default: all.EnvironmentTab })));
 
 const taskRoute = getRouteApi("/tasks/$id");
@@ -42,12 +43,12 @@ export function TaskPage() {
   const sessions = task.data.sessions;
   const session = sessions[Math.min(chosen, sessions.length - 1)];
   if (!session) return <Missing error={new Error("The task has no session")} />;
-  const race = sessions.length > 1 && (
+  const others = sessions.length > 1 && (
     <select aria-label="Session" className="h-7 rounded-md border border-line bg-page px-2" value={chosen} onChange={(event) => choose(Number(event.target.value))}>
       {sessions.map((one, index) => <option key={one.id} value={index}>Session {index + 1}</option>)}
     </select>
   );
-  return <Loaded key={session.id} id={session.id} tab={tab} extra={race} />;
+  return <Loaded key={session.id} id={session.id} tab={tab} extra={others} />;
 }
 
 export function SessionPage() {
@@ -72,14 +73,17 @@ function Loaded({ id, tab, extra }: { id: string; tab?: Tab; extra?: ReactNode }
   return <View session={session.data} tab={tab ?? "activity"} extra={extra} />;
 }
 
-function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab; extra?: ReactNode }) {
+function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; tab: Tab; extra?: ReactNode }) {
   const { journal, link } = useJournal(session.id, session.last_seq);
   const navigate = useNavigate();
   const { task } = session;
+  const race = task.settings.race;
+  const tabs = TABS.filter((one) => one !== "race" || race);
+  const tab = tabs.includes(wanted) ? wanted : "activity";
   const title = firstLine(task.prompt);
   useEffect(() => { document.title = `${title.slice(0, 60)} · Harvest`; }, [title]);
   const go = (next: string) => void navigate({ to: ".", search: next === "activity" ? {} : { tab: next as Tab }, replace: true });
-  useSessionKeys({ tab: (index) => { const next = TABS[index]; if (next) go(next); } });
+  useSessionKeys({ tab: (index) => { const next = tabs[index]; if (next) go(next); } });
 
   return (
     <div className="flex h-full min-h-0">
@@ -98,7 +102,7 @@ function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab;
           </p>
           <Tabs.Root value={tab} onValueChange={go} activationMode="manual">
             <Tabs.List aria-label="Parts of the session" className="-mb-px mt-1 flex gap-4 overflow-x-auto">
-              {TABS.map((one) => (
+              {tabs.map((one) => (
                 <Tabs.Trigger key={one} value={one} aria-controls="session-part"
                   className="flex items-center gap-1 border-b-2 border-transparent py-1.5 font-medium whitespace-nowrap text-dim hover:text-text data-[state=active]:border-accent data-[state=active]:text-text">
                   {words(one)}<Count journal={journal} of={one} />
@@ -115,6 +119,7 @@ function View({ session, tab, extra }: { session: SchemaSessionDetail; tab: Tab;
             {tab === "evidence" && <EvidenceTab task={task} journal={journal} />}
             {tab === "cost" && <CostTab task={task} journal={journal} />}
             {tab === "timeline" && <TimelineTab session={session} journal={journal} />}
+            {tab === "race" && race && <RaceTab race={race.id} own={task.id} />}
             {tab === "environment" && <EnvironmentTab session={session} journal={journal} />}
           </Suspense>
           </CommentsOf>
@@ -141,49 +146,10 @@ function Activity({ session, journal }: { session: SchemaSessionDetail; journal:
   return (
     <Fork.Provider value={fork}>
       <Stream session={session} journal={journal} />
-      {task.status === "awaiting_approval" && waits ? <Decide key={waits.seq} task={task.id} plan={waits.kind === "plan" ? waits.text : undefined} /> : <Composer session={session} />}
+      {task.status === "interrupted" ? <Paused session={session.id} journal={journal} /> : task.status === "awaiting_approval" && waits ? <Decide key={waits.seq} task={task.id} plan={waits.kind === "plan" ? waits.text : undefined} /> : <Composer session={session} />}
       {forking !== null && <ForkDialog session={session.id} at={forking} onClose={() => setForking(null)} />}
     </Fork.Provider>
   );
-}
-
-function Actions({ session }: { session: SchemaSessionDetail }) {
-  const { task } = session;
-  const path = { params: { path: { id: task.id } } };
-  const stop = useMutation({ mutationFn: () => ok(api.POST("/api/sessions/{id}/stop", { params: { path: { id: session.id } } })) });
-  const retry = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/retry", path)) });
-  const terminate = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/terminate", path)) });
-  const trouble = stop.error ?? retry.error ?? terminate.error;
-  const over = isOver(task.status);
-  const { mutate: doStop } = stop;
-  const { mutate: doRetry } = retry;
-  const retries = task.status === "failed" || task.status === "cancelled";
-  useEffect(() => offer([
-    ...(over ? [] : [{ id: "stop", text: "Stop this task", icon: "stop" as const, act: () => doStop() }]),
-    ...(retries ? [{ id: "retry", text: "Retry this task", icon: "retry" as const, act: () => doRetry() }] : []),
-  ]), [over, retries, doStop, doRetry]);
-  return (
-    <>
-      {!over && <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>{stop.isSuccess ? "Stopping …" : "Stop"}</Button>}
-      {retries && <Button look="primary" icon="retry" disabled={retry.isPending} onClick={() => retry.mutate()}>Retry</Button>}
-      <Menu.Root modal={false}>
-        <Menu.Trigger asChild><Button look="quiet" icon="more" label="More actions" /></Menu.Trigger>
-        <Menu.Portal>
-          <Menu.Content align="end" sideOffset={4} className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 shadow-lg">
-            <Item act={() => void navigator.clipboard?.writeText(session.branch)}>Copy name of branch</Item>
-            <Item act={() => void navigator.clipboard?.writeText(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
-            <Item act={() => window.open(`/api/sessions/${session.id}/events?limit=1000`, "_blank", "noopener")}>Events as JSON</Item>
-            {!over && <Item act={() => terminate.mutate()} danger>Terminate at once</Item>}
-          </Menu.Content>
-        </Menu.Portal>
-      </Menu.Root>
-      {trouble && <div className="basis-full"><Trouble error={trouble} /></div>}
-    </>
-  );
-}
-
-function Item({ act, danger, children }: { act: () => void; danger?: boolean; children: ReactNode }) {
-  return <Menu.Item onSelect={act} className={`cursor-pointer rounded px-2 py-1 outline-none data-[highlighted]:bg-hover ${danger ? "text-bad" : ""}`}>{children}</Menu.Item>;
 }
 
 /** What is known about it, beside everything else, where there is room. */
@@ -207,13 +173,14 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
         <Row name="Agent">{task.agent}</Row>
         {task.model && <Row name="Model">{task.model}</Row>}
         <Row name="Asked by"><To to="/tasks" search={{ requested_by: task.requested_by }} className="hover:underline">{task.requested_by}</To>, {task.source}</Row>
-        <Row name="Asked"><time dateTime={task.created_at} title={exact(task.created_at)}>{ago(task.created_at, now)} ago</time></Row>
+        <Row name="Asked"><time dateTime={task.created_at} title={exact(task.created_at)}>{since(task.created_at, now)}</time></Row>
         <Row name="Took">{took(end - Date.parse(task.created_at))}</Row>
         <Row name="Cost">
           <span className="tabular-nums">{money(spent)} of {money(task.budget_usd)}</span>
           <Meter part={task.budget_usd > 0 ? spent / task.budget_usd : 0} label="Part of the budget that is spent" />
         </Row>
-        {task.convoy && <Row name="Convoy"><To to="/tasks" search={{ convoy: task.convoy }} className="text-accent hover:underline">{task.convoy}</To></Row>}
+        {task.settings.race && <Row name="Race"><To to="." search={{ tab: "race" }} className="text-accent hover:underline">{task.settings.race.id}</To></Row>}
+        {task.convoy && !task.settings.race && <Row name="Convoy"><To to="/tasks" search={{ convoy: task.convoy }} className="text-accent hover:underline">{task.convoy}</To></Row>}
         {task.tries > 1 && <Row name="Tries">{task.tries}</Row>}
       </dl>
       {task.error && <p className="mt-4 rounded-md bg-bad-soft px-3 py-2 break-words text-bad">{firstLine(task.error, 500)}</p>}

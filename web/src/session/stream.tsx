@@ -1,6 +1,6 @@
 // The stream of a session. Only what can be seen is drawn, however long it is; whoever is at its end stays there.
 import { memo, useEffect } from "react";
-import type { SchemaSessionDetail } from "../api/schema";
+import type { SchemaSessionDetail, SchemaTurn } from "../api/schema";
 import type { Entry } from "../stream/entries";
 import { readPage } from "../stream/follow";
 import type { Journal } from "../stream/journal";
@@ -51,13 +51,15 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
   return (
     <div className="relative min-h-0 flex-1">
       <div ref={rows.box} onScroll={rows.scrolled} className="h-full overflow-y-auto overflow-x-hidden [overflow-anchor:none]" tabIndex={0} role="region" aria-label="Activity">
-        <div ref={rows.inner} role="feed" aria-busy={working} aria-label="What happened" className="relative mx-auto max-w-4xl" style={{ height: rows.height }}>
+        <div ref={rows.inner} role="feed" aria-busy={working} aria-label="What happened" className="relative mx-auto max-w-4xl">
           {journal.partial && <p role="status" className="absolute inset-x-0 top-0 px-4 text-center text-xs text-dim">Reading what was before, {journal.after.toLocaleString()} of {session.last_seq.toLocaleString()} events</p>}
-          {entries.slice(rows.from, rows.to).map((entry, place) => (
-            <div key={entry.seq} data-index={rows.from + place} className="absolute inset-x-0 top-0 px-4" style={{ transform: `translateY(${rows.top(rows.from + place)}px)` }}>
-              <Row entry={entry} session={session} journal={journal} position={rows.from + place + 1} size={entries.length} />
-            </div>
-          ))}
+          <div ref={rows.band} className="absolute inset-x-0 top-0">
+            {entries.slice(rows.from, rows.to).map((entry, place) => (
+              <div key={entry.seq} ref={rows.row} data-index={rows.from + place} className="flow-root px-4 [contain:layout_style]">
+                <Row entry={entry} session={session.id} turns={session.turns} journal={journal} position={rows.from + place + 1} size={entries.length} />
+              </div>
+            ))}
+          </div>
         </div>
         {working && <Working journal={journal} status={status} />}
       </div>
@@ -67,18 +69,18 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
 }
 
 /** An entry, or the place of one that was let go: then it is asked for again. */
-const Row = memo(function Row({ entry, session, journal, position, size }: { entry: Entry; session: SchemaSessionDetail; journal: Journal; position: number; size: number }) {
+const Row = memo(function Row({ entry, session, turns, journal, position, size }: { entry: Entry; session: string; turns: SchemaTurn[]; journal: Journal; position: number; size: number }) {
   const here = entry.kind === "away" ? (journal.recall(entry) ?? entry) : entry;
   useEffect(() => {
     if (here.kind !== "away") return;
     let over = false;
-    Promise.all(here.needs.map((seq) => readPage(session.id, seq - 1, 1)))
+    Promise.all(here.needs.map((seq) => readPage(session, seq - 1, 1)))
       .then((pages) => { if (!over) journal.remember(here, pages.flat()); })
       .catch(() => {});
     return () => { over = true; };
-  }, [here, session.id, journal]);
-  return <EntryView entry={here} turns={session.turns} position={position} size={size} />;
-}, (before, after) => before.entry === after.entry && before.session === after.session && before.position === after.position && after.entry.kind !== "away");
+  }, [here, session, journal]);
+  return <EntryView entry={here} turns={turns} position={position} size={size} />;
+}, (before, after) => before.entry === after.entry && before.turns === after.turns && before.position === after.position && after.entry.kind !== "away");
 
 function Working({ journal, status }: { journal: Journal; status: string }) {
   useNowAndThen(journal);

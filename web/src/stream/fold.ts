@@ -42,6 +42,8 @@ export class Fold {
   stateChanges = 0;
   workChanges = 0;
   outcome: SchemaOutcome | null = null;
+  /** Who made it pause and why, until it goes on. */
+  interruption: { at: string; author: string; reason: string | null } | null = null;
   /** The plan or the delivery that waits for someone. */
   waits: Of<"plan"> | Of<"delivery"> | null = null;
   first: number | null = null;
@@ -111,6 +113,35 @@ export class Fold {
         this.note(common, decision, approved ? "good" : "warn");
         break;
       }
+      case "session.interrupted": {
+        const { author, reason } = event.data;
+        this.growing = null;
+        this.stateChanges += 1;
+        this.workChanges += 1;
+        this.interruption = { at: event.at, author, reason: reason ?? null };
+        this.person = this.times.begin("Person", "interrupted it", at);
+        this.note(common, `Interrupted by ${author}${reason ? `: ${reason}` : ""}`, "warn");
+        break;
+      }
+      case "session.resumed": {
+        const { author, prompt } = event.data;
+        this.stateChanges += 1;
+        this.interruption = null;
+        if (this.person) this.times.end(this.person, at, false);
+        this.note(common, `${author} let it go on${prompt ? `: ${prompt}` : ""}`);
+        break;
+      }
+      case "race.placed":
+        this.stateChanges += 1;
+        this.note(common, `It passes, with ${event.data.changed_lines.toLocaleString()} changed lines for ${money(event.data.cost_usd)}, and waits for the others of its race`, "good");
+        break;
+      case "race.decided":
+        this.stateChanges += 1;
+        this.note(common, "Won its race", "good", event.data.race);
+        break;
+      case "agent.reattached":
+        this.note(common, "The server is back; the agent had gone on");
+        break;
       // What an agent needs to go on with a conversation; there is nothing to see.
       case "conversation.kept":
         break;
@@ -177,8 +208,14 @@ export class Fold {
         this.growing = null;
         if (this.agent) this.times.end(this.agent, at, Boolean(reason));
         this.agent = null;
+        for (const { entry, span } of this.calls.values()) {
+          this.times.end(span, at, true);
+          this.replace({ ...entry, call: { ...entry.call, endedAt: event.at } });
+        }
+        this.calls.clear();
+        const asked = reason === "interrupted" || reason === "cancelled";
         const how = exit_code == null ? "" : ` with exit code ${exit_code}`;
-        this.note(common, `Agent ended${how}${reason ? `: ${reason.replace("_", " ")}` : ""}`, reason ? "bad" : "plain");
+        this.note(common, `Agent ended${how}${reason ? `: ${reason.replace("_", " ")}` : ""}`, reason && !asked ? "bad" : "plain");
         break;
       }
       case "limit.reached":
@@ -217,6 +254,15 @@ export class Fold {
         break;
       case "branch.delivered":
         this.note(common, "Delivered to", "good", event.data.branch);
+        break;
+      case "base.moved": {
+        const { conflicts, to } = event.data;
+        if (conflicts.length === 0) this.note(common, "The branch it goes into has moved on; the work stands on its new end", "plain", to.slice(0, 10));
+        else this.note(common, "The branch it goes into has moved on, and the work does not fit there:", "warn", conflicts.join(" "));
+        break;
+      }
+      case "pull_request.delivered":
+        this.note(common, `${event.data.draft ? "A draft of pull" : "Pull"} request ${event.data.number} asks people to look`, "good", event.data.url);
         break;
       case "budget.reached": {
         const { percent, spent_usd, limit_usd, account } = event.data;

@@ -11,8 +11,13 @@ export interface Followed {
 
 const SHORTEST_WAIT = 250;
 const LONGEST_WAIT = 10_000;
-/** Of one bundle, so that the page stays alive while a long journal is read. */
-const BUNDLE = 2_000;
+/** Milliseconds of a frame that reading may take, so that there is something left of it to draw in. */
+const SHARE = 5;
+/** Nobody reads so many at once: then a few frames are left to whatever else there is to do. */
+const MANY = 20;
+const LEFT = 2;
+/** So many are read before anyone looks at the clock. */
+const STEP = 50;
 
 /** Pages of the API, and how far behind is worth reading in pages. */
 const PAGE = 1_000;
@@ -58,19 +63,31 @@ export function follow(session: string, journal: Journal, last: number, told: (l
     socket = own;
     let waiting: string[] = [];
     let planned = false;
+    let pause = 0;
 
     const hand = () => {
       planned = false;
       if (over || socket !== own) return;
-      const bundle = waiting.splice(0, BUNDLE);
-      const events = bundle.map((text) => JSON.parse(text) as JournalEvent);
+      const until = performance.now() + SHARE;
+      const events: JournalEvent[] = [];
+      do {
+        for (const text of waiting.slice(events.length, events.length + STEP)) events.push(JSON.parse(text) as JournalEvent);
+      } while (events.length < waiting.length && performance.now() < until);
+      waiting = waiting.slice(events.length);
+      pause = events.length > MANY ? LEFT : 0;
       if (journal.take(events) === "gap") return again();
       if (waiting.length > 0) plan();
     };
     const plan = () => {
       if (planned) return;
       planned = true;
-      soon(hand);
+      let left = pause;
+      const step = () => {
+        if (left === 0) return hand();
+        left -= 1;
+        soon(step);
+      };
+      soon(step);
     };
     const again = () => {
       if (over || socket !== own) return;
@@ -92,7 +109,7 @@ export function follow(session: string, journal: Journal, last: number, told: (l
     };
     // What has arrived before it closed is still taken.
     own.onclose = () => {
-      if (waiting.length > 0 && socket === own) hand();
+      while (waiting.length > 0 && socket === own) hand();
       again();
     };
   };

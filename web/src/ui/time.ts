@@ -13,6 +13,12 @@ export function ago(at: string | null | undefined, now = Date.now()): string {
   return span(seconds);
 }
 
+/** The same in a sentence. */
+export function since(at: string, now = Date.now()): string {
+  const told = ago(at, now);
+  return told === "now" ? "just now" : told.startsWith("in ") ? told : `${told} ago`;
+}
+
 function span(seconds: number): string {
   if (seconds < MINUTE) return `${seconds}s`;
   if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)}m`;

@@ -11,6 +11,7 @@ use harvest_workspace::{Building, Manifest, Mirror, script};
 use tokio::sync::mpsc;
 
 use super::detect::{Tool, Wanted};
+use super::log::{Fate, Log};
 use super::recipe::{self, Choice};
 use super::workshop::Workshop;
 use super::{
@@ -75,6 +76,7 @@ impl Engine {
             at: self.options.clock.now(),
         };
         let Some(building) = self.prepared.begin(&settings.key).await? else { return Ok(report) };
+        let log = Log::begin(self.options.data.prepared().join(&settings.key));
         let mut run = Run {
             engine: self,
             owner,
@@ -84,16 +86,19 @@ impl Engine {
             progress,
             stop,
             report,
+            log,
             tries: 1,
         };
         let result = run.build(&building).await;
-        let Run { settings, mut report, progress, .. } = run;
+        let Run { settings, mut report, progress, log, .. } = run;
         (report.status, report.error) = match result {
             Ok(status) => (status, None),
             Err(End::Stopped) => (Status::Stopped, Some("stopped by a person".to_owned())),
             Err(End::Failed(error)) => (Status::Failed, Some(error)),
             Err(End::Engine(error)) => return Err(error),
         };
+        let nothing_built = matches!(report.status, Status::Unchanged | Status::Stopped);
+        log.finish(if nothing_built { Fate::Kept } else { Fate::Replaced });
         building.abandon().await?;
         report.duration_ms = millis(begun.elapsed());
         if report.status == Status::Failed
@@ -129,6 +134,7 @@ struct Run<'a> {
     progress: mpsc::Sender<Progress>,
     stop: &'a Stop,
     report: Report,
+    log: Log,
     /// Of the stage under way.
     tries: u32,
 }
@@ -407,10 +413,14 @@ impl Run<'_> {
         env: &[(&str, &str)],
         limit: Duration,
     ) -> Result<Ran, End> {
-        let progress = &self.progress;
-        // Lines may be lost on whoever reads too slowly; nothing waits for them.
-        let line = |text| drop(progress.try_send(Progress::Output { stage, text }));
-        workshop.run(script, env, limit, self.stop, line).await?.ok_or(End::Stopped)
+        let Self { progress, log, stop, .. } = self;
+        let line = |text| {
+            let output = Progress::Output { stage, text };
+            log.take(&output);
+            // Lines may be lost on whoever reads too slowly; nothing waits for them.
+            drop(progress.try_send(output));
+        };
+        workshop.run(script, env, limit, stop, line).await?.ok_or(End::Stopped)
     }
 
     async fn try_again(&mut self, stage: Stage, error: String, tries_left: u32) -> Result<(), End> {
@@ -446,7 +456,8 @@ impl Run<'_> {
         result
     }
 
-    async fn tell(&self, progress: Progress) {
+    async fn tell(&mut self, progress: Progress) {
+        self.log.take(&progress);
         // Whoever watched may have left; the build goes on.
         let _ = self.progress.send(progress).await;
     }

@@ -10,6 +10,7 @@ mod build;
 mod choose;
 pub mod detect;
 mod keeper;
+mod log;
 mod pushed;
 mod recipe;
 mod workshop;
@@ -232,6 +233,12 @@ pub fn standing(data: &DataFolder, repository: &Repository) -> Standing {
         next_at: state.as_ref().map(|state| state.next_at),
         last: state.map(|state| state.report),
     }
+}
+
+/// All that the last build of a repository said, or what the one under way has said so far.
+pub fn build_log(data: &DataFolder, repository: &Repository) -> Option<String> {
+    let (prepared, key) = (Prepared::new(data.prepared()), Settings::of(repository).key);
+    log::read(&data.prepared().join(&key), prepared.is_building(&key))
 }
 
 /// Removes the snapshots of repositories that are no longer known, as far as no session uses them. `false` when some are

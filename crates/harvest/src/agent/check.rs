@@ -9,9 +9,9 @@ use harvest_agents::Agent;
 use harvest_core::{Code, Cost, Event, EventBody, Outcome, Prompt, Source, TaskStatus};
 use harvest_engine::{ModelChoice, Queueing, Request, Stop};
 use harvest_gateway::Script;
+use harvest_server::{AgentCheck, Check, CheckState as State};
 use harvest_store::OwnerKind;
 use harvest_workspace::{Git, Home};
-use serde::Serialize;
 use serde_json::json;
 
 use super::registry;
@@ -30,36 +30,15 @@ const PROMPT: &str = "This is a rehearsal: write the file rehearsal.txt";
 const FILE: &str = "rehearsal.txt";
 const ANSWER: &str = "rehearsal-42";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Works,
-    Fails,
-    /// It did not try, which is fine for some.
-    Absent,
-}
-
-#[derive(Debug, Serialize)]
-struct Check {
-    name: &'static str,
-    state: State,
-    detail: String,
-}
-
 pub async fn check(global: &Global, environment: Environment, id: &str) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
-    let registry = registry(&environment)?;
-    let agent = ask::find_agent(&registry, id)?;
-    let mut checks = vec![installed(agent, environment.search_path())];
-    if checks.iter().all(|check| check.state == State::Works) {
-        let (outcome, events) = rehearse(global, &environment, agent).await?;
-        checks.extend(judge(&outcome, &events));
-    }
-    let works = checks.iter().all(|check| check.state != State::Fails);
+    let stop = Stop::default();
+    stop_on_signals(&stop);
+    let checked = rehearsal(global, &environment, id, stop).await?;
     if global.json {
-        let _ = output::json(&json!({ "agent": agent.id, "works": works, "checks": checks }));
+        let _ = output::json(&checked);
     } else {
-        for check in &checks {
+        for check in &checked.checks {
             let sign = match check.state {
                 State::Works => style.ok(),
                 State::Fails => style.failed(),
@@ -68,7 +47,24 @@ pub async fn check(global: &Global, environment: Environment, id: &str) -> Resul
             let _ = output::line(&format!("{sign} {:<10} {}", check.name, style.dim(&clean(&check.detail))));
         }
     }
-    Ok(if works { Exit::Done } else { Exit::Failed })
+    Ok(if checked.works { Exit::Done } else { Exit::Failed })
+}
+
+/// What the agent shows when it is tried.
+pub async fn rehearsal(
+    global: &Global,
+    environment: &Environment,
+    id: &str,
+    stop: Stop,
+) -> Result<AgentCheck, Failure> {
+    let agent = ask::find_agent(&registry(environment)?, id)?.clone();
+    let mut checks = vec![installed(&agent, environment.search_path())];
+    if checks.iter().all(|check| check.state == State::Works) {
+        let (outcome, events) = rehearse(global, environment, agent.clone(), stop).await?;
+        checks.extend(judge(&outcome, &events));
+    }
+    let works = checks.iter().all(|check| check.state != State::Fails);
+    Ok(AgentCheck { agent: agent.id, works, checks })
 }
 
 fn installed(agent: &Agent, search: &str) -> Check {
@@ -78,17 +74,20 @@ fn installed(agent: &Agent, search: &str) -> Check {
         Some(program) if is_there => format!("`{program}` is there"),
         Some(program) => format!("`{program}` is not there: {}", agent.install_hint),
     };
-    Check { name: "installed", state: State::of(is_there), detail }
+    Check { name: "installed", state: state(is_there), detail }
 }
 
-impl State {
-    fn of(works: bool) -> Self {
-        if works { Self::Works } else { Self::Fails }
-    }
+fn state(works: bool) -> State {
+    if works { State::Works } else { State::Fails }
 }
 
 /// Runs the agent to its end and returns all that was journaled.
-async fn rehearse(global: &Global, environment: &Environment, agent: &Agent) -> Result<(Outcome, Vec<Event>), Failure> {
+async fn rehearse(
+    global: &Global,
+    environment: &Environment,
+    agent: Agent,
+    stop: Stop,
+) -> Result<(Outcome, Vec<Event>), Failure> {
     let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
     let folder = tempfile::Builder::new().prefix("harvest-check-").tempdir().map_err(|error| {
         let message = format!("there is no place for a rehearsal: {error}");
@@ -104,8 +103,6 @@ async fn rehearse(global: &Global, environment: &Environment, agent: &Agent) -> 
     let sandboxes = installation.provider(SandboxKind::Local)?;
     let engine = installation.engine(sandboxes, Some(Arc::new(script)), choice.clone())?;
     let owner = installation.own(OwnerKind::Run).await?;
-    let stop = Stop::default();
-    stop_on_signals(&stop);
     let path = repository.to_str().ok_or_else(|| internal(&"the temporary folder's path is not UTF-8"))?;
     let forge: Arc<dyn harvest_forge::Forge> = harvest_forge::open(path, Git::new(Home::Nobody)).await?.into();
     let base = forge.resolve(None).await?;
@@ -202,17 +199,13 @@ fn judge(outcome: &Outcome, events: &[Event]) -> Vec<Check> {
     let why = outcome.error.clone().unwrap_or_else(|| "with exit code 0, and its work is verified".to_owned());
     let tokens = &outcome.usage;
     [
-        ("starts", State::of(exit.is_some()), "in a sandbox of its own".to_owned()),
-        ("model", State::of(calls > 0), format!("{calls} calls went through the gateway")),
-        ("messages", State::of(messages > 0), format!("{messages} were understood")),
+        ("starts", state(exit.is_some()), "in a sandbox of its own".to_owned()),
+        ("model", state(calls > 0), format!("{calls} calls went through the gateway")),
+        ("messages", state(messages > 0), format!("{messages} were understood")),
         ("shell", shell.0, shell.1),
-        ("edits", State::of(edited), format!("{FILE} is {}", if edited { "there" } else { "missing" })),
-        (
-            "tokens",
-            State::of(tokens.input_tokens > 0),
-            format!("{} in, {} out", tokens.input_tokens, tokens.output_tokens),
-        ),
-        ("ends", State::of(ended), why),
+        ("edits", state(edited), format!("{FILE} is {}", if edited { "there" } else { "missing" })),
+        ("tokens", state(tokens.input_tokens > 0), format!("{} in, {} out", tokens.input_tokens, tokens.output_tokens)),
+        ("ends", state(ended), why),
     ]
     .map(|(name, state, detail)| Check { name, state, detail })
     .into()

@@ -4,6 +4,6 @@ mod check;
 mod list;
 mod registry;
 
-pub use check::check;
+pub use check::{check, rehearsal};
 pub use list::{items, list};
 pub use registry::registry;

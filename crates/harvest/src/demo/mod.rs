@@ -46,7 +46,7 @@ pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> 
         return tasks(global, style, &installation, &engine, &repository, stop).await;
     }
     page::offer(&installation, &repository).await?;
-    let service = page::open(&installation, &engine, options.listen).await?;
+    let service = page::open(global, &installation, &engine, options.listen).await?;
     page::announce(global, style, &installation.environment, &service.handle()?).await?;
     let close = Stop::default();
     let working = async {

@@ -32,16 +32,17 @@ pub async fn offer(installation: &Installation, repository: &Path) -> Result<(),
 }
 
 pub async fn open(
+    global: &Global,
     installation: &Arc<Installation>,
     engine: &Engine,
     wanted: Option<SocketAddr>,
 ) -> Result<Service, Failure> {
     let door = |listen| Door { listen, public_url: None, tokens_only: false };
     let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    match serve::listen(installation, engine, door(wanted.unwrap_or(at(PORT))), Exporter::default()).await {
+    match serve::listen(global, installation, engine, door(wanted.unwrap_or(at(PORT))), Exporter::default()).await {
         // Most likely another Harvest, which is no reason to show nothing.
         Err(failure) if failure.code == Code::CannotListen && wanted.is_none() => {
-            serve::listen(installation, engine, door(at(0)), Exporter::default()).await
+            serve::listen(global, installation, engine, door(at(0)), Exporter::default()).await
         }
         listening => listening,
     }

@@ -1,5 +1,6 @@
 //! The same commands against a server: `HARVEST_URL` names it, and `harvest login` keeps the token for it.
 
+mod interrupt;
 mod journal;
 mod queue;
 mod run;
@@ -7,6 +8,7 @@ mod session;
 mod status;
 mod task;
 
+pub use interrupt::interrupt;
 pub use journal::Journal;
 pub use queue::queue;
 pub use run::run;

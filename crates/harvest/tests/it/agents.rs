@@ -26,8 +26,8 @@ pub const SEARCH: &str = "printf 'sk-can%s\\n' ary | { read -r key
     grep -c -e \"$key\" -e '^/' | sed 's/^/found /'; }";
 
 /// A vendor's host on loopback: a scripted model that remembers the heads of the requests it got.
-struct Vendor {
-    address: String,
+pub struct Vendor {
+    pub address: String,
     seen: Arc<Mutex<String>>,
     _runtime: tokio::runtime::Runtime,
 }
@@ -63,7 +63,11 @@ impl Vendor {
         } else {
             json!({ "without_tools": true, "replies": replies })
         };
-        let script = json!({ "model": model, "conversations": [conversation, others] });
+        Self::playing(world, &json!({ "model": model, "conversations": [conversation, others] }))
+    }
+
+    /// One that plays this script.
+    pub fn playing(world: &World, script: &Value) -> Self {
         let script = Some(Arc::new(Script::parse(&script.to_string()).unwrap()));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (socket, seen) = (world.path().join("vendor"), Arc::new(Mutex::new(String::new())));

@@ -156,6 +156,14 @@ mod aider {
         format!("Here.\n\n{file}\n```\n<<<<<<< SEARCH\n{from}=======\n{to}\n>>>>>>> REPLACE\n```\n")
     }
 
+    /// A model that always says the same: it is asked once more when a file is mentioned that Aider was not given.
+    fn script(world: &World, name: &str, reply: &Value) -> String {
+        let conversations = json!([{ "without_tools": true, "replies": [reply] }]);
+        let file = world.path().join(name);
+        fs::write(&file, json!({ "model": "gpt-5", "conversations": conversations }).to_string()).unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+
     #[test]
     #[ignore = "needs the network"]
     fn a_model_that_fails() {
@@ -183,14 +191,18 @@ mod aider {
     #[ignore = "needs the network"]
     fn much_output() {
         let world = World::new();
-        let test = "yes 0123456789abcdef0123456789abcdef | head -c 20000000";
+        // Each line that it prints is a message of its own.
+        let test = "yes $(printf %01000d 7) | head -c 20000000";
         world.write(".aider.conf.yml", format!("auto-test: true\ntest-cmd: {test}\n"));
         world.commit("A test that says much");
         let mended = edit("src/two.sh", "echo three\n", "echo two");
-        let ran = AIDER.run_with(&world, &json!([{ "say": mended }])).finish();
+        let script = script(&world, "script", &json!({ "say": mended }));
+        let bin = AIDER.installed(&world);
+        let args = ["run", "Make the failing test pass", "--agent", "aider", "--json", "--model-script", &script];
+        let ran = world.harvest(&args).env("PATH", &format!("{}:{PATH}", bin.display())).finish();
         let outcome = ran.assert_ended(0, "completed", None);
         assert_fix_kept(&world, &outcome);
-        assert!(ran.stdout.contains("0123456789abcdef0123456789abcdef"), "it shows what its commands print");
+        assert!(ran.stdout.len() > 20_000_000, "it shows what its commands print: {} bytes", ran.stdout.len());
         assert_bounded(&ran);
         world.assert_nothing_left();
     }
@@ -205,14 +217,7 @@ mod aider {
         fs::create_dir(&bin).unwrap();
         symlink(&program, bin.join("aider")).unwrap();
         let path = format!("{}:{PATH}", bin.display());
-        // It asks once more when a file is mentioned that it was not given.
-        let script = |name: &str, reply: Value| {
-            let conversations = json!([{ "without_tools": true, "replies": [reply] }]);
-            let file = world.path().join(name);
-            fs::write(&file, json!({ "model": "gpt-5", "conversations": conversations }).to_string()).unwrap();
-            file.to_str().unwrap().to_owned()
-        };
-        let first = script("first", json!({ "say": mended }));
+        let first = script(&world, "first", &json!({ "say": mended }));
         let args = ["run", "Make the failing test pass", "--agent", "aider", "--json", "--model-script", &first];
         let first = world.harvest(&args).env("PATH", &path).finish().assert_ended(0, "completed", None);
         let task = first["task_id"].as_str().unwrap();
@@ -220,7 +225,7 @@ mod aider {
             world.harvest(&["up", "--until-empty", "--json", "--model-script", script]).env("PATH", &path).start()
         };
         world.json(&["session", "prompt", task, "Now do the second thing"]);
-        let stuck = up(&script("stuck", json!({ "stall": "10m", "say": "Late." })));
+        let stuck = up(&script(&world, "stuck", &json!({ "stall": "10m", "say": "Late." })));
         let greeted = |journal: &[Value]| {
             let said = journal.iter().filter_map(|event| event["data"]["text"].as_str());
             said.filter(|text| text.starts_with("Aider v")).count() == 2
@@ -233,7 +238,7 @@ mod aider {
         assert_eq!(world.json(&["task", "cancel", task])["status"], "cancelled");
         assert_eq!(stuck.finish().exit, Some(0));
         world.json(&["session", "prompt", task, "Now do the third thing"]);
-        let done = script("done", json!({ "say": edit("third.txt", "", "3") }));
+        let done = script(&world, "done", &json!({ "say": edit("third.txt", "", "3") }));
         assert_eq!(up(&done).finish().exit, Some(0));
         let shown = world.json(&["task", "show", task]);
         assert_eq!(shown["status"], "completed", "{shown:#}");

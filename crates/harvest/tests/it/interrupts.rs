@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::killed::journal;
 use crate::reattach::wait_until;
+use crate::remote::remote;
 use crate::support::{FIX, Running, World};
 
 /// What noticing may take, on a machine that does other things as well.
@@ -172,4 +173,32 @@ fn while_the_tests_run() {
     assert_eq!(events.last().unwrap()["data"]["status"], "completed", "{events:#?}");
     assert_eq!(of_type(&events, "agent.started").len(), 1, "its agent had nothing more to do");
     end(&world, running);
+}
+
+/// All of them at once, from a machine that has only an address.
+#[test]
+fn all_of_them_by_a_command_to_a_server() {
+    let world = World::new();
+    let token = world.token(&["--role", "member", "--name", "ci"]);
+    world.without_spares();
+    let script = script(&world, "This was interrupted");
+    let server = world.serve(&["--model-script", script.to_str().unwrap(), "--agents", "2"]);
+    let client = server.with(&token);
+    let ids: Vec<String> = (0..2)
+        .map(|_| client.post("/api/tasks", &world.ask("Mend it")).ok()["id"].as_str().unwrap().to_owned())
+        .collect();
+    wait_until("they hang", || ids.iter().all(|id| of_type(&journal(&world, id), "tool.call").len() == 2));
+    let asked = Instant::now();
+    let mut interrupt = remote(&world, &server.url, &["interrupt", "--all", "--reason", "lunch", "--json"]);
+    interrupt.command.env("HARVEST_TOKEN", &token);
+    let told: Value = serde_json::from_str(&interrupt.finish().stdout).unwrap();
+    assert_eq!(told["items"].as_array().unwrap().len(), 2, "{told:#}");
+    for id in &ids {
+        assert_interrupted(&world, id, asked, None, "lunch");
+    }
+    assert!(asked.elapsed() < AT_ONCE * BUSY, "{:?}", asked.elapsed());
+    let mut again = remote(&world, &server.url, &["interrupt", &ids[0]]);
+    again.command.env("HARVEST_TOKEN", &token);
+    let again = again.finish();
+    assert!(again.exit == Some(2) && again.stderr.starts_with("error[HV-0175]"), "{again:?}");
 }

@@ -9,7 +9,7 @@ use crate::serve_streams::listen_again;
 use crate::support::{FIX, Harvest, Ran, World};
 
 /// A command that knows a server and no data directory.
-fn remote(world: &World, url: &str, args: &[&str]) -> Harvest {
+pub fn remote(world: &World, url: &str, args: &[&str]) -> Harvest {
     let mut harvest = world.harvest(args);
     let command = &mut harvest.command;
     let mut bare = std::process::Command::new(command.get_program());

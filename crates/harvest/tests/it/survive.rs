@@ -16,19 +16,12 @@ fn count(events: &[Value], kind: &str) -> usize {
 }
 
 /// Kills every runner of this world's sandboxes, and with each everything in it.
-fn lose_sandboxes(world: &World) -> usize {
-    let mut killed = 0;
-    for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
-        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
-        let read =
-            |name: &str| String::from_utf8_lossy(&fs::read(entry.path().join(name)).unwrap_or_default()).into_owned();
-        let is_runner = read("cmdline").starts_with("/harvest/bin/harvest-runner\0run\0");
-        if is_runner && read("mountinfo").contains(world.path().to_str().unwrap()) {
-            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
-            killed += 1;
-        }
+pub fn lose_sandboxes(world: &World) -> usize {
+    let runners = world.runners();
+    for runner in &runners {
+        let _ = kill_process(Pid::from_raw(*runner as i32).unwrap(), Signal::KILL);
     }
-    killed
+    runners.len()
 }
 
 #[test]

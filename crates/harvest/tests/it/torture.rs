@@ -4,36 +4,16 @@
 //! the same sequence of faults.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::chance::{Random, number};
 use crate::killed::journal;
 use crate::support::{FIX, Running, World, git};
 
 const STEPS: usize = 5;
-
-/// xorshift: nothing here needs more than to be repeatable.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
-    }
-
-    fn millis(&mut self, from: u64, to: u64) -> Duration {
-        Duration::from_millis(from + self.below(to - from))
-    }
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
 
 /// What happens to the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +23,10 @@ enum Fault {
     KillEarly,
     /// It sleeps for longer than its leases, and dies in its sleep.
     Sleep,
+    /// It sleeps for longer than its leases, wakes up, and dies a little later.
+    Nap,
+    /// Its model refuses every answer at first.
+    Outage,
     /// A sandbox vanishes, then the worker.
     LoseSandbox,
     /// It is asked to leave its agents, and does.
@@ -53,8 +37,10 @@ fn fault(random: &mut Random) -> Fault {
     match random.below(20) {
         0..3 => Fault::KillEarly,
         3 => Fault::Sleep,
-        4..6 => Fault::LoseSandbox,
-        6..9 => Fault::Leave,
+        4 => Fault::Nap,
+        5 => Fault::LoseSandbox,
+        6..8 => Fault::Leave,
+        8..10 => Fault::Outage,
         _ => Fault::Kill,
     }
 }
@@ -62,15 +48,12 @@ fn fault(random: &mut Random) -> Fault {
 #[test]
 fn killed_again_and_again_it_loses_nothing() {
     let kills = number("HARVEST_TORTURE_KILLS").unwrap_or(20);
-    let seed = number("HARVEST_TORTURE_SEED").unwrap_or_else(|| {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        now.as_nanos() as u64 | 1
-    });
+    let (mut random, seed) = Random::seeded("HARVEST_TORTURE_SEED");
     println!("torture: seed {seed}, {kills} faults");
-    let mut random = Random(seed);
     let world = World::new();
     let agents = if kills > 50 { 24 } else { 6 };
-    let script = world.script(&steps());
+    let script = world.script(&steps(None));
+    let troubled = world.script_file("troubled.yaml", &steps(Some(503)));
     let mut tasks: Vec<String> = Vec::new();
     let mut faults: BTreeMap<Fault, u64> = BTreeMap::new();
     let begun = Instant::now();
@@ -81,16 +64,23 @@ fn killed_again_and_again_it_loses_nothing() {
             tasks.push(world.add_task(&format!("Task {}", tasks.len())));
         }
         let mut fault = fault(&mut random);
-        let running = start(&world, &script, agents);
+        let running = start(&world, if fault == Fault::Outage { &troubled } else { &script }, agents);
         match fault {
             Fault::KillEarly => std::thread::sleep(random.millis(0, 300)),
-            _ => std::thread::sleep(random.millis(300, 2500)),
+            _ => std::thread::sleep(random.millis(200, 1700)),
         }
         match fault {
-            Fault::Kill | Fault::KillEarly => running.signal(Signal::KILL),
+            Fault::Kill | Fault::KillEarly | Fault::Outage => running.signal(Signal::KILL),
             Fault::Sleep => {
                 running.signal(Signal::STOP);
                 std::thread::sleep(Duration::from_secs(4));
+                running.signal(Signal::KILL);
+            }
+            Fault::Nap => {
+                running.signal(Signal::STOP);
+                std::thread::sleep(Duration::from_secs(4));
+                running.signal(Signal::CONT);
+                std::thread::sleep(random.millis(0, 1000));
                 running.signal(Signal::KILL);
             }
             Fault::LoseSandbox => {
@@ -115,10 +105,15 @@ fn killed_again_and_again_it_loses_nothing() {
     world.assert_nothing_left();
 }
 
-fn steps() -> Value {
+/// What the model says, which may fail once before each answer.
+fn steps(status: Option<u16>) -> Value {
     let step = |number: usize| {
         let pause = ["0.1", "0.3", "0.6"][number % 3];
-        json!({ "say": format!("Step {number}."), "shell": format!("{FIX}; echo {number} >> steps; sleep {pause}"), "chunk_delay": "20ms" })
+        let mut step = json!({ "say": format!("Step {number}."), "shell": format!("{FIX}; echo {number} >> steps; sleep {pause}"), "chunk_delay": "20ms" });
+        if let Some(status) = status {
+            step["status"] = json!(status);
+        }
+        step
     };
     Value::Array((0..STEPS).map(step).chain([json!({ "say": "Done." })]).collect())
 }
@@ -158,21 +153,8 @@ fn check(world: &World, tasks: &[String]) -> String {
 
 /// Kills the runner of a sandbox; false when there is none.
 fn lose_one(world: &World, random: &mut Random) -> bool {
-    let mut runners = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
-        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
-        let read =
-            |name: &str| String::from_utf8_lossy(&fs::read(entry.path().join(name)).unwrap_or_default()).into_owned();
-        let is_runner = read("cmdline").starts_with("/harvest/bin/harvest-runner\0run\0");
-        if is_runner && read("mountinfo").contains(world.path().to_str().unwrap()) {
-            runners.push(pid);
-        }
-    }
-    if runners.is_empty() {
-        return false;
-    }
-    let chosen = runners[random.below(runners.len() as u64) as usize];
-    kill_process(Pid::from_raw(chosen).unwrap(), Signal::KILL).is_ok()
+    let chosen = random.one_of(&world.runners());
+    chosen.is_some_and(|runner| kill_process(Pid::from_raw(runner as i32).unwrap(), Signal::KILL).is_ok())
 }
 
 impl World {

@@ -1,9 +1,11 @@
 //! The coding agents that this installation can drive.
 
+use axum::Json;
 use axum::extract::State;
 
 use super::page::Page;
-use crate::desk::AgentInfo;
+use crate::desk::{AgentCheck, AgentInfo};
+use crate::extract::Id;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -15,4 +17,14 @@ use crate::state::App;
 )]
 pub async fn list(State(app): State<App>) -> Result<Page<AgentInfo>, Problem> {
     Ok(Page::whole(app.desk.agents().await?))
+}
+
+/// Rehearse with an agent: it works in a real sandbox on a model that is played by a script; answered when that is over
+#[utoipa::path(
+    post, path = "/api/agents/{id}/check", tag = "agents", operation_id = "agent.check", params(("id" = String, Path)),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
+    responses((status = 200, body = AgentCheck), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn check(State(app): State<App>, Id(id): Id<String>) -> Result<Json<AgentCheck>, Problem> {
+    Ok(Json(app.desk.check_agent(&id).await?))
 }

@@ -2,11 +2,12 @@
 
 use axum::http::HeaderMap;
 use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Source};
-use harvest_engine::Request;
+use harvest_engine::{Request, enter_race};
 use harvest_store::Submitted;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::races::AskRace;
 use crate::auth::{Principal, Way};
 use crate::idempotency::Key;
 use crate::problem::Problem;
@@ -54,6 +55,8 @@ pub struct Ask {
     pub plan: bool,
     /// The issue, thread or message it came from.
     pub source_url: Option<String>,
+    /// Several work on it side by side, as tasks of their own; the first of them is answered.
+    pub race: Option<AskRace>,
 }
 
 const LONGEST_TIMEOUT: u64 = 7 * 24 * 60 * 60;
@@ -81,6 +84,9 @@ impl Ask {
         if self.after.len() > MOST_DEPENDENCIES {
             return Err(Problem::bad("after", format!("a task waits for at most {MOST_DEPENDENCIES} others")));
         }
+        if self.race.is_some() && self.convoy.is_some() {
+            return Err(Problem::bad("convoy", "a race is a convoy of its own; leave it out"));
+        }
         if self.test.as_deref().is_some_and(|test| test.trim().is_empty()) {
             return Err(Problem::bad("test", "an empty command proves nothing; leave it out to have one found"));
         }
@@ -100,6 +106,14 @@ impl Ask {
             }
         }
         Ok(())
+    }
+
+    /// What is asked for again and again is asked of one.
+    pub fn check_kept(&self) -> Result<(), Problem> {
+        if self.race.is_some() {
+            return Err(Problem::bad("race", "only a task can be a race; templates and schedules cannot"));
+        }
+        self.check()
     }
 
     /// A known repository's name becomes what it stands for; one of another project is refused before anything looks at it,
@@ -130,21 +144,33 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
         }
         after.push(id);
     }
-    let request: Request = app.desk.request(&ask, &principal.user).await?;
-    principal.must_see_repository(request.forge.name())?;
-    quota::admit(app, principal, request.forge.name()).await?;
-    let mut request = Request {
-        source: if principal.way == Way::Cookie { Source::Web } else { Source::Api },
-        requested_by: principal.user.clone(),
-        ..request
+    let asks = match &ask.race {
+        Some(race) => race.entrants(&ask)?,
+        None => vec![ask.clone()],
     };
-    request.queue.after = after;
-    request.queue.on_failed_dependency = ask.on_failed_dependency;
-    request.queue.source_url = ask.source_url;
-    request.queue.key = key.map(Key::for_the_store);
-    let submitted = app.engine.submit(request).await?;
-    quota::note(app, principal, &submitted.task.id).await?;
-    Ok(submitted)
+    let mut requests = Vec::with_capacity(asks.len());
+    for (index, each) in asks.iter().enumerate() {
+        let request: Request = app.desk.request(each, &principal.user).await?;
+        principal.must_see_repository(request.forge.name())?;
+        if index == 0 {
+            quota::admit(app, principal, request.forge.name(), asks.len() as u64).await?;
+        }
+        let source = if principal.way == Way::Cookie { Source::Web } else { Source::Api };
+        let mut request = Request { source, requested_by: principal.user.clone(), ..request };
+        request.queue.after.clone_from(&after);
+        request.queue.on_failed_dependency = ask.on_failed_dependency;
+        request.queue.source_url.clone_from(&ask.source_url);
+        request.queue.key = key.clone().map(|key| key.of_several(index));
+        requests.push(request);
+    }
+    if let Some(race) = &ask.race {
+        enter_race(app.entropy.as_ref(), &mut requests, race.judged_by);
+    }
+    let submitted = app.engine.submit_all(requests).await?;
+    for one in &submitted {
+        quota::note(app, principal, &one.task.id).await?;
+    }
+    submitted.into_iter().next().ok_or_else(|| Problem::new(Code::Internal, "nothing was queued"))
 }
 
 /// Where the new thing is.

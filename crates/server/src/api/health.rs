@@ -12,13 +12,17 @@ pub async fn alive() -> Json<Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// It can do something: its database answers, and it is not about to end.
+/// It can do something: its database answers, and it is not about to end. Where its own agents take no work for the moment,
+/// it says why.
 pub async fn ready(State(app): State<App>) -> (StatusCode, Json<Value>) {
     if app.closing.is_requested() {
         return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "closing" })));
     }
     match app.store.queue_settings().await {
-        Ok(_) => (StatusCode::OK, Json(json!({ "status": "ok" }))),
+        Ok(_) => match app.engine.vitals().holding() {
+            Some(why) => (StatusCode::OK, Json(json!({ "status": "ok", "holding": why }))),
+            None => (StatusCode::OK, Json(json!({ "status": "ok" }))),
+        },
         Err(error) => {
             tracing::warn!(%error, "the database does not answer");
             (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "no database", "code": error.code().as_str() })))

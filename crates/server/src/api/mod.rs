@@ -13,6 +13,7 @@ mod me;
 mod page;
 mod projects;
 mod queue;
+pub mod races;
 mod range;
 mod record;
 pub mod repositories;
@@ -51,6 +52,7 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(tasks::approve))
         .routes(routes!(tasks::reject))
         .routes(routes!(tasks::attempts))
+        .routes(routes!(races::get))
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::get, sessions::delete))
         .routes(routes!(sessions::stop))
@@ -75,8 +77,10 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(templates::fill))
         .routes(routes!(repositories::create, repositories::list))
         .routes(routes!(repositories::get, repositories::remove))
+        .routes(routes!(repositories::build_log))
         .routes(routes!(repositories::snapshots))
         .routes(routes!(agents::list))
+        .routes(routes!(agents::check))
         .routes(routes!(credentials::create, credentials::list))
         .routes(routes!(credentials::rotate))
         .routes(routes!(credentials::remove))
@@ -107,6 +111,7 @@ pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
         .route_layer(from_fn_with_state(app.clone(), telemetry::trace))
         .route_layer(from_fn_with_state(app.clone(), metrics::measure))
         .route("/login", get(auth::login::login).layer(from_fn(pages::tell_people)))
+        .route("/auth/ways", get(auth::login::ways))
         .route("/auth/github", get(auth::github::begin).layer(from_fn(pages::tell_people)))
         .route("/auth/github/callback", get(auth::github::callback).layer(from_fn(pages::tell_people)))
         .merge(openapi::routes(document))

@@ -105,6 +105,31 @@ pub async fn get(
     found.map(Json).ok_or_else(unknown)
 }
 
+/// All that the last build of a repository's snapshot said, or what the one under way has said so far
+#[utoipa::path(
+    get, path = "/api/repositories/{name}/build-log", tag = "repositories", operation_id = "repository.build_log",
+    params(("name" = String, Path)), security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses(
+        (status = 200, body = String, content_type = "text/plain"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn build_log(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(name): Id<String>,
+) -> Result<String, Problem> {
+    let all = app.store.repositories().await?.into_iter();
+    let mut seen = all.filter(|repository| principal.sees_repository(&repository.source));
+    let repository = seen.find(|repository| repository.name == name).ok_or_else(unknown)?;
+    let data = app.data.clone();
+    let read = tokio::task::spawn_blocking(move || prepare::build_log(&data, &repository)).await;
+    read.map_err(|error| Problem::internal(&error))?.ok_or_else(|| {
+        let detail = "no build of this repository has said anything on this machine";
+        Problem::new(Code::UnknownRepository, detail).help("`harvest repo build` makes its first snapshot")
+    })
+}
+
 /// Prepare no more snapshots of a repository; its tasks stay
 #[utoipa::path(
     delete, path = "/api/repositories/{name}", tag = "repositories", operation_id = "repository.remove", params(("name" = String, Path)),

@@ -109,7 +109,7 @@ pub async fn create(
     Extension(principal): Extension<Principal>,
     Body(mut new): Body<NewSchedule>,
 ) -> Result<(StatusCode, Json<Schedule>), Problem> {
-    new.task.check()?;
+    new.task.check_kept()?;
     new.task.locate(&app, &principal).await?;
     if !new.task.after.is_empty() || new.task.source_url.is_some() {
         return Err(Problem::bad("task", "what comes again waits for no task and comes from no address"));

@@ -257,7 +257,7 @@ pub async fn prompt(
     Body(ask): Body<AskMore>,
 ) -> Result<(StatusCode, Extension<Concerns>, Json<Turn>), Problem> {
     let session = visible(&app, &principal, &id).await?;
-    quota::admit(&app, &principal, &session.task.repository).await?;
+    quota::admit(&app, &principal, &session.task.repository, 1).await?;
     let key = key.map(|key| key.0.for_the_store());
     let asked = FollowUp {
         session: id,
@@ -297,7 +297,7 @@ pub async fn fork(
         agent: ask.agent,
         model: ask.model,
     };
-    quota::admit(&app, &principal, &session.task.repository).await?;
+    quota::admit(&app, &principal, &session.task.repository, 1).await?;
     let made = app.engine.fork(asked).await?;
     quota::note(&app, &principal, &made.task.id).await?;
     let detail = tasks::visible(&app, &principal, &made.task.id).await?;

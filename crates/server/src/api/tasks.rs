@@ -201,7 +201,7 @@ pub async fn retry(
             format!("task {} is {}: only failed and cancelled tasks can be tried again", id.short(), before.status);
         return Err(Problem::new(Code::NotRetryable, detail));
     }
-    quota::admit(&app, &principal, &before.repository).await?;
+    quota::admit(&app, &principal, &before.repository, 1).await?;
     app.store.retry(&id, app.clock.now()).await?;
     Ok((Concerns::task(&app, &before), Json(detail(&app, &id).await?)))
 }

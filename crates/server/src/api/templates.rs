@@ -75,7 +75,7 @@ pub async fn create(
     Extension(principal): Extension<Principal>,
     Body(mut new): Body<NewTemplate>,
 ) -> Result<(StatusCode, Json<Template>), Problem> {
-    new.task.check()?;
+    new.task.check_kept()?;
     new.task.locate(&app, &principal).await?;
     let known = app.store.templates().await?.into_iter().find(|template| template.name == new.name);
     if known.is_some_and(|template| !super::schedules::sees(&principal, &template.options)) {

@@ -37,6 +37,12 @@ pub async fn login(State(app): State<App>, Query(link): Query<Link>) -> Result<R
     welcome(&app, login, "link").await
 }
 
+/// `GET /auth/ways`: where a browser that is not signed in can go; nothing that a stranger may not know.
+pub async fn ways(State(app): State<App>) -> Response {
+    let github = app.sign_in.is_some().then_some("/auth/github");
+    ([(header::CACHE_CONTROL, "no-store")], axum::Json(json!({ "github": github }))).into_response()
+}
+
 /// The browser gets a cookie of its own, and the audit log says with what it came in.
 pub async fn welcome(app: &App, login: Mint, with: &str) -> Result<Response, Problem> {
     let seconds = login.life.and_then(|life| i64::try_from(life.as_secs()).ok()).unwrap_or(i64::MAX);

@@ -30,7 +30,7 @@ pub struct Lease {
 }
 
 /// Where a store keeps what a lease is about, so that no step has to look for it. Nobody else's business.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rows {
     pub(crate) task: i64,
     pub(crate) session: i64,

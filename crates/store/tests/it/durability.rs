@@ -1,5 +1,6 @@
 //! What was acknowledged is there after the process is gone, and a newer database is left alone.
 
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -28,11 +29,20 @@ async fn writes_until_killed() {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "starts this very test binary with a cleared environment")]
 fn child(address: &str) -> std::process::Child {
-    Command::new(std::env::current_exe().unwrap())
+    under(&[], address)
+}
+
+/// The same under a program that runs others.
+#[expect(clippy::disallowed_methods, reason = "starts this very test binary with a cleared environment")]
+fn under(wrapper: &[&str], address: &str) -> std::process::Child {
+    let own = std::env::current_exe().unwrap();
+    let mut all = wrapper.iter().map(std::ffi::OsStr::new).chain([own.as_os_str()]);
+    Command::new(all.next().unwrap())
+        .args(all)
         .args(["--exact", "durability::writes_until_killed", "--nocapture"])
         .env_clear()
+        .env("PATH", "/usr/bin:/bin")
         .env(CHILD, address)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -87,6 +97,52 @@ on_both! {
         }
         assert_eq!(place.open().await.queue().await.unwrap().turns.ready, 6);
     }
+}
+
+/// What the kernel was asked, in its order: nothing is acknowledged while a byte of the log is not on disk.
+#[tokio::test]
+async fn every_acknowledgement_follows_its_sync() {
+    if !std::path::Path::new("/usr/bin/strace").exists() {
+        eprintln!("strace is not installed: what the kernel is asked is not looked at");
+        return;
+    }
+    let place = Place::sqlite();
+    let address = place.address();
+    let trace = format!("{}.trace", address.strip_prefix("sqlite:").unwrap());
+    let trace = trace.as_str();
+    let strace = ["strace", "-f", "-y", "-qq", "-s", "32", "-e", "trace=write,pwrite64,fsync,fdatasync", "-o", trace];
+    let mut child = under(&strace, &address);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let acknowledged = lines.filter(|line| line.starts_with("written ")).take(50).count();
+    // Nobody reads any more, and that ends it.
+    child.wait().unwrap();
+    assert_eq!(acknowledged, 50);
+    let (mut unsynced, mut syncing) = (HashSet::new(), HashMap::new());
+    let (mut syncs, mut told) = (0, 0);
+    for line in std::fs::read_to_string(trace).unwrap().lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        let file = call.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(file, _)| file.to_owned());
+        let is_log = file.as_ref().is_some_and(|file| file.ends_with("-wal"));
+        let is_over = call.ends_with("= 0");
+        if call.starts_with("pwrite64(") && is_log {
+            unsynced.extend(file);
+        } else if (call.starts_with("fdatasync(") || call.starts_with("fsync(")) && is_log {
+            // What is written while it goes on is not part of it.
+            let file = file.and_then(|file| unsynced.take(&file));
+            if !is_over && let Some(file) = file {
+                syncing.insert(thread, file);
+            }
+            syncs += 1;
+        } else if call.contains("sync resumed>") && is_over {
+            syncing.remove(thread);
+        } else if call.contains("\"written ") {
+            assert!(unsynced.is_empty() && syncing.is_empty(), "acknowledged before it was on disk: {line}");
+            told += 1;
+        }
+    }
+    println!("{told} acknowledgements, each after its sync; {syncs} syncs of the log");
+    assert!(told >= 50 && syncs >= told, "{told} acknowledgements, {syncs} syncs");
 }
 
 #[tokio::test]

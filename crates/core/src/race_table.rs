@@ -1,0 +1,148 @@
+//! Everyone in a race side by side, and why it came out as it did.
+
+use serde::Serialize;
+
+use crate::{Cost, JudgedBy, SessionId, TaskId, TaskStatus};
+
+/// More than that is no race.
+pub const MOST_ENTRANTS: usize = 16;
+
+/// A race with everyone in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RaceTable {
+    /// Also the convoy of everyone in it.
+    pub id: String,
+    pub judged_by: JudgedBy,
+    pub winner: Option<TaskId>,
+    pub items: Vec<RaceRow>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RaceRow {
+    pub task_id: TaskId,
+    /// The one that its work is in.
+    pub session_id: Option<SessionId>,
+    pub agent: String,
+    pub model: Option<String>,
+    pub status: TaskStatus,
+    pub error: Option<String>,
+    /// Its work passed its tests in a clean sandbox.
+    pub passed: bool,
+    pub cost_usd: Cost,
+    /// Added and removed; of those that passed.
+    pub changed_lines: Option<u64>,
+    /// From the question to the end.
+    pub duration_ms: Option<i64>,
+    /// Where it stands in the race and why, in a few words.
+    pub verdict: String,
+}
+
+impl RaceTable {
+    /// Finds the winner and says of everyone why it is that one or not.
+    pub fn new(id: String, judged_by: JudgedBy, mut items: Vec<RaceRow>) -> Self {
+        let winner = items.iter().find(|row| row.status == TaskStatus::Completed).cloned();
+        let passed = items.iter().filter(|row| row.passed).count();
+        let others: Vec<RaceRow> = items.iter().filter(|row| row.passed).cloned().collect();
+        for row in &mut items {
+            row.verdict = match &winner {
+                Some(winner) if winner.task_id == row.task_id => won(judged_by, row, &others, passed),
+                winner => not_won(judged_by, row, winner.as_ref()),
+            };
+        }
+        Self { id, judged_by, winner: winner.map(|winner| winner.task_id), items, next_cursor: None }
+    }
+}
+
+fn won(by: JudgedBy, winner: &RaceRow, passed: &[RaceRow], count: usize) -> String {
+    let others = passed.iter().filter(|row| row.task_id != winner.task_id);
+    let reason = match by {
+        _ if count <= 1 => "the only one whose work passes",
+        JudgedBy::Time => "the first whose work passes",
+        JudgedBy::Cost if others.clone().all(|row| row.cost_usd > winner.cost_usd) => "passes at the least cost",
+        JudgedBy::Cost
+            if others.clone().all(|row| row.cost_usd > winner.cost_usd || row.changed_lines > winner.changed_lines) =>
+        {
+            "passes at the least cost, with the smallest change"
+        }
+        JudgedBy::Cost => "passes at the least cost, and was first",
+    };
+    format!("won: {reason}")
+}
+
+fn not_won(by: JudgedBy, row: &RaceRow, winner: Option<&RaceRow>) -> String {
+    let words = match (row.status, row.passed, winner) {
+        (TaskStatus::Cancelled, true, Some(winner)) if by == JudgedBy::Cost && row.cost_usd > winner.cost_usd => {
+            "passes, but cost more"
+        }
+        (TaskStatus::Cancelled, true, Some(winner))
+            if by == JudgedBy::Cost && row.changed_lines > winner.changed_lines =>
+        {
+            "passes at the same cost, but changes more"
+        }
+        (TaskStatus::Cancelled, true, Some(_)) => "passes, but was later",
+        (TaskStatus::Cancelled, false, Some(_)) => "stopped: it could not win any more",
+        (TaskStatus::Cancelled, ..) => "stopped",
+        (TaskStatus::Failed, ..) => return row.error.clone().unwrap_or_else(|| "failed".to_owned()),
+        (TaskStatus::Pending, ..) => "waits for a worker",
+        (TaskStatus::Interrupted, ..) => "interrupted",
+        (TaskStatus::AwaitingApproval, ..) => "waits for a person",
+        (_, true, _) => "passes, and waits for the others",
+        (..) => "works",
+    };
+    words.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(number: u64, status: TaskStatus, passed: bool, cents: u64, changed_lines: u64) -> RaceRow {
+        RaceRow {
+            task_id: format!("{number:016}").parse().unwrap(),
+            session_id: None,
+            agent: "builtin".into(),
+            model: None,
+            status,
+            error: (status == TaskStatus::Failed).then(|| "the tests fail".into()),
+            passed,
+            cost_usd: Cost::from_nanos(cents * 10_000_000),
+            changed_lines: passed.then_some(changed_lines),
+            duration_ms: None,
+            verdict: String::new(),
+        }
+    }
+
+    fn verdicts(by: JudgedBy, rows: Vec<RaceRow>) -> Vec<String> {
+        RaceTable::new("race-x".into(), by, rows).items.into_iter().map(|row| row.verdict).collect()
+    }
+
+    #[test]
+    fn everyone_is_told_why() {
+        use TaskStatus::{Cancelled, Completed, Failed, Running};
+        let rows = vec![
+            row(1, Cancelled, true, 20, 5),
+            row(2, Completed, true, 10, 5),
+            row(3, Cancelled, true, 10, 9),
+            row(4, Cancelled, false, 30, 0),
+            row(5, Failed, false, 1, 0),
+        ];
+        assert_eq!(
+            verdicts(JudgedBy::Cost, rows.clone()),
+            [
+                "passes, but cost more",
+                "won: passes at the least cost, with the smallest change",
+                "passes at the same cost, but changes more",
+                "stopped: it could not win any more",
+                "the tests fail",
+            ]
+        );
+        assert_eq!(verdicts(JudgedBy::Time, rows)[..2], ["passes, but was later", "won: the first whose work passes"]);
+        let alone = vec![row(1, Completed, true, 1, 1), row(2, Failed, false, 1, 1)];
+        assert_eq!(verdicts(JudgedBy::Cost, alone)[0], "won: the only one whose work passes");
+        let open = vec![row(1, Running, true, 1, 1), row(2, Running, false, 1, 1)];
+        assert_eq!(verdicts(JudgedBy::Cost, open), ["passes, and waits for the others", "works"]);
+    }
+}

@@ -1,0 +1,149 @@
+//! What a pool needs of whoever does the work and keeps the books. That is the engine; in the simulation it is something that
+//! fails, forgets and dies at every step.
+
+use std::sync::Arc;
+
+use harvest_core::{OwnerId, SessionId, TaskId, Timestamp};
+use harvest_store::{Claim, Lease, QueueSettings, Reclaimed, TurnCounts};
+use tokio::sync::watch;
+
+use crate::race::Finish;
+use crate::reattach::Inherited;
+use crate::{Engine, Error, Stop, Worked, guard};
+
+pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
+    /// A turn whose agent has been left at work.
+    type Left: Send + 'static;
+
+    fn lease_of(left: &Self::Left) -> &Lease;
+
+    fn now(&self) -> Timestamp;
+
+    // The books.
+
+    fn watch_queue(&self) -> watch::Receiver<u64>;
+    fn claim(&self, claim: Claim) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
+    fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
+    fn reclaim(&self) -> impl Future<Output = Result<Reclaimed, Error>> + Send;
+    fn queue_settings(&self) -> impl Future<Output = Result<QueueSettings, Error>> + Send;
+    fn turns(&self) -> impl Future<Output = Result<TurnCounts, Error>> + Send;
+    /// Says why no work is taken, to whoever looks.
+    fn hold(&self, owner: &OwnerId, why: Option<String>) -> impl Future<Output = ()> + Send;
+    /// Where a task works, for whoever prefers what is warm.
+    fn repository_of(&self, task: &TaskId) -> impl Future<Output = Option<String>> + Send;
+
+    // The work.
+
+    fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> impl Future<Output = Result<Worked, Error>> + Send;
+    /// Takes over what dead workers have left.
+    fn inherit(&self, heir: &OwnerId) -> impl Future<Output = Result<Vec<Self::Left>, Error>> + Send;
+    /// Takes up what `owner` itself could not go on with for a while.
+    fn retake(
+        &self,
+        owner: &OwnerId,
+        sessions: &[SessionId],
+    ) -> impl Future<Output = Result<Vec<Self::Left>, Error>> + Send;
+    fn rejoin(
+        &self,
+        owner: &OwnerId,
+        left: Self::Left,
+        stop: Stop,
+    ) -> impl Future<Output = Result<Worked, Error>> + Send;
+    /// Ends whatever `owner` has for a session.
+    fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> impl Future<Output = Result<(), Error>> + Send;
+    fn stop_of(&self, task: &TaskId) -> Stop;
+    fn forget_stop(&self, task: &TaskId);
+    /// Who waits for the verdict of a race.
+    fn finish(&self) -> &Arc<Finish>;
+    /// How many agents may work side by side.
+    fn sized(&self, agents: usize);
+    fn no_room(&self) -> Option<String>;
+}
+
+impl Workshop for Engine {
+    type Left = Inherited;
+
+    fn lease_of(left: &Inherited) -> &Lease {
+        &left.lease
+    }
+
+    fn now(&self) -> Timestamp {
+        self.options.clock.now()
+    }
+
+    fn watch_queue(&self) -> watch::Receiver<u64> {
+        self.store().watch_queue()
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Vec<Lease>, Error> {
+        Ok(self.store().claim(claim).await?)
+    }
+
+    async fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error> {
+        Ok(self.store().heartbeat(owner, until).await?)
+    }
+
+    async fn reclaim(&self) -> Result<Reclaimed, Error> {
+        Ok(self.store().reclaim(Workshop::now(self)).await?)
+    }
+
+    async fn queue_settings(&self) -> Result<QueueSettings, Error> {
+        Ok(self.store().queue_settings().await?)
+    }
+
+    async fn turns(&self) -> Result<TurnCounts, Error> {
+        Ok(self.store().queue().await?.turns)
+    }
+
+    async fn hold(&self, owner: &OwnerId, why: Option<String>) {
+        // Whoever looks from elsewhere is told where that is possible.
+        if let Err(error) = self.store().set_holding(owner, why.as_deref()).await {
+            tracing::debug!(%error, "that no work is taken could not be written down");
+        }
+        self.vitals().held(why);
+    }
+
+    async fn repository_of(&self, task: &TaskId) -> Option<String> {
+        self.store().task(task).await.ok().map(|detail| detail.task.repository)
+    }
+
+    async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
+        Engine::work(self, owner, lease, stop).await
+    }
+
+    async fn inherit(&self, heir: &OwnerId) -> Result<Vec<Inherited>, Error> {
+        Engine::inherit(self, heir).await
+    }
+
+    async fn retake(&self, owner: &OwnerId, sessions: &[SessionId]) -> Result<Vec<Inherited>, Error> {
+        Engine::retake(self, owner, sessions).await
+    }
+
+    async fn rejoin(&self, owner: &OwnerId, left: Inherited, stop: Stop) -> Result<Worked, Error> {
+        Engine::rejoin(self, owner, left, stop).await
+    }
+
+    async fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> Result<(), Error> {
+        Engine::clear_session(self, owner, session).await
+    }
+
+    fn stop_of(&self, task: &TaskId) -> Stop {
+        Engine::stop_of(self, task)
+    }
+
+    fn forget_stop(&self, task: &TaskId) {
+        Engine::forget_stop(self, task);
+    }
+
+    fn finish(&self) -> &Arc<Finish> {
+        &self.finish
+    }
+
+    fn sized(&self, agents: usize) {
+        self.vitals().sized(agents);
+    }
+
+    fn no_room(&self) -> Option<String> {
+        guard::no_room(self.options.data.path())
+    }
+}

@@ -1,0 +1,72 @@
+//! `harvest interrupt` over HTTP.
+
+use harvest_core::{Code, TaskId, TaskStatus};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Remote;
+use crate::cli::Interrupt;
+use crate::failure::Failure;
+
+const PAGE: usize = 500;
+
+/// What there is to know of a task that was asked to pause.
+#[derive(Deserialize)]
+struct Asked {
+    id: TaskId,
+    status: TaskStatus,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    items: Vec<Asked>,
+    next_cursor: Option<String>,
+}
+
+/// Asks whoever works on them to pause; those that nobody works on any more are left out of all, and refused by name.
+pub async fn interrupt(remote: &Remote, options: &Interrupt) -> Result<Vec<(TaskId, TaskStatus)>, Failure> {
+    let body = options.reason.as_ref().map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
+    let Some(prefix) = &options.id else {
+        let mut asked = Vec::new();
+        for task in at_work(remote).await? {
+            match ask(remote, &format!("/api/tasks/{}/interrupt", task.id), &body).await {
+                Ok(now) => asked.push(now),
+                Err(failure) if failure.code == Code::NotAtWork => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        return Ok(asked);
+    };
+    let path = match remote.find("/api/tasks", prefix).await? {
+        Some(task) => format!("/api/tasks/{task}/interrupt"),
+        None => match remote.find("/api/sessions", prefix).await? {
+            Some(session) => format!("/api/sessions/{session}/interrupt"),
+            None => {
+                let message = format!("no task's or session's id begins with `{}`", crate::view::clean(prefix));
+                return Err(Failure::refused(Code::UnknownTask, message, "see `harvest task list`"));
+            }
+        },
+    };
+    Ok(vec![ask(remote, &path, &body).await?])
+}
+
+async fn ask(remote: &Remote, path: &str, body: &Value) -> Result<(TaskId, TaskStatus), Failure> {
+    let Asked { id, status } = remote.post(path, body).await?;
+    Ok((id, status))
+}
+
+async fn at_work(remote: &Remote) -> Result<Vec<Asked>, Failure> {
+    let mut tasks = Vec::new();
+    for status in [TaskStatus::Provisioning, TaskStatus::Running] {
+        let mut cursor = String::new();
+        loop {
+            let page: Page = remote.get(&format!("/api/tasks?status={status}&limit={PAGE}{cursor}")).await?;
+            tasks.extend(page.items);
+            match page.next_cursor {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+    }
+    Ok(tasks)
+}

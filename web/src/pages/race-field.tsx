@@ -1,0 +1,51 @@
+// Several who do the same, of whom the best is delivered: so many of one agent, or agents against each other.
+import { useState } from "react";
+import type { SchemaAgentInfo, SchemaAsk } from "../api/schema";
+import { Field } from "../ui/parts";
+
+export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
+  const [kind, setKind] = useState("");
+  const there = agents.filter((agent) => agent.installed);
+  return (
+    <fieldset className="grid gap-3 sm:grid-cols-2">
+      <legend className="sr-only">Race</legend>
+      <Field label="Race">
+        {(id) => (
+          <select id={id} name="race" className="field" value={kind} onChange={(event) => setKind(event.target.value)}>
+            <option value="">None: one works on it</option>
+            {[2, 3, 4, 5].map((number) => <option key={number} value={number}>{number} of that agent side by side</option>)}
+            <option value="agents" disabled={there.length === 0}>Agents against each other</option>
+          </select>
+        )}
+      </Field>
+      {kind !== "" && (
+        <Field label="Of those that pass, the winner is">
+          {(id) => <select id={id} name="judged_by" className="field" defaultValue="cost"><option value="cost">the cheapest, then the smallest change</option><option value="time">the first</option></select>}
+        </Field>
+      )}
+      {kind === "agents" && (
+        <ul aria-label="Who races" className="flex flex-col gap-1.5 sm:col-span-2">
+          {there.map((agent) => (
+            <li key={agent.id} className="flex items-center gap-3">
+              <label className="flex min-w-0 flex-1 items-center gap-2"><input type="checkbox" name="racer" value={agent.id} /><span className="truncate">{agent.name}{agent.usable_providers.length > 0 ? "" : " (no key)"}</span></label>
+              <input name={`model of ${agent.id}`} aria-label={`Model of ${agent.name}`} className="field !w-1/2" autoComplete="off" placeholder="Its own choice of model" />
+            </li>
+          ))}
+        </ul>
+      )}
+    </fieldset>
+  );
+}
+
+/** What the form says about a race. */
+export function racing(data: FormData): SchemaAsk["race"] {
+  const kind = String(data.get("race") ?? "");
+  if (kind === "") return undefined;
+  const judged_by = data.get("judged_by") === "time" ? "time" : "cost";
+  if (kind !== "agents") return { number: Number(kind), judged_by };
+  const agents = data.getAll("racer").map((id) => {
+    const model = String(data.get(`model of ${String(id)}`) ?? "").trim();
+    return model ? `${String(id)}:${model}` : String(id);
+  });
+  return { agents, judged_by };
+}

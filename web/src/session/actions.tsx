@@ -1,0 +1,78 @@
+// What can be done with a session as a whole.
+import * as Menu from "@radix-ui/react-dropdown-menu";
+import { useMutation } from "@tanstack/react-query";
+import { useEffect, useState, type ReactNode } from "react";
+import { api, ok } from "../api/client";
+import type { SchemaSessionDetail } from "../api/schema";
+import { isOver } from "../api/words";
+import { Button, Dialog, Field, Trouble } from "../ui/parts";
+import { offer, sends } from "./keys";
+
+export function Actions({ session }: { session: SchemaSessionDetail }) {
+  const { task } = session;
+  const path = { params: { path: { id: task.id } } };
+  const own = { params: { path: { id: session.id } } };
+  const stop = useMutation({ mutationFn: () => ok(api.POST("/api/sessions/{id}/stop", own)) });
+  const retry = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/retry", path)) });
+  const terminate = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/terminate", path)) });
+  const interrupt = useMutation({ mutationFn: (reason?: string) => ok(api.POST("/api/sessions/{id}/interrupt", { ...own, body: { reason } })) });
+  const [asking, setAsking] = useState(false);
+  const trouble = stop.error ?? retry.error ?? terminate.error ?? (asking ? null : interrupt.error);
+  const over = isOver(task.status);
+  const works = task.status === "provisioning" || task.status === "running";
+  const { mutate: doStop, reset: forgetStop } = stop;
+  const { mutate: doRetry } = retry;
+  const { reset: forgetInterrupt } = interrupt;
+  const retries = task.status === "failed" || task.status === "cancelled";
+  useEffect(() => offer([
+    ...(works ? [{ id: "interrupt", text: "Interrupt this task", icon: "pause" as const, act: () => setAsking(true) }] : []),
+    ...(over ? [] : [{ id: "stop", text: "Stop this task", icon: "stop" as const, act: () => doStop() }]),
+    ...(retries ? [{ id: "retry", text: "Retry this task", icon: "retry" as const, act: () => doRetry() }] : []),
+  ]), [works, over, retries, doStop, doRetry]);
+  // Whatever was asked for has come about, or something else has.
+  useEffect(() => {
+    forgetStop();
+    forgetInterrupt();
+  }, [task.status, forgetStop, forgetInterrupt]);
+  return (
+    <>
+      {works && <Button icon="pause" disabled={interrupt.isPending || interrupt.isSuccess} onClick={() => setAsking(true)}>{interrupt.isSuccess ? "Pausing …" : "Interrupt"}</Button>}
+      {!over && <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>{stop.isSuccess ? "Stopping …" : "Stop"}</Button>}
+      {retries && <Button look="primary" icon="retry" disabled={retry.isPending} onClick={() => retry.mutate()}>Retry</Button>}
+      <Menu.Root modal={false}>
+        <Menu.Trigger asChild><Button look="quiet" icon="more" label="More actions" /></Menu.Trigger>
+        <Menu.Portal>
+          <Menu.Content align="end" sideOffset={4} className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 shadow-lg">
+            <Item act={() => void navigator.clipboard?.writeText(session.branch)}>Copy name of branch</Item>
+            <Item act={() => void navigator.clipboard?.writeText(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
+            <Item act={() => window.open(`/api/sessions/${session.id}/events?limit=1000`, "_blank", "noopener")}>Events as JSON</Item>
+            {!over && <Item act={() => terminate.mutate()} danger>Terminate at once</Item>}
+          </Menu.Content>
+        </Menu.Portal>
+      </Menu.Root>
+      {trouble && <div className="basis-full"><Trouble error={trouble} /></div>}
+      {asking && <AskWhy busy={interrupt.isPending} error={interrupt.error} onClose={() => setAsking(false)} act={(reason) => interrupt.mutate(reason, { onSuccess: () => setAsking(false) })} />}
+    </>
+  );
+}
+
+function AskWhy({ busy, error, act, onClose }: { busy: boolean; error: unknown; act: (reason?: string) => void; onClose: () => void }) {
+  const [reason, setReason] = useState("");
+  return (
+    <Dialog title="Interrupt" onClose={onClose}>
+      <form className="flex flex-col gap-3 p-4" onSubmit={(event) => { event.preventDefault(); act(reason.trim() || undefined); }}>
+        <p className="text-dim">The agent ends its step and pauses. Its work and its memory are kept, and nothing is spent until someone lets it go on.</p>
+        <Field label="Why, for those who come by">
+          {(id) => <textarea id={id} autoFocus rows={2} maxLength={1000} value={reason} onChange={(event) => setReason(event.target.value)} className="field"
+            onKeyDown={(event) => { if (sends(event)) event.currentTarget.form?.requestSubmit(); }} placeholder="Can be left empty" />}
+        </Field>
+        {error ? <Trouble error={error} /> : null}
+        <div className="flex justify-end gap-2"><Button onClick={onClose}>Cancel</Button><Button look="primary" type="submit" icon="pause" disabled={busy}>Interrupt</Button></div>
+      </form>
+    </Dialog>
+  );
+}
+
+function Item({ act, danger, children }: { act: () => void; danger?: boolean; children: ReactNode }) {
+  return <Menu.Item onSelect={act} className={`cursor-pointer rounded px-2 py-1 outline-none data-[highlighted]:bg-hover ${danger ? "text-bad" : ""}`}>{children}</Menu.Item>;
+}

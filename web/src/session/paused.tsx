@@ -1,0 +1,43 @@
+// In place of the box for prompts while a session is interrupted: who interrupted it and why, and how it goes on.
+import { useMutation } from "@tanstack/react-query";
+import { useEffect, useState, useSyncExternalStore } from "react";
+import { api, ok } from "../api/client";
+import type { Journal } from "../stream/journal";
+import { firstLine } from "../text/harmless";
+import { StatusIcon } from "../ui/icons";
+import { Button, Trouble } from "../ui/parts";
+import { exact, since, useNow } from "../ui/time";
+import { sends } from "./keys";
+
+export function Paused({ session, journal }: { session: string; journal: Journal }) {
+  const interruption = useSyncExternalStore(journal.subscribe, () => journal.shown.interruption);
+  const now = useNow();
+  const [text, setText] = useState("");
+  const resume = useMutation({ mutationFn: () => ok(api.POST("/api/sessions/{id}/resume", { params: { path: { id: session } }, body: { prompt: text.trim() || undefined } })) });
+  const { isSuccess, isPending } = resume;
+  // What was typed stays until it is taken.
+  useEffect(() => { if (isSuccess) setText(""); }, [isSuccess]);
+  return (
+    <section aria-label="Interrupted" className="shrink-0 border-t border-line bg-side px-4 py-3">
+      <form className="mx-auto flex max-w-4xl flex-col gap-2" onSubmit={(event) => { event.preventDefault(); if (!isPending) resume.mutate(); }}>
+        {resume.isError && <Trouble error={resume.error} />}
+        <div className="flex items-start gap-2">
+          <span className="mt-0.5"><StatusIcon status="interrupted" /></span>
+          <div className="min-w-0">
+            <p className="font-medium">
+              {interruption ? <>Interrupted by {firstLine(interruption.author, 60)} <time dateTime={interruption.at} title={exact(interruption.at)} className="font-normal text-dim">{since(interruption.at, now)}</time></> : "Interrupted"}
+            </p>
+            {interruption?.reason && <p className="break-words">{firstLine(interruption.reason, 1_000)}</p>}
+            <p className="text-dim">The work so far and the agent's memory are kept. It holds no sandbox and costs nothing.</p>
+          </div>
+        </div>
+        <textarea rows={Math.min(8, Math.max(2, text.split("\n").length))} value={text} onChange={(event) => setText(event.target.value)} aria-label="What to say when it goes on" data-compose
+          onKeyDown={(event) => { if (sends(event)) event.currentTarget.form?.requestSubmit(); }} className="field resize-none" placeholder="Something to keep in mind from here on; empty: it goes on with what it was doing" />
+        <div className="flex items-center gap-2">
+          <span className="mr-auto hidden text-xs text-dim sm:inline">Ctrl Enter lets it go on</span>
+          <Button look="primary" type="submit" icon="play" className="ml-auto" disabled={isPending || isSuccess}>{isSuccess ? "Going on …" : "Resume"}</Button>
+        </div>
+      </form>
+    </section>
+  );
+}
