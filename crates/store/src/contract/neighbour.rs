@@ -33,6 +33,6 @@ pub struct Neighbour {
 pub(crate) const MOST: i64 = 32;
 
 /// The same two are always in the same order.
-pub(crate) fn ordered<'s>([one, other]: [&'s SessionId; 2]) -> [&'s SessionId; 2] {
+pub(crate) fn ordered([one, other]: [&SessionId; 2]) -> [&SessionId; 2] {
     if one.as_str() <= other.as_str() { [one, other] } else { [other, one] }
 }
