@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
-import { fill, PAGES } from "./pages.mjs";
+import { fill, PAGES, prepare } from "./pages.mjs";
 import { PATIENCE, World } from "./world.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -11,6 +11,7 @@ const limit = { timeout: PATIENCE * 5 };
 let paths, window_;
 
 before(async () => {
+  prepare(world);
   await world.serve();
   window_ = await world.person();
   paths = [...PAGES, ...(await fill(world, window_.page))].map(([, path]) => path);

@@ -20,6 +20,11 @@ export const PAGES = [
 ];
 export const TABS = ["activity", "changes", "evidence", "cost", "timeline", "environment"];
 
+/** Before the server starts: one who races, and does not get far. */
+export function prepare(world) {
+  world.addAgent("hasty", "Hasty", "cat > /dev/null; echo I give up.; exit 1");
+}
+
 /** Tasks that went well, in vain and that go on, and one of everything else. Returns a session's parts, by their names. */
 export async function fill(world, page) {
   const { csrf } = await page.evaluate(async () => (await fetch("/api/me")).json());
@@ -49,7 +54,7 @@ export async function fill(world, page) {
   const until = async (id, wanted) => {
     while ((await page.evaluate(async (id) => (await fetch(`/api/tasks/${id}`)).json(), id)).status !== wanted) await page.waitForTimeout(200);
   };
-  const race = await task("Make the second test pass, whoever is cheaper", { race: { number: 2 } });
+  const race = await task("Make the second test pass, whoever is cheaper", { race: { agents: ["builtin:small", "builtin:large", "hasty"] } });
   const paused = await task("Move the importer slowly to the new schema");
   await until(paused.id, "running");
   await post(`/api/tasks/${paused.id}/interrupt`, { reason: "The schema changes today; wait for the migration." });

@@ -2,7 +2,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { fill, PAGES } from "./pages.mjs";
+import { fill, PAGES, prepare } from "./pages.mjs";
 import { World } from "./world.mjs";
 
 const folder = process.argv[2] ?? fileURLToPath(new URL("../../docs/screenshots", import.meta.url));
@@ -22,6 +22,7 @@ const empty = {
   },
 };
 try {
+  prepare(world);
   await world.serve();
   await bare.serve({ script: false });
   const { page, faults } = await world.person();

@@ -507,6 +507,17 @@ class Outcome(TypedDict):
 OutputStream = Literal["stdout", "stderr"]
 
 
+class Overlap(TypedDict):
+    """Another task's work changes the same places, so that the two cannot simply be merged."""
+    found_at: str
+    paths: list[str]
+    """The files in which they meet."""
+    session_id: "SessionId"
+    """The session of the task that was asked about."""
+    with_session: "SessionId"
+    with_task: "TaskId"
+
+
 class PageAgentInfo(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
@@ -1107,4 +1118,6 @@ class NewToken(Token):
 
 class TaskDetail(Task):
     """A task with its sessions, their turns and attempts."""
+    overlaps: list["Overlap"]
+    """Other tasks whose work changes the same places, as long as they are neither merged nor given up."""
     sessions: list["Session"]

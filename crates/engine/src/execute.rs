@@ -150,6 +150,11 @@ impl Turn {
             if !is_lost {
                 self.meter.close().await;
                 failpoint::reach("execute::after")?;
+                if let Ok(execution) = result.as_ref()
+                    && let Err(halt @ Halt::Engine(_)) = self.forecast(&execution.commit).await
+                {
+                    return Err(halt);
+                }
                 return result;
             }
             begins = Begins::CutOff(LOST.to_owned());

@@ -249,7 +249,6 @@ impl Turn {
             return self.propose().await;
         }
         let before = self.executed_before().await?;
-        let is_done_before = before.is_some();
         let execution = match before {
             Some(before) => {
                 // Its agent has worked, under another lease; only a task that runs can complete.
@@ -267,12 +266,7 @@ impl Turn {
         let execution = match execution {
             // It is no outcome of the stage: the agent goes on later.
             Ok(execution) if execution.is_interrupted() => return self.suspend(&execution.commit).await,
-            Ok(execution) => {
-                if !is_done_before && let Err(Halt::Engine(error)) = self.forecast(&execution.commit).await {
-                    return Err(error);
-                }
-                execution
-            }
+            Ok(execution) => execution,
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(failure)) => Execution::failed(self.salvage().await, failure),
         };

@@ -26,7 +26,7 @@ export function AgentsPage() {
             { name: "Version", minor: true, cell: (row) => row.version ?? "" },
             { name: "Models of", minor: true, cell: (row) => row.providers.join(", ") },
             { name: "Can", minor: true, cell: (row) => <span className="text-dim">{Object.entries(row.features).filter(([, has]) => has).map(([name]) => name.replaceAll("_", " ")).join(", ")}</span> },
-            { name: "To do", minor: true, cell: (row) => !row.installed ? <Code>{row.install_hint}</Code> : row.usable_providers.length === 0 ? <Link to="/credentials" className="text-accent underline">{row.key_hint ?? "Add a credential"}</Link> : null },
+            { name: "To do", minor: true, cell: (row) => !row.installed ? <Code>{row.install_hint}</Code> : row.usable_providers.length === 0 ? <Link to="/credentials" className="text-accent underline">Add a key</Link> : null },
             { name: "", number: true, cell: (row) => row.installed && may ? <Button aria-label={`Check ${row.name}`} onClick={() => setChecked(row)}>Check</Button> : null },
           ]} />
         )}

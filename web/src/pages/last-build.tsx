@@ -31,7 +31,7 @@ export function LastBuild({ of }: { of: SchemaRepository }) {
   if (!build && !building) return <span className="text-dim">none yet</span>;
   return (
     <>
-      <Button look="quiet" onClick={() => setOpen(true)}>{building || !build ? "Under way" : `${words(build.status)}, ${took(build.duration_ms)}`}</Button>
+      <Button look="quiet" className="-ml-2.5" onClick={() => setOpen(true)}>{building || !build ? "Under way" : `${words(build.status)}, ${took(build.duration_ms)}`}</Button>
       {open && (
         <Dialog title={`${building ? "Build" : "Last build"} of ${of.name}`} wide onClose={() => setOpen(false)}>
           <div className="flex flex-col gap-4 p-4 text-left">

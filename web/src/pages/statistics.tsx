@@ -112,6 +112,8 @@ function Chart({ title, days, items, series }: { title: string; days: number; it
       const found = byDay.get(new Date(x * 1000).toISOString().slice(0, 10));
       return (sums[index] = sums[index]! + (found ? one.of(found) : 0));
     }));
+    // There is no half of a task.
+    const whole = stacked.flat().every(Number.isInteger) ? { incrs: [1, 2, 5].flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((power) => step * 10 ** power)).sort((a, b) => a - b) } : {};
     let plot: uPlot | null = null;
     const draw = () => {
       plot?.destroy();
@@ -119,10 +121,10 @@ function Chart({ title, days, items, series }: { title: string; days: number; it
       const colour = (name: string) => style.getPropertyValue(name).trim();
       const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
       plot = new uPlot({
-        width: element.clientWidth, height: 200, legend: { show: false }, cursor: { show: false },
+        width: element.clientWidth, height: 190, padding: [12, 8, 0, 0], legend: { show: false }, cursor: { show: false },
         tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), "Etc/UTC"),
         scales: { x: { range: (_, min, max) => [min - DAY / 2000, max + DAY / 2000] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
-        axes: [{ ...axis, grid: { show: false }, values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" })) }, { ...axis, size: 48 }],
+        axes: [{ ...axis, size: 28, grid: { show: false }, values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" })) }, { ...axis, size: 48, ...whole }],
         // The tallest is drawn first, so that those below lie in front of it.
         series: [{}, ...series.map((one) => ({ label: one.name, fill: colour(one.colour), stroke: colour(one.colour), width: 0, points: { show: false }, paths: uPlot.paths.bars?.({ size: [0.7, 28] }) })).reverse()],
       }, [xs, ...stacked.reverse()], element);

@@ -112,7 +112,7 @@ const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: nu
         className={`flex h-full items-center gap-3 border-b border-line px-4 hover:bg-hover ${chosen ? "bg-hover shadow-[inset_2px_0_var(--accent)]" : ""}`}>
         <StatusIcon status={task.status} />
         <span className="min-w-0 flex-1 truncate">{firstLine(task.prompt)}</span>
-        {task.error && <span className="hidden max-w-64 truncate text-bad xl:inline">{firstLine(task.error, 120)}</span>}
+        {task.error && <span className={`hidden max-w-64 truncate xl:inline ${task.status === "failed" ? "text-bad" : "text-dim"}`}>{firstLine(task.error, 120)}</span>}
         {task.priority !== "normal" && <span className="hidden sm:inline"><Badge tone={task.priority === "low" ? "plain" : "warn"}>{words(task.priority)}</Badge></span>}
         {tests && <span className="hidden sm:inline"><Badge tone={tests.tone}>{tests.text}</Badge></span>}
         <span className="hidden w-28 truncate text-dim md:inline">{shortRepository(task.repository)}</span>

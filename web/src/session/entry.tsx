@@ -105,7 +105,7 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
       const tone = { plain: "text-dim", warn: "text-warn", bad: "text-bad", good: "text-good" }[entry.tone];
       return (
         <p className={`flex items-baseline gap-2 px-0.5 ${tone}`}>
-          <span className="mt-px size-1.5 shrink-0 self-center rounded-full bg-current" aria-hidden />
+          <span className="mt-1.5 size-1.5 shrink-0 self-start rounded-full bg-current" aria-hidden />
           <span className="min-w-0 break-words">{firstLine(entry.text, 600)} {entry.mono && <Code>{firstLine(entry.mono, 400)}</Code>}</span>
           <time dateTime={entry.at} title={exact(entry.at)} className="ml-auto shrink-0 text-xs text-dim tabular-nums">{clock(entry.at)}</time>
         </p>
@@ -162,7 +162,7 @@ function CallView({ call, at }: { call: Call; at: string }) {
         <span className={`text-dim transition-transform ${open ? "rotate-90" : ""}`}><Icon name="chevron" size={13} /></span>
         <span className="shrink-0 font-medium">{firstLine(call.name, 60)}</span>
         <code className="min-w-0 flex-1 truncate font-mono text-xs text-dim">{shown}</code>
-        {call.output === null ? <span className="pulse text-xs text-warn">running</span> : call.failed ? <Badge tone="bad">failed</Badge> : null}
+        {call.output === null ? call.endedAt ? <Badge>cut off</Badge> : <span className="pulse text-xs text-warn">running</span> : call.failed ? <Badge tone="bad">failed</Badge> : null}
         {duration !== null && <span className="shrink-0 text-xs text-dim tabular-nums">{took(duration)}</span>}
       </button>
       {(open || call.failed) && call.output !== null && (

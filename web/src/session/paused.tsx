@@ -6,7 +6,7 @@ import type { Journal } from "../stream/journal";
 import { firstLine } from "../text/harmless";
 import { StatusIcon } from "../ui/icons";
 import { Button, Trouble } from "../ui/parts";
-import { ago, exact, useNow } from "../ui/time";
+import { exact, since, useNow } from "../ui/time";
 import { sends } from "./keys";
 
 export function Paused({ session, journal }: { session: string; journal: Journal }) {
@@ -25,7 +25,7 @@ export function Paused({ session, journal }: { session: string; journal: Journal
           <span className="mt-0.5"><StatusIcon status="interrupted" /></span>
           <div className="min-w-0">
             <p className="font-medium">
-              {interruption ? <>Interrupted by {firstLine(interruption.author, 60)} <time dateTime={interruption.at} title={exact(interruption.at)} className="font-normal text-dim">{ago(interruption.at, now)}</time></> : "Interrupted"}
+              {interruption ? <>Interrupted by {firstLine(interruption.author, 60)} <time dateTime={interruption.at} title={exact(interruption.at)} className="font-normal text-dim">{since(interruption.at, now)}</time></> : "Interrupted"}
             </p>
             {interruption?.reason && <p className="break-words">{firstLine(interruption.reason, 1_000)}</p>}
             <p className="text-dim">The work so far and the agent's memory are kept. It holds no sandbox and costs nothing.</p>

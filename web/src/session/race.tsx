@@ -60,7 +60,7 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
               </tr>
             </thead>
             <tbody>
-              <Line name="State" of={runners} winner={winner}>{(one) => words(one.status)}</Line>
+              <Line name="State" of={runners} winner={winner}>{(one) => (one.status === "cancelled" && won ? "Lost" : words(one.status))}</Line>
               <Line name="Tests" of={runners} winner={winner}>{(one) => <Tests of={one} />}</Line>
               <Line name="Cost" of={runners} winner={winner}>{(one) => <Amount text={money(one.cost_usd)} part={one.cost_usd / cost} />}</Line>
               <Line name="Change" of={runners} winner={winner}>{(one) => one.changed_lines == null ? <span className="text-dim">not known yet</span> : <Amount text={`${one.changed_lines.toLocaleString()} ${one.changed_lines === 1 ? "line" : "lines"}`} part={one.changed_lines / lines} />}</Line>

@@ -1,6 +1,6 @@
 // The stream of a session. Only what can be seen is drawn, however long it is; whoever is at its end stays there.
 import { memo, useEffect } from "react";
-import type { SchemaSessionDetail } from "../api/schema";
+import type { SchemaSessionDetail, SchemaTurn } from "../api/schema";
 import type { Entry } from "../stream/entries";
 import { readPage } from "../stream/follow";
 import type { Journal } from "../stream/journal";
@@ -56,7 +56,7 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
           <div ref={rows.band} className="absolute inset-x-0 top-0">
             {entries.slice(rows.from, rows.to).map((entry, place) => (
               <div key={entry.seq} ref={rows.row} data-index={rows.from + place} className="flow-root px-4 [contain:layout_style]">
-                <Row entry={entry} session={session} journal={journal} position={rows.from + place + 1} size={entries.length} />
+                <Row entry={entry} session={session.id} turns={session.turns} journal={journal} position={rows.from + place + 1} size={entries.length} />
               </div>
             ))}
           </div>
@@ -69,18 +69,18 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
 }
 
 /** An entry, or the place of one that was let go: then it is asked for again. */
-const Row = memo(function Row({ entry, session, journal, position, size }: { entry: Entry; session: SchemaSessionDetail; journal: Journal; position: number; size: number }) {
+const Row = memo(function Row({ entry, session, turns, journal, position, size }: { entry: Entry; session: string; turns: SchemaTurn[]; journal: Journal; position: number; size: number }) {
   const here = entry.kind === "away" ? (journal.recall(entry) ?? entry) : entry;
   useEffect(() => {
     if (here.kind !== "away") return;
     let over = false;
-    Promise.all(here.needs.map((seq) => readPage(session.id, seq - 1, 1)))
+    Promise.all(here.needs.map((seq) => readPage(session, seq - 1, 1)))
       .then((pages) => { if (!over) journal.remember(here, pages.flat()); })
       .catch(() => {});
     return () => { over = true; };
-  }, [here, session.id, journal]);
-  return <EntryView entry={here} turns={session.turns} position={position} size={size} />;
-}, (before, after) => before.entry === after.entry && before.session === after.session && before.position === after.position && after.entry.kind !== "away");
+  }, [here, session, journal]);
+  return <EntryView entry={here} turns={turns} position={position} size={size} />;
+}, (before, after) => before.entry === after.entry && before.turns === after.turns && before.position === after.position && after.entry.kind !== "away");
 
 function Working({ journal, status }: { journal: Journal; status: string }) {
   useNowAndThen(journal);

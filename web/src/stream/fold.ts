@@ -208,8 +208,14 @@ export class Fold {
         this.growing = null;
         if (this.agent) this.times.end(this.agent, at, Boolean(reason));
         this.agent = null;
+        for (const { entry, span } of this.calls.values()) {
+          this.times.end(span, at, true);
+          this.replace({ ...entry, call: { ...entry.call, endedAt: event.at } });
+        }
+        this.calls.clear();
+        const asked = reason === "interrupted" || reason === "cancelled";
         const how = exit_code == null ? "" : ` with exit code ${exit_code}`;
-        this.note(common, `Agent ended${how}${reason ? `: ${reason.replace("_", " ")}` : ""}`, reason ? "bad" : "plain");
+        this.note(common, `Agent ended${how}${reason ? `: ${reason.replace("_", " ")}` : ""}`, reason && !asked ? "bad" : "plain");
         break;
       }
       case "limit.reached":

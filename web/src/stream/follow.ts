@@ -13,6 +13,9 @@ const SHORTEST_WAIT = 250;
 const LONGEST_WAIT = 10_000;
 /** Milliseconds of a frame that reading may take, so that there is something left of it to draw in. */
 const SHARE = 5;
+/** Nobody reads so many at once: then a few frames are left to whatever else there is to do. */
+const MANY = 20;
+const LEFT = 2;
 /** So many are read before anyone looks at the clock. */
 const STEP = 50;
 
@@ -60,6 +63,7 @@ export function follow(session: string, journal: Journal, last: number, told: (l
     socket = own;
     let waiting: string[] = [];
     let planned = false;
+    let pause = 0;
 
     const hand = () => {
       planned = false;
@@ -70,13 +74,20 @@ export function follow(session: string, journal: Journal, last: number, told: (l
         for (const text of waiting.slice(events.length, events.length + STEP)) events.push(JSON.parse(text) as JournalEvent);
       } while (events.length < waiting.length && performance.now() < until);
       waiting = waiting.slice(events.length);
+      pause = events.length > MANY ? LEFT : 0;
       if (journal.take(events) === "gap") return again();
       if (waiting.length > 0) plan();
     };
     const plan = () => {
       if (planned) return;
       planned = true;
-      soon(hand);
+      let left = pause;
+      const step = () => {
+        if (left === 0) return hand();
+        left -= 1;
+        soon(step);
+      };
+      soon(step);
     };
     const again = () => {
       if (over || socket !== own) return;

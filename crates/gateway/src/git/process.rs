@@ -19,7 +19,9 @@ use crate::answer::{self, Body, BoxError, Cut};
 
 /// How long one request may take altogether.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
-const READ_SIZE: usize = 64 << 10;
+const READ_SIZE: usize = 256 << 10;
+/// Of the pipe that the answer comes by: git need not wait for us after every packet. As large as anyone may make it.
+const PIPE_SIZE: usize = 1 << 20;
 const MAX_STDERR: u64 = 8 << 10;
 
 /// What goes into the process.
@@ -56,6 +58,8 @@ impl Running {
         else {
             return Err(std::io::Error::other("git was started without pipes"));
         };
+        // A smaller one works as well.
+        let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE_SIZE);
         let mut helpers = JoinSet::new();
         helpers.spawn(async move {
             if let Err(error) = feed(stdin, input).await {

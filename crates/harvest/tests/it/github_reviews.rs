@@ -25,7 +25,7 @@ fn proposed(world: &World, hub: &Hub, login: &str) -> String {
     head
 }
 
-fn serve(world: &World, hub: &Hub, conversations: Value) -> Server {
+fn serve(world: &World, hub: &Hub, conversations: &Value) -> Server {
     let path = world.path().join("reviews.json");
     fs::write(&path, json!({ "conversations": conversations }).to_string()).unwrap();
     let server = world.serve(&["--agents", "1", "--model-script", path.to_str().unwrap()]);
@@ -43,7 +43,7 @@ fn a_review_that_is_asked_for_is_given_with_remarks_on_lines() {
     let hub = Hub::new(&world);
     let head = proposed(&world, &hub, "ada");
     let replies = json!([{ "replies": [{ "expect": "+echo three", "shell": "cat src/new.sh; echo mine > src/one.sh" }, { "say": FINDINGS }] }]);
-    let _server = serve(&world, &hub, replies);
+    let _server = serve(&world, &hub, &replies);
     hub.person("ada").post("/pulls/1/requested_reviewers", &json!({ "reviewers": ["harvest"] })).ok();
     let given = hub.exchange("a review", is_review);
     let review = given.request.unwrap();
@@ -82,7 +82,7 @@ fn a_strangers_change_is_reviewed_only_when_someone_who_may_write_approves() {
         { "when_prompt_contains": "The plan for it is approved", "replies": [{ "say": FINDINGS }] },
         { "replies": [{ "say": "I would read it twice." }] },
     ]);
-    let _server = serve(&world, &hub, replies);
+    let _server = serve(&world, &hub, &replies);
     hub.person("ada").post("/pulls/1/requested_reviewers", &json!({ "reviewers": ["harvest"] })).ok();
     let awaits = |task: &Value| task["status"] == "awaiting_approval";
     let task = wait_for(|| world.tasks().into_iter().next().filter(awaits));
@@ -100,7 +100,7 @@ fn a_push_prepares_the_snapshot_again() {
     let added =
         world.harvest(&["repo", "add", &address, "--name", "shop", "--setup", "cat src/one.sh > ready"]).finish();
     assert_eq!(added.exit, Some(0), "{added:?}");
-    let _server = serve(&world, &hub, json!([{ "replies": [{ "say": "Done." }] }]));
+    let _server = serve(&world, &hub, &json!([{ "replies": [{ "say": "Done." }] }]));
     let stands_at = |commit: &str| {
         let shop = world.json(&["repo", "list"])["items"][0].clone();
         (shop["snapshot"]["commit"] == commit).then_some(shop)

@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::killed::journal;
-use crate::reattach::wait_until;
 use crate::support::{FIX, World, git};
 
 /// What the sandboxes of losers may outlive the verdict by, on a machine that does other things as well.
@@ -112,36 +111,4 @@ fn a_race_in_the_foreground_ends_with_its_winner() {
         let refused = world.harvest(&args).finish();
         assert!(refused.exit == Some(2) && refused.stderr.contains(code), "{args:?}: {refused:?}");
     }
-}
-
-/// Asked for over the API: the answer is one of the tasks, and its convoy has them all.
-#[test]
-fn a_race_by_the_api() {
-    let world = World::new();
-    let token = world.token(&["--role", "member", "--name", "ci"]);
-    world.add_agent("breaks", "text", "echo broken > src/one.sh; echo Done.");
-    world.add_agent("mends", "text", &format!("{FIX}; echo Done."));
-    let server = world.serve_with(&json!([{}]), &["--agents", "2"]);
-    let client = server.with(&token);
-    let ask = |race: Value| {
-        let mut ask = world.ask("Mend it");
-        ask["race"] = race;
-        ask
-    };
-    let asked = client.post("/api/tasks", &ask(json!({ "agents": ["breaks", "mends"], "judged_by": "time" }))).ok();
-    let race = asked["convoy"].as_str().unwrap();
-    let entrants = || client.get(&format!("/api/tasks?convoy={race}")).ok()["items"].as_array().unwrap().clone();
-    assert_eq!(entrants().len(), 2);
-    wait_until("it is decided", || entrants().iter().all(|task| task["finished_at"].is_string()));
-    let ends: BTreeMap<String, String> = entrants()
-        .iter()
-        .map(|task| (task["agent"].as_str().unwrap().to_owned(), task["status"].as_str().unwrap().to_owned()))
-        .collect();
-    assert_eq!(
-        ends,
-        BTreeMap::from([("breaks", "failed"), ("mends", "completed")].map(|(a, b)| (a.to_owned(), b.to_owned())))
-    );
-    client.post("/api/tasks", &ask(json!({ "agents": ["mends"] }))).problem(400, "HV-0604");
-    client.post("/api/tasks", &ask(json!({ "agents": ["mends", "codex:"] }))).problem(400, "HV-0604");
-    assert_eq!(client.get("/api/tasks").ok()["items"].as_array().unwrap().len(), 2, "nothing was changed");
 }

@@ -86,7 +86,9 @@ pub async fn get(
 mod tests {
     use super::*;
 
-    fn asked(race: AskRace) -> Result<Vec<(Option<String>, Option<String>)>, Problem> {
+    type Entrant = (Option<String>, Option<String>);
+
+    fn asked(race: &AskRace) -> Result<Vec<Entrant>, Problem> {
         let ask = Ask { prompt: "x".into(), repository: "shop".into(), model: Some("m".into()), ..Ask::default() };
         let entrants = race.entrants(&ask)?;
         Ok(entrants.into_iter().map(|one| (one.agent, one.model)).collect())
@@ -99,21 +101,21 @@ mod tests {
     #[test]
     fn agents_bring_their_models_and_a_number_means_the_same_again() {
         let some = |text: &str| Some(text.to_owned());
-        let two = asked(named(&["codex:gpt-5", "builtin"])).unwrap();
+        let two = asked(&named(&["codex:gpt-5", "builtin"])).unwrap();
         assert_eq!(two, [(some("codex"), some("gpt-5")), (some("builtin"), None)]);
-        let three = asked(AskRace { number: Some(3), ..AskRace::default() }).unwrap();
+        let three = asked(&AskRace { number: Some(3), ..AskRace::default() }).unwrap();
         assert_eq!(three, vec![(None, some("m")); 3]);
     }
 
     #[test]
     fn no_race_of_one_and_none_of_a_crowd() {
-        assert!(asked(AskRace::default()).is_err());
-        assert!(asked(named(&["builtin"])).is_err());
-        assert!(asked(named(&["builtin", ""])).is_err());
-        assert!(asked(named(&["builtin:", "codex"])).is_err());
-        assert!(asked(named(&["builtin"; 17])).is_err());
-        assert!(asked(AskRace { number: Some(1), ..AskRace::default() }).is_err());
-        assert!(asked(AskRace { number: Some(17), ..AskRace::default() }).is_err());
-        assert!(asked(AskRace { number: Some(2), ..named(&["builtin", "codex"]) }).is_err());
+        assert!(asked(&AskRace::default()).is_err());
+        assert!(asked(&named(&["builtin"])).is_err());
+        assert!(asked(&named(&["builtin", ""])).is_err());
+        assert!(asked(&named(&["builtin:", "codex"])).is_err());
+        assert!(asked(&named(&["builtin"; 17])).is_err());
+        assert!(asked(&AskRace { number: Some(1), ..AskRace::default() }).is_err());
+        assert!(asked(&AskRace { number: Some(17), ..AskRace::default() }).is_err());
+        assert!(asked(&AskRace { number: Some(2), ..named(&["builtin", "codex"]) }).is_err());
     }
 }
