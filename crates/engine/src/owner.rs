@@ -1,14 +1,19 @@
 //! A process that owns live sessions holds a lock file for as long as it lives. The kernel lets go of the lock however the
 //! process ends, so whoever can take it knows that the owner is dead.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use harvest_core::{Entropy, OwnerId};
 use harvest_store::{Owner, OwnerKind, Store};
 
 use crate::{DataFolder, Error};
+
+/// For so long at most a lock may be without its name, and not held yet.
+const BEING_MADE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub struct Ownership {
@@ -33,8 +38,11 @@ impl Ownership {
             move |source| Error::Io { action, path, source }
         };
         std::fs::create_dir_all(&folder).map_err(io("make", &folder))?;
-        let held = OpenOptions::new().create_new(true).write(true).open(&lock).map_err(io("make", &lock))?;
-        held.try_lock().map_err(|error| io("lock", &lock)(error.into()))?;
+        // Under its name it is held from the first moment on.
+        let unnamed = folder.join(format!(".{id}"));
+        let held = OpenOptions::new().create_new(true).write(true).open(&unnamed).map_err(io("make", &unnamed))?;
+        held.try_lock().map_err(|error| io("lock", &unnamed)(error.into()))?;
+        std::fs::rename(&unnamed, &lock).map_err(io("make", &lock))?;
         // The row appears only after the lock is held: a row whose lock is free belongs to the dead.
         store.register_owner(Owner { id: id.clone(), kind, pid: std::process::id(), holding: None }).await?;
         Ok(Self { id, lock, store, _held: held })
@@ -56,10 +64,72 @@ pub(crate) fn lock_path(data: &DataFolder, owner: &OwnerId) -> PathBuf {
     data.owners().join(format!("{owner}.lock"))
 }
 
+/// Removes the locks of the dead that nobody knows: they died before they said who they were, or just before they had left.
+pub(crate) async fn remove_unknown(data: &DataFolder, store: &dyn Store) -> Result<(), Error> {
+    let Ok(entries) = std::fs::read_dir(data.owners()) else { return Ok(()) };
+    // Held before anyone is asked who is known: from then on, nobody becomes known under such a name.
+    let free: Vec<(File, PathBuf)> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| {
+            let file = OpenOptions::new().write(true).open(entry.path()).ok()?;
+            file.try_lock().ok()?;
+            let is_unnamed = entry.file_name().as_encoded_bytes().starts_with(b".");
+            let age = entry.metadata().ok()?.modified().ok()?.elapsed().unwrap_or_default();
+            (!is_unnamed || age > BEING_MADE).then(|| (file, entry.path()))
+        })
+        .collect();
+    if free.is_empty() {
+        return Ok(());
+    }
+    let known: HashSet<PathBuf> = store.owners().await?.iter().map(|owner| lock_path(data, &owner.id)).collect();
+    for (_held, path) in free.iter().filter(|(_, path)| !known.contains(path)) {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
 /// The dead owner's lock, held so that only one process cleans up after it; `None` while the owner lives. An owner without a
 /// lock here belongs to another data directory that shares the database: its leases run out by themselves.
 pub(crate) fn lock_of_dead(data: &DataFolder, owner: &OwnerId) -> Option<File> {
     let file = OpenOptions::new().write(true).open(lock_path(data, owner)).ok()?;
     file.try_lock().ok()?;
     Some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    use harvest_store::Sqlite;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Counting(AtomicU8);
+
+    impl Entropy for Counting {
+        fn bytes(&self) -> [u8; 10] {
+            [self.0.fetch_add(1, Ordering::Relaxed); 10]
+        }
+    }
+
+    #[tokio::test]
+    async fn locks_that_nobody_knows_are_removed_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataFolder::new(folder.path().to_owned());
+        let store: Arc<dyn Store> = Arc::new(Sqlite::open(&data.database()).unwrap());
+        let entropy = Counting::default();
+        let register = || Ownership::register(&data, store.clone(), &entropy, OwnerKind::Server);
+        let alive = register().await.unwrap();
+        let dead = register().await.unwrap();
+        let (dead_lock, _) = (dead.lock.clone(), drop(dead));
+        let unknown = lock_path(&data, &OwnerId::generate(&entropy));
+        let being_made = data.owners().join(".being-made");
+        for path in [&unknown, &being_made] {
+            std::fs::write(path, "").unwrap();
+        }
+        remove_unknown(&data, store.as_ref()).await.unwrap();
+        assert!(alive.lock.exists() && dead_lock.exists() && being_made.exists());
+        assert!(!unknown.exists());
+    }
 }

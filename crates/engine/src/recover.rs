@@ -93,6 +93,7 @@ impl Recovery {
             self.store.remove_owner(&dead.id).await?;
             let _ = std::fs::remove_file(owner::lock_path(&self.data, &dead.id));
         }
+        owner::remove_unknown(&self.data, self.store.as_ref()).await?;
         recovered.sandboxes += self.remove_strangers().await?;
         Ok(recovered)
     }

@@ -178,6 +178,14 @@ impl World {
         assert!(left.is_empty(), "left behind: {left:#?}");
     }
 
+    /// Where the sockets of its sandboxes are, as long as there are any.
+    fn runtime_folders(&self) -> Vec<PathBuf> {
+        let Ok(metadata) = fs::metadata(self.data()) else { return Vec::new() };
+        let own = format!("{:x}-{:x}", metadata.dev(), metadata.ino());
+        let places = ["/run/harvest".to_owned(), format!("/tmp/harvest-{}", uid())];
+        places.iter().map(|place| Path::new(place).join(&own)).filter(|folder| folder.exists()).collect()
+    }
+
     pub fn leftovers(&self) -> Vec<String> {
         let mut left = Vec::new();
         for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
@@ -200,13 +208,7 @@ impl World {
         for folder in ["sandboxes/local", "sandboxes/none", "owners", "interrupts", "workspaces"] {
             left.extend(visible(&data.join(folder)));
         }
-        if let Ok(metadata) = fs::metadata(&data) {
-            let own = format!("{:x}-{:x}", metadata.dev(), metadata.ino());
-            for runtime in ["/run/harvest".to_owned(), format!("/tmp/harvest-{}", uid())] {
-                let folder = Path::new(&runtime).join(&own);
-                left.extend(folder.exists().then(|| folder.display().to_string()));
-            }
-        }
+        left.extend(self.runtime_folders().iter().map(|folder| folder.display().to_string()));
         let database = data.join("harvest.db");
         if database.exists() {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -235,6 +237,10 @@ impl Drop for World {
                     .status();
             }
             let _ = self.harvest(&["task", "list"]).command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
+        // The system gives the number of this data directory to another.
+        for folder in self.runtime_folders() {
+            let _ = fs::remove_dir_all(folder);
         }
     }
 }
