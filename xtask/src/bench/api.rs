@@ -4,21 +4,25 @@
 //! Whoever asks needs the same cores as the server, so their share of the time is shown. What followers get was written by
 //! another process, this one, as by an agent's worker beside the server.
 
+use std::io::IoSliceMut;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use harvest_core::{EventBody, Timestamp};
 use harvest_store::{Lease, Sqlite, Step, Store};
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::Child;
-use tokio::sync::Barrier;
-use tokio::task::JoinSet;
+use tokio::sync::oneshot;
 
 use super::place::{self, Place};
 use super::programs::{build, output, program};
@@ -37,6 +41,7 @@ const EVERY: Duration = Duration::from_millis(100);
 const DELAY: Duration = Duration::from_millis(10);
 /// Begins each of them.
 const EVENT: &[u8] = b"event: message.delta\n";
+const PATIENCE: Duration = Duration::from_secs(30);
 /// What a follower reads at once.
 const BUFFER: usize = 2 * 1024;
 /// Memory is flat when it grows by no more than this.
@@ -133,7 +138,7 @@ pub async fn measure(place: &Place, size: Size) -> anyhow::Result<Findings> {
         ),
         format!(
             "followers: {FOLLOWERS} of one session, {SLOW} of which never read; an event every {} ms, from before it is written \
-             by another process until the last byte is read; the followers took {:.0} % of the cores, the server {:.0} %",
+             by another process until the kernel has it for a follower; the followers took {:.0} % of the cores, the server {:.0} %",
             EVERY.as_millis(),
             in_memory.own * 100.0,
             in_memory.server * 100.0
@@ -194,7 +199,6 @@ impl Site {
     /// From an event that is about to be written to everyone who has read it.
     async fn follow(&self, events: usize) -> anyhow::Result<Live> {
         let Self { server, store, lease, token } = self;
-        let start = Instant::now();
         let last = store.events(&lease.session, 0, 1000).await?.last().map_or(0, |event| event.seq);
         let path = format!("/api/sessions/{}/events?after={last}", lease.session);
         let (mut slow, mut streams) = (Vec::new(), Vec::new());
@@ -208,14 +212,10 @@ impl Site {
                 streams.push(stream.into_std()?);
             }
         }
-        let all_there = Arc::new(Barrier::new(streams.len() + 1));
-        // One thread of their own: the less they take of the cores, the more of what is measured is the server's.
-        let reading = tokio::task::spawn_blocking({
-            let all_there = all_there.clone();
-            move || read_all(streams, &all_there, start, events)
-        });
+        let (all_there, ready) = oneshot::channel();
+        let reading = tokio::task::spawn_blocking(move || read_all(&streams, all_there, events));
         let mut written = Vec::with_capacity(events);
-        all_there.wait().await;
+        ready.await.context("not everyone was greeted")?;
         let shares = server.shares()?;
         let mut before = 0;
         let mut tick = tokio::time::interval(EVERY);
@@ -225,10 +225,10 @@ impl Site {
                 before = server.resident()?;
             }
             let text = "and then I look at it ".repeat(4);
-            written.push(start.elapsed());
+            written.push(now()?);
             store.append(lease, Step::new(Timestamp::now(), vec![EventBody::MessageDelta { text }])).await?;
         }
-        let read = tokio::time::timeout(Duration::from_secs(30), reading).await;
+        let read = tokio::time::timeout(PATIENCE * 2, reading).await;
         let read = read.context("a follower did not get everything")???;
         let (own, servers) = shares.now(server)?;
         let after = server.resident()?;
@@ -347,46 +347,63 @@ fn worked(process: &str) -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
-/// When each of them had read each event.
+/// When each event had reached each of them, as the kernel says: it notes the moment, so that nobody has to be awake for it and
+/// take the time that is measured.
 fn read_all(
-    streams: Vec<std::net::TcpStream>,
-    all_there: &Arc<Barrier>,
-    start: Instant,
+    streams: &[std::net::TcpStream],
+    all_there: oneshot::Sender<()>,
     events: usize,
 ) -> anyhow::Result<Vec<Vec<Duration>>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    runtime.block_on(async {
-        let mut reading = JoinSet::new();
-        for stream in streams {
-            let mut stream = TcpStream::from_std(stream)?;
-            let all_there = all_there.clone();
-            reading.spawn(async move {
-                let mut buffer = vec![0; BUFFER];
-                let mut greeting = Vec::new();
-                while !greeting.windows(6).any(|six| six == b"retry:") {
-                    let count = stream.read(&mut buffer).await?;
-                    ensure!(count > 0, "a stream ended: {}", String::from_utf8_lossy(&greeting));
-                    greeting.extend_from_slice(&buffer[..count]);
-                }
-                all_there.wait().await;
-                // Only counted while it runs: looking closer would take the time that is measured.
-                let mut read = Vec::with_capacity(events);
-                while read.len() < events {
-                    let count = stream.read(&mut buffer).await?;
-                    let now = start.elapsed();
-                    ensure!(count > 0, "a stream ended before everything was told");
-                    let told = buffer[..count].windows(EVENT.len()).filter(|some| *some == EVENT).count();
-                    read.extend(std::iter::repeat_n(now, told));
-                }
-                Ok(read)
+    for stream in streams {
+        setsockopt(stream, sockopt::ReceiveTimestampns, &true)?;
+    }
+    let mut greeted = vec![false; streams.len()];
+    let mut all = vec![Vec::with_capacity(events); streams.len()];
+    let mut all_there = Some(all_there);
+    let mut buffer = vec![0; BUFFER];
+    let begun = Instant::now();
+    while all.iter().any(|read| read.len() < events) {
+        ensure!(begun.elapsed() < EVERY * events as u32 + PATIENCE, "a follower did not get everything");
+        std::thread::sleep(EVERY * 2 / 5);
+        for ((stream, read), greeted) in streams.iter().zip(&mut all).zip(&mut greeted) {
+            while let Some((bytes, at)) = arrived(stream, &mut buffer)? {
+                *greeted |= bytes.windows(6).any(|six| six == b"retry:");
+                let told = bytes.windows(EVENT.len()).filter(|some| *some == EVENT).count();
+                read.extend(std::iter::repeat_n(at, told));
+            }
+        }
+        if greeted.iter().all(|greeted| *greeted)
+            && let Some(all_there) = all_there.take()
+        {
+            let _ = all_there.send(());
+        }
+    }
+    Ok(all)
+}
+
+/// What has come, and when; `None` when there is nothing.
+fn arrived<'a>(stream: &std::net::TcpStream, buffer: &'a mut [u8]) -> anyhow::Result<Option<(&'a [u8], Duration)>> {
+    let mut noted = cmsg_space!(TimeSpec);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let (count, at) = match recvmsg::<()>(stream.as_raw_fd(), &mut parts, Some(&mut noted), flags) {
+        Err(Errno::EAGAIN) => return Ok(None),
+        received => {
+            let received = received?;
+            let at = received.cmsgs()?.find_map(|message| match message {
+                ControlMessageOwned::ScmTimestampns(at) => Some(Duration::from(at)),
+                _ => None,
             });
+            (received.bytes, at)
         }
-        let mut all = Vec::new();
-        while let Some(read) = reading.join_next().await {
-            all.push(read??);
-        }
-        Ok(all)
-    })
+    };
+    ensure!(count > 0, "a stream ended before everything was told");
+    Ok(Some((&buffer[..count], at.map_or_else(now, Ok)?)))
+}
+
+/// By the clock that the kernel notes with.
+fn now() -> anyhow::Result<Duration> {
+    Ok(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?)
 }
 
 /// One connection that asks the same again and again.
