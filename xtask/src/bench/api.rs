@@ -402,6 +402,7 @@ fn arrived<'a>(stream: &std::net::TcpStream, buffer: &'a mut [u8]) -> anyhow::Re
 }
 
 /// By the clock that the kernel notes with.
+#[expect(clippy::disallowed_methods, reason = "no other clock can be compared with what the kernel noted")]
 fn now() -> anyhow::Result<Duration> {
     Ok(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?)
 }
