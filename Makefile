@@ -28,6 +28,7 @@ run: page ## Install what is missing, build the release and start the demo
 test: page ## Install what the tests need, run them all and count
 	@scripts/need cargo cc git bwrap python3 setpriv $(if $(HARVEST_TEST_SKIP_POSTGRES),,postgres) \
 		$(if $(HARVEST_TEST_SKIP_PODMAN),,podman runc) $(if $(HARVEST_TEST_SKIP_BROWSER),,chromium)
+	@scripts/need strace libfaketime || echo "Without them no clock jumps, and what the kernel is asked is not looked at."
 	@scripts/env scripts/test --features $(FEATURES) $(ARGS)
 
 check: ## Formatting, lints, licences, dependency directions
