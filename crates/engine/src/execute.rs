@@ -32,6 +32,8 @@ const MOST_SANDBOXES: usize = 4;
 pub(crate) const AGENT: &str = "agent";
 /// Journaled when the first agent of a place is not the one that waited there.
 pub(crate) const REPLACED: &str = "the agent that waited in the sandbox is gone, and another was started";
+/// So many workers in a row may die while they bring out the same work.
+const MOST_TAKEOVERS: u32 = 8;
 pub(crate) const PREPARE: &str = "prepare";
 /// How much an agent's own files of a conversation may take.
 const CONVERSATION_KIB: u64 = 64 * 1024;
@@ -454,9 +456,12 @@ impl Turn {
             ("STATE_KIB", &limit),
         ];
         let mut ran = self.run(place, "finish", &script::finish(), &env, SCRIPT_LIMIT).await?;
-        if place.is_taken_over() && !ran.succeeded() {
-            // It may have been begun by the worker before, and cut off from the gateway with it.
-            ran = self.run(place, "finish-again", &script::finish(), &env, SCRIPT_LIMIT).await?;
+        // Each may have been begun by a worker before, and cut off from the gateway with it.
+        for again in 1..=MOST_TAKEOVERS {
+            if ran.succeeded() || !place.is_taken_over() {
+                break;
+            }
+            ran = self.run(place, &format!("finish-again-{again}"), &script::finish(), &env, SCRIPT_LIMIT).await?;
         }
         if !state.is_empty() {
             self.keep_conversation(agent, conversation, &reference, &ran).await?;
