@@ -224,19 +224,10 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use harvest_agents::Registry;
-    use harvest_core::{Prompt, SessionId, Timestamp};
+    use harvest_core::Prompt;
 
     use super::*;
-
-    fn journal(bodies: Vec<EventBody>) -> Vec<Event> {
-        let session_id: SessionId = "0000000000000001".parse().unwrap();
-        let at = Timestamp::UNIX_EPOCH;
-        bodies.into_iter().zip(1..).map(|(body, seq)| Event { seq, at, session_id: session_id.clone(), body }).collect()
-    }
-
-    fn turn(number: u32) -> TurnId {
-        format!("000000000000000{number}").parse().unwrap()
-    }
+    use crate::story::{journal, turn};
 
     fn created(prompt: &str) -> EventBody {
         EventBody::TaskCreated {

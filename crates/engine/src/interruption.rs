@@ -72,15 +72,8 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
-    use harvest_core::{SessionId, Timestamp};
-
     use super::*;
-
-    fn journal(bodies: Vec<EventBody>) -> Vec<Event> {
-        let session_id: SessionId = "0000000000000001".parse().unwrap();
-        let at = Timestamp::UNIX_EPOCH;
-        bodies.into_iter().zip(1..).map(|(body, seq)| Event { seq, at, session_id: session_id.clone(), body }).collect()
-    }
+    use crate::story::journal;
 
     fn interrupted(commit: &str) -> EventBody {
         let turn_id = "0000000000000002".parse().unwrap();

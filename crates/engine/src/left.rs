@@ -90,20 +90,11 @@ pub(crate) async fn newest(
 
 #[cfg(test)]
 mod tests {
-    use harvest_core::{FailureReason, SessionId, Timestamp};
+    use harvest_core::FailureReason;
     use serde_json::json;
 
     use super::*;
-
-    fn journal(bodies: Vec<EventBody>) -> Vec<Event> {
-        let session_id: SessionId = "0000000000000001".parse().unwrap();
-        let at = Timestamp::UNIX_EPOCH;
-        bodies.into_iter().zip(1..).map(|(body, seq)| Event { seq, at, session_id: session_id.clone(), body }).collect()
-    }
-
-    fn turn(number: u32) -> TurnId {
-        format!("000000000000000{number}").parse().unwrap()
-    }
+    use crate::story::{journal, turn};
 
     fn claimed(number: u32) -> EventBody {
         EventBody::TurnStarted { turn_id: turn(number), number, author: "ada".into() }

@@ -48,6 +48,8 @@ mod shepherd;
 #[cfg(test)]
 mod simulation;
 mod stop;
+#[cfg(test)]
+mod story;
 mod submit;
 mod supervise;
 mod tenancy;

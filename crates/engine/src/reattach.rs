@@ -299,12 +299,7 @@ mod tests {
     use harvest_core::WorkspaceKind;
 
     use super::*;
-
-    fn journal(bodies: Vec<EventBody>) -> Vec<Event> {
-        let session_id: SessionId = "0000000000000001".parse().unwrap();
-        let at = Timestamp::UNIX_EPOCH;
-        bodies.into_iter().zip(1..).map(|(body, seq)| Event { seq, at, session_id: session_id.clone(), body }).collect()
-    }
+    use crate::story::journal;
 
     fn ready(number: u32, purpose: SandboxPurpose, warm: bool) -> EventBody {
         EventBody::SandboxReady {
