@@ -6,10 +6,17 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use harvest_core::BranchName;
-use harvest_workspace::{Git, Mirror};
+use harvest_workspace::{Git, Home, Mirror};
 
 use crate::fetch::{self, fetch_into};
 use crate::{Base, Error, Forge, Part, Published, checked_base};
+
+/// How far back a commit is looked for that both repositories have.
+const LITTLE: &str = "--max-count=100";
+/// What git, too, unpacks rather than keeps as a pack.
+const MOST_LOOSE: usize = 100;
+/// Where Harvest publishes: whatever is locked there is being delivered, or was by someone who died.
+const DELIVERED: &str = "refs/heads/harvest";
 
 #[derive(Debug)]
 pub struct Local {
@@ -70,10 +77,41 @@ impl Local {
             }
         }
         let locks = [self.own.join("HEAD.lock"), self.common.join("packed-refs.lock")];
-        match locks.into_iter().find(|lock| lock.exists()).or_else(|| find_lock(&self.common.join("refs"))) {
+        let delivered = self.common.join(DELIVERED);
+        let in_refs = || find_lock(&self.common.join("refs"), &delivered);
+        match locks.into_iter().find(|lock| lock.exists()).or_else(in_refs) {
             Some(lock) => Err(Error::RefLocked { lock }),
             None => Ok(()),
         }
+    }
+
+    /// Brings a commit here out of a session's repository, which is Harvest's own, even where it belongs to a sandbox's uid.
+    async fn take(&self, from: &Path, commit: &str) -> Result<(), Error> {
+        if self.take_little(from, commit).await.unwrap_or(false) {
+            return Ok(());
+        }
+        let ours = ["--upload-pack=git -c safe.directory=* upload-pack"];
+        Ok(fetch_into(&self.git, &self.path, from.as_os_str(), &[commit], &ours).await?)
+    }
+
+    /// The same for a few objects on top of a commit that is here: unlike a fetch it takes no longer where there are many
+    /// branches. False, and nothing done, for anything else.
+    async fn take_little(&self, from: &Path, commit: &str) -> Result<bool, harvest_workspace::Error> {
+        let session = Git::new(Home::Nobody);
+        let history = session.run(from, &["rev-list", LITTLE, "--end-of-options", commit]).await?;
+        let here = self.git.run_with(&self.path, &["cat-file", "--batch-check=%(objecttype)"], &[], &history).await?;
+        let (history, here) = (String::from_utf8_lossy(&history), String::from_utf8_lossy(&here));
+        let known = history.lines().zip(here.lines()).filter(|(_, kind)| *kind == "commit");
+        let wanted = std::iter::once(commit.to_owned()).chain(known.map(|(id, _)| format!("^{id}")));
+        let wanted = wanted.collect::<Vec<_>>().join("\n");
+        let list = ["rev-list", "--objects", "--no-object-names", "--stdin"];
+        let objects = session.run_with(from, &list, &[], wanted.as_bytes()).await?;
+        if objects.iter().filter(|byte| **byte == b'\n').count() > MOST_LOOSE {
+            return Ok(false);
+        }
+        let pack = ["pack-objects", "--stdout", "--quiet", "--window=0"];
+        session.pipe(from, &pack, &objects, &self.git, &self.path, &["unpack-objects", "-q", "--strict"]).await?;
+        Ok(true)
     }
 
     async fn is_dirty(&self) -> bool {
@@ -157,9 +195,7 @@ impl Forge for Local {
             }
             _ => {}
         }
-        // The session's repository is Harvest's own, even where it belongs to a sandbox's uid.
-        let ours = ["--upload-pack=git -c safe.directory=* upload-pack"];
-        fetch_into(&self.git, &self.path, from.as_os_str(), &[commit], &ours).await?;
+        self.take(from, commit).await?;
         // Git checks the old value under the ref's lock: of two that publish at the same time one is refused.
         let nothing = "0".repeat(commit.len());
         let expected = found.as_deref().unwrap_or(&nothing);
@@ -168,12 +204,15 @@ impl Forge for Local {
     }
 }
 
-/// The first `*.lock` below a folder of refs.
-fn find_lock(folder: &Path) -> Option<PathBuf> {
+/// The first `*.lock` below a folder of refs, but for one folder.
+fn find_lock(folder: &Path, but: &Path) -> Option<PathBuf> {
     for entry in std::fs::read_dir(folder).ok()?.filter_map(Result::ok) {
         let path = entry.path();
+        if path == but {
+            continue;
+        }
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if let Some(lock) = find_lock(&path) {
+            if let Some(lock) = find_lock(&path, but) {
                 return Some(lock);
             }
         } else if path.extension().is_some_and(|extension| extension == "lock") {

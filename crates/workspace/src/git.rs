@@ -153,6 +153,47 @@ impl Git {
         }
     }
 
+    /// What `git <args>` prints in `directory` goes to the standard input of another git: `stdin | self | into`.
+    pub async fn pipe(
+        &self,
+        directory: &Path,
+        args: &[&str],
+        stdin: &[u8],
+        into: &Git,
+        there: &Path,
+        takes: &[&str],
+    ) -> Result<(), Error> {
+        let missing = |source| Error::GitMissing { program: "git".into(), source };
+        let (reads, writes) = std::io::pipe().map_err(missing)?;
+        let spawn = |mut command: Command| command.stderr(Stdio::piped()).spawn().map_err(missing);
+        let mut command = self.command(directory);
+        command.args(args).stdin(Stdio::piped()).stdout(writes);
+        let mut gives = spawn(command)?;
+        let mut command = into.command(there);
+        command.args(takes).stdin(reads).stdout(Stdio::null());
+        let takes_it = spawn(command)?;
+        let feed = gives.stdin.take();
+        let both = tokio::time::timeout(self.limit, async {
+            if let Some(mut feed) = feed {
+                // A git that does not want all of it closes early; its exit code tells.
+                let _ = feed.write_all(stdin).await;
+            }
+            tokio::try_join!(gives.wait_with_output(), takes_it.wait_with_output())
+        });
+        let command = format!("{} | git {}", args.join(" "), takes.join(" "));
+        let Ok(both) = both.await else {
+            return Err(Error::TimedOut { command, seconds: self.limit.as_secs() });
+        };
+        let (gave, took) = both.map_err(missing)?;
+        for output in [gave, took] {
+            if !output.status.success() {
+                let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return Err(Error::Git { command, message });
+            }
+        }
+        Ok(())
+    }
+
     #[expect(clippy::disallowed_methods, reason = "this is the layer that clears the environment for git")]
     fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new("git");

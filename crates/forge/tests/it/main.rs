@@ -11,5 +11,6 @@
 mod contract;
 mod description;
 mod github;
+mod local;
 mod support;
 mod webhooks;

@@ -1,0 +1,63 @@
+//! A repository on this machine.
+
+use std::path::Path;
+
+use harvest_core::BranchName;
+use harvest_forge::{Error, Forges};
+use harvest_workspace::{Git, Home};
+
+use crate::support::{git, sample};
+
+/// A clone with `files` more, as one commit on top.
+fn worked_on(folder: &Path, repository: &Path, files: usize) -> String {
+    git(repository, &["clone", "--quiet", "--bare", ".", folder.to_str().unwrap()]);
+    let tree: String = (0..files)
+        .map(|number| {
+            std::fs::write(folder.join("blob"), format!("file {number}\n")).unwrap();
+            let blob = git(folder, &["hash-object", "-w", "blob"]);
+            format!("100644,{blob},file{number}\n")
+        })
+        .collect();
+    let work = folder.join("work");
+    git(folder, &["worktree", "add", "--quiet", "--detach", work.to_str().unwrap()]);
+    for entry in tree.lines() {
+        git(&work, &["update-index", "--add", "--cacheinfo", entry]);
+    }
+    git(&work, &["commit", "--quiet", "--message", "Work"]);
+    git(&work, &["rev-parse", "HEAD"])
+}
+
+#[tokio::test]
+async fn what_is_published_is_whole_however_much_it_is() {
+    for files in [3, 150] {
+        let folder = tempfile::tempdir().unwrap();
+        let (repository, session) = (folder.path().join("shop"), folder.path().join("session"));
+        sample(&repository);
+        let commit = worked_on(&session, &repository, files);
+        let forge = Forges::new(Git::new(Home::Nobody), None).open(repository.to_str().unwrap()).await.unwrap();
+        let branch = BranchName::for_session("work", &"0000000000000001".parse().unwrap());
+        for _ in 0..2 {
+            forge.publish(&session, &branch, &commit, None).await.unwrap();
+        }
+        assert_eq!(git(&repository, &["rev-parse", branch.as_str()]), commit);
+        assert_eq!(git(&repository, &["ls-tree", "--name-only", branch.as_str()]).lines().count(), files + 1);
+        git(&repository, &["fsck", "--full", "--strict"]);
+        // A few objects need no pack of their own: thousands of deliveries would make thousands of packs.
+        let packs = std::fs::read_dir(repository.join(".git/objects/pack")).unwrap().count();
+        assert_eq!(packs == 0, files == 3, "{packs} files of packs");
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_under_way_refuses_no_task_and_any_other_lock_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = sample(folder.path());
+    let forge = Forges::new(Git::new(Home::Nobody), None).open(folder.path().to_str().unwrap()).await.unwrap();
+    let refs = folder.path().join(".git/refs/heads");
+    std::fs::create_dir_all(refs.join("harvest")).unwrap();
+    std::fs::write(refs.join("harvest/work.lock"), "").unwrap();
+    assert_eq!(forge.resolve(None).await.unwrap().commit, base);
+    std::fs::write(refs.join("main.lock"), "").unwrap();
+    let refused = forge.resolve(None).await.unwrap_err();
+    assert!(matches!(&refused, Error::RefLocked { lock } if lock.ends_with("refs/heads/main.lock")), "{refused}");
+}
