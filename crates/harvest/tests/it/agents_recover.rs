@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::agents_survive::{CLAUDE_CODE, CODEX, Cli, GEMINI_CLI, OPENCODE};
+use crate::agents_survive::{AIDER, CLAUDE_CODE, CODEX, Cli, GEMINI_CLI, OPENCODE, aider};
 use crate::killed::journal;
 use crate::reattach::wait_until;
 use crate::support::{FIX, Harvest, PATH, World};
@@ -38,19 +38,20 @@ fn add(world: &World, bin: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&added.stdout).unwrap()
 }
 
-/// kill -9 of the worker while the model is in the middle of an answer: the agent asks again, and finishes.
-fn outlives_its_worker(cli: Cli) {
+/// kill -9 of the worker while the model is in the middle of an answer.
+fn killed_in_an_answer(cli: Cli, args: &[&str]) -> (World, Value, Vec<Value>) {
     let world = World::new();
     world.without_spares();
     let bin = cli.installed(&world);
-    let long = "So this is what I will do now. ".repeat(12);
+    // Some give up on a model that says the same again and again.
+    let long: String = (0..30).map(|number| format!("This is thought {number}. ")).collect();
     let replies = json!([
         { "shell": FIX },
         { "say": long, "chunk_delay": "150ms", "shell": "echo later > later" },
         { "say": "Done." },
     ]);
     let script = script(&world, &replies);
-    let task = add(&world, &bin, &["--agent", cli.id])["id"].as_str().unwrap().to_owned();
+    let task = add(&world, &bin, &[&["--agent", cli.id], args].concat())["id"].as_str().unwrap().to_owned();
     let running = worker(&world, &bin, &script, &[]).start();
     wait_until("its first call", || count(&journal(&world, &task), "tool.result") == 1);
     // In the middle of the second answer, which takes seconds.
@@ -61,13 +62,27 @@ fn outlives_its_worker(cli: Cli) {
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     let (shown, events) = (world.json(&["task", "show", &task]), journal(&world, &task));
     assert_eq!(shown["status"], "completed", "{shown:#}\n{events:#?}");
-    assert_eq!(["agent.started", "agent.reattached", "task.finished"].map(|kind| count(&events, kind)), [1, 1, 1]);
     let branch = shown["branch"].as_str().unwrap();
     assert_eq!(
         (world.show(&format!("{branch}:src/two.sh")), world.show(&format!("{branch}:later"))),
         ("echo two".into(), "later".into())
     );
     world.assert_nothing_left();
+    (world, shown, events)
+}
+
+/// The agent asks again, and finishes.
+fn outlives_its_worker(cli: Cli) {
+    let (_, _, events) = killed_in_an_answer(cli, &[]);
+    assert_eq!(["agent.started", "agent.reattached", "task.finished"].map(|kind| count(&events, kind)), [1, 1, 1]);
+}
+
+/// The agent gives up, which is no end of its task: it is tried again and goes on with what was there.
+fn gives_up_and_is_tried_again(cli: Cli) {
+    let (_, shown, events) = killed_in_an_answer(cli, &["--retries", "1"]);
+    assert_eq!(["agent.reattached", "task.retried", "task.finished"].map(|kind| count(&events, kind)), [1, 1, 1]);
+    let retried = events.iter().find(|event| event["type"] == "task.retried").unwrap();
+    assert_eq!((&retried["data"]["reason"], &shown["tries"]), (&json!("agent"), &json!(2)), "{retried:#}");
 }
 
 /// Interrupted in a tool call and resumed by a word: it goes on with its own conversation.
@@ -120,10 +135,40 @@ recovery! {
         interrupted_and_resumed = resumes_its_own_conversation(CLAUDE_CODE);
     codex: its_worker_is_killed_in_the_middle_of_an_answer = outlives_its_worker(CODEX),
         interrupted_and_resumed = resumes_its_own_conversation(CODEX);
-    // It does not ask again when an answer is cut off: the turn fails as `agent`, which may be tried again.
-    gemini_cli: interrupted_and_resumed = resumes_its_own_conversation(GEMINI_CLI);
+    // It does not ask again when an answer is cut off.
+    gemini_cli: its_worker_is_killed_in_the_middle_of_an_answer = gives_up_and_is_tried_again(GEMINI_CLI),
+        interrupted_and_resumed = resumes_its_own_conversation(GEMINI_CLI);
     // It tells of a call when that has ended, so there is no moment in one to be seen.
     opencode: its_worker_is_killed_in_the_middle_of_an_answer = outlives_its_worker(OPENCODE);
+}
+
+/// It says little of what it does, and asks again.
+#[test]
+#[ignore = "needs the network"]
+fn the_worker_of_aider_is_killed_in_the_middle_of_an_answer() {
+    let world = World::new();
+    world.without_spares();
+    let bin = AIDER.installed(&world);
+    let long = "So this is what I will do now.\n".repeat(40);
+    let mended = aider::edit("src/two.sh", "echo three\n", "echo two");
+    let reply = json!({ "say": format!("{long}\n\n{mended}"), "chunk_delay": "100ms" });
+    let script = PathBuf::from(aider::script(&world, "script", &reply));
+    let task = add(&world, &bin, &["--agent", "aider"])["id"].as_str().unwrap().to_owned();
+    let running = worker(&world, &bin, &script, &[]).start();
+    wait_until("its first words", || {
+        journal(&world, &task)
+            .iter()
+            .any(|event| event["data"]["text"].as_str().is_some_and(|text| text.contains("what I will do now")))
+    });
+    running.signal(Signal::KILL);
+    running.finish();
+    let ran = worker(&world, &bin, &script, &["--until-empty"]).finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let (shown, events) = (world.json(&["task", "show", &task]), journal(&world, &task));
+    assert_eq!(shown["status"], "completed", "{shown:#}\n{events:#?}");
+    assert_eq!(["agent.started", "agent.reattached", "task.finished"].map(|kind| count(&events, kind)), [1, 1, 1]);
+    assert_eq!(world.show(&format!("{}:src/two.sh", shown["branch"].as_str().unwrap())), "echo two");
+    world.assert_nothing_left();
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub const OPENCODE: Cli = Cli {
     id: "opencode",
     program: || package("opencode-1.18.33", "opencode-linux-x64@1.18.33").join("opencode-linux-x64/bin/opencode"),
 };
-const AIDER: Cli =
+pub const AIDER: Cli =
     Cli { id: "aider", program: || python_package("aider-0.86.2", "aider-chat==0.86.2").join("bin/aider") };
 
 impl Cli {
@@ -149,15 +149,15 @@ survival! {
 }
 
 /// It does its edits at the end of an answer, and runs no commands but those of the repository's settings for it.
-mod aider {
+pub mod aider {
     use super::*;
 
-    fn edit(file: &str, from: &str, to: &str) -> String {
+    pub fn edit(file: &str, from: &str, to: &str) -> String {
         format!("Here.\n\n{file}\n```\n<<<<<<< SEARCH\n{from}=======\n{to}\n>>>>>>> REPLACE\n```\n")
     }
 
     /// A model that always says the same: it is asked once more when a file is mentioned that Aider was not given.
-    fn script(world: &World, name: &str, reply: &Value) -> String {
+    pub fn script(world: &World, name: &str, reply: &Value) -> String {
         let conversations = json!([{ "without_tools": true, "replies": [reply] }]);
         let file = world.path().join(name);
         fs::write(&file, json!({ "model": "gpt-5", "conversations": conversations }).to_string()).unwrap();
