@@ -42,14 +42,17 @@ impl Identity {
 
 /// Every process of which `test` holds, told from its command line and its environment (empty where it may not be read).
 pub(crate) fn find(test: impl Fn(&[u8], &[u8]) -> bool) -> Vec<Identity> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| {
+    let is_wanted = |pid: &i32| {
         let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
         test(&read("cmdline"), &read("environ"))
-    })
-    .filter_map(Identity::of)
-    .collect()
+    };
+    all().filter(is_wanted).filter_map(Identity::of).collect()
+}
+
+/// Every process that can be seen.
+pub(crate) fn all() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Whether this is the command line of the runner of the sandbox `id`, or of the bubblewrap around it.
