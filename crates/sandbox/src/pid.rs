@@ -33,6 +33,13 @@ impl Identity {
         (Self::of(self.pid) == Some(self)).then_some(handle)
     }
 
+    /// Since when it has been there, by the kernel's own count.
+    pub fn age(self) -> Option<Duration> {
+        let uptime: f64 = fs::read_to_string("/proc/uptime").ok()?.split(' ').next()?.parse().ok()?;
+        let started = Duration::from_millis(self.started * 1000 / rustix::param::clock_ticks_per_second());
+        Some(Duration::try_from_secs_f64(uptime).ok()?.saturating_sub(started))
+    }
+
     /// The same handle, to wait on: it becomes readable when the process has ended.
     #[expect(deprecated, reason = "an owned descriptor is just what makes this call sound; its replacement is unsafe")]
     pub fn watch(self) -> Option<AsyncFd<OwnedFd>> {
@@ -107,5 +114,6 @@ mod tests {
         let identity = Identity::of(pid).unwrap();
         assert!(identity.open().is_some());
         assert!(Identity { started: identity.started + 1, ..identity }.open().is_none());
+        assert!(identity.age().unwrap() < Duration::from_secs(24 * 60 * 60));
     }
 }

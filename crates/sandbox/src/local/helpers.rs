@@ -80,7 +80,10 @@ mod tests {
     const INSTALLATION: &str = "1f-2e";
 
     /// A process that goes by such a command line.
-    #[expect(clippy::disallowed_methods, reason = "a program of the test's own, which needs nothing of the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a program of the test's own, which needs nothing of the environment"
+    )]
     fn marked(mark: &Mark) -> Child {
         let mut command = Command::new("sh");
         command.env_clear().args(["-c", "read never"]).args(mark.arguments()).stdin(Stdio::piped());

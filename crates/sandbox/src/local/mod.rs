@@ -16,7 +16,7 @@ pub(crate) mod uid;
 mod view;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use harvest_core::{SandboxId, WorkspaceKind};
@@ -310,6 +310,10 @@ impl Provider for Local {
 
     fn stands_on(&self, id: &SandboxId) -> Option<PathBuf> {
         self.layout(id).recall()?.lower
+    }
+
+    fn age(&self, id: &SandboxId) -> Option<Duration> {
+        self.layout(id).runner()?.age()
     }
 
     async fn attach(&self, id: &SandboxId) -> Result<Sandbox, Error> {
