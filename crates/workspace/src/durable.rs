@@ -40,3 +40,43 @@ pub(crate) async fn sync(paths: Vec<PathBuf>) -> Result<(), Error> {
     });
     syncing.await.unwrap_or_else(|error| Err(Error::Unexpected(error.to_string())))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+    use crate::{Git, Home};
+
+    /// How often git asked for a sync, as it tells itself.
+    async fn syncs(repository: &Path, args: &[&str], stdin: &[u8]) -> (String, usize) {
+        let trace = repository.join("trace");
+        let env: [(&str, &OsStr); 1] = [("GIT_TRACE2_EVENT", trace.as_os_str())];
+        let printed = Git::new(Home::Nobody).run_with(repository, args, &env, stdin).await.unwrap();
+        let told = std::fs::read_to_string(&trace).unwrap();
+        std::fs::remove_file(&trace).unwrap();
+        let syncs = told.lines().filter(|line| line.contains("\"hardware-flush\"")).count();
+        (String::from_utf8_lossy(&printed).trim().to_owned(), syncs)
+    }
+
+    #[tokio::test]
+    async fn git_syncs_what_it_is_told_to_keep() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = folder.path();
+        Git::new(Home::Nobody).run(repository, &["init", "--quiet", "--bare", "."]).await.unwrap();
+        let (blob, of_object) = syncs(repository, &["hash-object", "-w", "--stdin"], b"content").await;
+        let (_, of_reference) = syncs(repository, &["update-ref", "refs/kept", &blob], b"").await;
+        assert!(of_object > 0 && of_reference > 0, "{of_object} {of_reference}");
+    }
+
+    #[test]
+    fn names_are_synced_up_to_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let new = folder.path().join("a/b");
+        assert_eq!(nearest_existing(&new), folder.path());
+        std::fs::create_dir_all(&new).unwrap();
+        write(&new.join("file"), b"x").unwrap();
+        sync_names(&new, folder.path()).unwrap();
+        assert!(sync_names(&folder.path().join("gone"), folder.path()).is_err());
+    }
+}

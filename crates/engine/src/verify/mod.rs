@@ -19,12 +19,14 @@ use crate::error::Halt;
 use crate::meter::NoModel;
 use crate::place::{Place, Ran, millis};
 use crate::turn::Turn;
-use crate::{Failure, Stop, failpoint};
+use crate::{Error, Failure, Stop, failpoint};
 
 const TEST_LIMIT: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 /// So many sandboxes may be lost under the tests before that is their end.
 const MOST_SANDBOXES: usize = 4;
+/// What git says when the disk is full.
+const NO_ROOM: [&str; 2] = ["No space left on device", "Out of diskspace"];
 const TAIL_SHOWN: usize = 8 * 1024;
 /// What a shell reports for a program that was killed or ran out of time.
 const TIMED_OUT: i32 = 124;
@@ -190,6 +192,11 @@ impl Turn {
             }
             if !ran.succeeded() {
                 let message = format!("the result could not be checked out for its tests: {}", ran.last_line());
+                // That says nothing about the result, and passes.
+                if NO_ROOM.iter().any(|words| ran.tail.contains(words)) {
+                    let (path, source) = (message, std::io::ErrorKind::StorageFull.into());
+                    return Err(Halt::Engine(Error::Io { action: "test the result:", path, source }));
+                }
                 return Err(Failure::new(FailureReason::Sandbox, message).into());
             }
         }

@@ -71,7 +71,7 @@ fn killed_again_and_again_it_loses_nothing() {
     let mut faults = Faults::new();
     let begun = Instant::now();
     for round in 0..kills {
-        ask_for_more(&world, &mut tasks, agents);
+        ask_for_more(&world, &mut tasks, agents, &[]);
         let mut fault = fault(&mut random);
         let mut worker = worker(&world, if fault == Fault::Outage { &troubled } else { &script }, agents);
         match (&clock, fault) {
@@ -142,10 +142,11 @@ fn on_a_disk_that_fills_and_turns_read_only_it_loses_nothing() {
     println!("torture: seed {seed}, {} faults of the disk", around());
     let world = World::new();
     let Some(disk) = Disk::at(world.data()) else { return };
-    let (agents, script) = (4, world.script(&steps(None)));
+    let (agents, script) = (4, world.script(&patient_steps()));
     let (mut tasks, mut faults, begun) = (Vec::new(), Faults::new(), Instant::now());
     for _ in 0..around() {
-        ask_for_more(&world, &mut tasks, agents);
+        // What a sandbox could not write may fail a try.
+        ask_for_more(&world, &mut tasks, agents, &["--retries", "3"]);
         // Not while an agent of the worker before has a file open there.
         let fault = if disk.mount(&["-o", "remount,ro"]) { Fault::ReadOnly } else { Fault::FullDisk };
         if fault == Fault::ReadOnly {
@@ -182,7 +183,7 @@ fn with_a_database_that_goes_away_it_loses_nothing() {
     let (agents, script) = (4, world.script(&steps(None)));
     let (mut tasks, mut faults, begun) = (Vec::new(), Faults::new(), Instant::now());
     for _ in 0..around() {
-        ask_for_more(&world, &mut tasks, agents);
+        ask_for_more(&world, &mut tasks, agents, &[]);
         let running = worker(&world, &script, agents).start();
         std::thread::sleep(random.millis(200, 2500));
         cluster.down();
@@ -203,9 +204,11 @@ fn with_a_database_that_goes_away_it_loses_nothing() {
 }
 
 /// There is always more to do than hands.
-fn ask_for_more(world: &World, tasks: &mut Vec<String>, agents: usize) {
+fn ask_for_more(world: &World, tasks: &mut Vec<String>, agents: usize, how: &[&str]) {
     for _ in world.open_tasks()..agents + 2 {
-        tasks.push(world.add_task(&format!("Task {}", tasks.len())));
+        let prompt = format!("Task {}", tasks.len());
+        let added = world.json(&[&["task", "add", &prompt], how].concat());
+        tasks.push(added["id"].as_str().unwrap().to_owned());
     }
 }
 
@@ -228,6 +231,20 @@ fn steps(status: Option<u16>) -> Value {
         step
     };
     Value::Array((0..STEPS).map(step).chain([json!({ "say": "Done." })]).collect())
+}
+
+/// The same of an agent that tries again when there is no room for what it writes.
+fn patient_steps() -> Value {
+    let mut steps = steps(None);
+    for step in steps.as_array_mut().unwrap().iter_mut().take(STEPS) {
+        let shell = step["shell"]
+            .as_str()
+            .unwrap()
+            .replace("; echo", " && echo")
+            .replace("; sleep", "; do sleep 0.2; done; sleep");
+        step["shell"] = json!(format!("until {shell}"));
+    }
+    steps
 }
 
 fn worker(world: &World, script: &Path, agents: usize) -> Harvest {
