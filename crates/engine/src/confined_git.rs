@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use harvest_gateway::git;
 use harvest_sandbox::{Confined, Provider};
+use harvest_workspace::durable;
 
 /// Git for the gateway: on the session's repository alone, without network or privileges, with nothing of anyone's settings.
 #[derive(Debug)]
@@ -28,12 +29,16 @@ impl git::Command for ConfinedGit {
             ("LC_ALL", "C.UTF-8"),
             ("GIT_CONFIG_NOSYSTEM", "1"),
             ("GIT_CONFIG_GLOBAL", "/dev/null"),
-            ("GIT_CONFIG_COUNT", "2"),
-            ("GIT_CONFIG_KEY_0", "safe.directory"),
-            ("GIT_CONFIG_VALUE_0", "*"),
-            ("GIT_CONFIG_KEY_1", "core.hooksPath"),
-            ("GIT_CONFIG_VALUE_1", "/dev/null"),
         ];
+        let settings = [("safe.directory", "*"), ("core.hooksPath", "/dev/null")];
+        let settings: Vec<(&str, &str)> = settings.into_iter().chain(durable::SETTINGS).collect();
+        let count = ("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string());
+        let settings = settings.iter().enumerate().flat_map(|(index, (key, value))| {
+            [
+                (format!("GIT_CONFIG_KEY_{index}"), (*key).to_owned()),
+                (format!("GIT_CONFIG_VALUE_{index}"), (*value).to_owned()),
+            ]
+        });
         self.provider.confined(Confined {
             program: "git".to_owned(),
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
@@ -44,6 +49,8 @@ impl git::Command for ConfinedGit {
                 .copied()
                 .chain(protocol.map(|version| ("GIT_PROTOCOL", version)))
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .chain([count])
+                .chain(settings)
                 .collect(),
             cwd: None,
         })

@@ -354,6 +354,7 @@ impl Turn {
             Attempts::Another => spec.id = own_process(&id),
         }
         self.journal.step(step).await?;
+        failpoint::reach("execute::recorded")?;
         let mut process = self.begin(place, spec, &id).await?;
         failpoint::reach("execute::started")?;
         let so_far = SoFar::nothing(agent.parser(), self.bounds(agent));

@@ -11,6 +11,7 @@ pub const ALL: &[&str] = &[
     "provision::before",
     "provision::after",
     "execute::before",
+    "execute::recorded",
     "execute::started",
     "execute::after",
     "verify::before",

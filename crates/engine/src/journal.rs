@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use harvest_core::{BranchName, Clock, Event, EventBody, OwnerId, SessionId, StageName, Timestamp, TurnId};
+use harvest_core::{
+    BranchName, Clock, Event, EventBody, OwnerId, SandboxPurpose, SessionId, StageName, TestRun, Timestamp, TurnId,
+};
 use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store};
 use harvest_vault::Redactor;
 use serde::Serialize;
@@ -155,6 +157,16 @@ impl Journal {
         Ok(found.and_then(|result| serde_json::from_value(result).ok()))
     }
 
+    /// The tests that have run for this purpose since the agent has ended, at this commit and with this command.
+    pub(crate) async fn tested(
+        &self,
+        purpose: SandboxPurpose,
+        commit: &str,
+        command: &str,
+    ) -> Result<Option<TestRun>, harvest_store::Error> {
+        Ok(last_run(self.of_this_try().await?, purpose, commit, command))
+    }
+
     /// Tells what was done outside, unless this try has told it before a crash.
     pub(crate) async fn tell_once(&self, told: EventBody) -> Result<(), harvest_store::Error> {
         let known = self.of_this_try().await?.into_iter().any(|event| event.body == told);
@@ -226,6 +238,23 @@ impl Journal {
             }),
         }
     }
+}
+
+fn last_run(events: Vec<Event>, purpose: SandboxPurpose, commit: &str, command: &str) -> Option<TestRun> {
+    let mut found = None;
+    for event in events {
+        match event.body {
+            EventBody::TestsFinished(run)
+                if run.purpose == purpose && run.commit == commit && run.command == command =>
+            {
+                found = Some(run);
+            }
+            // What comes behind it is proved anew.
+            EventBody::StageFinished { stage: StageName::Execute | StageName::Verify, .. } => found = None,
+            _ => {}
+        }
+    }
+    found
 }
 
 /// What is told of a turn, from when it was first taken.

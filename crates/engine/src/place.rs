@@ -52,6 +52,8 @@ pub(crate) struct Ran {
     /// `None` when it was killed.
     pub(crate) exit_code: Option<i32>,
     pub(crate) timed_out: bool,
+    /// Its sandbox was lost, so how it would have ended is not known.
+    pub(crate) is_lost: bool,
     /// The end of what it printed, both streams as they came.
     pub(crate) tail: String,
     pub(crate) duration: Duration,
@@ -349,9 +351,13 @@ pub(crate) async fn run_to_end(sandbox: &Sandbox, spec: ProcessSpec, limit: Dura
     let begun = Instant::now();
     let mut process = sandbox.start(spec).await?;
     let mut tail = Tail::new(TAIL_BYTES);
-    let mut timed_out = false;
+    let (mut timed_out, mut is_lost) = (false, false);
     let exit_code = match tokio::time::timeout(limit, drain(&mut process, &mut tail)).await {
-        Ok(exit_code) => exit_code,
+        Ok(Some(exit_code)) => exit_code,
+        Ok(None) => {
+            is_lost = true;
+            None
+        }
         Err(_) => {
             timed_out = true;
             process.signal(Signal::Kill).await?;
@@ -359,10 +365,11 @@ pub(crate) async fn run_to_end(sandbox: &Sandbox, spec: ProcessSpec, limit: Dura
             None
         }
     };
-    Ok(Ran { exit_code, timed_out, tail: tail.into_text(), duration: begun.elapsed() })
+    Ok(Ran { exit_code, timed_out, is_lost, tail: tail.into_text(), duration: begun.elapsed() })
 }
 
-async fn drain(process: &mut Process, tail: &mut Tail) -> Option<i32> {
+/// The exit code, if it has one; `None` when the sandbox was lost.
+async fn drain(process: &mut Process, tail: &mut Tail) -> Option<Option<i32>> {
     loop {
         match process.next().await {
             Output::Line { line, continued, offset, .. } => {
@@ -370,11 +377,11 @@ async fn drain(process: &mut Process, tail: &mut Tail) -> Option<i32> {
                 // Nothing of this output is journaled; a lost acknowledgement costs only space in the spool.
                 let _ = process.acknowledge(offset).await;
             }
-            Output::Exited(exit) => return exit.code,
+            Output::Exited(exit) => return Some(exit.code),
             Output::Failed { limit, message } => {
                 let message = limit.map_or_else(|| message.clone(), |limit| limit::explain(limit, &message));
                 tail.push(message.as_bytes(), true);
-                return None;
+                return Some(None);
             }
             Output::Lost => {
                 tail.push(b"the sandbox was lost", true);

@@ -12,7 +12,7 @@ use harvest_core::{
     AttemptId, Event, EventBody, FailureReason, OwnerId, SandboxId, SandboxPurpose, Session, SessionId, StageName,
     Task, Timestamp,
 };
-use harvest_sandbox::Process;
+use harvest_sandbox::{Process, ProcessSpec};
 use harvest_store::{Lease, OwnerKind, SandboxRecord};
 use harvest_workspace::{SessionRepository, SnapshotHold};
 
@@ -51,7 +51,8 @@ impl Returned {
 /// A run of an agent that goes on.
 #[derive(Debug)]
 pub(crate) struct Run {
-    process: Process,
+    /// `None` when it is not known whether it was started.
+    process: Option<Process>,
     trace: Trace,
     /// Nothing of its output is journaled.
     is_silent: bool,
@@ -178,6 +179,8 @@ impl Engine {
         let lost = || harvest_sandbox::Error::Lost { id: id.clone() };
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::existing(path).ok_or_else(lost)?;
+        // Now, as nobody can push before it is served again.
+        repository.break_locks().await?;
         let plans = false;
         let served = Served { owner, task, session, journal, repository: &repository, plans };
         let serving = self.serve(id, SandboxPurpose::Execute, meter.clone(), served)?;
@@ -187,13 +190,19 @@ impl Engine {
             None => None,
         };
         let offset = options.store.journaled(&trace.attempt).await?;
-        let process = sandbox.resume(&trace.process, offset).await?;
+        let is_silent = offset == 0;
+        // Its worker may have died before it could start what it had written down.
+        let process = if is_silent && !trace.had_waited && trace.finished.is_none() {
+            None
+        } else {
+            Some(sandbox.resume(&trace.process, offset).await?)
+        };
         let network = self.network_environment(&self.policy_of(task), &sandbox).env;
         let (attempt_id, sandbox_id) = (trace.attempt.clone(), trace.sandbox.clone());
         journal.write(vec![EventBody::AgentReattached { attempt_id, sandbox_id, offset }]).await?;
         failpoint::reach("reattach::attached")?;
         let place = Place::taken_over(sandbox, serving, network);
-        let run = Run { process, trace, is_silent: offset == 0, _snapshot: snapshot };
+        let run = Run { process, trace, is_silent, _snapshot: snapshot };
         Ok(Returned { place, run })
     }
 }
@@ -218,20 +227,37 @@ impl Turn {
         self.engine.options.registry.get(id).ok_or_else(|| unknown().into())
     }
 
+    /// How the agent was started, or should have been.
+    async fn spec_again(&self, place: &Place, agent: &Agent, memory: &Memory) -> Result<ProcessSpec, Halt> {
+        let (whole, choice) = (self.whole_prompt(agent, memory).await?, self.choice(agent));
+        self.agent_spec(place, agent, memory, (&whole, &choice)).await
+    }
+
     /// Sees a run to its end that another worker began.
     async fn follow(&self, place: &Place, agent: &Agent, memory: &Memory, run: Run) -> Result<Ended, Halt> {
-        let Run { mut process, trace, is_silent, .. } = run;
-        if trace.had_waited && is_silent {
-            // Whether it got its prompt is not known; it takes it once.
-            let (whole, choice) = (self.whole_prompt(agent, memory).await?, self.choice(agent));
-            let spec = self.agent_spec(place, agent, memory, (&whole, &choice)).await?;
-            if let Err(error) = process.input_again(spec.stdin, true).await {
-                tracing::debug!(%error, "the agent has had its prompt");
+        let Run { process, trace, is_silent, .. } = run;
+        let mut process = match process {
+            Some(mut process) => {
+                if trace.had_waited && is_silent {
+                    // Whether it got its prompt is not known; it takes it once.
+                    let spec = self.spec_again(place, agent, memory).await?;
+                    if let Err(error) = process.input_again(spec.stdin, true).await {
+                        tracing::debug!(%error, "the agent has had its prompt");
+                    }
+                }
+                process
             }
-        }
+            // A runner starts a process of one id once, and tells all of one that runs already.
+            None => {
+                let spec = self.spec_again(place, agent, memory).await?;
+                place.sandbox.start(ProcessSpec { id: trace.process.clone(), ..spec }).await?
+            }
+        };
         let answered = trace.events.iter().filter(|event| matches!(event, EventBody::Usage { .. })).count();
         self.meter.answered_before(u32::try_from(answered).unwrap_or(u32::MAX));
         let age = Duration::try_from(self.journal.now().duration_since(trace.began)).unwrap_or_default();
+        // A clock that was put forward has made nobody older.
+        let age = self.engine.options.provider.age(&trace.sandbox).map_or(age, |most| age.min(most));
         let so_far = SoFar::recalled(agent.parser(), self.bounds(agent), &trace.events, age);
         let mut ended = self.watch(place, &mut process, &trace.attempt, so_far).await?;
         match trace.finished {

@@ -201,7 +201,10 @@ impl Recovery {
         let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
         let start = journal.left_before().await?.or(origin).unwrap_or_else(|| task.base.clone());
         let commit = match &repository {
-            Some(repository) => newest(&journal, repository, &session, &start).await?,
+            Some(repository) => {
+                repository.break_locks().await?;
+                newest(&journal, repository, &session, &start).await?
+            }
             None => start.clone(),
         };
         let mut branch = task.branch.clone();

@@ -142,6 +142,7 @@ impl Engine {
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::open(path, &mirror, &task.base, &session.branch).await?;
         if returned.is_none() {
+            repository.break_locks().await?;
             options.provider.adopt(repository.path()).await?;
         }
         let interruption = journal.interruption().await?;

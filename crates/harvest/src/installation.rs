@@ -15,6 +15,7 @@ use harvest_gateway::{Gateway, Prices, Script, Upstream, registry as packages};
 use harvest_sandbox::{Binaries, Provider, local, none};
 use harvest_store::{OwnerKind, Postgres, Sqlite, Store};
 use harvest_vault::{ExposeSecret, Redactor, SecretString};
+use harvest_workspace::durable;
 
 use crate::agent::registry;
 use crate::cli::{Global, SandboxKind};
@@ -410,8 +411,11 @@ fn make_private(path: &Path) -> Result<(), Failure> {
         Failure::refused(code, format!("the data directory {shown} cannot be used: {error}"), help)
     };
     if !path.exists() {
+        let before = durable::nearest_existing(path).to_owned();
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(refuse)?;
-        return std::fs::write(path.join(MARK), "").map_err(refuse);
+        durable::write(&path.join(MARK), b"").map_err(refuse)?;
+        // What is written into it is worth nothing when its name is lost.
+        return durable::sync_names(path, &before).map_err(refuse);
     }
     let ours = path.join(MARK).exists() || path.join("harvest.db").exists();
     if !ours && std::fs::read_dir(path).map_err(refuse)?.next().is_some() {

@@ -174,8 +174,14 @@ pub(crate) struct Actor {
 impl Actor {
     /// Runs until every handle is dropped or the sandbox is dead.
     pub async fn run(mut self, connection: Connection) {
-        let mut connection = Some(connection);
         let mut entries = Entries::default();
+        self.serve(connection, &mut entries).await;
+        // First: whoever reads of the end, with the last of the entries, finds the sandbox gone.
+        self.commands.close();
+    }
+
+    async fn serve(&mut self, connection: Connection, entries: &mut Entries) {
+        let mut connection = Some(connection);
         loop {
             let lost = match &mut connection {
                 Some(link) => {

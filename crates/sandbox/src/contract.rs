@@ -174,6 +174,11 @@ pub trait Provider: Send + Sync + Debug {
         None
     }
 
+    /// How long a living sandbox has been there at most, whatever the clock says meanwhile; `None` where that is not known.
+    fn age(&self, _id: &SandboxId) -> Option<Duration> {
+        None
+    }
+
     /// Takes up a sandbox that another process, or this one, made before.
     async fn attach(&self, id: &SandboxId) -> Result<Sandbox, Error>;
 

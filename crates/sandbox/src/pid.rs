@@ -33,6 +33,13 @@ impl Identity {
         (Self::of(self.pid) == Some(self)).then_some(handle)
     }
 
+    /// Since when it has been there, by the kernel's own count.
+    pub fn age(self) -> Option<Duration> {
+        let uptime: f64 = fs::read_to_string("/proc/uptime").ok()?.split(' ').next()?.parse().ok()?;
+        let started = Duration::from_millis(self.started * 1000 / rustix::param::clock_ticks_per_second());
+        Some(Duration::try_from_secs_f64(uptime).ok()?.saturating_sub(started))
+    }
+
     /// The same handle, to wait on: it becomes readable when the process has ended.
     #[expect(deprecated, reason = "an owned descriptor is just what makes this call sound; its replacement is unsafe")]
     pub fn watch(self) -> Option<AsyncFd<OwnedFd>> {
@@ -42,14 +49,17 @@ impl Identity {
 
 /// Every process of which `test` holds, told from its command line and its environment (empty where it may not be read).
 pub(crate) fn find(test: impl Fn(&[u8], &[u8]) -> bool) -> Vec<Identity> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| {
+    let is_wanted = |pid: &i32| {
         let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
         test(&read("cmdline"), &read("environ"))
-    })
-    .filter_map(Identity::of)
-    .collect()
+    };
+    all().filter(is_wanted).filter_map(Identity::of).collect()
+}
+
+/// Every process that can be seen.
+pub(crate) fn all() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Whether this is the command line of the runner of the sandbox `id`, or of the bubblewrap around it.
@@ -104,5 +114,6 @@ mod tests {
         let identity = Identity::of(pid).unwrap();
         assert!(identity.open().is_some());
         assert!(Identity { started: identity.started + 1, ..identity }.open().is_none());
+        assert!(identity.age().unwrap() < Duration::from_secs(24 * 60 * 60));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use crate::Error;
+use crate::{Error, durable};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -225,7 +225,7 @@ impl Git {
             Home::Nobody | Home::Person { .. } => &[],
         };
         let private = private.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let settings: Vec<_> = FIXED.iter().copied().chain(ownership).chain(private).collect();
+        let settings: Vec<_> = FIXED.iter().copied().chain(durable::SETTINGS).chain(ownership).chain(private).collect();
         env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string().into()));
         for (index, (key, value)) in settings.into_iter().enumerate() {
             env.push((format!("GIT_CONFIG_KEY_{index}").into(), key.into()));

@@ -12,10 +12,12 @@
 //!
 //! Git on the host runs only on repositories that no agent can write to, with a fixed configuration and no hooks.
 
+pub mod durable;
 mod error;
 mod forecast;
 mod git;
 mod lock;
+mod lockfiles;
 mod mirror;
 mod prepared;
 pub mod script;

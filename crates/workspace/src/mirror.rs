@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::lock::{self, Kind};
-use crate::{Error, Git, Home};
+use crate::{Error, Git, Home, durable, lockfiles};
 
 const KEY_BYTES: usize = 12;
 
@@ -94,6 +94,7 @@ impl Mirror {
             return Ok(());
         }
         self.remove_unfinished_packs();
+        lockfiles::remove(&self.path).await?;
         fetch().await
     }
 
@@ -180,7 +181,8 @@ impl Mirror {
         let args = ["init", "--quiet", "--bare", "--template=", &format, "--"];
         let args: Vec<&std::ffi::OsStr> =
             args.iter().map(std::ffi::OsStr::new).chain([self.path.as_os_str()]).collect();
-        self.git.run(root, &args).await.map(drop)
+        self.git.run(root, &args).await?;
+        durable::sync(vec![self.path.join("config"), self.path.clone(), root.to_owned()]).await
     }
 }
 

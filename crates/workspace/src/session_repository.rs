@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use harvest_core::{BranchName, FileChange, SessionId};
 
-use crate::{Error, Git, Home, Mirror};
+use crate::{Error, Git, Home, Mirror, durable, lockfiles};
 
 const MAX_COMMITS: &str = "500";
 /// Characters of a commit's id.
@@ -91,13 +91,18 @@ impl SessionRepository {
         tokio::fs::write(&alternates, format!("{}\n", repository.mirror_objects.display()))
             .await
             .map_err(Error::io("write", &alternates))?;
+        // Git syncs what it writes itself.
+        let mut written = vec![config, alternates];
         let shallow = mirror.path().join("shallow");
         if shallow.exists() {
             let copy = building.join("shallow");
-            tokio::fs::copy(&shallow, &copy).await.map_err(Error::io("write", copy))?;
+            tokio::fs::copy(&shallow, &copy).await.map_err(Error::io("write", &copy))?;
+            written.push(copy);
         }
         repository.git.run(&building, &["update-ref", "refs/harvest/base", base]).await?;
+        durable::sync(written).await?;
         tokio::fs::rename(&building, &repository.path).await.map_err(Error::io("make", &repository.path))?;
+        durable::sync(repository.path.parent().map(Path::to_owned).into_iter().collect()).await?;
         Ok(repository)
     }
 
@@ -106,6 +111,12 @@ impl SessionRepository {
         let alternates = std::fs::read_to_string(path.join("objects/info/alternates")).ok()?;
         let mirror_objects = PathBuf::from(alternates.trim_end_matches('\n'));
         Some(Self { path, mirror_objects, git: Git::new(Home::Nobody) })
+    }
+
+    /// Removes the locks that a git has left here which was killed: nobody else ever would. For whoever goes on with a
+    /// session, before anyone can push to it again. Where a git is still at work they stay, as one may be its own.
+    pub async fn break_locks(&self) -> Result<(), Error> {
+        lockfiles::remove(&self.path).await
     }
 
     pub fn path(&self) -> &Path {

@@ -154,6 +154,7 @@ impl Workshop {
         Ok(ended.map(|(exit_code, timed_out)| Ran {
             exit_code,
             timed_out,
+            is_lost: false,
             tail: tail.into_text(),
             duration: begun.elapsed(),
         }))

@@ -19,10 +19,14 @@ use crate::error::Halt;
 use crate::meter::NoModel;
 use crate::place::{Place, Ran, millis};
 use crate::turn::Turn;
-use crate::{Failure, Stop, failpoint};
+use crate::{Error, Failure, Stop, failpoint};
 
 const TEST_LIMIT: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
+/// So many sandboxes may be lost under the tests before that is their end.
+const MOST_SANDBOXES: usize = 4;
+/// What git says when the disk is full.
+const NO_ROOM: [&str; 2] = ["No space left on device", "Out of diskspace"];
 const TAIL_SHOWN: usize = 8 * 1024;
 /// What a shell reports for a program that was killed or ran out of time.
 const TIMED_OUT: i32 = 124;
@@ -106,22 +110,39 @@ impl Turn {
         give_up: &Stop,
     ) -> Result<TestRun, Option<Halt>> {
         let result = async {
-            if self.stop.is_requested() {
-                return Ok(None);
+            // A worker that died since may have come this far.
+            if let Some(before) = self.journal.tested(purpose, commit, command).await? {
+                return Ok(Some(before));
             }
-            let place = self.place(purpose, std::sync::Arc::new(NoModel)).await?;
-            let result = tokio::select! {
-                result = self.test_in(&place, command, commit, guard) => result.map(Some),
-                () = self.stop.requested() => Ok(None),
-                () = give_up.requested() => Ok(None),
-            };
-            if !matches!(result, Err(Halt::Engine(_))) {
-                self.leave(place).await?;
+            for _ in 0..MOST_SANDBOXES {
+                if self.stop.is_requested() || give_up.is_requested() {
+                    return Ok(None);
+                }
+                let place = self.place(purpose, std::sync::Arc::new(NoModel)).await?;
+                let result = tokio::select! {
+                    result = self.test_in(&place, command, commit, guard) => result.map(Some),
+                    () = self.stop.requested() => Ok(None),
+                    () = give_up.requested() => Ok(None),
+                };
+                // A sandbox that goes away has nothing to say about the tests in it.
+                let is_lost = match &result {
+                    Ok(ran) => ran.as_ref().is_some_and(|ran| ran.is_lost),
+                    Err(Halt::Turn(_)) => !place.sandbox.is_alive(),
+                    Err(Halt::Engine(_)) => false,
+                };
+                if !matches!(result, Err(Halt::Engine(_))) {
+                    self.leave(place).await?;
+                }
+                if is_lost {
+                    continue;
+                }
+                return match result? {
+                    Some(ran) => self.tested(purpose, command, commit, &ran).await.map(Some),
+                    None => Ok(None),
+                };
             }
-            match result? {
-                Some(ran) => self.tested(purpose, command, commit, &ran).await.map(Some),
-                None => Ok(None),
-            }
+            let message = format!("{MOST_SANDBOXES} sandboxes were lost one after the other while the tests ran");
+            Err(Failure::new(FailureReason::Sandbox, message).into())
         };
         let result = result.await.map_err(Some).and_then(|run| run.ok_or(None));
         if result.is_err() {
@@ -166,8 +187,16 @@ impl Turn {
                 ("REMOVE", &remove),
             ];
             let ran = self.run(place, "check-out", &script::check_out(), &env, SCRIPT_LIMIT).await?;
+            if ran.is_lost {
+                return Ok(ran);
+            }
             if !ran.succeeded() {
                 let message = format!("the result could not be checked out for its tests: {}", ran.last_line());
+                // That says nothing about the result, and passes.
+                if NO_ROOM.iter().any(|words| ran.tail.contains(words)) {
+                    let (path, source) = (message, std::io::ErrorKind::StorageFull.into());
+                    return Err(Halt::Engine(Error::Io { action: "test the result:", path, source }));
+                }
                 return Err(Failure::new(FailureReason::Sandbox, message).into());
             }
         }

@@ -38,11 +38,11 @@ fn assert_undisturbed(world: &World, task: &str, shown: &Value, events: &[Value]
 }
 
 /// A disk of its own, of any size at any time.
-struct Disk(PathBuf);
+pub struct Disk(PathBuf);
 
 impl Disk {
     /// `None` for those who may not mount anything.
-    fn at(path: PathBuf) -> Option<Self> {
+    pub fn at(path: PathBuf) -> Option<Self> {
         fs::create_dir_all(&path).unwrap();
         let disk = Self(path);
         if disk.mount(&["-t", "tmpfs", "-o", "size=2g,mode=700", "tmpfs"]) {
@@ -53,23 +53,26 @@ impl Disk {
         None
     }
 
-    fn mount(&self, args: &[&str]) -> bool {
+    pub fn mount(&self, args: &[&str]) -> bool {
         Command::new("mount").env_clear().args(args).arg(&self.0).status().is_ok_and(|status| status.success())
     }
 
     /// Not a page more than is in use.
-    fn fill(&self) {
-        let stat = rustix::fs::statvfs(&self.0).unwrap();
-        let used = (stat.f_blocks - stat.f_bfree) * stat.f_frsize;
-        assert!(self.mount(&["-o", &format!("remount,size={}k", used / 1024 + 4)]));
+    pub fn fill(&self) {
+        // Whoever is at work there may take some more meanwhile.
+        wait_until("it is full", || {
+            let stat = rustix::fs::statvfs(&self.0).unwrap();
+            let used = (stat.f_blocks - stat.f_bfree) * stat.f_frsize;
+            self.mount(&["-o", &format!("remount,size={}k", used / 1024 + 4)])
+        });
     }
 
-    fn make_room(&self) {
+    pub fn make_room(&self) {
         assert!(self.mount(&["-o", "remount,size=2g"]));
     }
 
     /// While it is mounted every process seems to have to do with it, so those that have are looked for by name.
-    fn assert_nothing_left(&self, world: &World) {
+    pub fn assert_nothing_left(&self, world: &World) {
         wait_until("no sandbox is left", || world.runners().is_empty());
         for folder in ["sandboxes/local", "owners", "workspaces"] {
             let left = fs::read_dir(self.0.join(folder)).into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -246,7 +249,7 @@ fn a_model_that_is_out_for_a_while_costs_time_and_no_task() {
 }
 
 /// Debian's libfaketime, where it is installed.
-fn faketime() -> Option<PathBuf> {
+pub fn faketime() -> Option<PathBuf> {
     let path = Path::new("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1");
     path.exists().then(|| path.to_owned())
 }

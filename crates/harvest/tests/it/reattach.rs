@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::killed::journal;
 use crate::support::{FIX, Harvest, PATIENCE, World};
+use crate::survive::lose_sandboxes;
 
 /// What a restart may take until the last agent is back. Measured with a hundred on two cores; a busy machine gets more.
 const BACK: Duration = Duration::from_secs(1);
@@ -265,6 +267,63 @@ fn a_task_that_was_left_can_be_cancelled_without_a_worker() {
     assert!(list.stderr.contains("1 agent of a worker that was killed still works"), "{list:?}");
     assert_eq!(world.json(&["task", "cancel", &task])["status"], "cancelled");
     world.assert_nothing_left();
+}
+
+/// Written down, and then not started: whoever takes over starts it, in the same place.
+#[cfg(feature = "failpoints")]
+#[test]
+fn an_agent_that_was_written_down_and_not_started_is_started_by_the_next_worker() {
+    use std::os::unix::process::ExitStatusExt;
+    let world = World::new();
+    world.without_spares();
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let task = world.add_task("Mend it");
+    let worker = || world.worker(&script, &["--until-empty"]);
+    let crashed = worker().env("HARVEST_FAILPOINTS", "execute::recorded=return(crash)").finish();
+    assert_eq!(crashed.status.signal(), Some(6), "{crashed:?}");
+    assert_eq!((world.runners().len(), world.agents().len()), (1, 0));
+    let ran = worker().finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    assert_went_on(&world, &task, 1);
+    world.assert_nothing_left();
+}
+
+/// A git that is killed leaves its locks. They are in nobody's way, whether the agent has lived on or not.
+#[test]
+fn locks_of_a_killed_git_lock_nothing() {
+    for lives_on in [true, false] {
+        let world = World::new();
+        world.without_spares();
+        let script = world.script(&json!([{ "shell": format!("{FIX}; sleep 3") }, {}]));
+        let task = world.add_task("Mend it");
+        let running = world.worker(&script, &[]).start();
+        wait_until("it works", || count(&journal(&world, &task), "tool.call") == 1);
+        running.signal(Signal::KILL);
+        running.finish();
+        if !lives_on {
+            assert_eq!(lose_sandboxes(&world), 1);
+        }
+        let shown = world.json(&["task", "show", &task]);
+        let session = shown["sessions"][0]["id"].as_str().unwrap();
+        let repository = world.data().join(format!("sessions/{session}/repository.git"));
+        let branch = shown["sessions"][0]["branch"].as_str().unwrap();
+        for name in [&format!("refs/heads/{branch}.lock"), "packed-refs.lock", "config.lock", "shallow.lock"] {
+            let lock = repository.join(name);
+            fs::create_dir_all(lock.parent().unwrap()).unwrap();
+            fs::write(&lock, "").unwrap();
+            // As git would have made them, which is not run by us.
+            let owner = fs::metadata(repository.join("refs")).unwrap();
+            for path in [lock.as_path(), lock.parent().unwrap()] {
+                std::os::unix::fs::chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+            }
+        }
+        let ran = world.worker(&script, &["--until-empty"]).finish();
+        assert_eq!(ran.exit, Some(0), "{ran:?}");
+        let shown = world.json(&["task", "show", &task]);
+        assert_eq!(shown["status"], "completed", "{lives_on}: {shown:#}\n{:#?}", journal(&world, &task));
+        assert_eq!(world.show(&format!("{}:src/two.sh", shown["branch"].as_str().unwrap())), "echo two");
+        world.assert_nothing_left();
+    }
 }
 
 /// Crashes of the one who takes over, too.

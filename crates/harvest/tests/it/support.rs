@@ -35,6 +35,8 @@ pub const FIX: &str = "printf 'echo two\\n' > src/two.sh";
 
 pub struct World {
     folder: TempDir,
+    /// Of a PostgreSQL, where it does not keep its own.
+    database: Option<String>,
 }
 
 impl World {
@@ -61,7 +63,13 @@ impl World {
         for name in ["home", "repo"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        Self { folder }
+        Self { folder, database: None }
+    }
+
+    /// What is asked of it is kept there.
+    pub fn on_database(mut self, url: String) -> Self {
+        self.database = Some(url);
+        self
     }
 
     pub fn path(&self) -> &Path {
@@ -125,6 +133,7 @@ impl World {
             .env_clear()
             .envs([("PATH", PATH), ("LANG", "C.UTF-8")])
             .env("HOME", self.home())
+            .envs(self.database.iter().map(|url| ("HARVEST_DATABASE_URL", url)))
             .current_dir(self.repo())
             .arg("--data-dir")
             .arg(data)

@@ -46,6 +46,46 @@ fn a_lost_sandbox_costs_what_came_after_its_last_checkpoint() {
     world.assert_nothing_left();
 }
 
+/// A sandbox that vanishes under the tests says nothing about them: they run in another.
+#[test]
+fn tests_whose_sandbox_is_lost_run_in_another() {
+    let world = World::new();
+    world.without_spares();
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let args = ["task", "add", "Mend it", "--test", "sleep 2; sh test.sh"];
+    let task = world.json(&args)["id"].as_str().unwrap().to_owned();
+    let running = world.worker(&script, &["--until-empty"]).start();
+    let is_of_tests = |event: &&Value| event["type"] == "sandbox.ready" && event["data"]["purpose"] != "execute";
+    wait_until("both are tested", || journal(&world, &task).iter().filter(is_of_tests).count() == 2);
+    assert!(lose_sandboxes(&world) > 0);
+    assert_eq!(running.finish().exit, Some(0));
+    let (shown, events) = (world.json(&["task", "show", &task]), journal(&world, &task));
+    assert_eq!((&shown["status"], &shown["tries"]), (&json!("completed"), &json!(1)), "{shown:#}\n{events:#?}");
+    assert!(events.iter().filter(is_of_tests).count() > 2, "{events:#?}");
+    assert_eq!(count(&events, "tests.finished"), 2, "{events:#?}");
+    world.assert_nothing_left();
+}
+
+/// Tests that have ended before a crash are not run again.
+#[cfg(feature = "failpoints")]
+#[test]
+fn tests_that_have_run_are_not_run_again_after_a_crash() {
+    use std::os::unix::process::ExitStatusExt;
+    let world = World::new();
+    world.without_spares();
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let task = world.add_task("Mend it");
+    let worker = || world.worker(&script, &["--until-empty"]);
+    let crashed = worker().env("HARVEST_FAILPOINTS", "verify::after=return(crash)").finish();
+    assert_eq!(crashed.status.signal(), Some(6), "{crashed:?}");
+    assert_eq!(count(&journal(&world, &task), "tests.finished"), 2);
+    assert_eq!(worker().finish().exit, Some(0));
+    let (shown, events) = (world.json(&["task", "show", &task]), journal(&world, &task));
+    assert_eq!(shown["status"], "completed", "{shown:#}\n{events:#?}");
+    assert_eq!((count(&events, "tests.finished"), count(&events, "agent.started")), (2, 1), "{events:#?}");
+    world.assert_nothing_left();
+}
+
 /// The database goes away while agents work, and comes back: they are the same agents.
 #[test]
 fn agents_outlive_a_lost_and_returned_database() {

@@ -4,14 +4,17 @@
 //! the same sequence of faults.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::chance::{Random, number};
+use crate::cluster::Cluster;
+use crate::faults::{Disk, faketime};
 use crate::killed::journal;
-use crate::support::{FIX, Running, World, git};
+use crate::support::{FIX, Harvest, Running, World, git};
 
 const STEPS: usize = 5;
 
@@ -31,6 +34,14 @@ enum Fault {
     LoseSandbox,
     /// It is asked to leave its agents, and does.
     Leave,
+    /// Its clock is hours ahead of the others', or behind.
+    Clock,
+    /// The disk is full for a while, and the worker may die of something else meanwhile.
+    FullDisk,
+    /// Nothing can be written when it starts.
+    ReadOnly,
+    /// The database is gone for a while, and the worker may die meanwhile.
+    NoDatabase,
 }
 
 fn fault(random: &mut Random) -> Fault {
@@ -41,6 +52,7 @@ fn fault(random: &mut Random) -> Fault {
         5 => Fault::LoseSandbox,
         6..8 => Fault::Leave,
         8..10 => Fault::Outage,
+        10 => Fault::Clock,
         _ => Fault::Kill,
     }
 }
@@ -54,23 +66,30 @@ fn killed_again_and_again_it_loses_nothing() {
     let agents = if kills > 50 { 24 } else { 6 };
     let script = world.script(&steps(None));
     let troubled = world.script_file("troubled.yaml", &steps(Some(503)));
+    let clock = faketime();
     let mut tasks: Vec<String> = Vec::new();
-    let mut faults: BTreeMap<Fault, u64> = BTreeMap::new();
+    let mut faults = Faults::new();
     let begun = Instant::now();
     for round in 0..kills {
-        // There is always more to do than hands.
-        let open = world.open_tasks();
-        for _ in open..agents + 2 {
-            tasks.push(world.add_task(&format!("Task {}", tasks.len())));
-        }
+        ask_for_more(&world, &mut tasks, agents, &[]);
         let mut fault = fault(&mut random);
-        let running = start(&world, if fault == Fault::Outage { &troubled } else { &script }, agents);
+        let mut worker = worker(&world, if fault == Fault::Outage { &troubled } else { &script }, agents);
+        match (&clock, fault) {
+            (Some(library), Fault::Clock) => {
+                let offset = ["+5h", "-5h"][random.below(2) as usize];
+                worker = worker.env("LD_PRELOAD", library.to_str().unwrap()).env("FAKETIME", offset);
+                worker = worker.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+            }
+            (None, Fault::Clock) => fault = Fault::Kill,
+            _ => {}
+        }
+        let running = worker.start();
         match fault {
             Fault::KillEarly => std::thread::sleep(random.millis(0, 300)),
             _ => std::thread::sleep(random.millis(200, 1700)),
         }
         match fault {
-            Fault::Kill | Fault::KillEarly | Fault::Outage => running.signal(Signal::KILL),
+            Fault::Kill | Fault::KillEarly | Fault::Outage | Fault::Clock => running.signal(Signal::KILL),
             Fault::Sleep => {
                 running.signal(Signal::STOP);
                 std::thread::sleep(Duration::from_secs(4));
@@ -91,6 +110,7 @@ fn killed_again_and_again_it_loses_nothing() {
                 running.signal(Signal::KILL);
             }
             Fault::Leave => running.signal(Signal::TERM),
+            Fault::FullDisk | Fault::ReadOnly | Fault::NoDatabase => unreachable!("these have tests of their own"),
         }
         running.finish();
         *faults.entry(fault).or_default() += 1;
@@ -98,11 +118,106 @@ fn killed_again_and_again_it_loses_nothing() {
             println!("torture: {} faults, {} tasks, {:?}", round + 1, tasks.len(), begun.elapsed());
         }
     }
-    let last = world.worker(&script, &["--until-empty", "--agents", &agents.to_string()]).start().finish_late();
-    assert_eq!(last, Some(0));
-    let figures = check(&world, &tasks);
-    println!("torture: {faults:?} in {:?}: {figures}", begun.elapsed());
+    finish(&world, &script, agents, &tasks, (&faults, begun));
     world.assert_nothing_left();
+}
+
+/// How often each has happened.
+type Faults = BTreeMap<Fault, u64>;
+
+/// Faults of what is around the worker take longer, so there are fewer.
+fn around() -> u64 {
+    number("HARVEST_TORTURE_KILLS").map_or(6, |kills| (kills / 5).max(1))
+}
+
+/// The worker dies with it, or lives on and is told to leave later.
+fn end_somehow(running: Running, random: &mut Random) {
+    running.signal(if random.below(2) == 0 { Signal::KILL } else { Signal::TERM });
+    running.finish();
+}
+
+#[test]
+fn on_a_disk_that_fills_and_turns_read_only_it_loses_nothing() {
+    let (mut random, seed) = Random::seeded("HARVEST_TORTURE_SEED");
+    println!("torture: seed {seed}, {} faults of the disk", around());
+    let world = World::new();
+    let Some(disk) = Disk::at(world.data()) else { return };
+    let (agents, script) = (4, world.script(&patient_steps()));
+    let (mut tasks, mut faults, begun) = (Vec::new(), Faults::new(), Instant::now());
+    for _ in 0..around() {
+        // What a sandbox could not write may fail a try.
+        ask_for_more(&world, &mut tasks, agents, &["--retries", "3"]);
+        // Not while an agent of the worker before has a file open there.
+        let fault = if disk.mount(&["-o", "remount,ro"]) { Fault::ReadOnly } else { Fault::FullDisk };
+        if fault == Fault::ReadOnly {
+            let refused = worker(&world, &script, agents).finish();
+            assert!(refused.exit.is_some_and(|exit| exit != 0), "{refused:?}");
+            assert!(disk.mount(&["-o", "remount,rw"]));
+            *faults.entry(fault).or_default() += 1;
+        }
+        let running = worker(&world, &script, agents).start();
+        std::thread::sleep(random.millis(200, 2500));
+        disk.fill();
+        std::thread::sleep(random.millis(100, 2000));
+        let dies_full = random.below(2) == 0;
+        if dies_full {
+            running.signal(Signal::KILL);
+        }
+        disk.make_room();
+        if !dies_full {
+            std::thread::sleep(random.millis(0, 1500));
+        }
+        end_somehow(running, &mut random);
+        *faults.entry(Fault::FullDisk).or_default() += 1;
+    }
+    finish(&world, &script, agents, &tasks, (&faults, begun));
+    disk.assert_nothing_left(&world);
+}
+
+#[test]
+fn with_a_database_that_goes_away_it_loses_nothing() {
+    let Some(cluster) = Cluster::private() else { return };
+    let (mut random, seed) = Random::seeded("HARVEST_TORTURE_SEED");
+    println!("torture: seed {seed}, {} faults of the database", around());
+    let world = World::new().on_database(cluster.url("postgres"));
+    let (agents, script) = (4, world.script(&steps(None)));
+    let (mut tasks, mut faults, begun) = (Vec::new(), Faults::new(), Instant::now());
+    for _ in 0..around() {
+        ask_for_more(&world, &mut tasks, agents, &[]);
+        let running = worker(&world, &script, agents).start();
+        std::thread::sleep(random.millis(200, 2500));
+        cluster.down();
+        std::thread::sleep(random.millis(0, 2000));
+        let dies_alone = random.below(2) == 0;
+        if dies_alone {
+            running.signal(Signal::KILL);
+        }
+        cluster.up();
+        if !dies_alone {
+            std::thread::sleep(random.millis(0, 2500));
+        }
+        end_somehow(running, &mut random);
+        *faults.entry(Fault::NoDatabase).or_default() += 1;
+    }
+    finish(&world, &script, agents, &tasks, (&faults, begun));
+    world.assert_nothing_left();
+}
+
+/// There is always more to do than hands.
+fn ask_for_more(world: &World, tasks: &mut Vec<String>, agents: usize, how: &[&str]) {
+    for _ in world.open_tasks()..agents + 2 {
+        let prompt = format!("Task {}", tasks.len());
+        let added = world.json(&[&["task", "add", &prompt], how].concat());
+        tasks.push(added["id"].as_str().unwrap().to_owned());
+    }
+}
+
+/// Undisturbed to the end, and then everything is looked at.
+fn finish(world: &World, script: &Path, agents: usize, tasks: &[String], (faults, begun): (&Faults, Instant)) {
+    let last = world.worker(script, &["--until-empty", "--agents", &agents.to_string()]).start().finish_late();
+    assert_eq!(last, Some(0));
+    let figures = check(world, tasks);
+    println!("torture: {faults:?} in {:?}: {figures}", begun.elapsed());
 }
 
 /// What the model says, which may fail once before each answer.
@@ -118,8 +233,22 @@ fn steps(status: Option<u16>) -> Value {
     Value::Array((0..STEPS).map(step).chain([json!({ "say": "Done." })]).collect())
 }
 
-fn start(world: &World, script: &std::path::Path, agents: usize) -> Running {
-    world.worker(script, &["--agents", &agents.to_string(), "--lease", "3s", "--keep-agents"]).start()
+/// The same of an agent that tries again when there is no room for what it writes.
+fn patient_steps() -> Value {
+    let mut steps = steps(None);
+    for step in steps.as_array_mut().unwrap().iter_mut().take(STEPS) {
+        let shell = step["shell"]
+            .as_str()
+            .unwrap()
+            .replace("; echo", " && echo")
+            .replace("; sleep", "; do sleep 0.2; done; sleep");
+        step["shell"] = json!(format!("until {shell}"));
+    }
+    steps
+}
+
+fn worker(world: &World, script: &Path, agents: usize) -> Harvest {
+    world.worker(script, &["--agents", &agents.to_string(), "--lease", "3s", "--keep-agents"])
 }
 
 /// Each task ended once and well, each journal is whole, each branch was delivered once with all that was asked.

@@ -83,6 +83,11 @@ impl Launchers {
         })
     }
 
+    /// Tells what this installation has on the host from what others have.
+    pub fn installation(&self) -> &str {
+        &self.inner.installation
+    }
+
     /// The spare one, or a new one when there is none.
     pub fn take(&self) -> Result<Launcher, Error> {
         match self.inner.take_spare() {

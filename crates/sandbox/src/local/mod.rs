@@ -8,6 +8,7 @@ mod confined;
 mod etc;
 pub(crate) mod filter;
 mod group;
+mod helpers;
 mod launcher;
 mod layers;
 mod probe;
@@ -15,7 +16,7 @@ pub(crate) mod uid;
 mod view;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use harvest_core::{SandboxId, WorkspaceKind};
@@ -23,6 +24,7 @@ use harvest_link::{Access, Bind, Boot, Counters, Identity, Launch, Overlay, Owne
 
 use self::filter::Filters;
 use self::group::{Group, Groups};
+use self::helpers::Mark;
 use self::launcher::Launchers;
 use self::uid::Uids;
 use self::view::{View, inside, private};
@@ -57,6 +59,8 @@ pub struct Local {
     filters: Filters,
     groups: Groups,
     launchers: Launchers,
+    /// In the command line of every helper.
+    mark: Mark,
     /// Why there are no overlays here, if there are none.
     no_overlay: Option<String>,
 }
@@ -76,7 +80,8 @@ impl Local {
         let filters = filter::make(&options.state)?;
         let groups = Groups::of_this_host();
         let launchers = Launchers::new(&options.binaries.runner, &options.state, &groups)?;
-        let mut local = Self { options, tool, uids, etc, filters, groups, launchers, no_overlay: None };
+        let mark = Mark::of_this_process(launchers.installation())?;
+        let mut local = Self { options, tool, uids, etc, filters, groups, launchers, mark, no_overlay: None };
         local.no_overlay = probe::overlay(&local)?;
         Ok(local)
     }
@@ -307,6 +312,10 @@ impl Provider for Local {
         self.layout(id).recall()?.lower
     }
 
+    fn age(&self, id: &SandboxId) -> Option<Duration> {
+        self.layout(id).runner()?.age()
+    }
+
     async fn attach(&self, id: &SandboxId) -> Result<Sandbox, Error> {
         let began = Instant::now();
         let layout = self.layout(id);
@@ -350,6 +359,7 @@ impl Provider for Local {
     }
 
     async fn tidy(&self) -> Result<(), Error> {
+        helpers::end_orphans(self.launchers.installation()).await?;
         let launchers = self.launchers.clone();
         let tidying = tokio::task::spawn_blocking(move || launchers.tidy());
         tidying.await.map_err(|error| Error::failed(error.to_string()))?

@@ -35,7 +35,7 @@ fn child(address: &str) -> std::process::Child {
 
 /// The same under a program that runs others.
 #[expect(clippy::disallowed_methods, reason = "starts this very test binary with a cleared environment")]
-fn under(wrapper: &[&str], address: &str) -> std::process::Child {
+pub fn under(wrapper: &[&str], address: &str) -> std::process::Child {
     let own = std::env::current_exe().unwrap();
     let mut all = wrapper.iter().map(std::ffi::OsStr::new).chain([own.as_os_str()]);
     Command::new(all.next().unwrap())

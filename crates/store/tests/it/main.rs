@@ -26,6 +26,7 @@ mod neighbours;
 mod order;
 mod plans;
 mod postgres;
+mod power;
 mod projects;
 mod prompts;
 mod property;

@@ -1,0 +1,144 @@
+//! What git locks with: a file beside the one it is about to replace. Of a git that is killed the file stays, and whatever it
+//! stands for is locked for ever.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::Error;
+
+/// For so long one that was killed with its worker may take to be gone.
+const DYING: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Removes the locks of a bare repository, once no git is at work in it. Those of one that stays at work are left.
+pub(crate) async fn remove(repository: &Path) -> Result<(), Error> {
+    let path = repository.to_owned();
+    let failed = |error| Error::Io { action: "look for locks in", path: repository.to_owned(), source: error };
+    let found = find_in_background(path).await.map_err(failed)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let end = Instant::now() + DYING;
+    while is_at_work(repository) {
+        if Instant::now() > end {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    for lock in found {
+        match fs::remove_file(&lock) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", lock)(error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+async fn find_in_background(repository: PathBuf) -> io::Result<Vec<PathBuf>> {
+    let finding = tokio::task::spawn_blocking(move || {
+        let mut found = Vec::new();
+        // No name of a branch ends like this.
+        for (folder, is_deep) in [("", false), ("objects/info", false), ("refs", true)] {
+            find(&repository.join(folder), is_deep, &mut found)?;
+        }
+        Ok(found)
+    });
+    finding.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+fn find(folder: &Path, is_deep: bool, found: &mut Vec<PathBuf>) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_dir() && is_deep {
+            find(&path, is_deep, found)?;
+        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "lock") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Whether some process is in the repository, or was given its path. Git on the host is started in it; the gateway's is told
+/// to show it.
+fn is_at_work(repository: &Path) -> bool {
+    let name = repository.as_os_str().as_encoded_bytes();
+    let own = std::process::id();
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).filter(|pid| *pid != own);
+    pids.any(|pid| {
+        let is_inside = fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|folder| folder.starts_with(repository));
+        let cmdline = || fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        is_inside || names(&cmdline(), name)
+    })
+}
+
+/// Whether a command line names the path itself. What lies below a mirror is shown to others for reading.
+fn names(cmdline: &[u8], path: &[u8]) -> bool {
+    let mut found = (0..cmdline.len()).filter(|start| cmdline[*start..].starts_with(path));
+    found.any(|start| cmdline.get(start + path.len()) != Some(&b'/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    const LOCKS: [&str; 4] = ["packed-refs.lock", "config.lock", "refs/heads/harvest/mend.lock", "objects/info/x.lock"];
+
+    fn repository() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in LOCKS.iter().chain(&["refs/heads/harvest/mend", "config", "objects/ab/x.lock"]) {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        folder
+    }
+
+    fn left(folder: &Path) -> Vec<&'static str> {
+        LOCKS.into_iter().filter(|name| folder.join(name).exists()).collect()
+    }
+
+    #[tokio::test]
+    async fn locks_of_the_dead_are_removed_and_nothing_else() {
+        let folder = repository();
+        remove(folder.path()).await.unwrap();
+        assert_eq!(left(folder.path()), [""; 0]);
+        for name in ["refs/heads/harvest/mend", "config", "objects/ab/x.lock"] {
+            assert!(folder.path().join(name).exists(), "{name}");
+        }
+        // Where there is nothing there is nothing to remove.
+        remove(&folder.path().join("gone")).await.unwrap();
+    }
+
+    #[test]
+    fn who_reads_what_lies_below_is_not_at_work_there() {
+        assert!(names(b"bwrap\0--bind\0/tmp/x\0/data/m.git\0--\0git\0", b"/data/m.git"));
+        assert!(names(br#"{"args":["/data/m.git/objects","/data/m.git"]}"#, b"/data/m.git"));
+        assert!(!names(b"bwrap\0--ro-bind\0/tmp/x\0/data/m.git/objects\0", b"/data/m.git"));
+    }
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "a program of the test's own, in place of git")]
+    async fn those_of_a_git_at_work_are_left_until_it_ends() {
+        let folder = repository();
+        let mut command = tokio::process::Command::new("sh");
+        command.env_clear().args(["-c", "read never"]).current_dir(folder.path()).stdin(Stdio::piped());
+        let mut at_work = command.kill_on_drop(true).spawn().unwrap();
+        let breaking = remove(folder.path());
+        tokio::pin!(breaking);
+        let early = tokio::time::timeout(Duration::from_millis(100), &mut breaking).await;
+        assert!(early.is_err() && left(folder.path()).len() == LOCKS.len());
+        at_work.kill().await.unwrap();
+        breaking.await.unwrap();
+        assert_eq!(left(folder.path()), [""; 0]);
+    }
+}
