@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use crate::conversation::Memory;
 use crate::error::Halt;
 use crate::place::Place;
-use crate::race::lost;
 use crate::reattach::Returned;
 use crate::supervise::Bounds;
 use crate::turn::{Turn, for_agent};
@@ -137,6 +136,11 @@ impl Turn {
                     (place, result)
                 }
             };
+            // Someone may have been cancelled while an interrupted agent came to its end.
+            let result = result.map(|execution| match execution.is_interrupted() {
+                true => Execution { failure: self.as_wanted(execution.failure), ..execution },
+                false => execution,
+            });
             if matches!(result, Err(Halt::Engine(_))) {
                 // Only a dead engine leaves the sandbox, to the next one.
                 return result;
@@ -520,16 +524,7 @@ impl Turn {
     }
 
     pub(crate) fn stopped(&self) -> Failure {
-        match self.stop.how() {
-            Some(Stopping::Interrupt { author, reason }) => {
-                let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                Failure::new(FailureReason::Interrupted, format!("interrupted by {author}{why}"))
-            }
-            Some(Stopping::Lose { to }) => lost(Some(&to)),
-            Some(Stopping::Cancel | Stopping::Terminate) | None => {
-                Failure::new(FailureReason::Cancelled, "stopped by a person")
-            }
-        }
+        self.stop.failure()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{BranchName, Clock, Event, EventBody, OwnerId, SessionId, StageName, Timestamp, TurnId};
+use harvest_core::{BranchName, Clock, Event, EventBody, Outcome, OwnerId, SessionId, StageName, Timestamp, TurnId};
 use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store};
 use harvest_vault::Redactor;
 use serde::Serialize;
@@ -82,6 +82,15 @@ impl Journal {
     pub(crate) async fn interrupt(&self, interrupted: EventBody) -> Result<(), harvest_store::Error> {
         let interrupted = self.redacted(interrupted);
         self.store.interrupt(&self.lease, self.now(), vec![interrupted]).await.map(drop)
+    }
+
+    /// How the task ended last.
+    pub(crate) async fn outcome(&self) -> Result<Option<Outcome>, harvest_store::Error> {
+        let ended = self.all().await?.into_iter().rev().find_map(|event| match event.body {
+            EventBody::TaskFinished(outcome) => Some(outcome),
+            _ => None,
+        });
+        Ok(ended)
     }
 
     /// What this turn goes on from, if it was interrupted.

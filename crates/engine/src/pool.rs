@@ -184,7 +184,7 @@ impl<W: Workshop> Pool<W> {
         for turn in turns {
             let (workshop, owner, lease) = (self.workshop.clone(), self.owner.clone(), W::lease_of(&turn).clone());
             tasks.push(lease.task.clone());
-            let (stop, claimed) = (workshop.stop_of(&lease.task), lease.clone());
+            let (stop, claimed) = (workshop.stop_of(&lease), lease.clone());
             let running = self.running.spawn(async move {
                 let worked = workshop.rejoin(&owner, turn, stop).await;
                 (claimed, worked)
@@ -400,7 +400,7 @@ impl<W: Workshop> Pool<W> {
         self.taken += 1;
         self.notify(Notice::Started { task: lease.task.clone() }).await;
         let (workshop, owner, claimed) = (self.workshop.clone(), self.owner.clone(), lease.clone());
-        let stop = workshop.stop_of(&lease.task);
+        let stop = workshop.stop_of(&lease);
         let running = self.running.spawn(async move {
             let worked = workshop.work(&owner, claimed.clone(), stop).await;
             (claimed, worked)
@@ -415,7 +415,7 @@ impl<W: Workshop> Pool<W> {
         // A cancelled one was lost, and is seen to where that was noticed.
         let Ok((lease, worked)) = joined else { return Ok(()) };
         self.held.remove(&lease.turn);
-        self.workshop.forget_stop(&lease.task);
+        self.workshop.forget_stop(&lease);
         self.learn(&worked);
         match worked {
             Ok(Worked::Finished(outcome)) => {
@@ -492,6 +492,7 @@ impl<W: Workshop> Pool<W> {
                 continue;
             }
             running.abort();
+            self.workshop.forget_stop(&lease);
             self.workshop.clear_session(&self.owner, &lease.session).await?;
             self.notify(Notice::Lost { task: lease.task }).await;
         }

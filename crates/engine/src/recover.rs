@@ -20,7 +20,7 @@ use crate::{DataFolder, Error, Failure, owner, record};
 /// What was found and put right.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// Tasks of a `harvest run`, which end with it.
+    /// Tasks of a `harvest run`, which end with it, and those that were cancelled.
     pub ended: Vec<TaskId>,
     /// Tasks of a worker, for the next one to take.
     pub queued_again: Vec<TaskId>,
@@ -70,25 +70,28 @@ impl Recovery {
         for (_, dead) in &dead {
             let Some(removed) = self.remove_sandboxes(dead).await? else { continue };
             recovered.sandboxes += removed;
-            match dead.kind {
-                OwnerKind::Run => {
-                    // The turns stay the dead owner's, so that whoever comes next finds them should this process die too.
-                    for lease in self.store.take_over(&dead.id, &dead.id, None).await? {
-                        let task = lease.task.clone();
-                        let message = format!("the process working on it (pid {}) was killed or broke down", dead.pid);
-                        self.end(&open_forge, lease, Failure::new(FailureReason::Internal, message)).await?;
-                        recovered.ended.push(task);
-                    }
-                }
-                OwnerKind::Server => {
+            let asked = self.store.stops(&dead.id).await?;
+            // The turns stay the dead owner's, so that whoever comes next finds them should this process die too.
+            for lease in self.store.take_over(&dead.id, &dead.id, None).await? {
+                let is_cancelled = asked.iter().any(|(known, how)| known.turn == lease.turn && how.is_for_good());
+                if !is_cancelled && dead.kind == OwnerKind::Server {
                     // Now, and not by whoever takes the turn next: it may be cancelled before anyone does.
-                    for lease in self.store.take_over(&dead.id, &dead.id, None).await? {
-                        let mut task = self.store.task(&lease.task).await?.task;
-                        charge_unsettled(&self.journal(lease), &mut task).await?;
-                    }
-                    let released = self.store.release(&dead.id, self.clock.now()).await?;
-                    recovered.queued_again.extend(released.into_iter().map(|lease| lease.task));
+                    let mut task = self.store.task(&lease.task).await?.task;
+                    charge_unsettled(&self.journal(lease), &mut task).await?;
+                    continue;
                 }
+                let failure = if is_cancelled {
+                    cancelled()
+                } else {
+                    let message = format!("the process working on it (pid {}) was killed or broke down", dead.pid);
+                    Failure::new(FailureReason::Internal, message)
+                };
+                recovered.ended.push(lease.task.clone());
+                self.end(&open_forge, lease, failure).await?;
+            }
+            if dead.kind == OwnerKind::Server {
+                let released = self.store.release(&dead.id, self.clock.now()).await?;
+                recovered.queued_again.extend(released.into_iter().map(|lease| lease.task));
             }
             self.store.remove_owner(&dead.id).await?;
             let _ = std::fs::remove_file(owner::lock_path(&self.data, &dead.id));
@@ -119,9 +122,8 @@ impl Recovery {
                 let Some(provider) = provider else { return Ok(false) };
                 self.remove_sandbox(provider, &record.id).await?;
             }
-            let stopped = Failure::new(FailureReason::Cancelled, "stopped by a person after its worker was lost");
             for lease in leases {
-                self.end(&open_forge, lease, stopped.clone()).await?;
+                self.end(&open_forge, lease, cancelled()).await?;
             }
             return Ok(true);
         }
@@ -234,4 +236,9 @@ impl Recovery {
         };
         record::finish(&journal, outcome).await
     }
+}
+
+/// What a turn comes to that nobody works on and someone wants over.
+fn cancelled() -> Failure {
+    Failure::new(FailureReason::Cancelled, "stopped by a person after its worker was lost")
 }

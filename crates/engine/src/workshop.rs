@@ -51,8 +51,8 @@ pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Worked, Error>> + Send;
     /// Ends whatever `owner` has for a session.
     fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> impl Future<Output = Result<(), Error>> + Send;
-    fn stop_of(&self, task: &TaskId) -> Stop;
-    fn forget_stop(&self, task: &TaskId);
+    fn stop_of(&self, lease: &Lease) -> Stop;
+    fn forget_stop(&self, lease: &Lease);
     /// Who waits for the verdict of a race.
     fn finish(&self) -> &Arc<Finish>;
     /// How many agents may work side by side.
@@ -127,12 +127,12 @@ impl Workshop for Engine {
         Engine::clear_session(self, owner, session).await
     }
 
-    fn stop_of(&self, task: &TaskId) -> Stop {
-        Engine::stop_of(self, task)
+    fn stop_of(&self, lease: &Lease) -> Stop {
+        Engine::stop_of(self, lease)
     }
 
-    fn forget_stop(&self, task: &TaskId) {
-        Engine::forget_stop(self, task);
+    fn forget_stop(&self, lease: &Lease) {
+        Engine::forget_stop(self, lease);
     }
 
     fn finish(&self) -> &Arc<Finish> {

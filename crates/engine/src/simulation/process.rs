@@ -386,11 +386,11 @@ impl Workshop for Shop {
         .await
     }
 
-    fn stop_of(&self, _task: &TaskId) -> Stop {
+    fn stop_of(&self, _lease: &Lease) -> Stop {
         Stop::default()
     }
 
-    fn forget_stop(&self, _task: &TaskId) {}
+    fn forget_stop(&self, _lease: &Lease) {}
 
     fn finish(&self) -> &Arc<Finish> {
         &self.finish
