@@ -20,7 +20,7 @@ use crate::reattach::Returned;
 use crate::supervise::Bounds;
 use crate::turn::{Turn, for_agent};
 use crate::watch::{Ended, SoFar};
-use crate::{Engine, Failure, ModelChoice, failpoint};
+use crate::{Engine, Error, Failure, ModelChoice, failpoint};
 
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 /// What everyone is told who is concerned.
@@ -253,6 +253,9 @@ impl Turn {
             return Ok(());
         }
         let message = format!("the workspace could not be prepared: {}", ran.last_line());
+        if ran.tail.contains("No space left on device") {
+            return Err(Halt::Engine(Error::NoRoom { what: message }));
+        }
         Err(Failure::new(FailureReason::Sandbox, message).into())
     }
 

@@ -67,6 +67,12 @@ impl Journal {
         Ok(())
     }
 
+    /// Gives the turn back until `due`, and says why.
+    pub(crate) async fn put_off(&self, due: Timestamp, message: String) -> Result<(), harvest_store::Error> {
+        let warning = self.redacted(EventBody::Warning { message });
+        self.store.put_off(&self.lease, due, self.now(), vec![warning]).await.map(drop)
+    }
+
     /// Gives the turn back until a person has decided on what these events propose.
     pub(crate) async fn ask_approval(&self, events: Vec<EventBody>) -> Result<(), harvest_store::Error> {
         let proposed = events.into_iter().map(|event| self.redacted(event)).collect();

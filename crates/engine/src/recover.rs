@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use harvest_core::{Clock, FailureReason, Outcome, SandboxId, SandboxPurpose, SessionId, TaskId};
+use harvest_core::{Clock, EventBody, FailureReason, Outcome, SandboxId, SandboxPurpose, SessionId, TaskId};
 use harvest_forge::Forge;
 use harvest_sandbox::Provider;
 use harvest_store::{Lease, Owner, OwnerKind, SandboxRecord, Store};
@@ -194,9 +194,23 @@ impl Recovery {
         lease: Lease,
         failure: Failure,
     ) -> Result<(), Error> {
+        let repository = self.store.task(&lease.task).await?.task.repository;
+        let forge = open_forge(&repository).await;
+        self.end_in(forge.as_deref(), lease, failure).await.map(drop)
+    }
+
+    /// Ends a task that nobody works on, and keeps what was done.
+    pub(crate) async fn end_in(
+        &self,
+        forge: Option<&dyn Forge>,
+        lease: Lease,
+        failure: Failure,
+    ) -> Result<Outcome, Error> {
         let detail = self.store.task(&lease.task).await?;
         let mut task = detail.task;
-        let Some(session) = detail.sessions.into_iter().find(|known| known.id == lease.session) else { return Ok(()) };
+        let Some(session) = detail.sessions.into_iter().find(|known| known.id == lease.session) else {
+            return Err(harvest_store::Error::UnknownSession(lease.session.to_string()).into());
+        };
         let journal = self.journal(lease);
         charge_unsettled(&journal, &mut task).await?;
         let repository = SessionRepository::existing(self.data.session_repository(&session.id));
@@ -213,10 +227,15 @@ impl Recovery {
             && !task.settings.gate
         {
             repository.set_branch(&session.branch, &commit).await?;
-            if let Some(forge) = open_forge(&task.repository).await {
+            if let Some(forge) = forge {
                 let previous = journal.last_delivered(&session.branch).await?;
                 // A repository that has gone meanwhile must not keep the task from ending: the work stays in Harvest's own.
-                let _ = forge.publish(repository.path(), &session.branch, &commit, previous.as_deref()).await;
+                let published = forge.publish(repository.path(), &session.branch, &commit, previous.as_deref()).await;
+                if published.is_ok() {
+                    let delivered =
+                        EventBody::BranchDelivered { branch: session.branch.clone(), commit: commit.clone() };
+                    journal.tell_once(delivered).await?;
+                }
             }
             branch = Some(session.branch.clone());
         }
@@ -234,7 +253,8 @@ impl Recovery {
             usage: task.usage,
             cost_usd: task.cost_usd,
         };
-        record::finish(&journal, outcome).await
+        record::finish(&journal, outcome.clone()).await?;
+        Ok(outcome)
     }
 }
 

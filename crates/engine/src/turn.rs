@@ -79,7 +79,7 @@ pub enum Worked {
 
 impl Engine {
     /// Works on a claimed turn to its end.
-    pub async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
+    pub(crate) async fn work_once(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
         failpoint::reach("claim::after")?;
         self.heed(owner, &lease, &stop).await?;
         let (mut detail, journal) = self.open(lease).await?;
@@ -328,6 +328,9 @@ impl Turn {
         let branch = match self.resume_or(StageName::Deliver, self.deliver_or_keep(finished)).await {
             Ok(branch) => branch,
             Err(Halt::Engine(error)) => return Err(error),
+            Err(Halt::Turn(undelivered)) if failure.is_none() && is_interruption(Some(&undelivered)) => {
+                return self.suspend(&execution.commit).await;
+            }
             Err(Halt::Turn(undelivered)) => {
                 failure.get_or_insert(undelivered);
                 None

@@ -49,6 +49,8 @@ pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
         left: Self::Left,
         stop: Stop,
     ) -> impl Future<Output = Result<Worked, Error>> + Send;
+    /// Gives a turn back on which the work broke down, or ends its task.
+    fn break_down(&self, lease: &Lease, error: &Error) -> impl Future<Output = Result<Worked, Error>> + Send;
     /// Ends whatever `owner` has for a session.
     fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> impl Future<Output = Result<(), Error>> + Send;
     fn stop_of(&self, lease: &Lease) -> Stop;
@@ -108,7 +110,7 @@ impl Workshop for Engine {
     }
 
     async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
-        Engine::work(self, owner, lease, stop).await
+        Engine::work_once(self, owner, lease, stop).await
     }
 
     async fn inherit(&self, heir: &OwnerId) -> Result<Vec<Inherited>, Error> {
@@ -121,6 +123,10 @@ impl Workshop for Engine {
 
     async fn rejoin(&self, owner: &OwnerId, left: Inherited, stop: Stop) -> Result<Worked, Error> {
         Engine::rejoin(self, owner, left, stop).await
+    }
+
+    async fn break_down(&self, lease: &Lease, error: &Error) -> Result<Worked, Error> {
+        Engine::break_down(self, lease, error).await
     }
 
     async fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> Result<(), Error> {

@@ -163,6 +163,9 @@ impl Shop {
                 return Ok(Worked::WillRetry { reason: FailureReason::Agent, error: String::new(), due: self.now() });
             }
         }
+        if self.world.bad_luck(40) {
+            return Err(Error::Failpoint("simulation"));
+        }
         if !self.call(|books| Ok(books.held(&lease)?.has(Entry::Delivered))).await? {
             // The fence is asked right before, and the branch moves only from where the session last left it.
             self.call(|books| books.held(&lease).map(drop)).await?;
@@ -376,6 +379,17 @@ impl Workshop for Shop {
 
     async fn rejoin(&self, _owner: &OwnerId, (lease, agent): Self::Left, _stop: Stop) -> Result<Worked, Error> {
         self.drive(lease, agent).await
+    }
+
+    async fn break_down(&self, lease: &Lease, _error: &Error) -> Result<Worked, Error> {
+        self.call(|books| {
+            books.held(lease)?;
+            books.hand_over(std::slice::from_ref(&lease.turn), None);
+            Ok(())
+        })
+        .await?;
+        self.wake();
+        Ok(Worked::WillRetry { reason: FailureReason::Internal, error: String::new(), due: self.now() })
     }
 
     async fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> Result<(), Error> {
