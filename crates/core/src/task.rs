@@ -335,6 +335,21 @@ impl Stopping {
     pub fn is_at_once(&self) -> bool {
         matches!(self, Self::Terminate | Self::Lose { .. })
     }
+
+    /// Of several wishes the weightiest counts, and of the same weight the last: who is cancelled stays so.
+    pub fn weight(&self) -> u8 {
+        match self {
+            Self::Interrupt { .. } => 0,
+            Self::Lose { .. } => 1,
+            Self::Cancel => 2,
+            Self::Terminate => 3,
+        }
+    }
+
+    /// It does not go on.
+    pub fn is_for_good(&self) -> bool {
+        !matches!(self, Self::Interrupt { .. })
+    }
 }
 
 /// One run of an agent for a turn.

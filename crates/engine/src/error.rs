@@ -21,6 +21,8 @@ pub enum Error {
     WorkElsewhere,
     #[error("cannot {action} {path}")]
     Io { action: &'static str, path: String, source: std::io::Error },
+    #[error("there is no room on the disk: {what}")]
+    NoRoom { what: String },
     #[error("failpoint {0}")]
     Failpoint(&'static str),
 }
@@ -35,9 +37,15 @@ impl Error {
             Self::UnknownAgent(_) => Code::UnknownAgent,
             Self::BeyondTheEnd { .. } | Self::NothingSaved { .. } | Self::WorkElsewhere => Code::CannotFork,
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => Code::DiskFull,
+            Self::NoRoom { .. } => Code::DiskFull,
             Self::Io { .. } => Code::DataDirectory,
             Self::Failpoint(_) => Code::Internal,
         }
+    }
+
+    /// It would go well if there were room on the disk.
+    pub(crate) fn is_full(&self) -> bool {
+        self.code() == Code::DiskFull
     }
 }
 
@@ -77,6 +85,8 @@ impl From<Error> for Halt {
     fn from(error: Error) -> Self {
         match error {
             Error::Store(_) | Error::Failpoint(_) => Self::Engine(error),
+            // No task can help it, and it passes.
+            error if error.is_full() => Self::Engine(error),
             error => Self::Turn(Failure::new(reason_of(&error), chain(&error))),
         }
     }

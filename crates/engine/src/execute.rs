@@ -16,12 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::conversation::Memory;
 use crate::error::Halt;
 use crate::place::Place;
-use crate::race::lost;
 use crate::reattach::Returned;
 use crate::supervise::Bounds;
 use crate::turn::{Turn, for_agent};
 use crate::watch::{Ended, SoFar};
-use crate::{Engine, Failure, ModelChoice, failpoint};
+use crate::{Engine, Error, Failure, ModelChoice, failpoint};
 
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 /// What everyone is told who is concerned.
@@ -137,6 +136,11 @@ impl Turn {
                     (place, result)
                 }
             };
+            // Someone may have been cancelled while an interrupted agent came to its end.
+            let result = result.map(|execution| match execution.is_interrupted() {
+                true => Execution { failure: self.as_wanted(execution.failure), ..execution },
+                false => execution,
+            });
             if matches!(result, Err(Halt::Engine(_))) {
                 // Only a dead engine leaves the sandbox, to the next one.
                 return result;
@@ -249,6 +253,9 @@ impl Turn {
             return Ok(());
         }
         let message = format!("the workspace could not be prepared: {}", ran.last_line());
+        if ran.tail.contains("No space left on device") {
+            return Err(Halt::Engine(Error::NoRoom { what: message }));
+        }
         Err(Failure::new(FailureReason::Sandbox, message).into())
     }
 
@@ -521,16 +528,7 @@ impl Turn {
     }
 
     pub(crate) fn stopped(&self) -> Failure {
-        match self.stop.how() {
-            Some(Stopping::Interrupt { author, reason }) => {
-                let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-                Failure::new(FailureReason::Interrupted, format!("interrupted by {author}{why}"))
-            }
-            Some(Stopping::Lose { to }) => lost(Some(&to)),
-            Some(Stopping::Cancel | Stopping::Terminate) | None => {
-                Failure::new(FailureReason::Cancelled, "stopped by a person")
-            }
-        }
+        self.stop.failure()
     }
 }
 

@@ -32,7 +32,7 @@ pub const METERING: &[&str] = &["meter::reserved", "meter::answered", "meter::se
 pub const REATTACH: &[&str] = &["reattach::taken", "reattach::attached"];
 
 /// Every place of an interrupt.
-pub const INTERRUPT: &[&str] = &["interrupt::before", "interrupt::after"];
+pub const INTERRUPT: &[&str] = &["interrupt::before", "interrupt::after", "interrupts::obeyed"];
 
 /// Every place of a race.
 pub const RACE: &[&str] = &["race::placed"];

@@ -66,7 +66,10 @@ impl Turn {
         let interrupted = EventBody::SessionInterrupted { turn_id, author, reason, commit };
         self.journal.interrupt(interrupted).await?;
         failpoint::reach("interrupt::after")?;
-        Ok(Worked::Interrupted)
+        // Someone may have cancelled it in the same moment.
+        let now = self.engine.options.store.task(&self.task.id).await?.task;
+        let ended = (now.status == TaskStatus::Cancelled).then_some(self.journal.outcome().await?).flatten();
+        Ok(ended.map_or(Worked::Interrupted, |outcome| Worked::Finished(Box::new(outcome))))
     }
 }
 

@@ -1,62 +1,69 @@
 //! What stops a task from outside: a word in the store, whichever machine works on it, or a file `interrupts/<task id>` in
-//! the data directory, which interrupts it and may say why. Both are watched, so the owner notices at once.
+//! the data directory, which interrupts it and may say why. Both are watched, so the owner notices at once. A file becomes a word
+//! in the store before it goes, and so outlives whoever has read it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harvest_core::{OwnerId, Stopping, TaskId};
-use harvest_store::Store;
+use harvest_store::{Lease, Store};
 use rustix::fs::inotify;
 use tokio::net::unix::pipe;
 
 use crate::stop::Stops;
-use crate::{Engine, Error, Stop};
+use crate::{Engine, Error, Stop, failpoint};
 
 /// Who interrupts by a file: whoever may write to the data directory.
 const AUTHOR: &str = "operator";
 const LONGEST_REASON: u64 = 1000;
 
-/// Stops tasks of this process when someone asks for it by a file. Ends when dropped.
+/// Stops turns of this process when someone asks for it. Ends when dropped.
 #[derive(Debug)]
 pub struct Interrupts {
+    folder: Folder,
+    watching: tokio::task::JoinHandle<()>,
+}
+
+/// Where the files are, and what they become.
+#[derive(Debug, Clone)]
+struct Folder {
+    path: PathBuf,
+    store: Arc<dyn Store>,
     stops: Stops,
-    folder: PathBuf,
-    watching: [tokio::task::JoinHandle<()>; 2],
 }
 
 impl Interrupts {
-    /// Watches for the tasks that `engine` works on.
+    /// Watches for the turns that `engine` works on.
     pub fn watch(engine: &Engine, owner: &OwnerId) -> Result<Self, Error> {
-        let folder = engine.options.data.interrupts();
-        let io = |source: std::io::Error| Error::Io { action: "watch", path: folder.display().to_string(), source };
-        std::fs::create_dir_all(&folder).map_err(io)?;
-        let watcher = open(&folder).map_err(io)?;
-        let stops = engine.stops.clone();
-        let watching = tokio::spawn(follow(watcher, folder.clone(), stops.clone()));
-        let asked = tokio::spawn(follow_store(engine.store().clone(), owner.clone(), stops.clone()));
-        Ok(Self { stops, folder, watching: [watching, asked] })
+        let path = engine.options.data.interrupts();
+        let io = |source: std::io::Error| Error::Io { action: "watch", path: path.display().to_string(), source };
+        std::fs::create_dir_all(&path).map_err(io)?;
+        let watcher = open(&path).map_err(io)?;
+        let folder = Folder { path, store: engine.store().clone(), stops: engine.stops.clone() };
+        let watching = tokio::spawn(follow(watcher, folder.clone(), owner.clone()));
+        Ok(Self { folder, watching })
     }
 
-    /// From now on a file of this name requests `stop`.
-    pub fn register(&self, task: &TaskId, stop: Stop) {
-        self.stops.insert(task, stop);
+    /// From now on whoever wants this turn stopped requests `stop`.
+    pub async fn register(&self, lease: &Lease, stop: Stop) {
+        self.folder.stops.insert(lease, stop);
         // The file may have been there before.
-        obey(&self.folder, &self.stops);
+        self.folder.obey().await;
     }
 
-    /// The flag of a task that is about to be worked on. From now on a file of its name sets it.
-    pub fn stop_of(&self, task: &TaskId) -> Stop {
-        let stop = self.stops.of(task);
+    /// The flag of a turn that is about to be worked on. From now on whoever wants it stopped sets it.
+    pub async fn stop_of(&self, lease: &Lease) -> Stop {
+        let stop = self.folder.stops.of(lease);
         // The file may have been there before.
-        obey(&self.folder, &self.stops);
+        self.folder.obey().await;
         stop
     }
 }
 
 impl Drop for Interrupts {
     fn drop(&mut self) {
-        self.watching.iter().for_each(tokio::task::JoinHandle::abort);
+        self.watching.abort();
     }
 }
 
@@ -68,33 +75,39 @@ fn open(folder: &Path) -> std::io::Result<pipe::Receiver> {
     pipe::Receiver::from_file_unchecked(watcher.into())
 }
 
-async fn follow(watcher: pipe::Receiver, folder: PathBuf, stops: Stops) {
+async fn follow(watcher: pipe::Receiver, folder: Folder, owner: OwnerId) {
     let mut buffer = [0u8; 4096];
-    while watcher.readable().await.is_ok() {
-        // What is in the folder counts, not what the events say: they only wake us up.
-        let _ = watcher.try_read(&mut buffer);
-        obey(&folder, &stops);
-    }
-}
-
-/// The queue's waker tells of these, too.
-async fn follow_store(store: Arc<dyn Store>, owner: OwnerId, stops: Stops) {
-    let mut changed = store.watch_queue();
-    while changed.changed().await.is_ok() {
-        // A database that cannot be asked now wakes everyone when it can be again.
-        for (task, how) in store.stops(&owner).await.unwrap_or_default() {
-            stops.request(&task, how);
+    let mut changed = folder.store.watch_queue();
+    loop {
+        // What is there counts, not what the events say: they only wake us up. A database that cannot be asked now wakes
+        // everyone when it can be again.
+        tokio::select! {
+            Ok(()) = watcher.readable() => {
+                let _ = watcher.try_read(&mut buffer);
+            }
+            () = folder.stops.added() => {}
+            Ok(()) = changed.changed() => {}
+            else => return,
+        }
+        folder.obey().await;
+        for (lease, how) in folder.store.stops(&owner).await.unwrap_or_default() {
+            folder.stops.request(&lease, how);
         }
     }
 }
 
-fn obey(folder: &Path, stops: &Stops) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.filter_map(Result::ok) {
-        let name = entry.file_name();
-        let task = name.to_str().and_then(|name| name.parse::<TaskId>().ok());
-        if task.is_some_and(|task| stops.request(&task, interrupt(&entry.path()))) {
-            let _ = std::fs::remove_file(entry.path());
+impl Folder {
+    /// What files ask for is asked for in the store, from where nothing is lost; only then they go.
+    async fn obey(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.path) else { return };
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name();
+            let task = name.to_str().and_then(|name| name.parse::<TaskId>().ok());
+            let Some(task) = task.filter(|task| self.stops.knows(task)) else { continue };
+            if let Ok(true) = self.store.request_stop(&task, interrupt(&entry.path())).await {
+                let _ = std::fs::remove_file(entry.path());
+                let _ = failpoint::reach("interrupts::obeyed");
+            }
         }
     }
 }

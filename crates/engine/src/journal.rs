@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Clock, Event, EventBody, OwnerId, SandboxPurpose, SessionId, StageName, TestRun, Timestamp, TurnId,
+    BranchName, Clock, Event, EventBody, Outcome, OwnerId, SandboxPurpose, SessionId, StageName, TestRun, Timestamp,
+    TurnId,
 };
 use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store};
 use harvest_vault::Redactor;
@@ -69,6 +70,12 @@ impl Journal {
         Ok(())
     }
 
+    /// Gives the turn back until `due`, and says why.
+    pub(crate) async fn put_off(&self, due: Timestamp, message: String) -> Result<(), harvest_store::Error> {
+        let warning = self.redacted(EventBody::Warning { message });
+        self.store.put_off(&self.lease, due, self.now(), vec![warning]).await.map(drop)
+    }
+
     /// Gives the turn back until a person has decided on what these events propose.
     pub(crate) async fn ask_approval(&self, events: Vec<EventBody>) -> Result<(), harvest_store::Error> {
         let proposed = events.into_iter().map(|event| self.redacted(event)).collect();
@@ -84,6 +91,15 @@ impl Journal {
     pub(crate) async fn interrupt(&self, interrupted: EventBody) -> Result<(), harvest_store::Error> {
         let interrupted = self.redacted(interrupted);
         self.store.interrupt(&self.lease, self.now(), vec![interrupted]).await.map(drop)
+    }
+
+    /// How the task ended last.
+    pub(crate) async fn outcome(&self) -> Result<Option<Outcome>, harvest_store::Error> {
+        let ended = self.all().await?.into_iter().rev().find_map(|event| match event.body {
+            EventBody::TaskFinished(outcome) => Some(outcome),
+            _ => None,
+        });
+        Ok(ended)
     }
 
     /// What this turn goes on from, if it was interrupted.

@@ -4,6 +4,7 @@
 //! the outcome. After a crash whoever holds the lease runs the stages again. The engine knows no SQL, no HTTP and no agent's
 //! dialect; it speaks to the store, the sandbox provider, the gateway and the forge through their contracts.
 
+mod breakdown;
 mod breaker;
 mod carry;
 mod checkpoint;
@@ -68,11 +69,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harvest_agents::Registry;
-use harvest_core::{Clock, Entropy, TaskId};
+use harvest_core::{Clock, Entropy, OwnerId};
 use harvest_forge::Forges;
 use harvest_gateway::Gateway;
 use harvest_sandbox::Provider;
-use harvest_store::Store;
+use harvest_store::{Lease, Store};
 use harvest_vault::Redactor;
 use harvest_workspace::{Mirrors, Prepared, Snapshots};
 
@@ -236,13 +237,23 @@ impl Engine {
         Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm, till, vitals, finish }
     }
 
-    /// The flag that stops a task while this engine works on it.
-    pub fn stop_of(&self, task: &TaskId) -> Stop {
-        self.stops.of(task)
+    /// The flag that stops a turn while this engine holds it.
+    pub fn stop_of(&self, lease: &Lease) -> Stop {
+        self.stops.of(lease)
     }
 
-    pub(crate) fn forget_stop(&self, task: &TaskId) {
-        self.stops.forget(task);
+    pub(crate) fn forget_stop(&self, lease: &Lease) {
+        self.stops.forget(lease);
+    }
+
+    /// What was asked of a turn before there was anyone here to hear it.
+    pub(crate) async fn heed(&self, owner: &OwnerId, lease: &Lease, stop: &Stop) -> Result<(), Error> {
+        for (asked, how) in self.options.store.stops(owner).await? {
+            if asked.turn == lease.turn && asked.fence == lease.fence {
+                stop.request_as(how);
+            }
+        }
+        Ok(())
     }
 
     /// How the work of this process goes.

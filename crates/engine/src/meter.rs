@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use harvest_core::budget::{Account, Purse};
-use harvest_core::{CallId, Clock, Cost, Entropy, EventBody, OwnerId, Task, Timestamp, Usage};
+use harvest_core::{CallId, Clock, Cost, Entropy, Event, EventBody, OwnerId, Task, Timestamp, Usage};
 use harvest_gateway::{Ask, Call, Grant, Meter, Refused, Trouble};
 use harvest_store::{Bill, Charge, Lease, Reservation, Settlement, Step, Store};
 use harvest_vault::Redactor;
@@ -29,6 +29,10 @@ use crate::till::{Key, Span, Taken, Till};
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How often the store is asked meanwhile, when it is other processes that have it.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How long the end of a call is kept in mind while it cannot be written down, and how often that is tried.
+const SETTLING: Duration = Duration::from_secs(600);
+const SETTLE_AGAIN: Duration = Duration::from_millis(200);
+const LONGEST_SETTLE_AGAIN: Duration = Duration::from_secs(5);
 /// Unknown models told of in one turn.
 const MAX_UNPRICED: usize = 32;
 /// Kinds of trouble told of one turn.
@@ -315,10 +319,11 @@ impl TurnMeter {
             *lock(&self.why) = Some(is_spent_message(&name_of(&spent.account), spent.spent, spent.limit));
             self.exhausted.send_replace(true);
         }
+        let call = grant.call.clone();
         let step = Step::new(self.journal.now(), events).settling(Settlement { call: grant.call, charge });
         let journal = self.journal.clone();
         self.settling.spawn(async move {
-            if let Err(error) = journal.step(step).await {
+            if let Err(error) = write_settlement(&journal, &call, &step).await {
                 tracing::error!(%error, "a model call could not be recorded");
             }
             let _ = failpoint::reach("meter::settled");
@@ -392,6 +397,38 @@ impl Meter for TurnMeter {
 impl Drop for TurnMeter {
     fn drop(&mut self) {
         self.till.close(&self.task);
+    }
+}
+
+/// Writes down what a call came to. Once the turn is someone else's, they have charged it.
+async fn write_settlement(journal: &Journal, call: &CallId, step: &Step) -> Result<(), harvest_store::Error> {
+    let is_it = |event: &Event| matches!(&event.body, EventBody::Usage { call_id: Some(known), .. } if known == call);
+    let write = || journal.step(step.clone());
+    let is_written = || async { journal.all().await.is_ok_and(|events| events.iter().any(is_it)) };
+    until_written(write, is_written).await
+}
+
+/// Writes something once, again and again while the database is away: it may have been written, and only the answer lost.
+async fn until_written<Writing, Looking>(
+    write: impl Fn() -> Writing,
+    is_written: impl Fn() -> Looking,
+) -> Result<(), harvest_store::Error>
+where
+    Writing: Future<Output = Result<(), harvest_store::Error>>,
+    Looking: Future<Output = bool>,
+{
+    let (until, mut pause) = (Instant::now() + SETTLING, SETTLE_AGAIN);
+    loop {
+        let error = match write().await {
+            Err(error) if error.may_pass() && Instant::now() + pause < until => error,
+            written => return written,
+        };
+        tracing::warn!(%error, "a model call is recorded later");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_SETTLE_AGAIN);
+        if is_written().await {
+            return Ok(());
+        }
     }
 }
 

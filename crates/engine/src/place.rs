@@ -200,8 +200,16 @@ impl Turn {
         Ok(())
     }
 
+    /// One that cannot be removed is nothing that the work came to: it stays recorded, and whoever tidies up removes it.
     pub(crate) async fn clear_away(&self, id: &SandboxId) -> Result<(), Error> {
-        self.engine.remove_sandbox(id).await
+        match self.engine.remove_sandbox(id).await {
+            Err(error @ Error::Store(_)) => Err(error),
+            Err(error) => {
+                tracing::warn!(sandbox = %id, %error, "a sandbox could not be removed");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     /// Where git in the sandbox finds the session's repository.

@@ -73,14 +73,18 @@ const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 impl Turn {
     /// Makes a plan and gives the turn back until a person has decided on it.
     pub(crate) async fn propose(&self) -> Result<Worked, Error> {
-        let failure = match self.make_plan().await {
+        let made = match self.make_plan().await {
+            Ok(proposal) => self.as_wanted(None).map_or(Ok(proposal), Err),
+            Err(Halt::Engine(error)) => return Err(error),
+            Err(Halt::Turn(failure)) => Err(self.as_wanted(Some(failure.clone())).unwrap_or(failure)),
+        };
+        let failure = match made {
             Ok(proposal) => {
                 self.journal.ask_approval(proposal).await?;
                 failpoint::reach("plan::asked")?;
                 return Ok(Worked::AwaitsApproval);
             }
-            Err(Halt::Engine(error)) => return Err(error),
-            Err(Halt::Turn(failure)) => failure,
+            Err(failure) => failure,
         };
         if failure.reason == FailureReason::Interrupted {
             return self.suspend(&self.start).await;

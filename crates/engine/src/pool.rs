@@ -184,7 +184,7 @@ impl<W: Workshop> Pool<W> {
         for turn in turns {
             let (workshop, owner, lease) = (self.workshop.clone(), self.owner.clone(), W::lease_of(&turn).clone());
             tasks.push(lease.task.clone());
-            let (stop, claimed) = (workshop.stop_of(&lease.task), lease.clone());
+            let (stop, claimed) = (workshop.stop_of(&lease), lease.clone());
             let running = self.running.spawn(async move {
                 let worked = workshop.rejoin(&owner, turn, stop).await;
                 (claimed, worked)
@@ -400,7 +400,7 @@ impl<W: Workshop> Pool<W> {
         self.taken += 1;
         self.notify(Notice::Started { task: lease.task.clone() }).await;
         let (workshop, owner, claimed) = (self.workshop.clone(), self.owner.clone(), lease.clone());
-        let stop = workshop.stop_of(&lease.task);
+        let stop = workshop.stop_of(&lease);
         let running = self.running.spawn(async move {
             let worked = workshop.work(&owner, claimed.clone(), stop).await;
             (claimed, worked)
@@ -415,7 +415,7 @@ impl<W: Workshop> Pool<W> {
         // A cancelled one was lost, and is seen to where that was noticed.
         let Ok((lease, worked)) = joined else { return Ok(()) };
         self.held.remove(&lease.turn);
-        self.workshop.forget_stop(&lease.task);
+        self.workshop.forget_stop(&lease);
         self.learn(&worked);
         match worked {
             Ok(Worked::Finished(outcome)) => {
@@ -429,7 +429,7 @@ impl<W: Workshop> Pool<W> {
                 self.notify(Notice::WillRetry { task: lease.task, reason, error, due }).await;
             }
             Err(Error::Store(harvest_store::Error::StaleLease { .. })) => {
-                self.workshop.clear_session(&self.owner, &lease.session).await?;
+                self.clear(&lease.session).await;
                 self.notify(Notice::Lost { task: lease.task }).await;
             }
             Err(Error::Store(error)) if error.may_pass() => {
@@ -437,14 +437,38 @@ impl<W: Workshop> Pool<W> {
                 self.cut_off.push(lease.session);
                 self.notify(Notice::Broken { task: lease.task, error }).await;
             }
-            Err(error) => {
-                let text = crate::error::chain(&error);
-                self.broken.insert(lease.turn.clone());
-                self.workshop.clear_session(&self.owner, &lease.session).await?;
-                self.notify(Notice::Broken { task: lease.task, error: text }).await;
-            }
+            Err(error) => self.break_down(lease, &error).await,
         }
         Ok(())
+    }
+
+    /// The work on a turn broke down: it is given back, so that it does not stay with someone who does nothing for it.
+    async fn break_down(&mut self, lease: Lease, error: &Error) {
+        let mut text = crate::error::chain(error);
+        self.clear(&lease.session).await;
+        match self.workshop.break_down(&lease, error).await {
+            Ok(Worked::Finished(outcome)) => {
+                self.summary.count(&outcome);
+                return self.notify(Notice::Finished(outcome)).await;
+            }
+            Ok(_) => text = format!("{text}; it is tried again"),
+            Err(Error::Store(harvest_store::Error::StaleLease { .. })) => {
+                return self.notify(Notice::Lost { task: lease.task }).await;
+            }
+            Err(Error::Store(error)) if error.may_pass() => self.cut_off.push(lease.session),
+            Err(error) => {
+                tracing::error!(task = %lease.task, %error, "a turn could not be given back");
+                self.broken.insert(lease.turn);
+            }
+        }
+        self.notify(Notice::Broken { task: lease.task, error: text }).await;
+    }
+
+    /// A sandbox that cannot be removed now is removed by whoever tidies up after this worker; the others go on.
+    async fn clear(&self, session: &SessionId) {
+        if let Err(error) = self.workshop.clear_session(&self.owner, session).await {
+            tracing::warn!(%session, %error, "what is left of a session could not be removed");
+        }
     }
 
     /// What an end says about the next.
@@ -492,7 +516,8 @@ impl<W: Workshop> Pool<W> {
                 continue;
             }
             running.abort();
-            self.workshop.clear_session(&self.owner, &lease.session).await?;
+            self.workshop.forget_stop(&lease);
+            self.clear(&lease.session).await;
             self.notify(Notice::Lost { task: lease.task }).await;
         }
         Ok(())

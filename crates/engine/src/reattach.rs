@@ -136,6 +136,7 @@ impl Engine {
     /// Works on a turn that was taken over to its end.
     pub(crate) async fn rejoin(&self, owner: &OwnerId, turn: Inherited, stop: Stop) -> Result<Worked, Error> {
         let Inherited { lease, sandboxes } = turn;
+        self.heed(owner, &lease, &stop).await?;
         let (mut detail, journal) = self.open(lease).await?;
         let _at_work = self.vitals.at_work();
         charge_unsettled(&journal, &mut detail.task).await?;

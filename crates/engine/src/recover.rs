@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use harvest_core::{Clock, FailureReason, Outcome, SandboxId, SandboxPurpose, SessionId, TaskId};
+use harvest_core::{Clock, EventBody, FailureReason, Outcome, SandboxId, SandboxPurpose, SessionId, TaskId};
 use harvest_forge::Forge;
 use harvest_sandbox::Provider;
 use harvest_store::{Lease, Owner, OwnerKind, SandboxRecord, Store};
@@ -20,7 +20,7 @@ use crate::{DataFolder, Error, Failure, owner, record};
 /// What was found and put right.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// Tasks of a `harvest run`, which end with it.
+    /// Tasks of a `harvest run`, which end with it, and those that were cancelled.
     pub ended: Vec<TaskId>,
     /// Tasks of a worker, for the next one to take.
     pub queued_again: Vec<TaskId>,
@@ -70,25 +70,28 @@ impl Recovery {
         for (_, dead) in &dead {
             let Some(removed) = self.remove_sandboxes(dead).await? else { continue };
             recovered.sandboxes += removed;
-            match dead.kind {
-                OwnerKind::Run => {
-                    // The turns stay the dead owner's, so that whoever comes next finds them should this process die too.
-                    for lease in self.store.take_over(&dead.id, &dead.id, None).await? {
-                        let task = lease.task.clone();
-                        let message = format!("the process working on it (pid {}) was killed or broke down", dead.pid);
-                        self.end(&open_forge, lease, Failure::new(FailureReason::Internal, message)).await?;
-                        recovered.ended.push(task);
-                    }
-                }
-                OwnerKind::Server => {
+            let asked = self.store.stops(&dead.id).await?;
+            // The turns stay the dead owner's, so that whoever comes next finds them should this process die too.
+            for lease in self.store.take_over(&dead.id, &dead.id, None).await? {
+                let is_cancelled = asked.iter().any(|(known, how)| known.turn == lease.turn && how.is_for_good());
+                if !is_cancelled && dead.kind == OwnerKind::Server {
                     // Now, and not by whoever takes the turn next: it may be cancelled before anyone does.
-                    for lease in self.store.take_over(&dead.id, &dead.id, None).await? {
-                        let mut task = self.store.task(&lease.task).await?.task;
-                        charge_unsettled(&self.journal(lease), &mut task).await?;
-                    }
-                    let released = self.store.release(&dead.id, self.clock.now()).await?;
-                    recovered.queued_again.extend(released.into_iter().map(|lease| lease.task));
+                    let mut task = self.store.task(&lease.task).await?.task;
+                    charge_unsettled(&self.journal(lease), &mut task).await?;
+                    continue;
                 }
+                let failure = if is_cancelled {
+                    cancelled()
+                } else {
+                    let message = format!("the process working on it (pid {}) was killed or broke down", dead.pid);
+                    Failure::new(FailureReason::Internal, message)
+                };
+                recovered.ended.push(lease.task.clone());
+                self.end(&open_forge, lease, failure).await?;
+            }
+            if dead.kind == OwnerKind::Server {
+                let released = self.store.release(&dead.id, self.clock.now()).await?;
+                recovered.queued_again.extend(released.into_iter().map(|lease| lease.task));
             }
             self.store.remove_owner(&dead.id).await?;
             let _ = std::fs::remove_file(owner::lock_path(&self.data, &dead.id));
@@ -119,9 +122,8 @@ impl Recovery {
                 let Some(provider) = provider else { return Ok(false) };
                 self.remove_sandbox(provider, &record.id).await?;
             }
-            let stopped = Failure::new(FailureReason::Cancelled, "stopped by a person after its worker was lost");
             for lease in leases {
-                self.end(&open_forge, lease, stopped.clone()).await?;
+                self.end(&open_forge, lease, cancelled()).await?;
             }
             return Ok(true);
         }
@@ -192,9 +194,23 @@ impl Recovery {
         lease: Lease,
         failure: Failure,
     ) -> Result<(), Error> {
+        let repository = self.store.task(&lease.task).await?.task.repository;
+        let forge = open_forge(&repository).await;
+        self.end_in(forge.as_deref(), lease, failure).await.map(drop)
+    }
+
+    /// Ends a task that nobody works on, and keeps what was done.
+    pub(crate) async fn end_in(
+        &self,
+        forge: Option<&dyn Forge>,
+        lease: Lease,
+        failure: Failure,
+    ) -> Result<Outcome, Error> {
         let detail = self.store.task(&lease.task).await?;
         let mut task = detail.task;
-        let Some(session) = detail.sessions.into_iter().find(|known| known.id == lease.session) else { return Ok(()) };
+        let Some(session) = detail.sessions.into_iter().find(|known| known.id == lease.session) else {
+            return Err(harvest_store::Error::UnknownSession(lease.session.to_string()).into());
+        };
         let journal = self.journal(lease);
         charge_unsettled(&journal, &mut task).await?;
         let repository = SessionRepository::existing(self.data.session_repository(&session.id));
@@ -214,10 +230,15 @@ impl Recovery {
             && !task.settings.gate
         {
             repository.set_branch(&session.branch, &commit).await?;
-            if let Some(forge) = open_forge(&task.repository).await {
+            if let Some(forge) = forge {
                 let previous = journal.last_delivered(&session.branch).await?;
                 // A repository that has gone meanwhile must not keep the task from ending: the work stays in Harvest's own.
-                let _ = forge.publish(repository.path(), &session.branch, &commit, previous.as_deref()).await;
+                let published = forge.publish(repository.path(), &session.branch, &commit, previous.as_deref()).await;
+                if published.is_ok() {
+                    let delivered =
+                        EventBody::BranchDelivered { branch: session.branch.clone(), commit: commit.clone() };
+                    journal.tell_once(delivered).await?;
+                }
             }
             branch = Some(session.branch.clone());
         }
@@ -235,6 +256,12 @@ impl Recovery {
             usage: task.usage,
             cost_usd: task.cost_usd,
         };
-        record::finish(&journal, outcome).await
+        record::finish(&journal, outcome.clone()).await?;
+        Ok(outcome)
     }
+}
+
+/// What a turn comes to that nobody works on and someone wants over.
+fn cancelled() -> Failure {
+    Failure::new(FailureReason::Cancelled, "stopped by a person after its worker was lost")
 }

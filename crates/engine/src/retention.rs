@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use harvest_core::{Clock, SandboxId, SessionId, Task, Timestamp};
+use harvest_core::{Clock, Event, EventBody, SandboxId, SessionId, Task, Timestamp};
 use harvest_store::{Store, TaskQuery};
 use serde::Serialize;
 
+use crate::journal::events_up_to;
 use crate::{DataFolder, Error, prepare};
 
 const PAGE: usize = 500;
@@ -22,9 +23,9 @@ const BEING_MADE: Duration = Duration::from_secs(60 * 60);
 #[derive(Debug, Clone, Copy)]
 pub struct Retention {
     pub older_than: Duration,
-    /// Beyond this much in the data directory younger ones go as well, the oldest first.
+    /// Beyond this much in the data directory younger ones go as well, the oldest first, but nothing that exists nowhere else.
     pub most_bytes: Option<u64>,
-    /// Also repositories whose branch exists nowhere else.
+    /// Also repositories whose work exists nowhere else.
     pub unpublished: bool,
     pub dry_run: bool,
 }
@@ -32,7 +33,7 @@ pub struct Retention {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Collected {
     pub removed: Vec<Item>,
-    /// Old enough, but their branch exists nowhere else.
+    /// Old enough, or too large, but their work exists nowhere else.
     pub unpublished: usize,
     pub failed: Vec<String>,
 }
@@ -152,13 +153,14 @@ impl Retention {
         if !detail.task.status.is_finished() {
             return Ok(());
         }
-        let only_here = task.branch.is_some() && !Path::new(&task.repository).exists();
         for session in detail.sessions {
             let path = data.sessions().join(session.id.as_str());
             if !path.is_dir() {
                 continue;
             }
-            if only_here && !self.unpublished {
+            if !self.unpublished
+                && !is_published(&task.repository, &events_up_to(store.as_ref(), &session.id, u64::MAX).await?)
+            {
                 collected.unpublished += 1;
                 continue;
             }
@@ -275,6 +277,24 @@ impl Retention {
     }
 }
 
+/// All work of a session has left it for where people find it, or there is none.
+fn is_published(repository: &str, journal: &[Event]) -> bool {
+    let (mut has_work, mut is_delivered) = (false, false);
+    let mut is_elsewhere = Path::new(repository).exists();
+    for event in journal {
+        match &event.body {
+            EventBody::CheckpointCreated { .. } | EventBody::CommitCreated { .. } => {
+                (has_work, is_delivered) = (true, false);
+            }
+            EventBody::BranchDelivered { .. } => is_delivered = true,
+            // A branch of another URL is kept by Harvest alone.
+            EventBody::PullRequestDelivered { .. } => is_elsewhere = true,
+            _ => {}
+        }
+    }
+    !has_work || is_delivered && is_elsewhere
+}
+
 /// What the folders that are collected from take on disk.
 async fn holds(data: &DataFolder) -> u64 {
     let folders = [data.sessions(), data.workspaces(), data.snapshots(), data.mirrors()];
@@ -345,9 +365,10 @@ mod tests {
         BranchName, Cost, Entropy, OnFailedDependency, OwnerId, Priority, Prompt, SandboxPurpose, Settings, Source,
         TaskId, TaskKind, TurnId,
     };
-    use harvest_store::{NewTask, SandboxRecord, Sqlite};
+    use harvest_store::{Claim, NewTask, SandboxRecord, Sqlite, Step};
 
     use super::*;
+    use crate::story::journal;
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -483,6 +504,63 @@ mod tests {
         assert_eq!(world.collect(room_for_one).await, [(Kind::Session, older.to_string())]);
         assert_eq!(world.collect(room_for_one).await, []);
         assert!(world.data.session_repository(&newer).exists());
+    }
+
+    /// Whatever its size: it exists nowhere else.
+    #[tokio::test]
+    async fn beyond_a_size_unpublished_work_stays() {
+        let world = World::new();
+        world.put("mirrors/m.git/refs/bases/b1", "b1");
+        let (unpublished, published) = (world.task("b1", None).await, world.task("b1", None).await);
+        let owner = OwnerId::generate(&world.entropy);
+        for session in [&unpublished, &published] {
+            let claim = Claim {
+                owner: owner.clone(),
+                turn: None,
+                most: 1,
+                warm: Vec::new(),
+                at: "2027-01-01T00:00:00Z".parse().unwrap(),
+                until: None,
+            };
+            let lease = world.store.claim(claim).await.unwrap().remove(0);
+            assert_eq!(lease.session, *session);
+            let mut events = vec![EventBody::CheckpointCreated { number: 1, commit: "c1".into() }];
+            if session == &published {
+                let branch = BranchName::for_session("x", session);
+                events.push(EventBody::BranchDelivered { branch, commit: "c1".into() });
+            }
+            let at = "2027-01-01T00:00:00Z".parse().unwrap();
+            world.store.append(&lease, Step::new(at, events)).await.unwrap();
+            world.store.release(&owner, at).await.unwrap();
+            world.store.cancel_waiting(&lease.task, at).await.unwrap().unwrap();
+            world.put(&format!("sessions/{session}/repository.git/pack"), &"x".repeat(1 << 20));
+        }
+        let no_room = Retention { older_than: 3650 * DAY, most_bytes: Some(0), ..KEEP };
+        assert_eq!(world.collect(no_room).await, [(Kind::Session, published.to_string())]);
+        assert!(world.data.session_repository(&unpublished).exists());
+        let all = world.collect(Retention { unpublished: true, ..no_room }).await;
+        assert_eq!(all[0], (Kind::Session, unpublished.to_string()));
+    }
+
+    #[test]
+    fn what_was_pushed_is_published_and_what_came_after_is_not() {
+        let session = "0000000000000001".parse().unwrap();
+        let work = || EventBody::CommitCreated { commit: "c1".into(), subject: "x".into() };
+        let branch =
+            || EventBody::BranchDelivered { branch: BranchName::for_session("x", &session), commit: "c1".into() };
+        let pull = || EventBody::PullRequestDelivered { number: 1, url: "https://x/pull/1".into(), draft: false };
+        let url = "https://github.com/ada/shop";
+        for (repository, told, expected) in [
+            (url, vec![], true),
+            (url, vec![work()], false),
+            (url, vec![work(), branch()], false),
+            (url, vec![work(), branch(), pull()], true),
+            (url, vec![work(), branch(), pull(), work()], false),
+            ("/", vec![work()], false),
+            ("/", vec![work(), branch()], true),
+        ] {
+            assert_eq!(is_published(repository, &journal(told.clone())), expected, "{repository}: {told:?}");
+        }
     }
 
     #[tokio::test]

@@ -79,8 +79,9 @@ pub enum Worked {
 
 impl Engine {
     /// Works on a claimed turn to its end.
-    pub async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
+    pub(crate) async fn work_once(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
         failpoint::reach("claim::after")?;
+        self.heed(owner, &lease, &stop).await?;
         let (mut detail, journal) = self.open(lease).await?;
         let _at_work = self.vitals.at_work();
         charge_unsettled(&journal, &mut detail.task).await?;
@@ -112,13 +113,15 @@ impl Engine {
         returned: Option<Returned>,
     ) -> Result<Worked, Error> {
         let is_taken_over = returned.is_some();
-        match self.prepare(owner, detail.clone(), journal.clone(), stop, meter, returned).await {
+        match self.prepare(owner, detail.clone(), journal.clone(), stop.clone(), meter, returned).await {
             Ok(prepared) => prepared.drive().await,
             Err(Halt::Engine(error)) => Err(error),
             Err(Halt::Turn(failure)) => {
                 if is_taken_over {
                     self.clear_session(owner, &journal.lease().session).await?;
                 }
+                // Nothing was done that could have come to anything else.
+                let failure = stop.as_wanted(Some(failure.clone()), |_| true).unwrap_or(failure);
                 self.record_unstarted(&journal, &detail.task, failure).await
             }
         }
@@ -264,13 +267,16 @@ impl Turn {
                 told.and(executed)
             }
         };
-        let execution = match execution {
-            // It is no outcome of the stage: the agent goes on later.
-            Ok(execution) if execution.is_interrupted() => return self.suspend(&execution.commit).await,
+        let mut execution = match execution {
             Ok(execution) => execution,
             Err(Halt::Engine(error)) => return Err(error),
             Err(Halt::Turn(failure)) => Execution::failed(self.salvage().await, failure),
         };
+        execution.failure = self.as_wanted(execution.failure);
+        if execution.is_interrupted() {
+            // It is no outcome of the stage: the agent goes on later.
+            return self.suspend(&execution.commit).await;
+        }
         let mut failure = execution.failure.clone();
         let evidence = if failure.is_some() || self.only_reads() {
             None
@@ -287,11 +293,12 @@ impl Turn {
         if failure.is_none() && !self.only_reads() {
             failure = self.judge(evidence.as_ref());
         }
-        if failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted) {
+        failure = self.as_wanted(failure);
+        if is_interruption(failure.as_ref()) {
             return self.suspend(&execution.commit).await;
         }
         if failure.is_none() {
-            failure = self.hooks_after(HookStage::AfterVerify, &execution.commit).await?;
+            failure = self.as_wanted(self.hooks_after(HookStage::AfterVerify, &execution.commit).await?);
         }
         if let Some(failure) = &failure
             && self.may_retry(failure)
@@ -306,7 +313,8 @@ impl Turn {
                 Err(Halt::Engine(error)) => return Err(error),
                 Err(Halt::Turn(failure)) => Some(failure),
             };
-            if failure.as_ref().is_some_and(|failure| failure.reason == FailureReason::Interrupted) {
+            failure = self.as_wanted(failure);
+            if is_interruption(failure.as_ref()) {
                 return self.suspend(&execution.commit).await;
             }
         }
@@ -321,6 +329,9 @@ impl Turn {
         let branch = match self.resume_or(StageName::Deliver, self.deliver_or_keep(finished)).await {
             Ok(branch) => branch,
             Err(Halt::Engine(error)) => return Err(error),
+            Err(Halt::Turn(undelivered)) if failure.is_none() && is_interruption(Some(&undelivered)) => {
+                return self.suspend(&execution.commit).await;
+            }
             Err(Halt::Turn(undelivered)) => {
                 failure.get_or_insert(undelivered);
                 None
@@ -334,6 +345,11 @@ impl Turn {
             return Err(error);
         }
         self.record(&execution, evidence, branch, failure).await
+    }
+
+    /// What it comes to, as people want it now.
+    pub(crate) fn as_wanted(&self, failure: Option<Failure>) -> Option<Failure> {
+        self.stop.as_wanted(failure, |failure| self.may_retry(failure))
     }
 
     /// What the stage came to before a crash, or what it comes to now.
@@ -372,6 +388,10 @@ impl Turn {
         let newest = newest(&self.journal, &self.repository, &self.session, &self.start).await;
         newest.unwrap_or_else(|_| self.start.clone())
     }
+}
+
+fn is_interruption(failure: Option<&Failure>) -> bool {
+    failure.is_some_and(|failure| failure.reason == FailureReason::Interrupted)
 }
 
 /// A task as another agent sees it: model and vendor were chosen for the one before.

@@ -49,10 +49,12 @@ pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
         left: Self::Left,
         stop: Stop,
     ) -> impl Future<Output = Result<Worked, Error>> + Send;
+    /// Gives a turn back on which the work broke down, or ends its task.
+    fn break_down(&self, lease: &Lease, error: &Error) -> impl Future<Output = Result<Worked, Error>> + Send;
     /// Ends whatever `owner` has for a session.
     fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> impl Future<Output = Result<(), Error>> + Send;
-    fn stop_of(&self, task: &TaskId) -> Stop;
-    fn forget_stop(&self, task: &TaskId);
+    fn stop_of(&self, lease: &Lease) -> Stop;
+    fn forget_stop(&self, lease: &Lease);
     /// Who waits for the verdict of a race.
     fn finish(&self) -> &Arc<Finish>;
     /// How many agents may work side by side.
@@ -108,7 +110,7 @@ impl Workshop for Engine {
     }
 
     async fn work(&self, owner: &OwnerId, lease: Lease, stop: Stop) -> Result<Worked, Error> {
-        Engine::work(self, owner, lease, stop).await
+        Engine::work_once(self, owner, lease, stop).await
     }
 
     async fn inherit(&self, heir: &OwnerId) -> Result<Vec<Inherited>, Error> {
@@ -123,16 +125,20 @@ impl Workshop for Engine {
         Engine::rejoin(self, owner, left, stop).await
     }
 
+    async fn break_down(&self, lease: &Lease, error: &Error) -> Result<Worked, Error> {
+        Engine::break_down(self, lease, error).await
+    }
+
     async fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> Result<(), Error> {
         Engine::clear_session(self, owner, session).await
     }
 
-    fn stop_of(&self, task: &TaskId) -> Stop {
-        Engine::stop_of(self, task)
+    fn stop_of(&self, lease: &Lease) -> Stop {
+        Engine::stop_of(self, lease)
     }
 
-    fn forget_stop(&self, task: &TaskId) {
-        Engine::forget_stop(self, task);
+    fn forget_stop(&self, lease: &Lease) {
+        Engine::forget_stop(self, lease);
     }
 
     fn finish(&self) -> &Arc<Finish> {

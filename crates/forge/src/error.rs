@@ -50,6 +50,16 @@ impl Error {
         }
     }
 
+    /// Whoever hosts the repository, or the way there, is away for a while. A refusal is none.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::RateLimited { .. } => true,
+            Self::Refused { status, .. } => *status >= 500 || *status == 429,
+            Self::Push { source, .. } | Self::Fetch { source, .. } => is_cut_off(source),
+            _ => false,
+        }
+    }
+
     pub fn code(&self) -> Code {
         match self {
             Self::NotARepository { .. } => Code::NotARepository,
@@ -94,6 +104,77 @@ impl Error {
             }
             Self::Fetch { .. } => "check the address and your access: git ls-remote <url>".into(),
             Self::Git(_) => "look at the message above; `harvest doctor` checks the tools Harvest needs".into(),
+        }
+    }
+}
+
+/// What git says when nobody answers, or only that it cannot now.
+const CUT_OFF: &[&str] = &[
+    "could not resolve host",
+    "couldn't resolve host",
+    "temporary failure in name resolution",
+    "failed to connect",
+    "could not connect",
+    "couldn't connect",
+    "connection refused",
+    "connection reset",
+    "connection timed out",
+    "operation timed out",
+    "network is unreachable",
+    "no route to host",
+    "empty reply from server",
+    "hung up unexpectedly",
+    "early eof",
+    "returned error: 429",
+    "returned error: 5",
+    "http 429",
+    "http 5",
+];
+
+fn is_cut_off(error: &harvest_workspace::Error) -> bool {
+    match error {
+        harvest_workspace::Error::TimedOut { .. } => true,
+        harvest_workspace::Error::Git { message, .. } => {
+            let message = message.to_lowercase();
+            CUT_OFF.iter().any(|words| message.contains(words))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(message: &str) -> Error {
+        let source = harvest_workspace::Error::Git { command: "push".into(), message: message.into() };
+        Error::Push { name: "ada/shop".into(), source }
+    }
+
+    #[test]
+    fn an_outage_is_told_from_a_refusal() {
+        let refused = |status| Error::Refused { doing: "POST /pulls".into(), status, message: String::new() };
+        for outage in [
+            Error::Unreachable { reason: "it did not answer in time".into() },
+            Error::RateLimited { seconds: 7 },
+            refused(502),
+            refused(429),
+            push("fatal: unable to access 'https://github.com/ada/shop/': Could not resolve host: github.com"),
+            push("fatal: unable to access 'http://127.0.0.1:1/ada/shop/': The requested URL returned error: 503"),
+            push("error: RPC failed; HTTP 502 curl 22"),
+        ] {
+            assert!(outage.is_outage(), "{outage:?}");
+        }
+        for refusal in [
+            refused(401),
+            refused(403),
+            refused(404),
+            refused(422),
+            push("fatal: unable to access 'https://github.com/ada/shop/': The requested URL returned error: 403"),
+            push("! [remote rejected] main (protected branch hook declined)"),
+            Error::BranchMoved { branch: "harvest/x".into(), found: "b".into() },
+        ] {
+            assert!(!refusal.is_outage(), "{refusal:?}");
         }
     }
 }

@@ -160,6 +160,8 @@ impl Installation {
         if cancelled {
             self.recover(Orphans::Leave).await?;
         }
+        // Looking for sandboxes makes the folder that they would be in.
+        self.tidy();
         Ok(cancelled)
     }
 
@@ -188,12 +190,12 @@ impl Installation {
     pub async fn let_go<T>(&self, owner: Ownership, result: Result<T, Failure>) -> Result<T, Failure> {
         if result.is_ok() {
             owner.release().await?;
-            self.tidy();
         } else {
             drop(owner);
             // What cannot be done now, say because the disk is full, the next command does.
             let _ = self.recover(Orphans::Remove).await;
         }
+        self.tidy();
         result
     }
 

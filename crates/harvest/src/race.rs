@@ -90,16 +90,22 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         Err(error) => return installation.let_go(owner, Err(Failure::from(error).refusing())).await,
     };
     let works = submitted.iter().map(|one| {
-        // One may be stopped for losing while the others go on.
-        let own = interrupts.stop_of(&one.task.id);
-        let (asked, each) = (stop.clone(), own.clone());
-        tokio::spawn(async move {
-            asked.requested().await;
-            each.request();
-        });
+        let (asked, interrupts) = (stop.clone(), &interrupts);
         let mut screen = Screen { json: global.json, who: who(&one.task), activity: Activity::new(style) };
         let (engine, owner) = (&engine, &owner);
-        async move { work(engine, owner, one, own, |event| screen.show(event)).await }
+        async move {
+            // One may be stopped for losing while the others go on.
+            let own = match &one.lease {
+                Some(lease) => interrupts.stop_of(lease).await,
+                None => Stop::default(),
+            };
+            let each = own.clone();
+            tokio::spawn(async move {
+                asked.requested().await;
+                each.request();
+            });
+            work(engine, owner, one, own, |event| screen.show(event)).await
+        }
     });
     let ended = join_all(works).await;
     let standings = installation.let_go(owner, Ok(())).await.map(|()| ended)?;

@@ -78,7 +78,9 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         Ok(submitted) => submitted,
         Err(failure) => return installation.let_go(owner, Err(failure)).await,
     };
-    interrupts.register(&submitted.task.id, stop.clone());
+    if let Some(lease) = &submitted.lease {
+        interrupts.register(lease, stop.clone()).await;
+    }
     let (session, mut printed) = (submitted.session.clone(), 0);
     let outcome = if global.json {
         let print = |event: &Event| {

@@ -65,10 +65,11 @@ pub trait Store: Access + Comments + Inbox + Neighbours + Projects + Quotas + Se
     /// Extends every lease that `owner` still has and returns them; what is missing has been lost.
     async fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error>;
 
-    /// Gives back turns whose lease has run out, and hands out those whose next try is due.
+    /// Gives back turns whose lease has run out, and hands out those whose next try is due. Who was asked to stop one still
+    /// is, whoever that is then.
     async fn reclaim(&self, now: Timestamp) -> Result<Reclaimed, Error>;
 
-    /// Gives back every turn of an owner that is known to be dead.
+    /// Gives back every turn of an owner that is known to be dead. Whoever takes one next is asked to stop it if the owner was.
     async fn release(&self, dead: &OwnerId, at: Timestamp) -> Result<Vec<Lease>, Error>;
 
     /// Takes over the turns of a dead owner, all or those of some sessions; the old leases are void from here on. Whoever
@@ -85,10 +86,16 @@ pub trait Store: Access + Comments + Inbox + Neighbours + Projects + Quotas + Se
     /// of the last event.
     async fn append(&self, lease: &Lease, step: Step) -> Result<u64, Error>;
 
-    /// Gives a turn back until a person has decided: no one holds it, and its task awaits approval.
+    /// Gives a turn back that could not be worked on, until `due`. It costs none of the task's retries.
+    async fn put_off(&self, lease: &Lease, due: Timestamp, at: Timestamp, events: Vec<EventBody>)
+    -> Result<u64, Error>;
+
+    /// Gives a turn back until a person has decided: no one holds it, and its task awaits approval. It is cancelled instead
+    /// when someone has asked for that meanwhile.
     async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error>;
 
-    /// Gives an interrupted turn back until someone resumes it: no one holds it, and its task is interrupted.
+    /// Gives an interrupted turn back until someone resumes it: no one holds it, and its task is interrupted. It is cancelled
+    /// instead when someone has asked for that meanwhile.
     async fn interrupt(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error>;
 
     /// The turn of an interrupted task is in the queue again. `prompt` is what its agent is told.
@@ -114,11 +121,12 @@ pub trait Store: Access + Comments + Inbox + Neighbours + Projects + Quotas + Se
     /// Cancels a task that no one works on. `None` when it is being worked on or has ended.
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error>;
 
-    /// Asks whoever works on the task to stop, wherever that is. False when no one does. The last word counts.
+    /// Asks whoever works on the task to stop, wherever that is, and whoever goes on with the same turn. False when no one
+    /// works on it. The weightiest word counts, and of the same weight the last.
     async fn request_stop(&self, task: &TaskId, how: Stopping) -> Result<bool, Error>;
 
-    /// The tasks that `owner` works on and is asked to stop. Whoever waits for the queue is woken when there is a new one.
-    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error>;
+    /// The turns that `owner` works on and is asked to stop. Whoever waits for the queue is woken when there is a new one.
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(Lease, Stopping)>, Error>;
 
     /// Queues a failed or cancelled task once more.
     async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error>;

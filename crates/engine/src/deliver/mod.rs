@@ -5,6 +5,7 @@
 //! see it as a draft.
 
 mod describe;
+mod patience;
 mod review;
 mod statement;
 mod status;
@@ -103,9 +104,10 @@ impl Turn {
     async fn publish(&self, commit: &str) -> Result<Published, Halt> {
         let branch = &self.session.branch;
         let previous = self.journal.last_delivered(&self.session.branch).await?;
-        // Who has lost the lease must not publish; who loses it right now meets the branch where it does not expect it.
-        self.journal.write(Vec::new()).await?;
-        let published = self.forge.publish(self.repository.path(), branch, commit, previous.as_deref()).await?;
+        // Who loses the lease right now meets the branch where it does not expect it.
+        let publish =
+            || async { Ok(self.forge.publish(self.repository.path(), branch, commit, previous.as_deref()).await?) };
+        let published = self.patiently(publish).await?;
         failpoint::reach("deliver::published")?;
         let delivered = EventBody::BranchDelivered { branch: branch.clone(), commit: commit.to_owned() };
         self.journal.tell_once(delivered).await?;
@@ -131,7 +133,7 @@ impl Turn {
             Some(people) => people.forge_token(&self.task.requested_by).await,
             None => None,
         };
-        let pull = hosting.propose(&proposal, person.as_ref()).await?;
+        let pull = self.patiently(|| async { Ok(hosting.propose(&proposal, person.as_ref()).await?) }).await?;
         failpoint::reach("deliver::proposed")?;
         let link = Link {
             url: pull.url.clone(),

@@ -57,7 +57,7 @@ impl Turn {
         // Asked again, it is about what the pull request has become.
         let first = self.session.turns.first().is_some_and(|turn| turn.id == self.lease().turn);
         let head = first.then_some(self.task.base.as_str());
-        let change = self.engine.change(self.forge.as_ref(), hosting, number, head).await?;
+        let change = self.patiently(|| self.engine.change(self.forge.as_ref(), hosting, number, head)).await?;
         let commit = head.unwrap_or(&change.pull.head).to_owned();
         let said = Said::read(&self.summary().await?);
         let (remarks, elsewhere) = said.placed(&shown_lines(&change.diff));
@@ -67,15 +67,13 @@ impl Turn {
             format!("`{}{line}`: {}", remark.path.replace('`', "'"), remark.body)
         }));
         body.push(format!("<sub>reviewed at {} by {}</sub>", short(&commit), self.task.agent));
-        // Who has lost the lease must not speak.
-        self.journal.write(Vec::new()).await?;
         let review = Review {
             marker: format!("review of turn {}", self.lease().turn),
             commit,
             body: describe::cut(&body.join("\n\n"), LONGEST),
             remarks,
         };
-        hosting.review(number, &review).await?;
+        self.patiently(|| async { Ok(hosting.review(number, &review).await?) }).await?;
         failpoint::reach("deliver::reviewed")?;
         Ok(())
     }

@@ -464,3 +464,28 @@ async fn trouble_is_told_at_once_and_counted_at_the_end() {
     assert_eq!(told().await, BTreeSet::from(expected));
     working.stop().await;
 }
+
+/// A database that fails so often, and then answers this.
+async fn settled_after(failures: usize, written: bool, last: Option<harvest_store::Error>) -> (usize, bool) {
+    let (tries, last) = (AtomicUsize::new(0), Mutex::new(last));
+    let away = || harvest_store::Error::Unreachable { place: "here".into(), source: "it is away".into() };
+    let write = || async {
+        if tries.fetch_add(1, Ordering::Relaxed) < failures {
+            return Err(away());
+        }
+        lock(&last).take().map_or(Ok(()), Err)
+    };
+    let settled = until_written(write, || async { written }).await;
+    (tries.load(Ordering::Relaxed), settled.is_ok())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_came_to_is_written_when_the_database_is_back() {
+    assert_eq!(settled_after(0, false, None).await, (1, true));
+    assert_eq!(settled_after(5, false, None).await, (6, true));
+    assert_eq!(settled_after(5, true, None).await, (1, true), "only the answer was lost");
+    let stale = harvest_store::Error::StaleLease { turn: "t".into(), held: 1 };
+    assert_eq!(settled_after(2, false, Some(stale)).await, (3, false), "whoever has the turn now has charged it");
+    let (tries, settled) = settled_after(usize::MAX, false, None).await;
+    assert!(!settled && tries > 100, "{tries}");
+}

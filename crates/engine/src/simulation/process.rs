@@ -163,6 +163,9 @@ impl Shop {
                 return Ok(Worked::WillRetry { reason: FailureReason::Agent, error: String::new(), due: self.now() });
             }
         }
+        if self.world.bad_luck(40) {
+            return Err(Error::Failpoint("simulation"));
+        }
         if !self.call(|books| Ok(books.held(&lease)?.has(Entry::Delivered))).await? {
             // The fence is asked right before, and the branch moves only from where the session last left it.
             self.call(|books| books.held(&lease).map(drop)).await?;
@@ -378,6 +381,17 @@ impl Workshop for Shop {
         self.drive(lease, agent).await
     }
 
+    async fn break_down(&self, lease: &Lease, _error: &Error) -> Result<Worked, Error> {
+        self.call(|books| {
+            books.held(lease)?;
+            books.hand_over(std::slice::from_ref(&lease.turn), None);
+            Ok(())
+        })
+        .await?;
+        self.wake();
+        Ok(Worked::WillRetry { reason: FailureReason::Internal, error: String::new(), due: self.now() })
+    }
+
     async fn clear_session(&self, owner: &OwnerId, session: &SessionId) -> Result<(), Error> {
         self.call(|books| {
             books.agents.retain(|agent| agent.owner != *owner || session_of(&agent.turn) != *session);
@@ -386,11 +400,11 @@ impl Workshop for Shop {
         .await
     }
 
-    fn stop_of(&self, _task: &TaskId) -> Stop {
+    fn stop_of(&self, _lease: &Lease) -> Stop {
         Stop::default()
     }
 
-    fn forget_stop(&self, _task: &TaskId) {}
+    fn forget_stop(&self, _lease: &Lease) {}
 
     fn finish(&self) -> &Arc<Finish> {
         &self.finish

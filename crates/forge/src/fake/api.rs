@@ -79,6 +79,15 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, request: Request) 
     let Ok(body) = axum::body::to_bytes(body, MOST_BODY).await else {
         return sent(Reply::refused(413, "too large"), Vec::new());
     };
+    let fails = {
+        let mut world = shared.world();
+        let left = world.outage;
+        world.outage = left.saturating_sub(1);
+        left > 0
+    };
+    if fails {
+        return sent(Reply::refused(503, "Service Unavailable"), Vec::new());
+    }
     let caller = Caller::find(&shared, &parts.headers);
     let Some(path) = parts.uri.path().strip_prefix("/api/v3") else {
         return match parts.uri.path().strip_prefix("/logs/").and_then(|id| id.parse().ok()) {

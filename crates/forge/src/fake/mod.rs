@@ -177,6 +177,16 @@ impl Fake {
         self.shared.world().refusals.extend(std::iter::repeat_n((status, headers), times));
     }
 
+    /// Answers so many requests, of the API and of git, with nothing but that it cannot now.
+    pub fn fail_next(&self, times: usize) {
+        self.shared.world().outage = times;
+    }
+
+    /// How many of these are left.
+    pub fn outage(&self) -> usize {
+        self.shared.world().outage
+    }
+
     /// The secret with which Harvest is the App of this GitHub.
     pub fn app(webhook_secret: Option<&str>) -> SecretString {
         let mut document = json!({ "app_id": APP_ID, "private_key": APP_KEY });

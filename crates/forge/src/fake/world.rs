@@ -12,6 +12,8 @@ pub(super) struct World {
     pub(super) tokens: HashMap<String, Grant>,
     pub(super) exchanges: Vec<Exchange>,
     pub(super) refusals: VecDeque<(u16, Vec<(String, String)>)>,
+    /// So many requests fail.
+    pub(super) outage: usize,
     last_id: u64,
 }
 

@@ -119,7 +119,10 @@ async fn run_job(
         ..request(installation, repository, job).await?
     };
     let submitted = engine.submit(request).await?;
-    let stopping = interrupts.stop_of(&submitted.task.id);
+    let stopping = match &submitted.lease {
+        Some(lease) => interrupts.stop_of(lease).await,
+        None => Stop::default(),
+    };
     let all_stopped = async {
         stop.requested().await;
         stopping.request();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harvest_core::{Code, Stopping, TaskId};
+use harvest_core::{Code, Stopping, TaskId, TaskStatus};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -38,7 +38,16 @@ pub async fn cancel(global: &Global, installation: &Installation, style: Style, 
 /// Another process works on the task, so its end can only be seen in the database.
 async fn wait(installation: &Installation, id: &TaskId) -> Result<(), Failure> {
     let ended = async {
-        while !installation.store.task(id).await?.task.status.is_finished() {
+        loop {
+            let status = installation.store.task(id).await?.task.status;
+            // Whoever worked on it may have been lost, or have given it back, before hearing of it.
+            let is_left =
+                matches!(status, TaskStatus::Pending | TaskStatus::Interrupted | TaskStatus::AwaitingApproval);
+            if status.is_finished()
+                || is_left && installation.store.cancel_waiting(id, installation.clock.now()).await?.is_some()
+            {
+                break;
+            }
             tokio::time::sleep(LOOK).await;
         }
         Ok::<_, Failure>(())

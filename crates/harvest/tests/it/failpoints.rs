@@ -80,3 +80,36 @@ fn prompts_in_line_survive_the_worker() {
         world.assert_nothing_left();
     }
 }
+
+/// Work that breaks down while its worker lives is tried again, behind what was done, and not for ever.
+#[test]
+fn a_turn_on_which_the_work_breaks_down_is_tried_again_a_few_times() {
+    for (times, place, status) in
+        [(1, "provision::before", "completed"), (2, "deliver::before", "completed"), (9, "verify::before", "failed")]
+    {
+        let world = World::new();
+        let task = world.json(&["task", "add", "Mend it"])["id"].as_str().unwrap().to_owned();
+        let script = world.script(&json!([{ "shell": FIX }, {}]));
+        let args = ["up", "--until-empty", "--model-script", script.to_str().unwrap()];
+        let breaks = format!("{place}={times}*return(error)");
+        let ran = world.harvest(&args).env("HARVEST_FAILPOINTS", &breaks).finish();
+        assert_eq!(ran.exit, Some(0), "{place}: {ran:?}");
+        let shown = world.json(&["task", "show", &task]);
+        assert_eq!(shown["status"], status, "{place}: {shown:#}");
+        let events = journal(&world, &task);
+        let broke_down = events.iter().filter(|event| {
+            event["data"]["message"]
+                .as_str()
+                .is_some_and(|message| message.contains("broke down, and it is tried again"))
+        });
+        assert_eq!(broke_down.count(), times.min(2), "{place}: {events:#?}");
+        let agents = events.iter().filter(|event| event["type"] == "agent.started").count();
+        assert_eq!(agents, 1, "{place}: no agent works twice");
+        assert_eq!(world.show(&format!("{}:src/two.sh", shown["branch"].as_str().unwrap())), "echo two", "{place}");
+        if status == "failed" {
+            let error = shown["error"].as_str().unwrap();
+            assert!(error.contains("broke down 3 times") && error.contains(place), "{place}: {error}");
+        }
+        world.assert_nothing_left();
+    }
+}

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use harvest_store::{Sqlite, Store};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
@@ -64,7 +66,7 @@ fn assert_resumed(world: &World, running: &mut Running, task: &str) {
 }
 
 fn end(world: &World, running: Running) {
-    running.signal(rustix::process::Signal::TERM);
+    running.signal(Signal::TERM);
     assert_eq!(running.finish().exit, Some(0));
     world.assert_nothing_left();
 }
@@ -152,7 +154,7 @@ fn across_processes_on_postgresql() {
     at(&["session", "resume", task]);
     running.wait_for_type("finished");
     assert_eq!(events().last().unwrap()["data"]["status"], "completed");
-    running.signal(rustix::process::Signal::TERM);
+    running.signal(Signal::TERM);
     assert_eq!(running.finish().exit, Some(0));
 }
 
@@ -201,4 +203,107 @@ fn all_of_them_by_a_command_to_a_server() {
     again.command.env("HARVEST_TOKEN", &token);
     let again = again.finish();
     assert!(again.exit == Some(2) && again.stderr.starts_with("error[HV-0175]"), "{again:?}");
+}
+
+/// What was asked for is heeded by whoever goes on with the turn.
+#[test]
+fn a_cancel_that_a_lost_worker_never_heard_is_heeded_by_the_next() {
+    let world = World::new();
+    world.without_spares();
+    let (running, task) = hanging(&world, "This was interrupted");
+    running.signal(Signal::STOP);
+    let cancel = world.harvest(&["task", "cancel", &task]).start();
+    wait_until("it is asked for", || asked_to_stop(&world));
+    running.signal(Signal::KILL);
+    running.finish();
+    let running = world.worker(&script(&world, "This was interrupted"), &[]).start();
+    let cancelled = cancel.finish();
+    assert_eq!(cancelled.exit, Some(0), "{cancelled:?}");
+    let shown = world.json(&["task", "show", &task]);
+    assert_eq!((&shown["status"], &shown["reason"]), (&json!("cancelled"), &json!("cancelled")), "{shown:#}");
+    assert_eq!(world.show(&format!("{}:src/two.sh", shown["branch"].as_str().unwrap())), "echo two");
+    assert_eq!(of_type(&journal(&world, &task), "agent.started").len(), 1, "no agent was started for it");
+    end(&world, running);
+}
+
+/// Without a worker the next command sees to it.
+#[test]
+fn a_cancel_that_a_lost_worker_never_heard_needs_no_worker() {
+    let world = World::new();
+    world.without_spares();
+    let (running, task) = hanging(&world, "This was interrupted");
+    running.signal(Signal::STOP);
+    let cancel = world.harvest(&["task", "cancel", &task]).start();
+    wait_until("it is asked for", || asked_to_stop(&world));
+    // Its agent goes with it.
+    for runner in world.runners() {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(runner).unwrap()).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    }
+    running.signal(Signal::KILL);
+    running.finish();
+    wait_until("it is cancelled", || world.json(&["task", "show", &task])["status"] == "cancelled");
+    assert_eq!(cancel.finish().exit, Some(0));
+    world.assert_nothing_left();
+}
+
+/// Whoever is cancelled while the interrupted agent comes to its end, or while its turn is given back, is cancelled.
+#[test]
+#[cfg(feature = "failpoints")]
+fn a_cancel_after_an_interrupt_is_a_cancel() {
+    for place in ["execute::after", "interrupt::before"] {
+        let world = World::new();
+        world.without_spares();
+        let script = script(&world, "This was interrupted");
+        let task = world.add_task("Mend it");
+        let slow = format!("{place}=sleep(4000)");
+        let running = world.worker(&script, &[]).env("HARVEST_FAILPOINTS", &slow).start();
+        wait_until("it hangs", || of_type(&journal(&world, &task), "tool.call").len() == 2);
+        let interrupt = world.harvest(&["interrupt", &task]).start();
+        wait_until("its agent has ended", || of_type(&journal(&world, &task), "agent.finished").len() == 1);
+        let cancelled = world.harvest(&["task", "cancel", &task]).finish();
+        assert_eq!(cancelled.exit, Some(0), "{place}: {cancelled:?}");
+        assert_eq!(interrupt.finish().exit, Some(0), "{place}");
+        let shown = world.json(&["task", "show", &task]);
+        assert_eq!(shown["status"], "cancelled", "{place}: {shown:#}");
+        end(&world, running);
+    }
+}
+
+/// A file has become a word in the store before it is gone.
+#[test]
+#[cfg(feature = "failpoints")]
+fn a_file_outlives_whoever_has_read_it() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let world = World::new();
+    world.without_spares();
+    let script = script(&world, "This was interrupted");
+    let task = world.add_task("Mend it");
+    let crash = "interrupts::obeyed=return(crash)";
+    let running = world.worker(&script, &[]).env("HARVEST_FAILPOINTS", crash).start();
+    wait_until("it hangs", || of_type(&journal(&world, &task), "tool.call").len() == 2);
+    let file = world.data().join("interrupts").join(&task);
+    fs::write(&file, "out of credit\n").unwrap();
+    assert_eq!(running.finish().status.signal(), Some(6));
+    assert!(!file.exists());
+    let mut running = world.worker(&script, &[]).start();
+    assert_interrupted(&world, &task, Instant::now(), Some("operator"), "out of credit");
+    world.json(&["session", "resume", &task]);
+    assert_resumed(&world, &mut running, &task);
+    end(&world, running);
+}
+
+/// Whether someone wants something stopped that is being worked on.
+fn asked_to_stop(world: &World) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let store = Sqlite::open(&world.data().join("harvest.db")).unwrap();
+        for owner in store.owners().await.unwrap() {
+            if !store.stops(&owner.id).await.unwrap().is_empty() {
+                return true;
+            }
+        }
+        false
+    })
 }

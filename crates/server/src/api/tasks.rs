@@ -18,6 +18,9 @@ use crate::problem::Problem;
 use crate::quota;
 use crate::state::App;
 
+/// So often a task may change hands while someone wants it ended.
+const MOST_LOOKS: usize = 5;
+
 /// A task with its sessions, their turns and attempts.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TaskDetail {
@@ -173,15 +176,31 @@ pub async fn stop(app: &App, principal: &Principal, id: &TaskId, how: Stopping) 
         let detail = format!("task {} has ended already: {}", id.short(), before.status);
         return Err(Problem::new(Code::TaskFinished, detail).help("look at what came of it: GET /api/tasks/{id}"));
     }
-    let status = match app.store.cancel_waiting(id, app.clock.now()).await? {
-        Some(_) => StatusCode::OK,
-        None => {
-            app.store.request_stop(id, how).await?;
-            StatusCode::ACCEPTED
-        }
+    let status = match app.end(id, how).await? {
+        true => StatusCode::OK,
+        false => StatusCode::ACCEPTED,
     };
     let concerns = Concerns::task(app, &before);
     Ok((status, concerns, Json(detail(app, id).await?)))
+}
+
+impl crate::state::Shared {
+    /// Ends a task that no one works on; true then. Else whoever does is asked to.
+    pub(crate) async fn end(&self, id: &TaskId, how: Stopping) -> Result<bool, harvest_store::Error> {
+        // It may go from hand to hand while it is looked for.
+        for _ in 0..MOST_LOOKS {
+            if self.store.cancel_waiting(id, self.clock.now()).await?.is_some() {
+                return Ok(true);
+            }
+            if self.store.request_stop(id, how.clone()).await? {
+                return Ok(false);
+            }
+            if self.store.task(id).await?.task.status.is_finished() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// Queue a failed or cancelled task once more

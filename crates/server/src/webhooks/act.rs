@@ -148,10 +148,8 @@ impl Acting<'_> {
         self.app.store.close_link(&pull.url, end, self.app.clock.now()).await?;
         let session = self.app.store.session(&link.session).await?;
         // Whoever still works on it works for nobody.
-        if !self.app.store.task(&session.task_id).await?.task.status.is_finished()
-            && self.app.store.cancel_waiting(&session.task_id, self.app.clock.now()).await?.is_none()
-        {
-            self.app.store.request_stop(&session.task_id, Stopping::Cancel).await?;
+        if !self.app.store.task(&session.task_id).await?.task.status.is_finished() {
+            self.app.end(&session.task_id, Stopping::Cancel).await?;
         }
         Ok(format!("{} after session {}", if merged { "merged" } else { "closed" }, link.session))
     }

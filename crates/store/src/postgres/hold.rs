@@ -2,6 +2,8 @@
 
 use harvest_core::{EventBody, IllegalMove, Move, Prompt, TaskId, TaskStatus, Timestamp};
 
+use tokio_postgres::Row;
+
 use super::connection::Connection;
 use crate::Error;
 use crate::contract::{Lease, PlanDecision, PlanVerdict};
@@ -17,6 +19,24 @@ pub(super) async fn hold(
     let bodies = events.iter().map(|body| to_json(body, "an event")).collect::<Result<Vec<_>, _>>()?;
     let sql = "SELECT last, refused FROM harvest_hold($1, $2, $3, $4, $5)";
     let row = db.row(sql, &[&lease.rows.turn, &(lease.fence as i64), &to_word(&by)?, &at.to_string(), &bodies]).await?;
+    given_back(&row, lease, by)
+}
+
+pub(super) async fn put_off(
+    db: &Connection,
+    lease: &Lease,
+    due: Timestamp,
+    at: Timestamp,
+    events: &[EventBody],
+) -> Result<u64, Error> {
+    let bodies = events.iter().map(|body| to_json(body, "an event")).collect::<Result<Vec<_>, _>>()?;
+    let sql = "SELECT last, refused FROM harvest_put_off($1, $2, $3, $4, $5)";
+    let (turn, fence, due) = (lease.rows.turn, lease.fence as i64, due.as_millisecond());
+    given_back(&db.row(sql, &[&turn, &fence, &due, &at.to_string(), &bodies]).await?, lease, Move::LoseLease)
+}
+
+/// The number of the last event, or why there is none.
+fn given_back(row: &Row, lease: &Lease, by: Move) -> Result<u64, Error> {
     match (row.get::<_, Option<i64>>(0), row.get::<_, Option<&str>>(1)) {
         (Some(last), _) => Ok(last as u64),
         (None, Some(status)) => Err(illegal(status, by)?),

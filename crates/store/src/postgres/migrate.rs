@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0018_quotas.sql"),
     include_str!("migrations/0019_comments.sql"),
     include_str!("migrations/0020_neighbours.sql"),
+    include_str!("migrations/0023_stops.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

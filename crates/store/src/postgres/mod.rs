@@ -135,6 +135,16 @@ impl Store for Postgres {
         self.shared.writer.append(lease, &step).await
     }
 
+    async fn put_off(
+        &self,
+        lease: &Lease,
+        due: Timestamp,
+        at: Timestamp,
+        events: Vec<EventBody>,
+    ) -> Result<u64, Error> {
+        hold::put_off(self.lend().await?.get()?, lease, due, at, &events).await
+    }
+
     async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
         hold::hold(self.lend().await?.get()?, lease, Move::AskApproval, at, &events).await
     }
@@ -175,7 +185,7 @@ impl Store for Postgres {
         queue::request_stop(self.lend().await?.get()?, task, &how).await
     }
 
-    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error> {
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(Lease, Stopping)>, Error> {
         queue::stops(self.lend().await?.get()?, owner).await
     }
 

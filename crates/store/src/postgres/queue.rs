@@ -67,23 +67,17 @@ pub(super) async fn cancel(db: &Connection, task: &TaskId, at: Timestamp, why: &
 }
 
 pub(super) async fn request_stop(db: &Connection, task: &TaskId, how: &Stopping) -> Result<bool, Error> {
-    let over = "DELETE FROM stops WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.number = stops.turn
-         AND turns.fence = stops.fence AND turns.status = 'claimed')";
-    db.execute(over, &[]).await?;
-    let wanted = "INSERT INTO stops (turn, fence, how, at_once) SELECT number, fence, $2, $3 FROM turns
-         WHERE task_id = $1 AND status = 'claimed' ON CONFLICT (turn, fence) DO UPDATE SET how = excluded.how,
-         at_once = excluded.at_once WHERE excluded.at_once OR NOT stops.at_once";
-    db.execute(wanted, &[&task.as_str(), &to_json(how, "a stop")?, &how.is_at_once()]).await?;
-    let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn WHERE turns.task_id = $1),
-         harvest_wake()";
-    Ok(db.row(asked, &[&task.as_str()]).await?.get(0))
+    let (wanted, weight) = (to_json(how, "a stop")?, i16::from(how.weight()));
+    Ok(db.row("SELECT harvest_request_stop($1, $2, $3)", &[&task.as_str(), &wanted, &weight]).await?.get(0))
 }
 
-pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error> {
-    let sql = "SELECT turns.task_id, stops.how FROM leases JOIN turns ON turns.number = leases.turn
-         JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence WHERE leases.owner = $1";
+pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(Lease, Stopping)>, Error> {
+    let sql = "SELECT turns.task_id, turns.session_id, turns.id, turns.fence,
+             ARRAY[turns.task, turns.session, turns.number], stops.how
+         FROM stops JOIN turns ON turns.number = stops.turn JOIN leases ON leases.turn = turns.number
+         WHERE leases.owner = $1 AND turns.status = 'claimed'";
     let asked = db.query(sql, &[&owner.as_str()]).await?;
-    asked.iter().map(|row| Ok((decode::id(row.get(0))?, decode::stopping(row.get(1))?))).collect()
+    asked.iter().map(|row| Ok((lease(row)?, decode::stopping(row.get(5))?))).collect()
 }
 
 pub(super) async fn retry(db: &Connection, task: &TaskId, at: Timestamp) -> Result<(), Error> {

@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0018_quotas.sql"),
     include_str!("migrations/0019_comments.sql"),
     include_str!("migrations/0020_neighbours.sql"),
+    include_str!("migrations/0023_stops.sql"),
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {

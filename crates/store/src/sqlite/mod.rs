@@ -236,6 +236,17 @@ impl Store for Sqlite {
         self.write(move |db, effects| write::step::append(db, effects, &lease, &step)).await
     }
 
+    async fn put_off(
+        &self,
+        lease: &Lease,
+        due: Timestamp,
+        at: Timestamp,
+        events: Vec<EventBody>,
+    ) -> Result<u64, Error> {
+        let lease = lease.clone();
+        self.write(move |db, effects| write::hold::put_off(db, effects, &lease, due, at, &events)).await
+    }
+
     async fn ask_approval(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error> {
         let lease = lease.clone();
         self.write(move |db, effects| write::hold::hold(db, effects, &lease, at, &events, Move::AskApproval)).await
@@ -287,9 +298,9 @@ impl Store for Sqlite {
         self.write(move |db, effects| write::claim::request_stop(db, effects, &task, &how)).await
     }
 
-    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error> {
+    async fn stops(&self, owner: &OwnerId) -> Result<Vec<(Lease, Stopping)>, Error> {
         let owner = owner.clone();
-        self.read(move |db| read::stops(db, &owner)).await
+        self.read(move |db| write::claim::stops(db, &owner)).await
     }
 
     async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error> {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use harvest_core::{
-    Attempt, AttemptId, Cost, Event, EventBody, FailureReason, IdError, OwnerId, Session, SessionId, Stopping, Task,
-    TaskId, TaskStatus, Timestamp, Turn, TurnId, Usage,
+    Attempt, AttemptId, Cost, Event, EventBody, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus,
+    Timestamp, Turn, TurnId, Usage,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -201,16 +201,6 @@ pub(super) fn journaled(db: &Connection, attempt: &AttemptId) -> Result<u64, Err
         .query_row([attempt.as_str()], |row| row.get(0))
         .optional()?;
     Ok(found.unwrap_or(0))
-}
-
-pub(super) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(TaskId, Stopping)>, Error> {
-    let mut statement = db.prepare_cached(
-        "SELECT turns.task_id, stops.how FROM turns JOIN stops ON stops.turn = turns.number AND stops.fence = turns.fence
-         WHERE turns.owner = ?1 AND turns.status = 'claimed'",
-    )?;
-    let asked = statement.query_map([owner.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let asked: Vec<(String, Option<String>)> = asked.collect::<Result<_, _>>()?;
-    asked.iter().map(|(task, how)| Ok((id(task)?, decode::stopping(how.as_deref())?))).collect()
 }
 
 pub(super) fn owners(db: &Connection) -> Result<Vec<Owner>, Error> {

@@ -1,7 +1,9 @@
 //! Leases that are kept alive, run out, are given back; retries that wait for their time.
 
-use harvest_core::{EventBody, FailureReason, Move, Stopping, TaskStatus, TurnStatus};
-use harvest_store::{Claim, Error, Reclaimed, Step};
+use std::sync::Arc;
+
+use harvest_core::{EventBody, FailureReason, Move, OwnerId, Stopping, TaskStatus, TurnId, TurnStatus};
+use harvest_store::{Claim, Error, NewTask, Reclaimed, Step, Store};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -48,7 +50,7 @@ on_both! {
     async fn a_task_can_be_claimed_as_it_is_made(place) {
         let store = place.open().await;
         let me = owner();
-        let made = create(&store, harvest_store::NewTask { claim_for: Some(me.clone()), ..new_task("mine") }).await;
+        let made = create(&store, NewTask { claim_for: Some(me.clone()), ..new_task("mine") }).await;
         let lease = made.lease.expect("claimed");
         assert_eq!((&lease.turn, made.task.status), (&made.turn, TaskStatus::Provisioning));
         assert_eq!(store.heartbeat(&me, later(5)).await.unwrap(), std::slice::from_ref(&lease));
@@ -58,7 +60,7 @@ on_both! {
 
     async fn a_retry_waits_until_it_is_due(place) {
         let store = place.open().await;
-        let submitted = create(&store, harvest_store::NewTask { retries: 1, ..new_task("x") }).await;
+        let submitted = create(&store, NewTask { retries: 1, ..new_task("x") }).await;
         let lease = claim(&store, &submitted.turn).await;
         store.append(&lease, Step::new(now(), Vec::new()).moving(Move::Start)).await.unwrap();
         let retried = EventBody::TaskRetried { reason: FailureReason::Stall, error: "silent".into(), tries: 1, delay_ms: 30_000 };
@@ -135,21 +137,115 @@ on_both! {
         let mut woken = store.watch_queue();
         assert!(elsewhere.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
         tokio::time::timeout(std::time::Duration::from_secs(30), woken.changed()).await.unwrap().unwrap();
-        assert_eq!(store.stops(&here).await.unwrap(), [(lease.task.clone(), Stopping::Cancel)]);
+        assert_eq!(asked_of(&store, &here).await, [(lease.turn.clone(), 1, Stopping::Cancel)]);
         assert!(elsewhere.request_stop(&lease.task, Stopping::Terminate).await.unwrap());
         assert!(elsewhere.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
-        let asked = store.stops(&here).await.unwrap();
-        assert_eq!(asked, [(lease.task.clone(), Stopping::Terminate)], "more haste is not taken back");
+        let asked = asked_of(&store, &here).await;
+        assert_eq!(asked, [(lease.turn.clone(), 1, Stopping::Terminate)], "more haste is not taken back");
         // Whoever takes the turn over from a dead owner is asked as well.
         let heir = owner();
         store.take_over(&here, &heir, None).await.unwrap();
-        assert_eq!(store.stops(&heir).await.unwrap(), [(lease.task.clone(), Stopping::Terminate)]);
+        assert_eq!(asked_of(&store, &heir).await, [(lease.turn.clone(), 2, Stopping::Terminate)]);
         store.take_over(&heir, &here, Some(std::slice::from_ref(&lease.session))).await.unwrap();
-        assert_eq!(store.stops(&there).await.unwrap(), []);
-        // Whoever takes the turn later is not meant.
+        assert_eq!(asked_of(&store, &there).await, []);
+        // And whoever takes it from the queue.
         store.release(&here, now()).await.unwrap();
         assert!(!elsewhere.request_stop(&lease.task, Stopping::Cancel).await.unwrap(), "no one works on it");
-        claim_any(&store, &there).await.unwrap();
-        assert_eq!(store.stops(&there).await.unwrap(), []);
+        let lease = claim_any(&store, &there).await.unwrap();
+        assert_eq!(asked_of(&store, &there).await, [(lease.turn, lease.fence, Stopping::Terminate)]);
     }
+}
+
+on_both! {
+    async fn a_stop_outlives_a_lease_that_ran_out_and_a_try_that_failed(place) {
+        let store = place.open().await;
+        let (first, second) = (owner(), owner());
+        store.create_tasks(vec![NewTask { retries: 1, ..new_task("Mend it") }]).await.unwrap();
+        let lease = store.claim(Claim { until: Some(later(10)), ..a_claim(&first, 1) }).await.unwrap().remove(0);
+        assert!(store.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
+        assert_eq!(store.reclaim(later(11)).await.unwrap().expired, 1);
+        let lease = claim_any(&store, &second).await.unwrap();
+        assert_eq!(asked_of(&store, &second).await, [(lease.turn.clone(), lease.fence, Stopping::Cancel)]);
+        store.append(&lease, Step::new(now(), vec![]).retrying(later(20))).await.unwrap();
+        store.reclaim(later(20)).await.unwrap();
+        let lease = claim_any(&store, &first).await.unwrap();
+        assert_eq!(asked_of(&store, &first).await, [(lease.turn.clone(), lease.fence, Stopping::Cancel)]);
+        store.put_off(&lease, later(30), now(), vec![]).await.unwrap();
+        store.reclaim(later(30)).await.unwrap();
+        let lease = claim_any(&store, &second).await.unwrap();
+        assert_eq!(asked_of(&store, &second).await, [(lease.turn, lease.fence, Stopping::Cancel)]);
+    }
+}
+
+on_both! {
+    async fn a_stop_is_over_with_its_turn(place) {
+        let store = place.open().await;
+        let owner = owner();
+        let made = submit(&store).await;
+        let lease = claim_any(&store, &owner).await.unwrap();
+        assert!(store.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
+        fail(&store, &lease).await;
+        // The same turn, because someone wants it again.
+        store.retry(&lease.task, now()).await.unwrap();
+        let lease = claim_any(&store, &owner).await.unwrap();
+        assert_eq!(asked_of(&store, &owner).await, []);
+        assert!(store.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
+        complete(&store, &lease).await;
+        // The next turn of the same task.
+        store.prompt(new_turn(&made.session, "And this")).await.unwrap();
+        claim_any(&store, &owner).await.unwrap();
+        assert_eq!(asked_of(&store, &owner).await, []);
+    }
+}
+
+on_both! {
+    async fn who_is_cancelled_while_a_turn_is_given_back_is_cancelled(place) {
+        let store = place.open().await;
+        let owner = owner();
+        submit(&store).await;
+        let lease = claim_any(&store, &owner).await.unwrap();
+        store.append(&lease, Step::new(now(), vec![]).moving(Move::Start)).await.unwrap();
+        let interrupt = Stopping::Interrupt { author: "ada".into(), reason: None };
+        assert!(store.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
+        assert!(store.request_stop(&lease.task, interrupt.clone()).await.unwrap());
+        store.interrupt(&lease, now(), vec![]).await.unwrap();
+        let task = store.task(&lease.task).await.unwrap().task;
+        assert_eq!((task.status, task.reason), (TaskStatus::Cancelled, Some(FailureReason::Cancelled)));
+        // One that is only interrupted waits, and what was asked of it is done.
+        submit(&store).await;
+        let lease = claim_any(&store, &owner).await.unwrap();
+        store.append(&lease, Step::new(now(), vec![]).moving(Move::Start)).await.unwrap();
+        assert!(store.request_stop(&lease.task, interrupt).await.unwrap());
+        store.interrupt(&lease, now(), vec![]).await.unwrap();
+        assert_eq!(store.task(&lease.task).await.unwrap().task.status, TaskStatus::Interrupted);
+        store.resume(&lease.task, "ada", None, now()).await.unwrap();
+        claim_any(&store, &owner).await.unwrap();
+        assert_eq!(asked_of(&store, &owner).await, []);
+    }
+}
+
+on_both! {
+    async fn a_turn_that_is_put_off_comes_back_when_it_is_due(place) {
+        let store = place.open().await;
+        let owner = owner();
+        store.create_tasks(vec![NewTask { retries: 1, ..new_task("Mend it") }]).await.unwrap();
+        let lease = claim_any(&store, &owner).await.unwrap();
+        let warning = EventBody::Warning { message: "the disk is full".into() };
+        store.put_off(&lease, later(10), now(), vec![warning.clone()]).await.unwrap();
+        let task = store.task(&lease.task).await.unwrap().task;
+        assert_eq!((task.status, task.retries_left), (TaskStatus::Pending, 1));
+        let journal = store.events(&lease.session, 0, 10).await.unwrap();
+        assert_eq!(journal.last().map(|event| &event.body), Some(&warning));
+        assert!(store.put_off(&lease, later(10), now(), vec![]).await.is_err(), "it is nobody's any more");
+        assert!(claim_any(&store, &owner).await.is_none());
+        assert_eq!(store.reclaim(later(9)).await.unwrap().next_due, Some(later(10)));
+        assert_eq!(store.reclaim(later(10)).await.unwrap().due, 1);
+        assert_eq!(claim_any(&store, &owner).await.unwrap().turn, lease.turn);
+    }
+}
+
+/// Which turns an owner is asked to stop, under which fences, and how.
+async fn asked_of(store: &Arc<dyn Store>, owner: &OwnerId) -> Vec<(TurnId, u64, Stopping)> {
+    let asked = store.stops(owner).await.unwrap();
+    asked.into_iter().map(|(lease, how)| (lease.turn, lease.fence, how)).collect()
 }

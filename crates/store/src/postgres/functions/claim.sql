@@ -91,9 +91,6 @@ BEGIN
       UPDATE leases SET owner = heir, until_ms = NULL WHERE leases.owner = dead
         AND (only_sessions IS NULL OR leases.turn IN (SELECT t.number FROM turns AS t WHERE t.session_id = ANY(only_sessions)))
         RETURNING leases.turn
-    ), asked AS (
-      UPDATE stops SET fence = stops.fence + 1 FROM taken JOIN turns AS t ON t.number = taken.turn
-        WHERE stops.turn = t.number AND stops.fence = t.fence
     )
     UPDATE turns SET owner = heir, fence = turns.fence + 1 FROM taken WHERE turns.number = taken.turn
       RETURNING turns.task_id, turns.session_id, turns.id, turns.fence, ARRAY[turns.task, turns.session, turns.number];
@@ -159,4 +156,21 @@ BEGIN
     END LOOP;
   END IF;
   SELECT min(due_ms) INTO next_due_ms FROM turns WHERE due_ms IS NOT NULL;
+END $$;
+
+-- Asks whoever works on a task to stop, and whoever goes on with the same turn. Whoever gives a turn back to people holds the
+-- lock alone, and so either sees this or is not asked any more. False when no one works on it.
+CREATE FUNCTION harvest_request_stop(of_task text, as_how text, as_weight smallint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  asked boolean;
+BEGIN
+  PERFORM harvest_lock(false);
+  DELETE FROM stops WHERE turn IN (SELECT number FROM turns WHERE status = 'done' AND number IN (SELECT turn FROM stops));
+  INSERT INTO stops (turn, how, weight) SELECT number, as_how, as_weight FROM turns
+    WHERE task_id = of_task AND status = 'claimed'
+    ON CONFLICT (turn) DO UPDATE SET how = excluded.how, weight = excluded.weight WHERE excluded.weight >= stops.weight;
+  SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn
+    WHERE turns.task_id = of_task AND turns.status = 'claimed') INTO asked;
+  PERFORM harvest_wake();
+  RETURN asked;
 END $$;

@@ -88,6 +88,8 @@ BEGIN
     WHERE id = of_task;
   DELETE FROM endings WHERE status = before.status AND task = before.number;
   SELECT * INTO t FROM turns WHERE task_id = of_task AND status = 'done' ORDER BY ordinal DESC LIMIT 1;
+  -- What was asked of it before it ended is over with that.
+  DELETE FROM stops WHERE turn = t.number;
   PERFORM harvest_admit(t.number, of_task);
   PERFORM harvest_journal(t.session_id, at_time, ARRAY[json_build_object('type', 'task.retried', 'data', json_build_object(
     'reason', coalesce(before.reason, 'cancelled'), 'error', coalesce(before.error, ''), 'tries', before.tries,

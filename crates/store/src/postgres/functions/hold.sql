@@ -9,6 +9,7 @@ CREATE FUNCTION harvest_hold(turn_number bigint, of_fence bigint, by_move text, 
 DECLARE
   t turns%ROWTYPE;
   before text;
+  wanted smallint;
 BEGIN
   PERFORM harvest_lock(true);
   SELECT * INTO t FROM turns WHERE number = turn_number AND status = 'claimed' AND fence = of_fence;
@@ -24,7 +25,37 @@ BEGIN
   PERFORM harvest_put(turn_number, 'held');
   PERFORM harvest_give_back(turn_number);
   last := harvest_journal(t.session_id, at_time, bodies);
+  DELETE FROM stops WHERE turn = turn_number RETURNING weight INTO wanted;
+  IF wanted > 0 THEN
+    PERFORM harvest_cancel_one(t.task_id, at_time, 'stopped by a person');
+    PERFORM harvest_cancel_followers(ARRAY[t.task_id], at_time);
+  END IF;
   -- Whoever waits for the queue to run empty wants to know.
+  PERFORM harvest_wake();
+END $$;
+
+-- Gives a turn back that could not be worked on, until it is due. Returns as the one above.
+CREATE FUNCTION harvest_put_off(turn_number bigint, of_fence bigint, until_ms bigint, at_time text, bodies text[],
+  OUT last bigint, OUT refused text) LANGUAGE plpgsql AS $$
+DECLARE
+  t turns%ROWTYPE;
+  before text;
+BEGIN
+  PERFORM harvest_lock(true);
+  SELECT * INTO t FROM turns WHERE number = turn_number AND status = 'claimed' AND fence = of_fence;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  SELECT status INTO before FROM tasks WHERE number = t.task;
+  IF harvest_after(before, 'lose_lease') IS NULL THEN
+    refused := before;
+    RETURN;
+  END IF;
+  UPDATE tasks SET status = harvest_after(status, 'lose_lease') WHERE number = t.task;
+  PERFORM harvest_put(turn_number, 'waiting');
+  UPDATE turns SET due_ms = until_ms WHERE number = turn_number;
+  PERFORM harvest_give_back(turn_number);
+  last := harvest_journal(t.session_id, at_time, bodies);
   PERFORM harvest_wake();
 END $$;
 

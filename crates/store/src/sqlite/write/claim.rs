@@ -106,18 +106,13 @@ pub(crate) fn take_over(
     only: Option<&[SessionId]>,
 ) -> Result<Vec<Lease>, Error> {
     let only = only.map(|sessions| decode::to_json(&sessions, "sessions")).transpose()?;
-    let taken = leases(
+    leases(
         db,
         "UPDATE turns SET owner = ?2, fence = fence + 1, lease_until_ms = NULL WHERE owner = ?1 AND status = 'claimed'
              AND (?3 IS NULL OR session_id IN (SELECT value FROM json_each(?3)))
          RETURNING id, session_id, task_id, fence, number, session, task",
         params![dead.as_str(), heir.as_str(), only],
-    )?;
-    for lease in &taken {
-        db.prepare_cached("UPDATE stops SET fence = ?2 WHERE turn = ?1 AND fence = ?2 - 1")?
-            .execute(params![lease.rows.turn, lease.fence])?;
-    }
-    Ok(taken)
+    )
 }
 
 pub(crate) fn release(
@@ -165,16 +160,35 @@ pub(crate) fn request_stop(
     task: &TaskId,
     how: &Stopping,
 ) -> Result<bool, Error> {
-    let over = "DELETE FROM stops WHERE NOT EXISTS (SELECT 1 FROM turns WHERE turns.number = stops.turn
-         AND turns.fence = stops.fence AND turns.status = 'claimed')";
-    db.execute(over, [])?;
-    let wanted = "INSERT INTO stops (turn, fence, how, at_once) SELECT number, fence, ?2, ?3 FROM turns
-         WHERE task_id = ?1 AND status = 'claimed' ON CONFLICT (turn, fence) DO UPDATE SET how = excluded.how,
-         at_once = excluded.at_once WHERE excluded.at_once OR NOT stops.at_once";
-    db.execute(wanted, params![task.as_str(), decode::to_json(how, "a stop")?, how.is_at_once()])?;
+    db.execute("DELETE FROM stops WHERE turn IN (SELECT number FROM turns WHERE status = 'done')", [])?;
+    let wanted = "INSERT INTO stops (turn, how, weight) SELECT number, ?2, ?3 FROM turns
+         WHERE task_id = ?1 AND status = 'claimed' ON CONFLICT (turn) DO UPDATE SET how = excluded.how,
+         weight = excluded.weight WHERE excluded.weight >= stops.weight";
+    db.execute(wanted, params![task.as_str(), decode::to_json(how, "a stop")?, how.weight()])?;
     effects.queue = true;
-    let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn WHERE turns.task_id = ?1)";
+    let asked = "SELECT EXISTS (SELECT 1 FROM stops JOIN turns ON turns.number = stops.turn
+         WHERE turns.task_id = ?1 AND turns.status = 'claimed')";
     Ok(db.query_row(asked, [task.as_str()], |row| row.get(0))?)
+}
+
+/// The turns that `owner` works on and is asked to stop.
+pub(crate) fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(Lease, Stopping)>, Error> {
+    let mut statement = db.prepare_cached(
+        "SELECT turns.id, turns.session_id, turns.task_id, turns.fence, turns.number, turns.session, turns.task, stops.how
+         FROM stops CROSS JOIN turns ON turns.number = stops.turn WHERE turns.owner = ?1 AND turns.status = 'claimed'",
+    )?;
+    let asked = statement.query_map([owner.as_str()], |row| Ok((raw_lease(row)?, row.get::<_, Option<String>>(7)?)))?;
+    let asked = asked.collect::<Result<Vec<_>, _>>()?;
+    asked.iter().map(|(lease, how)| Ok((lease.checked()?, decode::stopping(how.as_deref())?))).collect()
+}
+
+/// Nobody wants a turn stopped any more. True when someone wanted it over.
+pub(crate) fn forget_stop(db: &Connection, turn: i64) -> Result<bool, Error> {
+    let how: Option<Option<String>> =
+        db.prepare_cached("SELECT how FROM stops WHERE turn = ?1")?.query_row([turn], |row| row.get(0)).optional()?;
+    let Some(how) = how else { return Ok(false) };
+    db.prepare_cached("DELETE FROM stops WHERE turn = ?1")?.execute([turn])?;
+    Ok(decode::stopping(how.as_deref())?.is_for_good())
 }
 
 /// The turns are in the queue again; their tasks and journals say so.

@@ -5,7 +5,7 @@ use harvest_core::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Effects, admit, journal};
+use super::{Effects, admit, claim, journal};
 use crate::Error;
 use crate::contract::Rows;
 use crate::decode;
@@ -142,6 +142,8 @@ pub(crate) fn retry(db: &Connection, effects: &mut Effects, task: &TaskId, at: T
             Ok((rows, row.get::<_, String>(3)?))
         })?;
     begin_again(db, rows.task, Move::Retry)?;
+    // What was asked of it before it ended is over with that.
+    claim::forget_stop(db, rows.turn)?;
     admit::admit(db, effects, rows.turn, task)?;
     let event = EventBody::TaskRetried {
         reason: before.reason.unwrap_or(FailureReason::Cancelled),

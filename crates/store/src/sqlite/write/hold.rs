@@ -3,7 +3,7 @@
 use harvest_core::{EventBody, Move, Prompt, SessionId, TaskId, Timestamp, TurnId};
 use rusqlite::{Connection, params};
 
-use super::{Effects, admit, end, journal, step};
+use super::{Effects, admit, claim, end, journal, step};
 use crate::Error;
 use crate::contract::{Lease, PlanDecision, PlanVerdict, Rows};
 use crate::decode;
@@ -23,6 +23,27 @@ pub(crate) fn hold(
     admit::set_status(db, lease.rows.turn, "held")?;
     admit::give_back(db, effects, lease.rows.turn)?;
     // Whoever waits for the queue to run empty wants to know.
+    effects.queue = true;
+    let last = journal::write(db, effects, lease.rows.session, &lease.session, at, events)?;
+    if claim::forget_stop(db, lease.rows.turn)? {
+        end::cancel(db, effects, &lease.task, at, "stopped by a person")?;
+    }
+    Ok(last)
+}
+
+/// Gives a turn back that could not be worked on, until `due`.
+pub(crate) fn put_off(
+    db: &Connection,
+    effects: &mut Effects,
+    lease: &Lease,
+    due: Timestamp,
+    at: Timestamp,
+    events: &[EventBody],
+) -> Result<u64, Error> {
+    step::check_fence(db, lease)?;
+    journal::move_task(db, lease.rows.task, Move::LoseLease)?;
+    step::set_waiting(db, lease.rows, due)?;
+    admit::give_back(db, effects, lease.rows.turn)?;
     effects.queue = true;
     journal::write(db, effects, lease.rows.session, &lease.session, at, events)
 }

@@ -55,12 +55,17 @@ fn wait(db: &Connection, effects: &mut Effects, rows: Rows, due: Timestamp) -> R
     journal::move_task(db, rows.task, Move::Retry)?;
     db.prepare_cached("UPDATE tasks SET retries_left = max(retries_left - 1, 0) WHERE number = ?1")?
         .execute([rows.task])?;
+    set_waiting(db, rows, due)?;
+    admit::give_back(db, effects, rows.turn)?;
+    effects.queue = true;
+    Ok(())
+}
+
+pub(crate) fn set_waiting(db: &Connection, rows: Rows, due: Timestamp) -> Result<(), Error> {
     db.prepare_cached(
         "UPDATE turns SET status = 'waiting', owner = NULL, lease_until_ms = NULL, due_ms = ?2 WHERE number = ?1",
     )?
     .execute(params![rows.turn, due.as_millisecond()])?;
-    admit::give_back(db, effects, rows.turn)?;
-    effects.queue = true;
     Ok(())
 }
 

@@ -1,0 +1,11 @@
+-- A stop is for a turn, whoever works on it, until the turn has ended or waits for a person.
+CREATE TABLE wanted_stops (
+  turn INTEGER PRIMARY KEY,
+  how TEXT,
+  weight INTEGER NOT NULL
+) STRICT;
+INSERT INTO wanted_stops (turn, how, weight)
+  SELECT stops.turn, stops.how, CASE WHEN stops.how LIKE '%"interrupt"%' THEN 0 WHEN stops.at_once THEN 3 ELSE 2 END
+  FROM stops JOIN turns ON turns.number = stops.turn AND turns.fence = stops.fence AND turns.status = 'claimed';
+DROP TABLE stops;
+ALTER TABLE wanted_stops RENAME TO stops;
