@@ -30,5 +30,6 @@ mod projects;
 mod prompts;
 mod property;
 mod quotas;
+mod races;
 mod requests;
 mod support;
