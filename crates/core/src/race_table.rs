@@ -41,9 +41,9 @@ pub struct RaceRow {
 }
 
 impl RaceTable {
-    /// Finds the winner and says of everyone why it is that one or not.
-    pub fn new(id: String, judged_by: JudgedBy, mut items: Vec<RaceRow>) -> Self {
-        let winner = items.iter().find(|row| row.status == TaskStatus::Completed).cloned();
+    /// Says of everyone why it is the winner or not.
+    pub fn new(id: String, judged_by: JudgedBy, winner: Option<&TaskId>, mut items: Vec<RaceRow>) -> Self {
+        let winner = items.iter().find(|row| Some(&row.task_id) == winner).cloned();
         let passed = items.iter().filter(|row| row.passed).count();
         let others: Vec<RaceRow> = items.iter().filter(|row| row.passed).cloned().collect();
         for row in &mut items {
@@ -85,6 +85,7 @@ fn not_won(by: JudgedBy, row: &RaceRow, winner: Option<&RaceRow>) -> String {
         (TaskStatus::Cancelled, true, Some(_)) => "passes, but was later",
         (TaskStatus::Cancelled, false, Some(_)) => "stopped: it could not win any more",
         (TaskStatus::Cancelled, ..) => "stopped",
+        (TaskStatus::Completed, ..) => "did not win; what was asked of it since is done",
         (TaskStatus::Failed, ..) => return row.error.clone().unwrap_or_else(|| "failed".to_owned()),
         (TaskStatus::Pending, ..) => "waits for a worker",
         (TaskStatus::Interrupted, ..) => "interrupted",
@@ -116,7 +117,8 @@ mod tests {
     }
 
     fn verdicts(by: JudgedBy, rows: Vec<RaceRow>) -> Vec<String> {
-        RaceTable::new("race-x".into(), by, rows).items.into_iter().map(|row| row.verdict).collect()
+        let winner = rows.iter().find(|row| row.status == TaskStatus::Completed).map(|row| row.task_id.clone());
+        RaceTable::new("race-x".into(), by, winner.as_ref(), rows).items.into_iter().map(|row| row.verdict).collect()
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Races as people see them: how requests enter one, and what has become of everyone in it.
 
-use harvest_core::{
-    Entropy, EventBody, JudgedBy, MOST_ENTRANTS, Race, RaceRow, RaceTable, SessionId, Task, TaskStatus,
-};
+use harvest_core::{Entropy, EventBody, JudgedBy, MOST_ENTRANTS, Race, RaceRow, RaceTable, SessionId, Task};
 use harvest_store::{Error, Order, Store, TaskQuery};
 
 use crate::submit::Request;
@@ -34,6 +32,7 @@ pub async fn racing(store: &dyn Store, race: &str) -> Result<Vec<Task>, Error> {
 /// What has become of tasks that race with each other.
 pub async fn race_table(store: &dyn Store, race: &str, tasks: Vec<Task>) -> Result<RaceTable, Error> {
     let judged_by = tasks.iter().find_map(|task| task.settings.race.as_ref()).map(|race| race.judged_by);
+    let winner = store.winner(race).await?;
     let mut rows = Vec::with_capacity(tasks.len());
     for task in tasks {
         let session_id = store.task(&task.id).await?.sessions.pop().map(|session| session.id);
@@ -42,7 +41,7 @@ pub async fn race_table(store: &dyn Store, race: &str, tasks: Vec<Task>) -> Resu
             None => None,
         };
         rows.push(RaceRow {
-            passed: changed_lines.is_some() || task.status == TaskStatus::Completed,
+            passed: changed_lines.is_some() || winner.as_ref() == Some(&task.id),
             duration_ms: task.finished_at.map(|at| at.duration_since(task.created_at).as_millis() as i64),
             task_id: task.id,
             session_id,
@@ -55,7 +54,7 @@ pub async fn race_table(store: &dyn Store, race: &str, tasks: Vec<Task>) -> Resu
             verdict: String::new(),
         });
     }
-    Ok(RaceTable::new(race.to_owned(), judged_by.unwrap_or_default(), rows))
+    Ok(RaceTable::new(race.to_owned(), judged_by.unwrap_or_default(), winner.as_ref(), rows))
 }
 
 /// How much someone changed whose work passes.

@@ -177,13 +177,14 @@ fn page(style: Style, table: &RaceTable) -> String {
     let dot = style.dot();
     let mut lines = vec![format!("\n{}", style.bold(&table.id))];
     for row in &table.items {
+        let has_won = table.winner.as_ref() == Some(&row.task_id);
         let sign = match row.status {
-            TaskStatus::Completed => style.ok(),
+            TaskStatus::Completed if has_won => style.ok(),
             TaskStatus::Failed => style.failed(),
             _ => style.stopped(),
         };
         let what = match (row.status, row.passed) {
-            (TaskStatus::Completed, _) => "won".to_owned(),
+            (TaskStatus::Completed, _) if has_won => "won".to_owned(),
             (TaskStatus::Cancelled, true) => "passed, and lost".to_owned(),
             (status, _) => status.to_string(),
         };

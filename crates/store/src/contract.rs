@@ -50,7 +50,8 @@ pub use task::{IdempotencyKey, NewTask, NewTurn, Order, Submitted, TaskDetail, T
 
 #[async_trait]
 pub trait Store:
-    Access + Comments + Inbox + Neighbours + Projects + Quotas + Races + Send + Sync + std::fmt::Debug {
+    Access + Comments + Inbox + Neighbours + Projects + Quotas + Races + Send + Sync + std::fmt::Debug
+{
     /// Records tasks, each with its session, first turn and `task.created` event: all of them or none. They may wait for
     /// each other in any order. With an idempotency key that is known already the task of that key is returned, or the
     /// whole request refused when it asks for something else.

@@ -20,8 +20,7 @@ impl Races for Postgres {
     async fn win(&self, lease: &Lease, race: &str, task: &TaskId) -> Result<TaskId, Error> {
         let lent = self.lend().await?;
         let sql = "SELECT harvest_win($1, $2, $3, $4)";
-        let row =
-            lent.get()?.row(sql, &[&lease.rows.turn, &(lease.fence as i64), &text(race), &task.as_str()]).await?;
+        let row = lent.get()?.row(sql, &[&lease.rows.turn, &(lease.fence as i64), &text(race), &task.as_str()]).await?;
         row.get::<_, Option<&str>>(0).map_or_else(|| Err(stale(lease)), id)
     }
 
