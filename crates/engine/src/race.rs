@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use harvest_core::{
     Entrant, Event, EventBody, FailureReason, Race, Session, SessionId, Standing, Stopping, Task, TaskId, TurnId,
-    TurnStatus, judge,
+    TurnStatus, finalists, judge,
 };
 use harvest_store::Store;
 use tokio::sync::{Notify, watch};
@@ -90,7 +90,7 @@ impl Turn {
         self.place_in(commit).await?;
         failpoint::reach("race::placed")?;
         let store = &self.engine.options.store;
-        let _waiting = self.engine.finish.enter();
+        let waiting = self.engine.finish.enter();
         store.step_aside(self.lease()).await?;
         let mut told: HashSet<TaskId> = HashSet::new();
         let mut field = Field::default();
@@ -104,7 +104,27 @@ impl Turn {
             }
             let entrants = field.entrants(store.as_ref(), race).await?;
             let verdict = judge(race.judged_by, &entrants);
-            if verdict.leader == Some(me) {
+            if let Some(judged_by) = &race.judge {
+                // Everyone may be the best, so nobody is stopped; who leads without a judge asks it.
+                if let Some(finalists) = finalists(&entrants)
+                    && verdict.leader == Some(me)
+                {
+                    let finalists: Vec<TaskId> = finalists.into_iter().cloned().collect();
+                    drop(waiting);
+                    let best = match finalists.len() {
+                        ..=1 => None,
+                        _ => self.best_of(race, judged_by, &finalists).await?,
+                    };
+                    if self.stop.is_requested() {
+                        return Ok(Heard::Lost(self.stopped()));
+                    }
+                    let entrants = field.entrants(store.as_ref(), race).await?;
+                    let best = best.filter(|best| has_passed(&entrants, best)).unwrap_or_else(|| me.clone());
+                    let winner = store.win(self.lease(), &race.id, &best).await?;
+                    failpoint::reach("race::won")?;
+                    return self.hear(race, &winner).await;
+                }
+            } else if verdict.leader == Some(me) {
                 for loser in verdict.hopeless.iter().filter(|loser| told.insert((**loser).clone())) {
                     self.engine.lose(&entrants, loser, me).await?;
                 }
@@ -204,14 +224,16 @@ impl Engine {
     /// Ends the work on a task that cannot win any more. One that only waits in the queue to hear so keeps what it has done.
     async fn lose(&self, entrants: &[Entrant], loser: &TaskId, winner: &TaskId) -> Result<(), Error> {
         let store = &self.options.store;
-        let has_passed =
-            |entrant: &Entrant| entrant.task == *loser && matches!(entrant.standing, Standing::Passed { .. });
-        if !store.request_stop(loser, Stopping::Lose { to: winner.clone() }).await? && !entrants.iter().any(has_passed)
-        {
+        if !store.request_stop(loser, Stopping::Lose { to: winner.clone() }).await? && !has_passed(entrants, loser) {
             store.cancel_waiting(loser, self.options.clock.now()).await?;
         }
         Ok(())
     }
+}
+
+fn has_passed(entrants: &[Entrant], task: &TaskId) -> bool {
+    let passed = |entrant: &Entrant| entrant.task == *task && matches!(entrant.standing, Standing::Passed { .. });
+    entrants.iter().any(passed)
 }
 
 /// What became of the others, in the words of one who lost.

@@ -213,6 +213,9 @@ pub struct RaceOptions {
     /// What decides among those that pass their tests: cost (then the smaller change), or time
     #[arg(long, value_name = "cost|time", value_parser = judged_by, default_value = "cost", requires = "race")]
     pub judged_by: harvest_core::JudgedBy,
+    /// Who is asked which is the best when several pass; when it does not say, --judged-by decides
+    #[arg(long, value_name = "AGENT[:MODEL]", requires = "race")]
+    pub judge: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

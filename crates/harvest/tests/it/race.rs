@@ -272,3 +272,69 @@ fn races_are_counted_for_agents_and_models() {
     let bad = world.harvest(&["stats", "--from", "yesterday"]).finish();
     assert_eq!(bad.exit, Some(2), "{bad:?}");
 }
+
+/// Two that pass, of which the second has changed more, and whoever judges them.
+fn judged(world: &World, judge: &str) -> Value {
+    world.add_agent("brief", "text", &format!("{FIX}; echo Done."));
+    world.add_agent("wordy", "text", &format!("{FIX}; echo spam > more; echo Done."));
+    world.add_agent("judge", "text", judge);
+    let script = world.script(&json!([{}]));
+    let added = world.json(&["task", "add", "Mend it", "--race", "brief,wordy", "--judge", "judge"]);
+    let up = world.worker(&script, &["--until-empty", "--agents", "2"]).finish();
+    assert_eq!(up.exit, Some(0), "{up:?}");
+    world.assert_nothing_left();
+    world.json(&["race", "show", added["race"]["id"].as_str().unwrap()])
+}
+
+#[test]
+fn a_judge_that_has_seen_all_works_says_which_is_the_best() {
+    let world = World::new();
+    let over = judged(
+        &world,
+        "asked=$(cat); touch junk; case $asked in *'Mend it'*'Number 1'*two.sh*'Number 2'*spam*) \
+         echo 'WINNER: 2'; echo It has more.;; esac",
+    );
+    let [brief, wordy] = over["items"].as_array().unwrap().as_slice() else { panic!("{over:#}") };
+    assert_eq!(
+        (&over["winner"], &wordy["status"], &brief["status"]),
+        (&wordy["task_id"], &json!("completed"), &json!("cancelled"))
+    );
+    assert_eq!(over["judgement"], json!({ "agent": "judge", "reason": "It has more." }));
+    assert_eq!(wordy["verdict"], "won: judge finds it the best");
+    assert_eq!(brief["verdict"], "passes, but judge finds another better");
+    // Who would have won without it has asked, once.
+    let told = |row: &Value, kind: &str| {
+        let events = journal(&world, row["task_id"].as_str().unwrap());
+        events.into_iter().filter(|event| event["type"] == kind).map(|event| event["data"].clone()).collect::<Vec<_>>()
+    };
+    let [judgement] = told(brief, "race.judged").try_into().unwrap();
+    assert_eq!((&judgement["winner"], &judgement["agent"]), (&wordy["task_id"], &json!("judge")));
+    let purposes: Vec<Value> = told(brief, "sandbox.ready").iter().map(|ready| ready["purpose"].clone()).collect();
+    assert_eq!(purposes.iter().filter(|purpose| **purpose == "opinion").count(), 1, "{purposes:?}");
+    assert_eq!(told(wordy, "race.judged").len(), 0);
+    assert_eq!(told(wordy, "agent.started").len(), 1);
+    // Only the winner's work has left, and nothing of the judge's.
+    let branch = branches(&world).join(" ");
+    assert_eq!(world.show(&format!("{branch}:more")), "spam");
+    let diff = world.harvest(&["task", "diff", brief["task_id"].as_str().unwrap()]).finish();
+    assert!(diff.stdout.contains("two.sh") && !diff.stdout.contains("junk"), "{diff:?}");
+}
+
+#[test]
+fn a_judge_that_says_nothing_of_use_leaves_it_to_cost_and_size() {
+    let world = World::new();
+    let over = judged(&world, "echo I like them both.");
+    let [brief, _] = over["items"].as_array().unwrap().as_slice() else { panic!("{over:#}") };
+    assert_eq!((&over["winner"], &over["judgement"]), (&brief["task_id"], &Value::Null), "{over:#}");
+    let events = journal(&world, brief["task_id"].as_str().unwrap());
+    let warned = |event: &&Value| event["type"] == "warning" && event.to_string().contains("without its judge");
+    assert_eq!(events.iter().filter(warned).count(), 1);
+    let script = world.script(&json!([{}]));
+    for (args, code) in [
+        (vec!["task", "add", "x", "--judge", "builtin"], "HV-0141"),
+        (vec!["run", "x", "--race", "2", "--judge", "nobody", "--model-script", script.to_str().unwrap()], "HV-0121"),
+    ] {
+        let refused = world.harvest(&args).finish();
+        assert!(refused.exit == Some(2) && refused.stderr.contains(code), "{args:?}: {refused:?}");
+    }
+}

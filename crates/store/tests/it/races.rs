@@ -8,7 +8,7 @@ use crate::support::on_both;
 
 fn entrant(agent: &str) -> NewTask {
     let task = new_task("Mend it");
-    let race = Race { id: "race-x".into(), judged_by: JudgedBy::Cost };
+    let race = Race { id: "race-x".into(), judged_by: JudgedBy::Cost, judge: None };
     NewTask {
         agent: agent.into(),
         convoy: Some(race.id.clone()),
