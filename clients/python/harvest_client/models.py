@@ -942,8 +942,14 @@ class Sums(TypedDict):
     """The day, repository, agent, model or person; empty in the total, and for tasks that named no model."""
     mean_seconds: NotRequired[float | None]
     """From being asked to their end, on average; absent when there are none."""
+    races: int
+    """Those that took part in a race."""
     success_rate: NotRequired[float | None]
     """The share of completed tasks among completed and failed ones; absent when there are none."""
+    win_rate: NotRequired[float | None]
+    """The share of races that were won; absent when there are none."""
+    wins: int
+    """Those that won it."""
 
 
 # What an agent is held to while it works.

@@ -207,6 +207,9 @@ pub enum EventBody {
         /// Added and removed.
         changed_lines: u64,
     },
+    /// Someone was asked which work is the best. Told in the journal of whoever asked.
+    #[serde(rename = "race.judged")]
+    RaceJudged { race: String, winner: TaskId, reason: String, agent: String },
     /// Told in the journal of the winner.
     #[serde(rename = "race.decided")]
     RaceDecided { race: String, winner: TaskId },
@@ -261,6 +264,8 @@ pub enum SandboxPurpose {
     Warm,
     /// An MCP server with a credential runs there, away from the agent that uses it.
     Mcp,
+    /// An agent is asked what it thinks of others' work; nothing leaves it but what it says.
+    Opinion,
 }
 
 /// How the private copy of the repository was made.
@@ -411,6 +416,7 @@ impl EventBody {
             Self::DeliveryProposed { .. } => "delivery.proposed",
             Self::PlanDecided { .. } => "plan.decided",
             Self::RacePlaced { .. } => "race.placed",
+            Self::RaceJudged { .. } => "race.judged",
             Self::RaceDecided { .. } => "race.decided",
             Self::TestsFinished(_) => "tests.finished",
             Self::StageFinished { .. } => "stage.finished",

@@ -15,6 +15,9 @@ pub struct Race {
     pub id: String,
     #[serde(default)]
     pub judged_by: JudgedBy,
+    /// Who is asked which is the best when several pass: an agent, perhaps with a model behind a colon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<String>,
 }
 
 /// What decides among those whose work passes its tests.
@@ -97,6 +100,16 @@ pub fn judge(by: JudgedBy, entrants: &[Entrant]) -> Verdict<'_> {
     }
 }
 
+/// Those whose work passes, once nobody is at work any more: only then can they be compared.
+pub fn finalists(entrants: &[Entrant]) -> Option<Vec<&TaskId>> {
+    let is_working = |entrant: &Entrant| matches!(entrant.standing, Standing::Working { .. });
+    if entrants.iter().any(is_working) {
+        return None;
+    }
+    let passed = entrants.iter().filter(|entrant| matches!(entrant.standing, Standing::Passed { .. }));
+    Some(passed.map(|entrant| &entrant.task).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -155,6 +168,13 @@ mod tests {
         let over = [out(1), out(2)];
         let verdict = judge(JudgedBy::Cost, &over);
         assert_eq!((verdict.leader, verdict.is_decided), (None, true));
+    }
+
+    #[test]
+    fn only_who_has_come_to_an_end_is_compared() {
+        assert_eq!(finalists(&[passed(1, 1, 1, 1), working(2, 9), out(3)]), None);
+        assert_eq!(finalists(&[passed(1, 1, 1, 1), passed(2, 9, 9, 9), out(3)]), Some(vec![&task(1), &task(2)]));
+        assert_eq!(finalists(&[out(1), out(2)]), Some(Vec::new()));
     }
 
     proptest! {

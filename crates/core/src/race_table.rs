@@ -15,8 +15,17 @@ pub struct RaceTable {
     pub id: String,
     pub judged_by: JudgedBy,
     pub winner: Option<TaskId>,
+    /// What was said by whoever was asked which is the best.
+    pub judgement: Option<Judgement>,
     pub items: Vec<RaceRow>,
     pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Judgement {
+    pub agent: String,
+    pub reason: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,9 +50,9 @@ pub struct RaceRow {
 }
 
 impl RaceTable {
-    /// Finds the winner and says of everyone why it is that one or not.
-    pub fn new(id: String, judged_by: JudgedBy, mut items: Vec<RaceRow>) -> Self {
-        let winner = items.iter().find(|row| row.status == TaskStatus::Completed).cloned();
+    /// Says of everyone why it is the winner or not.
+    pub fn new(id: String, judged_by: JudgedBy, winner: Option<&TaskId>, mut items: Vec<RaceRow>) -> Self {
+        let winner = items.iter().find(|row| Some(&row.task_id) == winner).cloned();
         let passed = items.iter().filter(|row| row.passed).count();
         let others: Vec<RaceRow> = items.iter().filter(|row| row.passed).cloned().collect();
         for row in &mut items {
@@ -52,7 +61,20 @@ impl RaceTable {
                 winner => not_won(judged_by, row, winner.as_ref()),
             };
         }
-        Self { id, judged_by, winner: winner.map(|winner| winner.task_id), items, next_cursor: None }
+        Self { id, judged_by, winner: winner.map(|winner| winner.task_id), judgement: None, items, next_cursor: None }
+    }
+
+    /// The winner is the one that someone found the best, and the others are told so.
+    pub fn judged(mut self, judgement: Judgement) -> Self {
+        for row in self.items.iter_mut().filter(|row| row.passed) {
+            if self.winner.as_ref() == Some(&row.task_id) {
+                row.verdict = format!("won: {} finds it the best", judgement.agent);
+            } else if row.status == TaskStatus::Cancelled {
+                row.verdict = format!("passes, but {} finds another better", judgement.agent);
+            }
+        }
+        self.judgement = Some(judgement);
+        self
     }
 }
 
@@ -85,6 +107,7 @@ fn not_won(by: JudgedBy, row: &RaceRow, winner: Option<&RaceRow>) -> String {
         (TaskStatus::Cancelled, true, Some(_)) => "passes, but was later",
         (TaskStatus::Cancelled, false, Some(_)) => "stopped: it could not win any more",
         (TaskStatus::Cancelled, ..) => "stopped",
+        (TaskStatus::Completed, ..) => "did not win; what was asked of it since is done",
         (TaskStatus::Failed, ..) => return row.error.clone().unwrap_or_else(|| "failed".to_owned()),
         (TaskStatus::Pending, ..) => "waits for a worker",
         (TaskStatus::Interrupted, ..) => "interrupted",
@@ -116,7 +139,19 @@ mod tests {
     }
 
     fn verdicts(by: JudgedBy, rows: Vec<RaceRow>) -> Vec<String> {
-        RaceTable::new("race-x".into(), by, rows).items.into_iter().map(|row| row.verdict).collect()
+        let winner = rows.iter().find(|row| row.status == TaskStatus::Completed).map(|row| row.task_id.clone());
+        RaceTable::new("race-x".into(), by, winner.as_ref(), rows).items.into_iter().map(|row| row.verdict).collect()
+    }
+
+    #[test]
+    fn what_a_judge_says_is_why() {
+        let rows = vec![row(1, TaskStatus::Completed, true, 20, 5), row(2, TaskStatus::Cancelled, true, 10, 5)];
+        let winner = rows[0].task_id.clone();
+        let judgement = Judgement { agent: "codex".into(), reason: "It is clearer.".into() };
+        let table = RaceTable::new("race-x".into(), JudgedBy::Cost, Some(&winner), rows).judged(judgement.clone());
+        let verdicts: Vec<&str> = table.items.iter().map(|row| row.verdict.as_str()).collect();
+        assert_eq!(verdicts, ["won: codex finds it the best", "passes, but codex finds another better"]);
+        assert_eq!(table.judgement, Some(judgement));
     }
 
     #[test]

@@ -34,8 +34,8 @@ impl<'t> Checkpoints<'t> {
 
     /// Something may have changed.
     pub(crate) fn due(&mut self) {
-        // What is changed while planning is thrown away.
-        self.due = !self.turn.plan.is_wanted();
+        // What is changed while planning, or where someone is only asked, is thrown away.
+        self.due = !self.turn.plan.is_wanted() && !self.place.only_asks();
     }
 
     /// Takes checkpoints as they fall due and returns after each. Never returns while none is due. May be dropped and

@@ -1,8 +1,6 @@
 //! Races as people see them: how requests enter one, and what has become of everyone in it.
 
-use harvest_core::{
-    Entropy, EventBody, JudgedBy, MOST_ENTRANTS, Race, RaceRow, RaceTable, SessionId, Task, TaskStatus,
-};
+use harvest_core::{Entropy, EventBody, JudgedBy, Judgement, MOST_ENTRANTS, Race, RaceRow, RaceTable, SessionId, Task};
 use harvest_store::{Error, Order, Store, TaskQuery};
 
 use crate::submit::Request;
@@ -11,10 +9,10 @@ use crate::submit::Request;
 const LAST_WORDS: u64 = 1000;
 
 /// Makes requests those of one race.
-pub fn enter_race(entropy: &dyn Entropy, requests: &mut [Request], judged_by: JudgedBy) -> Race {
+pub fn enter_race(entropy: &dyn Entropy, requests: &mut [Request], judged_by: JudgedBy, judge: Option<String>) -> Race {
     // Any id will do that no other race has.
     let id = SessionId::generate(entropy);
-    let race = Race { id: format!("race-{}", id.short()), judged_by };
+    let race = Race { id: format!("race-{}", id.short()), judged_by, judge };
     for request in requests {
         request.queue.convoy = Some(race.id.clone());
         request.queue.race = Some(race.clone());
@@ -34,15 +32,20 @@ pub async fn racing(store: &dyn Store, race: &str) -> Result<Vec<Task>, Error> {
 /// What has become of tasks that race with each other.
 pub async fn race_table(store: &dyn Store, race: &str, tasks: Vec<Task>) -> Result<RaceTable, Error> {
     let judged_by = tasks.iter().find_map(|task| task.settings.race.as_ref()).map(|race| race.judged_by);
-    let mut rows = Vec::with_capacity(tasks.len());
+    let winner = store.winner(race).await?;
+    let (mut rows, mut judgement) = (Vec::with_capacity(tasks.len()), None);
     for task in tasks {
         let session_id = store.task(&task.id).await?.sessions.pop().map(|session| session.id);
         let changed_lines = match &session_id {
-            Some(session) => placed(store, session).await?,
+            Some(session) => {
+                let told = Told::by(store, session).await?;
+                judgement = judgement.or(told.judgement);
+                told.changed_lines
+            }
             None => None,
         };
         rows.push(RaceRow {
-            passed: changed_lines.is_some() || task.status == TaskStatus::Completed,
+            passed: changed_lines.is_some() || winner.as_ref() == Some(&task.id),
             duration_ms: task.finished_at.map(|at| at.duration_since(task.created_at).as_millis() as i64),
             task_id: task.id,
             session_id,
@@ -55,15 +58,33 @@ pub async fn race_table(store: &dyn Store, race: &str, tasks: Vec<Task>) -> Resu
             verdict: String::new(),
         });
     }
-    Ok(RaceTable::new(race.to_owned(), judged_by.unwrap_or_default(), rows))
+    let table = RaceTable::new(race.to_owned(), judged_by.unwrap_or_default(), winner.as_ref(), rows);
+    Ok(match judgement {
+        Some(judgement) if table.winner.is_some() => table.judged(judgement),
+        _ => table,
+    })
 }
 
-/// How much someone changed whose work passes.
-async fn placed(store: &dyn Store, session: &SessionId) -> Result<Option<u64>, Error> {
-    let (_, last) = store.last_event(session).await?;
-    let events = store.events(session, last.saturating_sub(LAST_WORDS), LAST_WORDS as usize).await?;
-    Ok(events.iter().rev().find_map(|event| match event.body {
-        EventBody::RacePlaced { changed_lines, .. } => Some(changed_lines),
-        _ => None,
-    }))
+/// What an entrant's journal says about the race.
+#[derive(Debug, Default)]
+struct Told {
+    /// Of one whose work passes.
+    changed_lines: Option<u64>,
+    judgement: Option<Judgement>,
+}
+
+impl Told {
+    async fn by(store: &dyn Store, session: &SessionId) -> Result<Self, Error> {
+        let (_, last) = store.last_event(session).await?;
+        let events = store.events(session, last.saturating_sub(LAST_WORDS), LAST_WORDS as usize).await?;
+        let mut told = Self::default();
+        for event in events {
+            match event.body {
+                EventBody::RacePlaced { changed_lines, .. } => told.changed_lines = Some(changed_lines),
+                EventBody::RaceJudged { agent, reason, .. } => told.judgement = Some(Judgement { agent, reason }),
+                _ => {}
+            }
+        }
+        Ok(told)
+    }
 }

@@ -245,7 +245,7 @@ impl Turn {
             ("AUTHOR_EMAIL", &settings.author_email),
         ];
         // Now, as a warm agent runs already.
-        if !self.plan.is_wanted() {
+        if !self.plan.is_wanted() && !place.only_asks() {
             place.lay(self.laid_out(&place.sandbox)?);
         }
         let ran = self.run(place, PREPARE, &script::prepare(), &env, SCRIPT_LIMIT).await?;
@@ -395,13 +395,13 @@ impl Turn {
         memory: &Memory,
         (prompt, choice): (&str, &ModelChoice),
     ) -> Result<ProcessSpec, Halt> {
-        let offers = self.offers(agent, &place.sandbox).await?;
+        let offers = if place.only_asks() { Vec::new() } else { self.offers(agent, &place.sandbox).await? };
         let briefing = Briefing {
             prompt,
             choice,
             max_turns: self.task.settings.max_turns,
             resume: memory.own.as_ref().map(|kept| kept.name.as_str()),
-            plan: self.plan.is_wanted(),
+            plan: self.plan.is_wanted() || place.only_asks(),
             mcp: &offers,
         };
         Ok(self.engine.agent_process(agent, &briefing, &place.sandbox, place.network(), &self.path()))

@@ -35,7 +35,7 @@ pub const REATTACH: &[&str] = &["reattach::taken", "reattach::attached"];
 pub const INTERRUPT: &[&str] = &["interrupt::before", "interrupt::after", "interrupts::obeyed"];
 
 /// Every place of a race.
-pub const RACE: &[&str] = &["race::placed"];
+pub const RACE: &[&str] = &["race::placed", "race::won"];
 
 /// Every place of a plan that is being made, and of a session that is being forked.
 pub const PLAN: &[&str] = &["plan::before", "plan::asked", "fork::brought"];

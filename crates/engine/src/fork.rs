@@ -66,6 +66,7 @@ impl Engine {
         repository.bring(&from, &commit, &then.base).await?;
         let same_agent = asked.agent.as_ref().is_none_or(|agent| *agent == then.agent);
         let provider = then.settings.provider.clone().filter(|_| same_agent);
+        let convoy = then.convoy.filter(|_| then.settings.race.is_none());
         let new = NewTask {
             id: TaskId::generate(entropy),
             turn: TurnId::generate(entropy),
@@ -84,13 +85,15 @@ impl Engine {
                 provider,
                 origin: Some(Origin { session: session.id, seq: asked.at, commit }),
                 plan: false,
+                // What is tried on the side wins and loses nothing.
+                race: None,
                 ..then.settings
             },
             budget: then.budget_usd,
             priority: then.priority,
             after: Vec::new(),
             on_failed_dependency: OnFailedDependency::Hold,
-            convoy: then.convoy,
+            convoy,
             retries: then.retries_left,
             claim_for: None,
             extra: None,

@@ -42,6 +42,8 @@ pub(crate) struct Place {
     is_settled: bool,
     /// A worker before this one made it, and may have begun what is about to be done.
     is_taken_over: bool,
+    /// Nothing leaves it but what is said there.
+    only_asks: bool,
     /// Waits there for its prompt.
     agent: Mutex<Option<Process>>,
 }
@@ -77,7 +79,7 @@ impl Place {
         files: Vec<harvest_sandbox::File>,
     ) -> Self {
         let (files, agent) = (Mutex::new(files), Mutex::new(None));
-        Self { sandbox, serving, network, files, is_settled: false, is_taken_over: false, agent }
+        Self { sandbox, serving, network, files, is_settled: false, is_taken_over: false, only_asks: false, agent }
     }
 
     /// Made by a worker that is gone, with everything in it.
@@ -88,6 +90,11 @@ impl Place {
     /// Made ahead, with an agent that waits or without.
     pub(crate) fn warm(self, agent: Option<Process>) -> Self {
         Self { is_settled: true, agent: Mutex::new(agent), ..self }
+    }
+
+    /// For an opinion.
+    pub(crate) fn only_asks(&self) -> bool {
+        self.only_asks
     }
 
     pub(crate) fn is_settled(&self) -> bool {
@@ -177,7 +184,8 @@ impl Turn {
         let environment = self.network_environment(&sandbox);
         let network = environment.env.clone();
         let files = egress::files(environment, &sandbox);
-        Ok((Place::new(sandbox, serving, network, files), kind))
+        let only_asks = purpose == SandboxPurpose::Opinion;
+        Ok((Place { only_asks, ..Place::new(sandbox, serving, network, files) }, kind))
     }
 
     /// The gateway of a sandbox, for this session from now on.
@@ -293,7 +301,7 @@ impl Engine {
 
     /// Only where an agent works.
     fn credentials(&self, task: &Task, purpose: SandboxPurpose) -> Arc<dyn Credentials> {
-        if purpose != SandboxPurpose::Execute {
+        if !matches!(purpose, SandboxPurpose::Execute | SandboxPurpose::Opinion) {
             return Arc::new(NoCredentials);
         }
         self.options.keyring.of(self.options.tenancy.now().identity(&task.requested_by, &task.repository))

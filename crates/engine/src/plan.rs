@@ -9,9 +9,10 @@ use harvest_workspace::{SessionRepository, script};
 use crate::conversation::Memory;
 use crate::error::Halt;
 use crate::execute::{Attempts, Execution};
+use crate::opinion::Opinion;
 use crate::place::Place;
 use crate::reattach::Returned;
-use crate::turn::{Turn, Worked, for_agent};
+use crate::turn::{Turn, Worked};
 use crate::{Error, Failure, failpoint};
 
 /// Where a turn is with its plan.
@@ -112,22 +113,12 @@ impl Turn {
     }
 
     async fn plan_and_review(&self) -> Result<Vec<EventBody>, Halt> {
-        let text = self.in_a_place(async |place| self.plan_in(place).await).await?;
+        let text = self.in_a_place(SandboxPurpose::Execute, async |place| self.plan_in(place).await).await?;
         let reviewed = match &self.task.settings.plan_review {
             Some(reviewer) => self.review(reviewer, &text).await?,
             None => None,
         };
         Ok([Some(EventBody::PlanProposed { text }), reviewed].into_iter().flatten().collect())
-    }
-
-    /// Whatever happens there, the sandbox goes, and with it all that was changed in it.
-    async fn in_a_place<T>(&self, work: impl AsyncFnOnce(&Place) -> Result<T, Halt>) -> Result<T, Halt> {
-        let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
-        let result = work(&place).await;
-        if !matches!(result, Err(Halt::Engine(_))) {
-            self.leave(place).await?;
-        }
-        result
     }
 
     async fn plan_in(&self, place: &Place) -> Result<String, Halt> {
@@ -153,42 +144,11 @@ impl Turn {
         Ok(plan)
     }
 
-    /// What the agent that ran last said last.
-    async fn last_word(&self, failure: Option<Failure>, what: &str) -> Result<String, Halt> {
-        if let Some(failure) = failure {
-            return Err(failure.into());
-        }
-        let events = self.journal.all().await?;
-        let begun = events.iter().rposition(|event| matches!(event.body, EventBody::AgentStarted { .. })).unwrap_or(0);
-        let said = events[begun..].iter().rev().find_map(|event| harvest_agents::plan_in(&event.body));
-        match said.map(str::trim).filter(|said| !said.is_empty()) {
-            Some(said) => Ok(said.to_owned()),
-            None => Err(Failure::new(FailureReason::Agent, format!("the agent ended without {what}")).into()),
-        }
-    }
-
-    /// What another agent finds wrong with a plan, in a sandbox where the first has left nothing. A review that does not come
-    /// about keeps nobody from deciding.
+    /// What another agent finds wrong with a plan. A review that does not come about keeps nobody from deciding.
     async fn review(&self, reviewer: &str, plan: &str) -> Result<Option<EventBody>, Halt> {
-        let (id, model) = reviewer.split_once(':').map_or((reviewer, None), |(id, model)| (id, Some(model)));
-        let Some(agent) = self.engine.options.registry.get(id) else {
-            self.journal.warn(format!("the plan is not reviewed: there is no agent {id}")).await?;
-            return Ok(None);
-        };
-        let mut choice = self.engine.model_choice(agent, &for_agent(&self.task, id));
-        choice.model = model.map(str::to_owned).or(choice.model);
         let asked = format!("{REVIEW}\n\nThe task:\n\n{}\n\nThe plan:\n\n{plan}", self.task.prompt.as_str());
-        let reviewing = self.in_a_place(async |place| {
-            if !place.is_settled() {
-                self.settle(place).await?;
-            }
-            let memory = Memory::default();
-            self.prepare_workspace(place, &memory, &self.start).await?;
-            let ended = self.attempt_asking(place, agent, &memory, (&asked, &choice), Attempts::Another).await?;
-            self.last_word(ended.failure, "a review").await
-        });
-        match reviewing.await {
-            Ok(text) => Ok(Some(EventBody::PlanReviewed { agent: id.to_owned(), text })),
+        match self.opinion(reviewer, &asked, &self.start, "a review").await {
+            Ok(Opinion { agent, text }) => Ok(Some(EventBody::PlanReviewed { agent, text })),
             Err(Halt::Turn(failure)) => {
                 self.journal.warn(format!("the plan is not reviewed: {}", failure.message)).await?;
                 Ok(None)

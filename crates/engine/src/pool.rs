@@ -59,6 +59,10 @@ pub enum Notice {
     Interrupted {
         task: TaskId,
     },
+    /// It waits for the verdict of a race, and is left to the next worker.
+    LetGo {
+        task: TaskId,
+    },
     WillRetry {
         task: TaskId,
         reason: FailureReason,
@@ -253,6 +257,9 @@ impl<W: Workshop> Pool<W> {
         if ended.is_none() {
             self.claim().await?;
         }
+        // Nobody here could bring about the verdict that those are waiting for.
+        let finish = self.workshop.finish();
+        finish.leave(ended.is_some() && !self.running.is_empty() && finish.waiting() >= self.running.len());
         if self.running.is_empty() {
             if let Some(why) = ended {
                 self.summary.ended = why;
@@ -425,6 +432,7 @@ impl<W: Workshop> Pool<W> {
             }
             Ok(Worked::AwaitsApproval) => self.notify(Notice::AwaitsApproval { task: lease.task }).await,
             Ok(Worked::Interrupted) => self.notify(Notice::Interrupted { task: lease.task }).await,
+            Ok(Worked::LetGo) => self.notify(Notice::LetGo { task: lease.task }).await,
             Ok(Worked::WillRetry { reason, error, due }) => {
                 self.notify(Notice::WillRetry { task: lease.task, reason, error, due }).await;
             }
@@ -480,7 +488,7 @@ impl<W: Workshop> Pool<W> {
             Ok(Worked::WillRetry { reason, error, .. }) => Some((*reason, error.clone())),
             Ok(Worked::AwaitsApproval) => None,
             Ok(Worked::Interrupted) => Some((FailureReason::Interrupted, String::new())),
-            Err(_) => return,
+            Ok(Worked::LetGo) | Err(_) => return,
         };
         let failure = failure.as_ref().map(|(reason, error)| (*reason, error.as_str()));
         self.breaker.ended(Instant::now(), failure);

@@ -15,6 +15,7 @@ use crate::journal::Journal;
 use crate::left::newest;
 use crate::meter::charge_unsettled;
 use crate::place::remove_workspace;
+use crate::race::race_of;
 use crate::{DataFolder, Error, Failure, owner, record};
 
 /// What was found and put right.
@@ -223,11 +224,16 @@ impl Recovery {
             }
             None => start.clone(),
         };
+        let may_leave = match race_of(&task, &session, &journal.lease().turn) {
+            Some(race) => self.store.winner(&race.id).await?.is_some_and(|winner| winner == task.id),
+            None => true,
+        };
         let mut branch = task.branch.clone();
         if let Some(repository) = &repository
             && commit != start
             // Nobody has approved it.
             && !task.settings.gate
+            && may_leave
         {
             repository.set_branch(&session.branch, &commit).await?;
             if let Some(forge) = forge {
@@ -242,7 +248,13 @@ impl Recovery {
             }
             branch = Some(session.branch.clone());
         }
-        let kept = if branch.is_some() { "; the work up to the last checkpoint is kept on its branch" } else { "" };
+        let kept = match branch {
+            _ if !may_leave && commit != start => {
+                "; of a race only the winner is delivered, and the work up to the last checkpoint is kept here"
+            }
+            Some(_) => "; the work up to the last checkpoint is kept on its branch",
+            None => "",
+        };
         let outcome = Outcome {
             task_id: task.id,
             session_id: session.id,

@@ -9,6 +9,7 @@ use harvest_core::{
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, NewTurn, Submitted};
 
+use crate::opinion::agent_and_model;
 use crate::{Engine, Error, ModelChoice, unserved, verify};
 
 /// What a person asks for, checked.
@@ -124,8 +125,9 @@ impl Engine {
             return Err(Error::UnknownAgent(request.agent));
         }
         // A reviewer may be named with its model.
-        let reviewer = request.plan_review.as_deref().map(|named| named.split(':').next().unwrap_or(named));
-        let others = request.on_quota.iter().map(String::as_str).chain(reviewer);
+        let reviewer = request.plan_review.as_deref().map(|named| agent_and_model(named).0);
+        let judge = queue.race.as_ref().and_then(|race| race.judge.as_deref()).map(|named| agent_and_model(named).0);
+        let others = request.on_quota.iter().map(String::as_str).chain(reviewer).chain(judge);
         if let Some(agent) = others.into_iter().find(|agent| self.options.registry.get(agent).is_none()) {
             return Err(Error::UnknownAgent(agent.to_owned()));
         }

@@ -20,6 +20,7 @@ use crate::journal::Journal;
 use crate::left::{Left, newest};
 use crate::meter::{TurnMeter, charge_unsettled};
 use crate::plan::Plan;
+use crate::race::Heard;
 use crate::reattach::Returned;
 use crate::{Engine, Error, Failure, Stop, carry, failpoint};
 
@@ -69,6 +70,8 @@ pub enum Worked {
     AwaitsApproval,
     /// It goes on when someone resumes it.
     Interrupted,
+    /// It waits for the verdict of a race, and another worker is to hear it.
+    LetGo,
     /// It failed for a reason that may pass, and is tried again at `due`.
     WillRetry {
         reason: FailureReason,
@@ -305,11 +308,13 @@ impl Turn {
         {
             return self.retry_later(failure).await;
         }
-        if let Some(race) = &self.task.settings.race
+        if let Some(race) = self.race()
             && failure.is_none()
         {
             failure = match self.await_verdict(race, &execution.commit).await {
-                Ok(verdict) => verdict,
+                Ok(Heard::Won) => None,
+                Ok(Heard::Lost(lost)) => Some(lost),
+                Ok(Heard::Nothing) => return self.let_go().await,
                 Err(Halt::Engine(error)) => return Err(error),
                 Err(Halt::Turn(failure)) => Some(failure),
             };
@@ -319,7 +324,7 @@ impl Turn {
             }
         }
         // Of a race only the winner's work leaves; the rest is kept here for comparison.
-        if self.task.settings.race.is_some() && failure.is_some() {
+        if self.race().is_some() && failure.is_some() {
             return self.record(&execution, evidence, None, failure).await;
         }
         if failure.is_none() && self.is_gated(&execution.commit) {

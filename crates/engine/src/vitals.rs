@@ -181,6 +181,7 @@ fn purpose_name(purpose: SandboxPurpose) -> &'static str {
         SandboxPurpose::Prepare => "prepare",
         SandboxPurpose::Warm => "warm",
         SandboxPurpose::Mcp => "mcp",
+        SandboxPurpose::Opinion => "opinion",
     }
 }
 

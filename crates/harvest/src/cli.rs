@@ -9,6 +9,7 @@ mod recurring;
 mod repo;
 mod server;
 mod session;
+mod stats;
 mod upkeep;
 mod values;
 
@@ -29,6 +30,7 @@ pub use server::{Audit, Door, LogFormat, Login, Serve, Token, TokenCreate};
 pub use session::{
     Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionRestore, SessionResume,
 };
+pub use stats::Stats;
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
 use values::{cap_name, cap_size, entrants, hours, judged_by, pool_size, priority, status};
@@ -107,6 +109,8 @@ pub enum Command {
         #[arg(long)]
         watch: bool,
     },
+    /// What became of tasks, by day, repository, agent, model or person
+    Stats(Stats),
     /// Pause work with all that it has, until it is resumed
     Interrupt(Interrupt),
     /// Change how the queue is worked off
@@ -209,6 +213,9 @@ pub struct RaceOptions {
     /// What decides among those that pass their tests: cost (then the smaller change), or time
     #[arg(long, value_name = "cost|time", value_parser = judged_by, default_value = "cost", requires = "race")]
     pub judged_by: harvest_core::JudgedBy,
+    /// Who is asked which is the best when several pass; when it does not say, --judged-by decides
+    #[arg(long, value_name = "AGENT[:MODEL]", requires = "race")]
+    pub judge: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

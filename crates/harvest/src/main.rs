@@ -45,6 +45,7 @@ mod serve;
 mod session;
 mod sign_in;
 mod signed_in;
+mod stats;
 mod status;
 mod tape;
 mod task;
@@ -108,6 +109,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Login(options) => login::login(global, &environment, options).await,
         Command::Repo(command) => repo::repo(global, environment, command).await,
         Command::Status { watch } => status::status(global, environment, watch).await,
+        Command::Stats(options) => stats::stats(global, environment, options).await,
         Command::Interrupt(options) => interrupt::interrupt(global, environment, options).await,
         Command::Queue(command) => queue::queue(global, environment, command).await,
         Command::Convoy(command) => convoy::convoy(global, environment, command).await,

@@ -46,7 +46,7 @@ pub async fn add(
         request.queue = queue.clone();
         requests.push(request);
     }
-    let race = enter_race(installation.entropy.as_ref(), &mut requests, wanted.judged_by);
+    let race = enter_race(installation.entropy.as_ref(), &mut requests, wanted.judged_by, wanted.judge.clone());
     let engine = installation.queueing_engine()?;
     let submitted = engine.submit_all(requests).await.map_err(|error| Failure::from(error).refusing())?;
     let tasks: Vec<&Task> = submitted.iter().map(|submitted| &submitted.task).collect();
@@ -76,7 +76,8 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
         let request = ask::request(environment, forges, keys, config, user, prompt.clone(), &each, decide).await?;
         requests.push(ask::as_the_repository_says(&installation, request, &each, decide).await?);
     }
-    let race = enter_race(installation.entropy.as_ref(), &mut requests, options.race.judged_by);
+    let race =
+        enter_race(installation.entropy.as_ref(), &mut requests, options.race.judged_by, options.race.judge.clone());
     let model = requests.iter().find_map(|request| request.model.clone());
     let model = model.ok_or_else(|| Failure::failed(Code::Internal, "no model was chosen"))?;
     let engine = installation.engine(installation.provider(options.sandbox)?, script, model)?;
@@ -183,13 +184,14 @@ fn page(style: Style, table: &RaceTable) -> String {
     let dot = style.dot();
     let mut lines = vec![format!("\n{}", style.bold(&table.id))];
     for row in &table.items {
+        let has_won = table.winner.as_ref() == Some(&row.task_id);
         let sign = match row.status {
-            TaskStatus::Completed => style.ok(),
+            TaskStatus::Completed if has_won => style.ok(),
             TaskStatus::Failed => style.failed(),
             _ => style.stopped(),
         };
         let what = match (row.status, row.passed) {
-            (TaskStatus::Completed, _) => "won".to_owned(),
+            (TaskStatus::Completed, _) if has_won => "won".to_owned(),
             (TaskStatus::Cancelled, true) => "passed, and lost".to_owned(),
             (status, _) => status.to_string(),
         };
@@ -202,6 +204,9 @@ fn page(style: Style, table: &RaceTable) -> String {
             clean(&row.agent),
             row.cost_usd
         ));
+    }
+    if let Some(judgement) = &table.judgement {
+        lines.push(format!("  {} says: {}", clean(&judgement.agent), clean(&judgement.reason)));
     }
     lines.push(style.dim("  harvest task diff ID shows what each of them did"));
     lines.join("\n")

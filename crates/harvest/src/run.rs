@@ -185,6 +185,8 @@ pub async fn work(
         Ok(Ok(Worked::Finished(outcome))) => Ok(Ended::Finished(outcome)),
         Ok(Ok(Worked::AwaitsApproval)) => Ok(Ended::AwaitsApproval),
         Ok(Ok(Worked::Interrupted)) => Ok(Ended::Interrupted),
+        // Only those who take from the queue give back to it.
+        Ok(Ok(Worked::LetGo)) => Err(Failure::failed(Code::Internal, "it was given back to the queue")),
         // A task in the foreground has no retries.
         Ok(Ok(Worked::WillRetry { error, .. })) => Err(Failure::failed(Code::Internal, error)),
         Ok(Err(error)) => Err(error.into()),

@@ -80,6 +80,9 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
             let id = task.short();
             format!("{} {id} was interrupted; harvest session resume {id} goes on", style.stopped())
         }
+        Notice::LetGo { task } => {
+            format!("{} {} waits for its race; the next worker goes on with it", style.stopped(), task.short())
+        }
         Notice::WillRetry { task, reason, error, due } => {
             format!("{} {} {reason}: {}; tried again at {due}", style.stopped(), task.short(), clean(error))
         }
@@ -114,6 +117,7 @@ pub fn show_json(notice: &Notice) -> Result<(), output::Closed> {
         Notice::TakenOver { task } => json!({ "type": "taken_over", "task_id": task }),
         Notice::Finished(outcome) => json!({ "type": "finished", "task_id": outcome.task_id, "outcome": outcome }),
         Notice::Interrupted { task } => json!({ "type": "interrupted", "task_id": task }),
+        Notice::LetGo { task } => json!({ "type": "let_go", "task_id": task }),
         Notice::AwaitsApproval { task } => json!({ "type": "awaits_approval", "task_id": task }),
         Notice::WillRetry { task, reason, error, due } => {
             json!({ "type": "will_retry", "task_id": task, "reason": reason, "error": error, "due": due.to_string() })

@@ -29,6 +29,7 @@ pub use api::ask::Ask;
 pub use api::credentials::NewCredential;
 pub use api::repositories::NewRepository;
 pub use api::schedules::NewSchedule;
+pub use api::stats::{By as StatsBy, Stats, is_day};
 pub use api::templates::NewTemplate;
 pub use auth::Mint;
 pub use auth::github::Options as GithubSignIn;

@@ -10,6 +10,7 @@ mod neighbour;
 mod project;
 mod queue;
 mod quota;
+mod race;
 mod repository;
 mod schedule;
 mod session;
@@ -39,6 +40,7 @@ pub use queue::{
     Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, TurnCounts,
 };
 pub use quota::{Asker, Forgotten, Quotas};
+pub use race::Races;
 pub use repository::Repository;
 pub use schedule::{MissedRuns, Schedule, Template};
 pub use session::{SessionPage, SessionQuery, SessionSummary};
@@ -47,7 +49,9 @@ pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Step};
 pub use task::{IdempotencyKey, NewTask, NewTurn, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
 
 #[async_trait]
-pub trait Store: Access + Comments + Inbox + Neighbours + Projects + Quotas + Send + Sync + std::fmt::Debug {
+pub trait Store:
+    Access + Comments + Inbox + Neighbours + Projects + Quotas + Races + Send + Sync + std::fmt::Debug
+{
     /// Records tasks, each with its session, first turn and `task.created` event: all of them or none. They may wait for
     /// each other in any order. With an idempotency key that is known already the task of that key is returned, or the
     /// whole request refused when it asks for something else.

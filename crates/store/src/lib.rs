@@ -15,7 +15,7 @@ pub use contract::{
     BrokenChain, Cap, Charge, Claim, Comments, Convoy, CredentialRecord, Delivery, End, Forgotten, Grown,
     IdempotencyKey, Inbox, Lease, Link, LinkEnd, LinkKind, Member, MissedRuns, Neighbour, Neighbours, NewAudit,
     NewSecret, NewTask, NewTurn, Order, Owner, OwnerKind, PlanDecision, PlanVerdict, Project, Projects,
-    PullRequestStat, QueueSettings, QueueState, Quotas, Reclaimed, Repository, Reservation, Rows, SandboxRecord,
+    PullRequestStat, QueueSettings, QueueState, Quotas, Races, Reclaimed, Repository, Reservation, Rows, SandboxRecord,
     Schedule, SessionPage, SessionQuery, SessionSummary, Settlement, Spending, Stat, StatKey, StatQuery, Step, Store,
     Submitted, TaskDetail, TaskPage, TaskQuery, Template, TokenKind, TurnCounts,
 };

@@ -135,6 +135,10 @@ export class Fold {
         this.stateChanges += 1;
         this.note(common, `It passes, with ${event.data.changed_lines.toLocaleString()} changed lines for ${money(event.data.cost_usd)}, and waits for the others of its race`, "good");
         break;
+      case "race.judged":
+        this.stateChanges += 1;
+        this.note(common, `${event.data.agent} was asked which is the best of its race: ${event.data.reason}`);
+        break;
       case "race.decided":
         this.stateChanges += 1;
         this.note(common, "Won its race", "good", event.data.race);

@@ -77,6 +77,9 @@ impl Activity {
                 let what = format!("it passes: {cost_usd}, {changed_lines} lines changed; waiting for the others");
                 vec![format!("  {} {what}", style.ok())]
             }
+            EventBody::RaceJudged { winner, reason, agent, .. } => {
+                vec![format!("  {}", clean(&format!("{agent} finds task {} the best: {reason}", winner.short())))]
+            }
             EventBody::RaceDecided { .. } => vec![format!("  {} it wins the race", style.ok())],
             EventBody::TurnQueued { number, author, prompt, .. } => {
                 let asked =

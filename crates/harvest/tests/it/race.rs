@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::killed::journal;
@@ -107,6 +108,231 @@ fn a_race_in_the_foreground_ends_with_its_winner() {
         (vec!["run", "x", "--race", "builtin"], "HV-0141"),
         (vec!["run", "x", "--race", "builtin,nobody", "--model-script", script.to_str().unwrap()], "HV-0121"),
         (vec!["race", "show", "zzzz"], "HV-0151"),
+    ] {
+        let refused = world.harvest(&args).finish();
+        assert!(refused.exit == Some(2) && refused.stderr.contains(code), "{args:?}: {refused:?}");
+    }
+}
+
+fn branches(world: &World) -> Vec<String> {
+    let found = git(&world.repo(), &["branch", "--list", "harvest/*", "--format=%(refname:short)"]);
+    found.lines().map(str::to_owned).collect()
+}
+
+/// A worker dies with the verdict in its hands: the next one comes to the same, though it might have judged otherwise by then.
+#[test]
+fn who_has_won_has_won_for_good() {
+    let world = World::new();
+    let tokens = json!({ "input": 1000, "output": 100 });
+    let script = world.script(&json!([{ "shell": FIX, "tokens": tokens }, {}]));
+    let added = world.json(&["task", "add", "Mend it", "--race", "builtin:one,builtin:two"]);
+    let race = added["race"]["id"].as_str().unwrap();
+    let died = world
+        .worker(&script, &["--until-empty", "--agents", "2"])
+        .env("HARVEST_FAILPOINTS", "race::won=return(crash)")
+        .finish();
+    assert_ne!(died.exit, Some(0), "{died:?}");
+    let winner = world.json(&["race", "show", race])["winner"].clone();
+    assert!(winner.is_string(), "the store knows who has won");
+    let up = world.worker(&script, &["--until-empty"]).finish();
+    assert_eq!(up.exit, Some(0), "{up:?}");
+    let over = world.json(&["race", "show", race]);
+    assert_eq!(over["winner"], winner);
+    let completed: Vec<&Value> =
+        over["items"].as_array().unwrap().iter().filter(|row| row["status"] == "completed").collect();
+    assert_eq!(completed.len(), 1, "{over:#}");
+    assert_eq!(completed[0]["task_id"], winner);
+    assert_eq!(branches(&world).len(), 1);
+    world.assert_nothing_left();
+}
+
+/// What is asked of an entrant later is no race, and what is tried on its side neither.
+#[test]
+fn a_loser_that_is_asked_for_more_delivers_and_its_fork_races_with_nobody() {
+    let world = World::new();
+    world.add_agent("idles", "text", "echo x > junk; echo Done.");
+    world.add_agent("mends", "text", &format!("{FIX}; echo Done."));
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let added = world.json(&["task", "add", "Mend it", "--race", "idles,mends", "--judged-by", "time"]);
+    let race = added["race"]["id"].as_str().unwrap();
+    assert_eq!(world.worker(&script, &["--until-empty"]).finish().exit, Some(0));
+    let over = world.json(&["race", "show", race]);
+    let loser = over["items"].as_array().unwrap().iter().find(|row| row["agent"] == "idles").unwrap().clone();
+    let session = loser["session_id"].as_str().unwrap();
+    let asked = world.harvest(&["session", "prompt", session, "Mend it now", "--agent", "mends"]).finish();
+    assert_eq!(asked.exit, Some(0), "{asked:?}");
+    let seq = journal(&world, loser["task_id"].as_str().unwrap()).last().unwrap()["seq"].to_string();
+    let forked = world.json(&["session", "fork", session, "--at", &seq, "Mend it beside", "--agent", "mends"]);
+    assert_eq!(world.worker(&script, &["--until-empty"]).finish().exit, Some(0));
+    let task = world.json(&["task", "show", loser["task_id"].as_str().unwrap()]);
+    assert_eq!(task["status"], "completed", "{task:#}");
+    let fork = forked["id"].as_str().unwrap();
+    let fork = world.json(&["task", "show", fork]);
+    assert_eq!((&fork["convoy"], &fork["settings"]["race"]), (&Value::Null, &Value::Null), "{fork:#}");
+    let again = world.json(&["race", "show", race]);
+    assert_eq!((&again["winner"], again["items"].as_array().unwrap().len()), (&over["winner"], 2), "{again:#}");
+    assert!(branches(&world).len() >= 2, "{:?}", branches(&world));
+}
+
+/// Who waits for the verdict takes no place under a cap either.
+#[test]
+fn a_cap_smaller_than_the_race_holds_nobody_up() {
+    let world = World::new();
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let repo = world.repo();
+    let cap = format!("repository:{}", repo.display());
+    assert_eq!(world.harvest(&["queue", "cap", &cap, "1"]).finish().exit, Some(0));
+    let added = world.json(&["task", "add", "Mend it", "--race", "builtin:one,builtin:two"]);
+    let up = world.worker(&script, &["--until-empty", "--agents", "2"]).finish();
+    assert_eq!(up.exit, Some(0), "{up:?}");
+    let entrants = entrants(&world, added["race"]["id"].as_str().unwrap());
+    assert!(entrants.values().all(|entrant| entrant["passed"] == true), "{entrants:#?}");
+    let status = world.json(&["status"]);
+    assert!(status.to_string().contains(r#""used":0"#), "{status:#}");
+    world.assert_nothing_left();
+}
+
+/// A worker that takes no more work leaves those who wait to the next one.
+#[test]
+fn a_worker_that_ends_lets_go_of_who_waits_for_the_verdict() {
+    let world = World::new();
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let added = world.json(&["task", "add", "Mend it", "--race", "builtin:one,builtin:two"]);
+    let race = added["race"]["id"].as_str().unwrap();
+    let first = world.worker(&script, &["--max-tasks", "1", "--agents", "1"]).finish();
+    assert_eq!(first.exit, Some(0), "{first:?}");
+    let begun = world.json(&["race", "show", race]);
+    let rows = begun["items"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["status"] == "pending"), "{begun:#}");
+    assert_eq!(rows.iter().filter(|row| row["passed"] == true).count(), 1, "{begun:#}");
+    let up = world.worker(&script, &["--until-empty", "--agents", "1"]).finish();
+    assert_eq!(up.exit, Some(0), "{up:?}");
+    let over = world.json(&["race", "show", race]);
+    let mut statuses: Vec<&str> =
+        over["items"].as_array().unwrap().iter().map(|row| row["status"].as_str().unwrap()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, ["cancelled", "completed"], "{over:#}");
+    // What was done before was not done again.
+    for row in over["items"].as_array().unwrap() {
+        let events = journal(&world, row["task_id"].as_str().unwrap());
+        assert_eq!(events.iter().filter(|event| event["type"] == "agent.started").count(), 1);
+    }
+    world.assert_nothing_left();
+}
+
+#[test]
+fn of_a_killed_race_nothing_is_delivered_and_everything_kept() {
+    let world = World::new();
+    world.add_agent("waits", "text", "echo x > junk; git add junk; git commit -qm junk; sleep 987654");
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let args = ["run", "Mend it", "--json", "--race", "waits,builtin", "--model-script", script.to_str().unwrap()];
+    let mut running = world.harvest(&args).start();
+    running.wait_for_type("race.placed");
+    running.signal(Signal::KILL);
+    running.finish();
+    let tasks = world.tasks();
+    assert_eq!(tasks.len(), 2);
+    for task in &tasks {
+        assert_eq!((&task["status"], &task["branch"]), (&json!("failed"), &Value::Null), "{task:#}");
+    }
+    assert_eq!(branches(&world), Vec::<String>::new());
+    let mended = tasks.iter().find(|task| task["agent"] == "builtin").unwrap();
+    let diff = world.harvest(&["task", "diff", mended["id"].as_str().unwrap()]).finish();
+    assert!(diff.stdout.contains("src/two.sh"), "{diff:?}");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn races_are_counted_for_agents_and_models() {
+    let world = World::new();
+    world.add_agent("breaks", "text", "echo broken > src/one.sh; echo Done.");
+    world.add_agent("mends", "text", &format!("{FIX}; echo Done."));
+    let script = world.script(&json!([{}]));
+    assert_eq!(world.harvest(&["stats"]).finish().stdout, "no task has ended in that time\n");
+    world.json(&["task", "add", "Mend it", "--race", "breaks,mends", "--judged-by", "time"]);
+    assert_eq!(world.worker(&script, &["--until-empty"]).finish().exit, Some(0));
+    let stats = world.json(&["stats", "--by", "agent"]);
+    let sums: Vec<_> = stats["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            (
+                one["key"].as_str().unwrap(),
+                one["races"].as_u64().unwrap(),
+                one["wins"].as_u64().unwrap(),
+                &one["win_rate"],
+            )
+        })
+        .collect();
+    assert_eq!(sums, [("breaks", 1, 0, &json!(0.0)), ("mends", 1, 1, &json!(1.0))]);
+    assert_eq!((&stats["total"]["races"], &stats["total"]["win_rate"]), (&json!(2), &json!(0.5)));
+    let shown = world.harvest(&["stats", "--by", "agent"]).finish();
+    assert!(shown.stdout.contains("won 1 of 1 races"), "{shown:?}");
+    let bad = world.harvest(&["stats", "--from", "yesterday"]).finish();
+    assert_eq!(bad.exit, Some(2), "{bad:?}");
+}
+
+/// Two that pass, of which the second has changed more, and whoever judges them.
+fn judged(world: &World, judge: &str) -> Value {
+    world.add_agent("brief", "text", &format!("{FIX}; echo Done."));
+    world.add_agent("wordy", "text", &format!("{FIX}; echo spam > more; echo Done."));
+    world.add_agent("judge", "text", judge);
+    let script = world.script(&json!([{}]));
+    let added = world.json(&["task", "add", "Mend it", "--race", "brief,wordy", "--judge", "judge"]);
+    let up = world.worker(&script, &["--until-empty", "--agents", "2"]).finish();
+    assert_eq!(up.exit, Some(0), "{up:?}");
+    world.assert_nothing_left();
+    world.json(&["race", "show", added["race"]["id"].as_str().unwrap()])
+}
+
+#[test]
+fn a_judge_that_has_seen_all_works_says_which_is_the_best() {
+    let world = World::new();
+    let over = judged(
+        &world,
+        "asked=$(cat); touch junk; case $asked in *'Mend it'*'Number 1'*two.sh*'Number 2'*spam*) \
+         echo 'WINNER: 2'; echo It has more.;; esac",
+    );
+    let [brief, wordy] = over["items"].as_array().unwrap().as_slice() else { panic!("{over:#}") };
+    assert_eq!(
+        (&over["winner"], &wordy["status"], &brief["status"]),
+        (&wordy["task_id"], &json!("completed"), &json!("cancelled"))
+    );
+    assert_eq!(over["judgement"], json!({ "agent": "judge", "reason": "It has more." }));
+    assert_eq!(wordy["verdict"], "won: judge finds it the best");
+    assert_eq!(brief["verdict"], "passes, but judge finds another better");
+    // Who would have won without it has asked, once.
+    let told = |row: &Value, kind: &str| {
+        let events = journal(&world, row["task_id"].as_str().unwrap());
+        events.into_iter().filter(|event| event["type"] == kind).map(|event| event["data"].clone()).collect::<Vec<_>>()
+    };
+    let [judgement] = told(brief, "race.judged").try_into().unwrap();
+    assert_eq!((&judgement["winner"], &judgement["agent"]), (&wordy["task_id"], &json!("judge")));
+    let purposes: Vec<Value> = told(brief, "sandbox.ready").iter().map(|ready| ready["purpose"].clone()).collect();
+    assert_eq!(purposes.iter().filter(|purpose| **purpose == "opinion").count(), 1, "{purposes:?}");
+    assert_eq!(told(wordy, "race.judged").len(), 0);
+    assert_eq!(told(wordy, "agent.started").len(), 1);
+    // Only the winner's work has left, and nothing of the judge's.
+    let branch = branches(&world).join(" ");
+    assert_eq!(world.show(&format!("{branch}:more")), "spam");
+    let diff = world.harvest(&["task", "diff", brief["task_id"].as_str().unwrap()]).finish();
+    assert!(diff.stdout.contains("two.sh") && !diff.stdout.contains("junk"), "{diff:?}");
+}
+
+#[test]
+fn a_judge_that_says_nothing_of_use_leaves_it_to_cost_and_size() {
+    let world = World::new();
+    let over = judged(&world, "echo I like them both.");
+    let [brief, _] = over["items"].as_array().unwrap().as_slice() else { panic!("{over:#}") };
+    assert_eq!((&over["winner"], &over["judgement"]), (&brief["task_id"], &Value::Null), "{over:#}");
+    let events = journal(&world, brief["task_id"].as_str().unwrap());
+    let warned = |event: &&Value| event["type"] == "warning" && event.to_string().contains("without its judge");
+    assert_eq!(events.iter().filter(warned).count(), 1);
+    let script = world.script(&json!([{}]));
+    for (args, code) in [
+        (vec!["task", "add", "x", "--judge", "builtin"], "HV-0141"),
+        (vec!["run", "x", "--race", "2", "--judge", "nobody", "--model-script", script.to_str().unwrap()], "HV-0121"),
     ] {
         let refused = world.harvest(&args).finish();
         assert!(refused.exit == Some(2) && refused.stderr.contains(code), "{args:?}: {refused:?}");

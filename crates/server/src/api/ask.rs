@@ -164,7 +164,7 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
         requests.push(request);
     }
     if let Some(race) = &ask.race {
-        enter_race(app.entropy.as_ref(), &mut requests, race.judged_by);
+        enter_race(app.entropy.as_ref(), &mut requests, race.judged_by, race.judge.clone());
     }
     let submitted = app.engine.submit_all(requests).await?;
     for one in &submitted {

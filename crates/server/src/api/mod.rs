@@ -19,7 +19,7 @@ mod record;
 pub mod repositories;
 pub mod schedules;
 pub mod sessions;
-mod stats;
+pub mod stats;
 mod tasks;
 pub mod templates;
 mod tokens;

@@ -27,6 +27,10 @@ pub struct AskRace {
     pub number: Option<u8>,
     #[serde(default)]
     pub judged_by: JudgedBy,
+    /// An agent that is asked which is the best when several pass, perhaps with a model behind a colon; when it does not say,
+    /// `judged_by` decides.
+    #[schema(example = "claude-code")]
+    pub judge: Option<String>,
 }
 
 impl AskRace {

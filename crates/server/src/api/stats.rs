@@ -74,14 +74,21 @@ pub struct Sums {
     cost_usd: Cost,
     /// From being asked to their end, on average; absent when there are none.
     mean_seconds: Option<f64>,
+    /// Those that took part in a race.
+    races: u64,
+    /// Those that won it.
+    wins: u64,
+    /// The share of races that were won; absent when there are none.
+    win_rate: Option<f64>,
 }
 
 impl From<Stat> for Sums {
     fn from(stat: Stat) -> Self {
-        let Stat { key, completed, failed, cancelled, delivered, cost, time_ms } = stat;
+        let Stat { key, completed, failed, cancelled, delivered, cost, time_ms, races, wins } = stat;
         let share = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
         Self {
             success_rate: share(completed as f64, completed + failed),
+            win_rate: share(wins as f64, races),
             mean_seconds: share(time_ms as f64 / 1000.0, completed + failed + cancelled),
             key,
             completed,
@@ -89,7 +96,27 @@ impl From<Stat> for Sums {
             cancelled,
             delivered,
             cost_usd: cost,
+            races,
+            wins,
         }
+    }
+}
+
+impl Stats {
+    /// Each by itself, and all together.
+    pub fn new(by: By, items: Vec<Stat>) -> Self {
+        let total = items.iter().fold(Stat::default(), |sum, one| Stat {
+            key: String::new(),
+            completed: sum.completed + one.completed,
+            failed: sum.failed + one.failed,
+            cancelled: sum.cancelled + one.cancelled,
+            delivered: sum.delivered + one.delivered,
+            cost: sum.cost + one.cost,
+            time_ms: sum.time_ms + one.time_ms,
+            races: sum.races + one.races,
+            wins: sum.wins + one.wins,
+        });
+        Self { by, total: total.into(), items: items.into_iter().map(Sums::from).collect() }
     }
 }
 
@@ -115,17 +142,7 @@ pub async fn get(
         to: day("to", filter.to, day_of(app.clock.now()))?,
         among: principal.repositories(),
     };
-    let items = app.store.statistics(query).await?;
-    let total = items.iter().fold(Stat::default(), |sum, one| Stat {
-        key: String::new(),
-        completed: sum.completed + one.completed,
-        failed: sum.failed + one.failed,
-        cancelled: sum.cancelled + one.cancelled,
-        delivered: sum.delivered + one.delivered,
-        cost: sum.cost + one.cost,
-        time_ms: sum.time_ms + one.time_ms,
-    });
-    Ok(Json(Stats { by, total: total.into(), items: items.into_iter().map(Sums::from).collect() }))
+    Ok(Json(Stats::new(by, app.store.statistics(query).await?)))
 }
 
 /// The pull requests of a repository.
@@ -165,7 +182,8 @@ pub async fn pull_requests(
     Ok(Page::whole(stats.into_iter().map(sums).collect()))
 }
 
-fn is_day(text: &str) -> bool {
+/// Whether a text is written like a day; whether there is one like it is nobody's concern.
+pub fn is_day(text: &str) -> bool {
     let bytes = text.as_bytes();
     let shape =
         |(place, byte): (usize, &u8)| if [4, 7].contains(&place) { *byte == b'-' } else { byte.is_ascii_digit() };

@@ -47,4 +47,7 @@ pub struct Stat {
     pub cost: Cost,
     /// From being asked to their end, all together.
     pub time_ms: u64,
+    /// Those that took part in a race, and those of them that won it.
+    pub races: u64,
+    pub wins: u64,
 }

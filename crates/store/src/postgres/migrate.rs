@@ -25,6 +25,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0018_quotas.sql"),
     include_str!("migrations/0019_comments.sql"),
     include_str!("migrations/0020_neighbours.sql"),
+    include_str!("migrations/0021_race_stats.sql"),
+    include_str!("migrations/0022_races.sql"),
     include_str!("migrations/0023_stops.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
@@ -44,6 +46,7 @@ const FUNCTIONS: &[&str] = &[
     include_str!("functions/append.sql"),
     include_str!("functions/claim.sql"),
     include_str!("functions/ledger.sql"),
+    include_str!("functions/race.sql"),
 ];
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7233182600)";
 

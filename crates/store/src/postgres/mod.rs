@@ -21,6 +21,7 @@ mod project;
 mod prompt;
 mod queue;
 mod quota;
+mod race;
 mod read;
 mod repository;
 mod settings;

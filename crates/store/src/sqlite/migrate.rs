@@ -22,6 +22,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0018_quotas.sql"),
     include_str!("migrations/0019_comments.sql"),
     include_str!("migrations/0020_neighbours.sql"),
+    include_str!("migrations/0021_race_stats.sql"),
+    include_str!("migrations/0022_races.sql"),
     include_str!("migrations/0023_stops.sql"),
 ];
 

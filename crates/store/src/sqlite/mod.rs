@@ -11,6 +11,7 @@ mod migrate;
 mod neighbour;
 mod project;
 mod quota;
+mod race;
 mod read;
 mod stats;
 mod wake;

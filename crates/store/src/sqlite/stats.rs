@@ -9,14 +9,15 @@ use crate::decode::to_json;
 
 const ADD: &str = "ON CONFLICT (day, repository, agent, model, person, status) DO UPDATE SET
        tasks = stats.tasks + excluded.tasks, delivered = stats.delivered + excluded.delivered,
-       cost_nanos = stats.cost_nanos + excluded.cost_nanos, time_ms = stats.time_ms + excluded.time_ms";
+       cost_nanos = stats.cost_nanos + excluded.cost_nanos, time_ms = stats.time_ms + excluded.time_ms,
+       raced = stats.raced + excluded.raced, won = stats.won + excluded.won";
 
 /// What was counted of a task before is taken out, and what it is now is put in.
 pub(super) fn bring_up_to_date(db: &Connection) -> Result<(), Error> {
     let sums = |sign: &str| {
         format!(
             "INSERT INTO stats SELECT day, repository, agent, model, person, status, {sign}count(*), {sign}sum(delivered),
-               {sign}sum(cost_nanos), {sign}sum(time_ms) FROM counted WHERE task IN (SELECT task FROM uncounted)
+               {sign}sum(cost_nanos), {sign}sum(time_ms), {sign}sum(raced), {sign}sum(won) FROM counted WHERE task IN (SELECT task FROM uncounted)
              GROUP BY day, repository, agent, model, person, status {ADD};"
         )
     };
@@ -24,7 +25,9 @@ pub(super) fn bring_up_to_date(db: &Connection) -> Result<(), Error> {
         "{} DELETE FROM counted WHERE task IN (SELECT task FROM uncounted);
          INSERT INTO counted SELECT number, substr(finished_at, 1, 10), repository, agent, coalesce(model, ''), requested_by,
            status, branch IS NOT NULL, cost_nanos,
-           max(0, CAST((julianday(finished_at) - julianday(created_at)) * 86400000 AS INTEGER))
+           max(0, CAST((julianday(finished_at) - julianday(created_at)) * 86400000 AS INTEGER)),
+           json_extract(settings, '$.race.id') IS NOT NULL,
+           EXISTS (SELECT 1 FROM races WHERE races.id = json_extract(settings, '$.race.id') AND races.winner = tasks.id)
          FROM tasks WHERE number IN (SELECT task FROM uncounted) AND finished_at IS NOT NULL
            AND status IN ('completed', 'failed', 'cancelled');
          {} DELETE FROM uncounted;",
@@ -43,7 +46,7 @@ pub(super) fn read(db: &Connection, query: &StatQuery) -> Result<Vec<Stat>, Erro
     let column = query.by.column();
     let mut statement = db.prepare_cached(&format!(
         "SELECT {column}, sum(iif(status = 'completed', tasks, 0)), sum(iif(status = 'failed', tasks, 0)),
-           sum(iif(status = 'cancelled', tasks, 0)), sum(delivered), sum(cost_nanos), sum(time_ms)
+           sum(iif(status = 'cancelled', tasks, 0)), sum(delivered), sum(cost_nanos), sum(time_ms), sum(raced), sum(won)
          FROM stats WHERE day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR repository IN (SELECT value FROM json_each(?3)))
          GROUP BY {column} HAVING sum(tasks) > 0 ORDER BY {column}"
     ))?;
@@ -56,6 +59,8 @@ pub(super) fn read(db: &Connection, query: &StatQuery) -> Result<Vec<Stat>, Erro
             delivered: row.get(4)?,
             cost: Cost::from_nanos(row.get(5)?),
             time_ms: row.get(6)?,
+            races: row.get(7)?,
+            wins: row.get(8)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)

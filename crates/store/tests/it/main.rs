@@ -31,5 +31,6 @@ mod projects;
 mod prompts;
 mod property;
 mod quotas;
+mod races;
 mod requests;
 mod support;

@@ -55,11 +55,15 @@ BEGIN
   END LOOP;
 END $$;
 
--- Gives back the places of a turn that was ready or claimed, and lets parked ones take them.
+-- Gives back the places of a turn that was ready or claimed, and lets parked ones take them. One that stepped aside has none.
 CREATE FUNCTION harvest_give_back(turn_number bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   freed text;
 BEGIN
+  UPDATE turns SET aside = false WHERE number = turn_number AND aside;
+  IF FOUND THEN
+    RETURN;
+  END IF;
   UPDATE caps SET used = used - 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = turn_number);
   FOR freed IN SELECT caps.name FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
                WHERE turn_caps.turn = turn_number ORDER BY caps.name LOOP
@@ -67,9 +71,15 @@ BEGIN
   END LOOP;
 END $$;
 
--- A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime.
-CREATE FUNCTION harvest_park_surplus(turn_number bigint) RETURNS void LANGUAGE plpgsql AS $$
+-- A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime. One that had
+-- stepped aside takes places again, or waits for them.
+CREATE FUNCTION harvest_keep_places(turn_number bigint, of_task text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+  UPDATE turns SET aside = false WHERE number = turn_number AND aside;
+  IF FOUND THEN
+    PERFORM harvest_admit(turn_number, of_task);
+    RETURN;
+  END IF;
   IF EXISTS (SELECT 1 FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
              WHERE turn_caps.turn = turn_number AND caps.used > caps.size) THEN
     UPDATE turn_caps SET parked = true WHERE turn = turn_number;
@@ -99,7 +109,7 @@ BEGIN
   ELSE
     INSERT INTO caps (name, size, used)
       SELECT of_cap, new_size, count(*) FROM turn_caps JOIN turns ON turns.number = turn_caps.turn
-      WHERE turn_caps.cap = of_cap AND turns.status = 'claimed'
+      WHERE turn_caps.cap = of_cap AND turns.status = 'claimed' AND NOT turns.aside
       ON CONFLICT (name) DO UPDATE SET size = excluded.size, used = excluded.used;
   END IF;
   FOR candidate IN SELECT turn FROM turn_caps WHERE cap = of_cap AND parked ORDER BY rank, turn LOOP

@@ -27,7 +27,8 @@ BEGIN
         WHERE (t.due IS NOT NULL OR t.over IS NOT NULL)
           AND (EXISTS (SELECT 1 FROM turn_caps JOIN caps ON caps.name = turn_caps.cap WHERE turn_caps.turn = t.turn)
             OR EXISTS (SELECT 1 FROM dependencies WHERE after_id = turns.task_id AND NOT satisfied)
-            OR EXISTS (SELECT 1 FROM queued WHERE queued.task = turns.task)))
+            OR EXISTS (SELECT 1 FROM queued WHERE queued.task = turns.task)
+            OR turns.aside))
     THEN
       RETURN;
     END IF;

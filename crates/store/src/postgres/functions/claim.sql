@@ -97,7 +97,7 @@ BEGIN
 END $$;
 
 -- The turns, whose leases are gone, are in the queue again; their tasks and journals say so.
-CREATE FUNCTION harvest_requeue(lost bigint[], at_time text)
+CREATE FUNCTION harvest_requeue(lost bigint[], why text, at_time text)
 RETURNS TABLE (task text, session text, turn text, fence bigint, rows bigint[]) LANGUAGE plpgsql AS $$
 DECLARE
   place bigint;
@@ -112,8 +112,8 @@ BEGIN
   LOOP
     UPDATE tasks SET status = harvest_after(status, 'lose_lease') WHERE id = task;
     PERFORM harvest_journal(session, at_time, ARRAY[json_build_object('type', 'warning', 'data', json_build_object(
-      'message', 'the worker was lost; the turn is in the queue again'))::text]);
-    PERFORM harvest_park_surplus(place);
+      'message', why || '; the turn is in the queue again'))::text]);
+    PERFORM harvest_keep_places(place, task);
     PERFORM harvest_wake();
     RETURN NEXT;
   END LOOP;
@@ -128,7 +128,7 @@ BEGIN
   PERFORM harvest_lock(true);
   WITH gone AS (DELETE FROM leases WHERE leases.owner = dead RETURNING leases.turn)
     SELECT coalesce(array_agg(gone.turn), '{}') INTO lost FROM gone;
-  RETURN QUERY SELECT * FROM harvest_requeue(lost, at_time);
+  RETURN QUERY SELECT * FROM harvest_requeue(lost, 'the worker was lost', at_time);
 END $$;
 
 -- Gives back turns whose lease has run out, and hands out those whose next try is due. Called often and mostly for nothing:
@@ -149,7 +149,7 @@ BEGIN
       DELETE FROM leases USING late WHERE leases.owner = late.owner AND leases.turn = late.turn RETURNING leases.turn
     )
     SELECT coalesce(array_agg(gone.turn), '{}') INTO lost FROM gone;
-    SELECT count(*) INTO expired FROM harvest_requeue(lost, at_time);
+    SELECT count(*) INTO expired FROM harvest_requeue(lost, 'the worker was lost', at_time);
     FOR t IN SELECT number, task_id FROM turns WHERE due_ms <= now_ms ORDER BY due_ms LIMIT 500 LOOP
       PERFORM harvest_admit(t.number, t.task_id);
       due := due + 1;

@@ -41,8 +41,25 @@ fn try_ready(db: &Connection, effects: &mut Effects, turn: i64) -> Result<bool, 
     Ok(true)
 }
 
-/// Gives back the places of a turn that was ready or claimed, and lets parked ones take them.
+/// Gives back the places of a turn that was ready or claimed, and lets parked ones take them. One that stepped aside has none.
 pub(crate) fn give_back(db: &Connection, effects: &mut Effects, turn: i64) -> Result<(), Error> {
+    if !step_back(db, turn)? { free(db, effects, turn) } else { Ok(()) }
+}
+
+/// A claimed turn keeps its owner and gives its places away.
+pub(crate) fn step_aside(db: &Connection, effects: &mut Effects, turn: i64) -> Result<(), Error> {
+    if db.prepare_cached("UPDATE turns SET aside = 1 WHERE number = ?1 AND aside = 0")?.execute([turn])? > 0 {
+        free(db, effects, turn)?;
+    }
+    Ok(())
+}
+
+/// True when the turn had stepped aside.
+pub(crate) fn step_back(db: &Connection, turn: i64) -> Result<bool, Error> {
+    Ok(db.prepare_cached("UPDATE turns SET aside = 0 WHERE number = ?1 AND aside = 1")?.execute([turn])? > 0)
+}
+
+fn free(db: &Connection, effects: &mut Effects, turn: i64) -> Result<(), Error> {
     let caps = caps_of(db, turn)?;
     for cap in &caps {
         db.prepare_cached("UPDATE caps SET used = used - 1 WHERE name = ?1")?.execute([cap])?;
@@ -72,8 +89,12 @@ fn is_full(db: &Connection, cap: &str) -> Result<bool, Error> {
     Ok(full.unwrap_or(false))
 }
 
-/// A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime.
-pub(crate) fn park_surplus(db: &Connection, effects: &mut Effects, turn: i64) -> Result<(), Error> {
+/// A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime. One that
+/// had stepped aside takes places again, or waits for them.
+pub(crate) fn keep_places(db: &Connection, effects: &mut Effects, turn: i64, task: &TaskId) -> Result<(), Error> {
+    if step_back(db, turn)? {
+        return admit(db, effects, turn, task);
+    }
     let surplus: bool = db
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
@@ -122,7 +143,7 @@ pub(crate) fn set_cap(db: &Connection, effects: &mut Effects, name: &str, size: 
         Some(size) => {
             let claimed: u32 = db.query_row(
                 "SELECT count(*) FROM turn_caps JOIN turns ON turns.number = turn_caps.turn
-                 WHERE turn_caps.cap = ?1 AND turns.status = 'claimed'",
+                 WHERE turn_caps.cap = ?1 AND turns.status = 'claimed' AND turns.aside = 0",
                 [name],
                 |row| row.get(0),
             )?;

@@ -11,6 +11,8 @@ use crate::decode;
 /// How much longer someone may wait so that a warm repository is used again.
 const WARM_MS: i64 = 5 * 60 * 1000;
 const BATCH: u32 = 500;
+const LOST: &str = "the worker was lost; the turn is in the queue again";
+const LET_GO: &str = "the worker takes no more work; the turn is in the queue again";
 
 /// A ready turn that may be claimed.
 struct Candidate {
@@ -127,8 +129,17 @@ pub(crate) fn release(
          WHERE owner = ?1 AND status = 'claimed' RETURNING id, session_id, task_id, fence, number, session, task",
         params![dead.as_str()],
     )?;
-    give_back(db, effects, &lost, at)?;
+    give_back(db, effects, &lost, LOST, at)?;
     Ok(lost)
+}
+
+/// One turn is given back by whoever holds it.
+pub(crate) fn let_go(db: &Connection, effects: &mut Effects, lease: &Lease, at: Timestamp) -> Result<(), Error> {
+    db.prepare_cached(
+        "UPDATE turns SET status = 'ready', owner = NULL, fence = fence + 1, lease_until_ms = NULL WHERE number = ?1",
+    )?
+    .execute([lease.rows.turn])?;
+    give_back(db, effects, std::slice::from_ref(lease), LET_GO, at)
 }
 
 pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) -> Result<Reclaimed, Error> {
@@ -139,7 +150,7 @@ pub(crate) fn reclaim(db: &Connection, effects: &mut Effects, now: Timestamp) ->
          RETURNING id, session_id, task_id, fence, number, session, task",
         params![now.as_millisecond(), BATCH],
     )?;
-    give_back(db, effects, &expired, now)?;
+    give_back(db, effects, &expired, LOST, now)?;
     let due: Vec<(i64, String)> = db
         .prepare_cached("SELECT number, task_id FROM turns WHERE status = 'waiting' AND due_ms <= ?1 LIMIT ?2")?
         .query_map(params![now.as_millisecond(), BATCH], |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -192,12 +203,12 @@ pub(crate) fn forget_stop(db: &Connection, turn: i64) -> Result<bool, Error> {
 }
 
 /// The turns are in the queue again; their tasks and journals say so.
-fn give_back(db: &Connection, effects: &mut Effects, lost: &[Lease], at: Timestamp) -> Result<(), Error> {
+fn give_back(db: &Connection, effects: &mut Effects, lost: &[Lease], why: &str, at: Timestamp) -> Result<(), Error> {
     for lease in lost {
         journal::move_task(db, lease.rows.task, Move::LoseLease)?;
-        let message = "the worker was lost; the turn is in the queue again".to_owned();
+        let message = why.to_owned();
         journal::write(db, effects, lease.rows.session, &lease.session, at, &[EventBody::Warning { message }])?;
-        admit::park_surplus(db, effects, lease.rows.turn)?;
+        admit::keep_places(db, effects, lease.rows.turn, &lease.task)?;
         effects.queue = true;
     }
     Ok(())

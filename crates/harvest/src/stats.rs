@@ -1,0 +1,75 @@
+//! `harvest stats`: what became of tasks, and who wins races.
+
+use clap::ValueEnum;
+use harvest_core::Cost;
+use harvest_engine::day_of;
+use harvest_store::StatQuery;
+use serde_json::Value;
+
+use crate::cli::{Global, Stats};
+use crate::environment::Environment;
+use crate::failure::{Exit, Failure};
+use crate::installation::Installation;
+use crate::output;
+use crate::remote::Remote;
+use crate::view::{Style, clean};
+
+pub async fn stats(global: &Global, environment: Environment, options: Stats) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
+    let sums = match Remote::of(global, &environment)? {
+        Some(remote) => remote.get(&path(&options)).await?,
+        None => here(global, environment, options).await?,
+    };
+    if global.json {
+        let _ = output::json(&sums);
+        return Ok(Exit::Done);
+    }
+    let items = sums["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if items.is_empty() {
+        let _ = output::line("no task has ended in that time");
+        return Ok(Exit::Done);
+    }
+    for one in items {
+        let _ = output::line(&line(style, one["key"].as_str().unwrap_or_default(), one));
+    }
+    let _ = output::line(&line(style, "all together", &sums["total"]));
+    Ok(Exit::Done)
+}
+
+async fn here(global: &Global, environment: Environment, options: Stats) -> Result<Value, Failure> {
+    let installation = Installation::open(global, environment).await?;
+    let by: harvest_server::StatsBy = options.by.into();
+    let query = StatQuery {
+        by: by.into(),
+        from: options.from.unwrap_or_else(|| "0000-00-00".to_owned()),
+        to: options.to.unwrap_or_else(|| day_of(installation.clock.now())),
+        among: None,
+    };
+    let sums = harvest_server::Stats::new(by, installation.store.statistics(query).await?);
+    Ok(serde_json::to_value(sums).unwrap_or_default())
+}
+
+fn path(options: &Stats) -> String {
+    let by = options.by.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    let day = |name: &str, day: &Option<String>| day.as_ref().map(|day| format!("&{name}={day}")).unwrap_or_default();
+    format!("/api/stats?by={by}{}{}", day("from", &options.from), day("to", &options.to))
+}
+
+/// `codex  12 completed, 3 failed, 1 cancelled · $4.20 · won 4 of 6 races`
+fn line(style: Style, key: &str, sums: &Value) -> String {
+    let count = |name: &str| sums[name].as_u64().unwrap_or(0);
+    let key = if key.is_empty() { "none named".to_owned() } else { clean(key) };
+    let cost: Cost = serde_json::from_value(sums["cost_usd"].clone()).unwrap_or_default();
+    let races = match count("races") {
+        0 => String::new(),
+        races => format!(" {} won {} of {races} races", style.dot(), count("wins")),
+    };
+    format!(
+        "{}  {} completed, {} failed, {} cancelled {} {cost}{races}",
+        style.bold(&key),
+        count("completed"),
+        count("failed"),
+        count("cancelled"),
+        style.dot()
+    )
+}
