@@ -1,7 +1,8 @@
 //! Named places where a test can make the process crash, fail or wait.
 //!
 //! Every stage boundary and every effect on the outside has one. Without the feature `failpoints` they are nothing at all.
-//! A test names them in `HARVEST_FAILPOINTS`, e.g. `deliver::before=return(crash)` or `execute::started=sleep(100)`.
+//! A test names them in `HARVEST_FAILPOINTS`, e.g. `deliver::before=return(crash)`, `provision::before=return(full)`
+//! or `execute::started=sleep(100)`.
 
 use crate::Error;
 
@@ -62,6 +63,7 @@ pub fn reach(name: &'static str) -> Result<(), Error> {
     debug_assert!(is_known(name), "{name} is not listed");
     match fail::eval(name, |action| action) {
         Some(Some(action)) if action == "crash" => std::process::abort(),
+        Some(Some(action)) if action == "full" => Err(Error::NoRoom { what: format!("failpoint {name}") }),
         Some(_) => Err(Error::Failpoint(name)),
         None => Ok(()),
     }

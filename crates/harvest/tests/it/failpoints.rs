@@ -113,3 +113,24 @@ fn a_turn_on_which_the_work_breaks_down_is_tried_again_a_few_times() {
         world.assert_nothing_left();
     }
 }
+
+/// A disk that is full when a workspace is made fails no task of the queue; one in the foreground is told.
+#[test]
+fn what_there_was_no_room_for_is_tried_again_when_there_is() {
+    let world = World::new();
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let task = world.json(&["task", "add", "Mend it"])["id"].as_str().unwrap().to_owned();
+    let args = ["up", "--until-empty", "--model-script", script.to_str().unwrap()];
+    let full = "provision::before=1*return(full)";
+    let ran = world.harvest(&args).env("HARVEST_FAILPOINTS", full).finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let shown = world.json(&["task", "show", &task]);
+    assert_eq!(shown["status"], "completed", "{shown:#}");
+    let told = |text: &str| text.starts_with("there was no room on the disk for this turn, and it is tried again");
+    let events = journal(&world, &task);
+    assert_eq!(events.iter().filter(|event| event["data"]["message"].as_str().is_some_and(told)).count(), 1);
+    let ran = world.run_with(&json!([{ "shell": FIX }, {}]), &[]).env("HARVEST_FAILPOINTS", full).finish();
+    let outcome = ran.assert_ended(1, "failed", Some("internal"));
+    assert!(outcome["error"].as_str().unwrap().contains("no room on the disk"), "{outcome:#}");
+    world.assert_nothing_left();
+}
