@@ -48,7 +48,8 @@ bench: ## Measure against the bare thing, and fail when a bound is broken
 KILLS ?= 500
 
 torture: ## Kill a worker with live sessions hundreds of times and compare the outcome with what was asked
-	@scripts/need cargo cc git bwrap
+	@scripts/need cargo cc git bwrap $(if $(HARVEST_TEST_SKIP_POSTGRES),,postgres)
+	@scripts/need libfaketime || echo "Without it no clock jumps."
 	HARVEST_TORTURE_KILLS=$(KILLS) scripts/env cargo test --release -p harvest --features harvest/failpoints --test it -- torture --nocapture
 
 # How many tasks a worker is left alone with.
