@@ -47,10 +47,19 @@ class Ask(TypedDict):
     budget_usd: NotRequired["Cost | None"]
     convoy: NotRequired[str | None]
     """The batch it belongs to."""
+    fallback_agents: NotRequired[list[str]]
+    """Agents that go on, one after the other, when a model has no more quota."""
+    gate: NotRequired[bool]
+    """The tested result is held until a person approves it."""
+    mcp: NotRequired[list[str]]
+    """Names of MCP servers that the agent gets."""
     model: NotRequired[str | None]
     on_failed_dependency: NotRequired["OnFailedDependency"]
     plan: NotRequired[bool]
     """First a plan, on which a person decides."""
+    plan_review: NotRequired[str | None]
+    """An agent that looks for what is wrong with the plan before a person decides, perhaps with a model behind a
+    colon."""
     priority: NotRequired["Priority | None"]
     prompt: str
     """What to do, in plain words."""
@@ -67,6 +76,7 @@ class Ask(TypedDict):
     """The command that proves the result; else it is found in the repository."""
     timeout: NotRequired[int | None]
     """Seconds that the agent may work on a turn."""
+    workflow: NotRequired["Workflow | None"]
 
 
 class AskFork(TypedDict):
@@ -106,6 +116,9 @@ class AskRace(TypedDict):
     """Several who do the same side by side, of whom the best is delivered: agents, or how many of one."""
     agents: NotRequired[list[str]]
     """Ids from `/api/agents`, each with a model behind a colon where it is not to be the agent's own."""
+    judge: NotRequired[str | None]
+    """An agent that is asked which is the best when several pass, perhaps with a model behind a colon; when it does
+    not say, `judged_by` decides."""
     judged_by: NotRequired["JudgedBy"]
     number: NotRequired[int | None]
     """In place of agents: how many of the one that is asked."""
@@ -292,7 +305,7 @@ class Event(TypedDict):
     seq: int
     at: str
     session_id: str
-    type: Literal["task.created", "turn.queued", "turn.started", "warning", "sandbox.ready", "agent.started", "agent.reattached", "message", "message.delta", "tool.call", "tool.result", "mcp.called", "file.changed", "usage", "budget.reached", "model.trouble", "limit.reached", "hook.finished", "checkpoint.created", "commit.created", "agent.finished", "conversation.kept", "session.interrupted", "session.resumed", "plan.proposed", "plan.reviewed", "delivery.proposed", "plan.decided", "race.placed", "race.decided", "tests.finished", "stage.finished", "branch.delivered", "base.moved", "pull_request.delivered", "egress", "raw", "turn.finished", "task.retried", "task.finished"]
+    type: Literal["task.created", "turn.queued", "turn.started", "warning", "sandbox.ready", "agent.started", "agent.reattached", "message", "message.delta", "tool.call", "tool.result", "mcp.called", "file.changed", "usage", "budget.reached", "model.trouble", "limit.reached", "hook.finished", "checkpoint.created", "commit.created", "agent.finished", "conversation.kept", "session.interrupted", "session.resumed", "plan.proposed", "plan.reviewed", "delivery.proposed", "plan.decided", "race.placed", "race.judged", "race.decided", "tests.finished", "stage.finished", "branch.delivered", "base.moved", "pull_request.delivered", "egress", "raw", "turn.finished", "task.retried", "task.finished"]
     data: NotRequired[dict[str, Any]]
 
 
@@ -352,6 +365,11 @@ HookStage = Literal["before_execute", "after_execute", "before_verify", "after_v
 
 # What decides among those whose work passes its tests.
 JudgedBy = Literal["cost", "time"]
+
+
+class Judgement(TypedDict):
+    agent: str
+    reason: str
 
 
 # Where a server is.
@@ -743,6 +761,8 @@ class Race(TypedDict):
     """The race that a task is part of."""
     id: str
     """The convoy of everyone in it."""
+    judge: NotRequired[str | None]
+    """Who is asked which is the best when several pass: an agent, perhaps with a model behind a colon."""
     judged_by: NotRequired["JudgedBy"]
 
 
@@ -770,6 +790,7 @@ class RaceTable(TypedDict):
     """Also the convoy of everyone in it."""
     items: list["RaceRow"]
     judged_by: "JudgedBy"
+    judgement: NotRequired["Judgement | None"]
     next_cursor: NotRequired[str | None]
     winner: NotRequired["TaskId | None"]
 
@@ -801,7 +822,7 @@ Role = Literal["viewer", "member", "admin"]
 SandboxId = str
 
 
-SandboxPurpose = Literal["execute", "baseline", "verify", "prepare", "warm", "mcp"]
+SandboxPurpose = Literal["execute", "baseline", "verify", "prepare", "warm", "mcp", "opinion"]
 
 
 class Schedule(TypedDict):

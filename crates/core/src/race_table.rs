@@ -1,6 +1,6 @@
 //! Everyone in a race side by side, and why it came out as it did.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Cost, JudgedBy, SessionId, TaskId, TaskStatus};
 
@@ -8,7 +8,7 @@ use crate::{Cost, JudgedBy, SessionId, TaskId, TaskStatus};
 pub const MOST_ENTRANTS: usize = 16;
 
 /// A race with everyone in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RaceTable {
     /// Also the convoy of everyone in it.
@@ -21,14 +21,14 @@ pub struct RaceTable {
     pub next_cursor: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Judgement {
     pub agent: String,
     pub reason: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RaceRow {
     pub task_id: TaskId,

@@ -314,6 +314,15 @@ pub enum WorkflowName {
     ResearchPlanImplement,
 }
 
+impl From<harvest_core::Workflow> for WorkflowName {
+    fn from(workflow: harvest_core::Workflow) -> Self {
+        match workflow {
+            harvest_core::Workflow::Direct => Self::Direct,
+            harvest_core::Workflow::ResearchPlanImplement => Self::ResearchPlanImplement,
+        }
+    }
+}
+
 impl WorkflowName {
     /// As in the settings.
     pub fn name(self) -> &'static str {

@@ -1,7 +1,7 @@
 //! `--race` and `harvest race`: the same task for several agents side by side, of which the best is delivered.
 
 use futures_util::future::join_all;
-use harvest_core::{Code, MOST_ENTRANTS, Outcome, Prompt, RaceTable, Task, TaskStatus};
+use harvest_core::{Code, MOST_ENTRANTS, Outcome, Prompt, Race, RaceTable, Task, TaskStatus};
 use harvest_engine::{Interrupts, Queueing, Stop, enter_race, race_table, racing};
 use harvest_store::{Error, OwnerKind};
 
@@ -11,6 +11,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::run::{Ended, stop_on_signals, work};
 use crate::view::{Activity, Style, clean};
 
@@ -49,14 +50,20 @@ pub async fn add(
     let race = enter_race(installation.entropy.as_ref(), &mut requests, wanted.judged_by, wanted.judge.clone());
     let engine = installation.queueing_engine()?;
     let submitted = engine.submit_all(requests).await.map_err(|error| Failure::from(error).refusing())?;
-    let tasks: Vec<&Task> = submitted.iter().map(|submitted| &submitted.task).collect();
+    let tasks: Vec<Task> = submitted.into_iter().map(|submitted| submitted.task).collect();
+    say_queued(global, style, &race, &tasks);
+    Ok(Exit::Done)
+}
+
+/// Who races, for whoever asked for it.
+pub fn say_queued(global: &Global, style: Style, race: &Race, tasks: &[Task]) {
     let _ = if global.json {
         output::json(&serde_json::json!({ "race": race, "items": tasks, "next_cursor": null }))
     } else {
-        let names: Vec<String> = tasks.iter().map(|task| format!("{} ({})", task.id.short(), task.agent)).collect();
+        let name = |task: &Task| format!("{} ({})", task.id.short(), clean(&task.agent));
+        let names: Vec<String> = tasks.iter().map(name).collect();
         output::line(&format!("{} {} is queued: {}", style.ok(), style.bold(&race.id), names.join(", ")))
     };
-    Ok(Exit::Done)
 }
 
 /// `harvest run --race`: all of them in this process, to the verdict.
@@ -152,6 +159,11 @@ fn who(task: &Task) -> String {
 /// `harvest race show`.
 pub async fn show(global: &Global, environment: Environment, id: &str) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        let table = remote::race_table(&remote, id).await?.ok_or_else(|| unknown(id))?;
+        let _ = if global.json { output::json(&table) } else { output::line(&page(style, &table)) };
+        return Ok(Exit::Done);
+    }
     let installation = Installation::open(global, environment).await?;
     let race = match installation.store.find_task(id).await {
         Ok(task) => installation.store.task(&task).await?.task.settings.race.map(|race| race.id),

@@ -3,6 +3,7 @@
 mod interrupt;
 mod journal;
 mod queue;
+mod race;
 mod run;
 mod session;
 mod status;
@@ -11,6 +12,7 @@ mod task;
 pub use interrupt::interrupt;
 pub use journal::Journal;
 pub use queue::queue;
+pub use race::table as race_table;
 pub use run::run;
 pub use session::session;
 pub use status::status;

@@ -17,7 +17,7 @@ use crate::view::{Activity, Style, clean};
 
 pub async fn run(global: &Global, style: Style, remote: &Remote, options: Run) -> Result<Exit, Failure> {
     refuse_what_the_server_decides(&options)?;
-    let detail = submit(remote, options.ask, QueueOptions::default()).await?;
+    let detail = submit(remote, options.ask, QueueOptions::default(), None).await?;
     let (id, short) = (detail.task.id.to_string(), detail.task.id.short().to_owned());
     let session = detail.sessions.first().map(|session| session.id.to_string()).ok_or_else(|| {
         Failure::failed(Code::ServerUnreachable, format!("the server made task {short} without a session"))
@@ -69,8 +69,12 @@ fn refuse_what_the_server_decides(options: &Run) -> Result<(), Failure> {
         ("--record", options.record.is_some()),
         ("--replay", options.replay.is_some()),
         ("--sandbox", options.sandbox != SandboxKind::Local),
-        ("--race", options.race.race.is_some()),
     ];
+    if options.race.race.is_some() {
+        let message = "a race is not shown live, and HARVEST_URL names a server";
+        let help = "queue it with `harvest task add … --race …`, and look at it with `harvest race show`";
+        return Err(Failure::refused(Code::BadOption, message, help));
+    }
     match given.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(here_only(option)),
         None => Ok(()),

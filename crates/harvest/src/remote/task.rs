@@ -8,7 +8,7 @@ use harvest_store::{TaskDetail, TaskPage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Remote;
+use super::{Remote, race};
 use crate::ask;
 use crate::cli::{Ask, Global, OnFailed, QueueOptions, Task, TaskAdd};
 use crate::failure::{Exit, Failure};
@@ -101,10 +101,11 @@ async fn detail(remote: &Remote, prefix: &str) -> Result<Detail, Failure> {
 }
 
 async fn add(global: &Global, style: Style, remote: &Remote, add: TaskAdd) -> Result<Exit, Failure> {
-    if add.race.race.is_some() {
-        return Err(here_only("--race"));
+    let race = add.race.race.as_ref().map(|entrants| race::body(entrants, &add.race));
+    let TaskDetail { task, .. } = submit(remote, add.ask, add.queue, race).await?;
+    if let Some(race) = &task.settings.race {
+        return race::added(global, style, remote, race).await;
     }
-    let TaskDetail { task, .. } = submit(remote, add.ask, add.queue).await?;
     let _ = if global.json {
         output::json(&task)
     } else {
@@ -125,20 +126,15 @@ pub fn here_only(option: &str) -> Failure {
     Failure::refused(Code::BadOption, message, "leave it out, or unset HARVEST_URL")
 }
 
-pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions) -> Result<TaskDetail, Failure> {
+pub async fn submit(
+    remote: &Remote,
+    ask: Ask,
+    queue: QueueOptions,
+    race: Option<Value>,
+) -> Result<TaskDetail, Failure> {
     let prompt = ask::read_prompt(&ask.prompt)?;
     let options = ask.options;
-    let care = &options.care;
-    let given = [
-        ("--fallback-agent", !options.fallback_agent.is_empty()),
-        ("--review-plan", care.review_plan.is_some()),
-        ("--workflow", care.workflow.is_some()),
-        ("--gate", care.gate),
-        ("--mcp", !care.mcp.is_empty()),
-    ];
-    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
-        return Err(here_only(option));
-    }
+    let care = options.care;
     let Some(repository) = options.repo else {
         let message = "the server does not know the folder you are in: --repo is missing";
         let help = "name a repository of the server, its path there, or a URL";
@@ -149,6 +145,9 @@ pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions) -> Result<Ta
         "repository": repository,
         "require_tests": options.require_tests,
         "plan": options.plan,
+        "gate": care.gate,
+        "mcp": care.mcp,
+        "fallback_agents": options.fallback_agent,
         "after": queue.after,
         "on_failed_dependency": match queue.on_failed_dependency {
             OnFailed::Hold => "hold",
@@ -166,6 +165,9 @@ pub async fn submit(remote: &Remote, ask: Ask, queue: QueueOptions) -> Result<Ta
         ("convoy", queue.standing.convoy.map(Value::from)),
         ("retries", queue.standing.retries.map(Value::from)),
         ("source_url", queue.source_url.map(Value::from)),
+        ("plan_review", care.review_plan.map(Value::from)),
+        ("workflow", care.workflow.map(|workflow| workflow.name().into())),
+        ("race", race),
     ];
     for (name, value) in more {
         if let Some(value) = value {

@@ -122,8 +122,10 @@ fn a_run_is_watched_to_its_end_over_a_restart_of_the_server() {
         (followed.exit, &kinds[0], kinds.last().unwrap()),
         (Some(0), &json!("turn.queued"), &json!("task.finished"))
     );
-    let here = at(&["run", "Mend it", "--repo", repo, "--gate"]).finish();
-    assert!(here.exit == Some(2) && here.stderr.contains("--gate is for work on this machine"), "{here:?}");
+    let here = at(&["run", "Mend it", "--repo", repo, "--record", "x"]).finish();
+    assert!(here.exit == Some(2) && here.stderr.contains("--record is for work on this machine"), "{here:?}");
+    let race = at(&["run", "Mend it", "--repo", repo, "--race", "2"]).finish();
+    assert!(race.exit == Some(2) && race.stderr.contains("harvest task add"), "{race:?}");
 }
 
 #[test]
@@ -163,4 +165,39 @@ fn a_server_that_is_not_there_is_named_with_the_way_out() {
         let ran = harvest.finish();
         assert!(ran.exit != Some(0) && ran.stderr.contains(said), "{ran:?}");
     }
+}
+
+#[test]
+fn a_race_is_asked_for_and_looked_at_and_counted_over_a_server() {
+    let world = World::new();
+    world.add_agent("idles", "text", "echo x > junk; echo Done.");
+    world.add_agent("mends", "text", &format!("{FIX}; echo Done."));
+    let server = world.serve_with(&json!([{}]), &["--agents", "2"]);
+    let token = world.token(&["--role", "member", "--user", "ada"]);
+    let at = |args: &[&str]| remote(&world, &server.url, args).env("HARVEST_TOKEN", &token);
+    let repo = world.repo();
+    let repo = repo.to_str().unwrap();
+    let add = ["task", "add", "Mend it", "--repo", repo, "--race", "idles,mends", "--judge", "mends", "--gate"];
+    let asked = json_of(&at(&add).args(&["--fallback-agent", "idles", "--json"]).finish());
+    let race = asked["race"]["id"].as_str().unwrap();
+    assert_eq!((asked["items"].as_array().unwrap().len(), &asked["race"]["judge"]), (2, &json!("mends")), "{asked:#}");
+    let settings = &asked["items"][0]["settings"];
+    assert_eq!((&settings["gate"], &settings["on_quota"]), (&json!(true), &json!(["idles"])), "{asked:#}");
+    let client = server.with(&token);
+    let shown = json_of(&at(&["race", "show", race, "--json"]).finish());
+    let mends = shown["items"].as_array().unwrap().iter().find(|row| row["agent"] == "mends").unwrap();
+    let session = mends["session_id"].as_str().unwrap();
+    client.stream(&format!("/api/sessions/{session}/events")).until("delivery.proposed");
+    let won = mends["task_id"].as_str().unwrap();
+    assert_eq!(at(&["task", "approve", won]).finish().exit, Some(0));
+    client.stream(&format!("/api/sessions/{session}/events")).until("task.finished");
+    let over = json_of(&at(&["race", "show", &won[..6], "--json"]).finish());
+    assert_eq!((&over["winner"], &over["id"]), (&mends["task_id"], &json!(race)), "{over:#}");
+    assert_eq!(over, client.get(&format!("/api/races/{race}")).ok());
+    assert!(at(&["race", "show", race]).finish().stdout.contains("won"));
+    let stats = json_of(&at(&["stats", "--by", "agent", "--json"]).finish());
+    assert_eq!(stats, client.get("/api/stats?by=agent").ok());
+    assert_eq!((&stats["items"][1]["key"], &stats["items"][1]["wins"]), (&json!("mends"), &json!(1)), "{stats:#}");
+    let unknown = at(&["race", "show", "zzzz"]).finish();
+    assert!(unknown.exit == Some(2) && unknown.stderr.contains("HV-0151"), "{unknown:?}");
 }

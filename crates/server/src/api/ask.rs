@@ -1,7 +1,7 @@
 //! What can be asked for, the same whether it is called a task or a session.
 
 use axum::http::HeaderMap;
-use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Source};
+use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Source, Workflow};
 use harvest_engine::{Request, enter_race};
 use harvest_store::Submitted;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,21 @@ pub struct Ask {
     /// First a plan, on which a person decides.
     #[serde(default)]
     pub plan: bool,
+    /// An agent that looks for what is wrong with the plan before a person decides, perhaps with a model behind a colon.
+    pub plan_review: Option<String>,
+    /// In which steps it is worked on.
+    pub workflow: Option<Workflow>,
+    /// The tested result is held until a person approves it.
+    #[serde(default)]
+    pub gate: bool,
+    /// Names of MCP servers that the agent gets.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub mcp: Vec<String>,
+    /// Agents that go on, one after the other, when a model has no more quota.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    pub fallback_agents: Vec<String>,
     /// The issue, thread or message it came from.
     pub source_url: Option<String>,
     /// Several work on it side by side, as tasks of their own; the first of them is answered.
@@ -62,6 +77,7 @@ pub struct Ask {
 const LONGEST_TIMEOUT: u64 = 7 * 24 * 60 * 60;
 const MOST_RETRIES: u32 = 20;
 const MOST_DEPENDENCIES: usize = 100;
+const MOST_NAMES: usize = 100;
 const LONGEST_NAME: usize = 1000;
 
 impl Ask {
@@ -90,6 +106,14 @@ impl Ask {
         if self.test.as_deref().is_some_and(|test| test.trim().is_empty()) {
             return Err(Problem::bad("test", "an empty command proves nothing; leave it out to have one found"));
         }
+        for (field, several) in [("mcp", &self.mcp), ("fallback_agents", &self.fallback_agents)] {
+            if several.len() > MOST_NAMES {
+                return Err(Problem::bad(field, format!("there are at most {MOST_NAMES} of them")));
+            }
+        }
+        let judge = self.race.as_ref().and_then(|race| race.judge.as_ref());
+        let several = self.mcp.iter().map(|name| ("mcp", Some(name)));
+        let several = several.chain(self.fallback_agents.iter().map(|name| ("fallback_agents", Some(name))));
         let names = [
             ("repository", Some(&self.repository)),
             ("base", self.base.as_ref()),
@@ -97,8 +121,10 @@ impl Ask {
             ("model", self.model.as_ref()),
             ("convoy", self.convoy.as_ref()),
             ("source_url", self.source_url.as_ref()),
+            ("plan_review", self.plan_review.as_ref()),
+            ("race", judge),
         ];
-        for (field, name) in names {
+        for (field, name) in names.into_iter().chain(several) {
             let Some(name) = name else { continue };
             if name.trim().is_empty() || name.len() > LONGEST_NAME || name.contains(char::is_control) {
                 let detail = format!("it is empty, longer than {LONGEST_NAME} bytes, or has control characters");
