@@ -405,7 +405,7 @@ fn a_repository_can_be_asked_for_by_hand() {
 fn an_outage_at_delivery_is_waited_out() {
     let world = World::new();
     let hub = Hub::new(&world);
-    let script = world.script(&json!([{ "shell": format!("{FIX}; sleep 3") }, { "say": "Done." }]));
+    let script = world.script(&json!([{ "shell": format!("{FIX}; sleep 8") }, { "say": "Done." }]));
     let address = format!("{}/ada/shop", hub.fake.url());
     let args = ["task", "add", "Make the failing test pass", "--repo", &address, "--json"];
     let added: Value = serde_json::from_str(&world.harvest(&args).finish().stdout).unwrap();
@@ -434,7 +434,7 @@ fn an_outage_at_delivery_is_waited_out() {
 fn an_outage_at_delivery_can_be_cancelled() {
     let world = World::new();
     let hub = Hub::new(&world);
-    let script = world.script(&json!([{ "shell": format!("{FIX}; sleep 3") }, { "say": "Done." }]));
+    let script = world.script(&json!([{ "shell": format!("{FIX}; sleep 8") }, { "say": "Done." }]));
     let address = format!("{}/ada/shop", hub.fake.url());
     let args = ["task", "add", "Make the failing test pass", "--repo", &address, "--json"];
     let added: Value = serde_json::from_str(&world.harvest(&args).finish().stdout).unwrap();
