@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use harvest_core::{
-    FailureReason, HookStage, Move, Outcome, OwnerId, Session, Settings, StageName, Task, TaskStatus, Timestamp, TurnId,
+    BranchName, FailureReason, HookStage, Move, Outcome, OwnerId, Session, Settings, StageName, Task, TaskStatus,
+    Timestamp, TurnId,
 };
 use harvest_forge::Forge;
 use harvest_store::{Lease, Step, TaskDetail};
@@ -188,6 +189,9 @@ impl Engine {
             let message = "what this session goes on from is not on this machine: another did it, or it was collected";
             return Err(Failure::new(FailureReason::Internal, message).into());
         }
+        // What has left cannot be stopped any more.
+        let delivered: Option<Option<BranchName>> = journal.stage(StageName::Deliver).await?;
+        let stop = if delivered.is_some() { Stop::default() } else { stop };
         let has_started = task.status == TaskStatus::Running;
         let checkpoints = repository.last_checkpoint(&session.id).await?.map_or(0, |(number, _)| number);
         Ok(Turn {
