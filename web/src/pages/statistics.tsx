@@ -64,6 +64,7 @@ export function StatisticsPage() {
               { name: "Failed", number: true, cell: (row) => row.failed },
               { name: "Cancelled", number: true, minor: true, cell: (row) => row.cancelled },
               { name: "Success", number: true, cell: (row) => row.success_rate == null ? "–" : `${Math.round(row.success_rate * 100)} %` },
+              { name: "Races won", number: true, minor: true, cell: (row) => row.races === 0 ? "–" : `${row.wins} of ${row.races}` },
               { name: "Mean time", number: true, minor: true, cell: (row) => row.mean_seconds == null ? "–" : took(row.mean_seconds * 1000) },
               { name: "Cost", number: true, cell: (row) => money(row.cost_usd) },
               { name: "Per branch", number: true, minor: true, cell: (row) => perBranch(row) === null ? "–" : money(perBranch(row) ?? 0) },
