@@ -197,6 +197,11 @@ impl Agent {
     pub fn parser(&self) -> Parser {
         Parser::new(self.dialect)
     }
+
+    /// Each line that it prints is a message: only all of them together are what it says.
+    pub fn speaks_in_lines(&self) -> bool {
+        matches!(self.dialect, Dialect::Aider | Dialect::Text)
+    }
 }
 
 /// The line by which Claude Code is given a prompt.

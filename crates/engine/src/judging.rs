@@ -61,9 +61,7 @@ impl Turn {
             asked = format!("{asked}\n\n## Number {number}\n\n{work}");
         }
         let opinion = self.opinion(judge, &asked, &self.task.base, "a judgement").await?;
-        // Some agents say each line by itself.
-        let said = self.words().await?.join("\n");
-        let Some((number, reason)) = read(&said, finalists.len()) else {
+        let Some((number, reason)) = read(&opinion.text, finalists.len()) else {
             let message = format!("{} did not say which is the best", opinion.agent);
             return Err(Failure::new(FailureReason::Agent, message).into());
         };

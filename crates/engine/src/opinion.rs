@@ -1,14 +1,15 @@
 //! What another agent thinks: of a plan, or of the work of several. It is asked in a sandbox of its own, where nobody before it has
 //! left anything, that offers no tools from outside and takes nothing back. All that stays is what it says last.
 
+use harvest_agents::Agent;
 use harvest_core::{EventBody, FailureReason, SandboxPurpose};
 
+use crate::Failure;
 use crate::conversation::Memory;
 use crate::error::Halt;
 use crate::execute::Attempts;
 use crate::place::Place;
 use crate::turn::{Turn, for_agent};
-use crate::{Error, Failure};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Opinion {
@@ -37,7 +38,7 @@ impl Turn {
             let memory = Memory::default();
             self.prepare_workspace(place, &memory, commit).await?;
             let ended = self.attempt_asking(place, agent, &memory, (asked, &choice), Attempts::Another).await?;
-            self.last_word(ended.failure, what).await
+            self.last_word(agent, ended.failure, what).await
         });
         Ok(Opinion { text: asking.await?, agent: id.to_owned() })
     }
@@ -56,22 +57,19 @@ impl Turn {
         result
     }
 
-    /// What the agent that ran last said last.
-    pub(crate) async fn last_word(&self, failure: Option<Failure>, what: &str) -> Result<String, Halt> {
+    /// What an agent that has just run said last.
+    pub(crate) async fn last_word(&self, agent: &Agent, failure: Option<Failure>, what: &str) -> Result<String, Halt> {
         if let Some(failure) = failure {
             return Err(failure.into());
         }
-        let said = self.words().await?;
-        match said.last().map(|last| last.trim()).filter(|said| !said.is_empty()) {
-            Some(said) => Ok(said.to_owned()),
-            None => Err(Failure::new(FailureReason::Agent, format!("the agent ended without {what}")).into()),
-        }
-    }
-
-    /// All that the agent that ran last said.
-    pub(crate) async fn words(&self) -> Result<Vec<String>, Error> {
         let events = self.journal.all().await?;
         let begun = events.iter().rposition(|event| matches!(event.body, EventBody::AgentStarted { .. })).unwrap_or(0);
-        Ok(events[begun..].iter().filter_map(|event| harvest_agents::plan_in(&event.body)).map(str::to_owned).collect())
+        let said: Vec<&str> = events[begun..].iter().filter_map(|event| harvest_agents::plan_in(&event.body)).collect();
+        let said =
+            if agent.speaks_in_lines() { said.join("\n") } else { said.last().copied().unwrap_or_default().into() };
+        match said.trim() {
+            "" => Err(Failure::new(FailureReason::Agent, format!("the agent ended without {what}")).into()),
+            said => Ok(said.to_owned()),
+        }
     }
 }

@@ -130,16 +130,16 @@ impl Turn {
         if self.task.settings.workflow != Workflow::ResearchPlanImplement {
             let ended = self.attempt(place, agent, &memory, Attempts::First).await?;
             self.bring_out(place, agent, ended.conversation, "").await?;
-            return self.last_word(ended.failure, "a plan").await;
+            return self.last_word(agent, ended.failure, "a plan").await;
         }
         let choice = self.engine.model_choice(agent, &self.task);
         let research = format!("{RESEARCH}\n\n{}", self.task.prompt.as_str());
         let ended = self.attempt_asking(place, agent, &memory, (&research, &choice), Attempts::First).await?;
-        let found = self.last_word(ended.failure, "what it found").await?;
+        let found = self.last_word(agent, ended.failure, "what it found").await?;
         let asked = format!("{}\n\nWhat was found out before:\n\n{found}", self.plan.prompt(self.task.prompt.as_str()));
         let ended = self.attempt_asking(place, agent, &memory, (&asked, &choice), Attempts::Another).await?;
         self.bring_out(place, agent, ended.conversation, "").await?;
-        let plan = self.last_word(ended.failure, "a plan").await?;
+        let plan = self.last_word(agent, ended.failure, "a plan").await?;
         self.deliver_plan(place, &plan).await?;
         Ok(plan)
     }

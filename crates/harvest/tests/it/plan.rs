@@ -97,19 +97,21 @@ fn the_built_in_agent_plans_without_tools_that_write() {
 #[test]
 fn another_agent_says_what_is_wrong_with_a_plan() {
     let world = World::new();
-    world.add_agent("critic", "text", "grep -q 'I would mend two.sh' && echo The plan has no test.");
+    // Of one that speaks in lines it is all of them.
+    world.add_agent("critic", "text", "grep -q 'I would mend two.sh' && echo The plan && echo has no test.");
+    let said = "The plan\nhas no test.";
     let script = world.conversations(&[("Make a plan", json!([{ "say": "I would mend two.sh." }]))]);
     let args = ["run", "Make the failing test pass", "--plan", "--review-plan", "critic", "--json", "--model-script"];
     let ran = world.harvest(&args).args(&[&script]).finish();
     assert_eq!(ran.exit, Some(3), "{ran:?}");
     let reviewed = ran.of_type("plan.reviewed");
-    assert_eq!(reviewed, [json!({ "agent": "critic", "text": "The plan has no test." })]);
+    assert_eq!(reviewed, [json!({ "agent": "critic", "text": said })]);
     let task = ran.events()[0]["data"]["task_id"].as_str().unwrap().to_owned();
     let shown = world.json(&["task", "show", &task]);
     assert_eq!(shown["proposal"]["text"], "I would mend two.sh.");
-    assert_eq!(shown["proposal"]["reviews"][0]["text"], "The plan has no test.");
+    assert_eq!(shown["proposal"]["reviews"][0]["text"], said);
     let text = world.harvest(&["task", "show", &task]).finish().stdout;
-    assert!(text.contains("What critic says about it") && text.contains("The plan has no test."), "{text}");
+    assert!(text.contains("What critic says about it") && text.contains("has no test."), "{text}");
     world.json(&["task", "approve", &task]);
     world.work_off(&[("The plan for it is approved", json!([{ "shell": FIX }, {}]))]);
     assert_eq!(world.json(&["task", "show", &task])["status"], "completed");
