@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harvest_core::{Entropy, OwnerId};
 use harvest_store::{Owner, OwnerKind, Store};
@@ -14,6 +14,10 @@ use crate::{DataFolder, Error};
 
 /// For so long at most a lock may be without its name, and not held yet.
 const BEING_MADE: Duration = Duration::from_secs(60);
+/// What a process starts has a copy of all that it holds open, its lock too, until it runs its own program. One that is killed
+/// in such a moment seems to hold its lock a little longer.
+const LAST_COPY: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub struct Ownership {
@@ -91,12 +95,36 @@ pub(crate) async fn remove_unknown(data: &DataFolder, store: &dyn Store) -> Resu
     Ok(())
 }
 
-/// The dead owner's lock, held so that only one process cleans up after it; `None` while the owner lives. An owner without a
-/// lock here belongs to another data directory that shares the database: its leases run out by themselves.
-pub(crate) fn lock_of_dead(data: &DataFolder, owner: &OwnerId) -> Option<File> {
-    let file = OpenOptions::new().write(true).open(lock_path(data, owner)).ok()?;
-    file.try_lock().ok()?;
+/// Those of them who are dead, each with its lock, held so that only one process cleans up after it.
+pub(crate) async fn dead(data: &DataFolder, owners: impl IntoIterator<Item = Owner>) -> Vec<(File, Owner)> {
+    let mut dead = Vec::new();
+    for owner in owners {
+        if let Some(lock) = lock_of_dead(data, &owner).await {
+            dead.push((lock, owner));
+        }
+    }
+    dead
+}
+
+/// `None` while the owner lives. An owner without a lock here belongs to another data directory that shares the database: its
+/// leases run out by themselves.
+pub(crate) async fn lock_of_dead(data: &DataFolder, owner: &Owner) -> Option<File> {
+    let file = OpenOptions::new().write(true).open(lock_path(data, &owner.id)).ok()?;
+    let end = Instant::now() + LAST_COPY;
+    while file.try_lock().is_err() {
+        if is_running(owner.pid) || Instant::now() > end {
+            return None;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
     Some(file)
+}
+
+fn is_running(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The name before it may hold anything.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, Some('Z' | 'X'))
 }
 
 #[cfg(test)]
@@ -114,6 +142,25 @@ mod tests {
         fn bytes(&self) -> [u8; 10] {
             [self.0.fetch_add(1, Ordering::Relaxed); 10]
         }
+    }
+
+    /// As a process does that was forked and has not begun with its own program.
+    #[tokio::test]
+    async fn a_copy_of_a_dead_owners_lock_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataFolder::new(folder.path().to_owned());
+        let owner =
+            |pid| Owner { id: OwnerId::generate(&Counting::default()), kind: OwnerKind::Run, pid, holding: None };
+        let (dead, alive) = (owner(u32::MAX), owner(std::process::id()));
+        std::fs::create_dir_all(data.owners()).unwrap();
+        let copy = File::create(lock_path(&data, &dead.id)).unwrap();
+        copy.try_lock().unwrap();
+        assert!(lock_of_dead(&data, &alive).await.is_none());
+        let (lock, ()) = tokio::join!(lock_of_dead(&data, &dead), async {
+            tokio::task::yield_now().await;
+            drop(copy);
+        });
+        assert!(lock.is_some());
     }
 
     #[tokio::test]

@@ -81,12 +81,12 @@ impl Engine {
         let (data, store, provider) = (&self.options.data, &self.options.store, &self.options.provider);
         let owners = store.owners().await?.into_iter().filter(|owner| owner.kind == OwnerKind::Server);
         // The locks are held to the end: of several who come, one takes over.
-        let dead: Vec<_> = owners.filter_map(|owner| Some((owner::lock_of_dead(data, &owner.id)?, owner.id))).collect();
+        let dead = owner::dead(data, owners).await;
         if dead.is_empty() {
             return Ok(Vec::new());
         }
         let is_left = |record: &SandboxRecord| {
-            dead.iter().any(|(_, id)| *id == record.owner)
+            dead.iter().any(|(_, dead)| dead.id == record.owner)
                 && record.purpose == SandboxPurpose::Execute
                 && record.provider == provider.name()
                 && provider.is_alive(&record.id)
@@ -98,7 +98,7 @@ impl Engine {
         let sessions: Vec<SessionId> = left.iter().map(|record| record.session.clone()).collect();
         let mut inherited: Vec<Inherited> = Vec::new();
         for (_, dead) in &dead {
-            let taken = store.take_over(dead, heir, Some(&sessions)).await?;
+            let taken = store.take_over(&dead.id, heir, Some(&sessions)).await?;
             inherited.extend(taken.into_iter().map(|lease| Inherited { lease, sandboxes: Vec::new() }));
         }
         failpoint::reach("reattach::taken")?;

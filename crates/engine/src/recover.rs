@@ -59,10 +59,8 @@ impl Recovery {
         open_forge: impl AsyncFn(&str) -> Option<Box<dyn Forge>>,
     ) -> Result<Recovered, Error> {
         let mut recovered = Recovered::default();
-        let owners = self.store.owners().await?.into_iter();
         // The locks are held to the end: of several who come, one clears up.
-        let mut dead: Vec<_> =
-            owners.filter_map(|owner| Some((owner::lock_of_dead(&self.data, &owner.id)?, owner))).collect();
+        let mut dead = owner::dead(&self.data, self.store.owners().await?).await;
         if orphans == Orphans::Leave {
             recovered.left = self.agents_of(&dead).await?;
             // One may have died while it took over from another, so it is all of them or none.
@@ -111,7 +109,7 @@ impl Recovery {
         let sessions: Vec<SessionId> =
             self.store.task(task).await?.sessions.into_iter().map(|session| session.id).collect();
         for dead in self.store.owners().await?.into_iter().filter(|owner| owner.kind == OwnerKind::Server) {
-            let Some(_lock) = owner::lock_of_dead(&self.data, &dead.id) else { continue };
+            let Some(_lock) = owner::lock_of_dead(&self.data, &dead).await else { continue };
             // Still the dead one's, should this process die too.
             let leases = self.store.take_over(&dead.id, &dead.id, Some(&sessions)).await?;
             if leases.is_empty() {
