@@ -67,6 +67,7 @@ mod watch;
 mod workshop;
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,6 +79,7 @@ use harvest_sandbox::Provider;
 use harvest_store::{Lease, Store};
 use harvest_vault::Redactor;
 use harvest_workspace::{Mirrors, Prepared, Snapshots};
+use tokio::sync::Semaphore;
 
 pub use breaker::Options as Breaking;
 pub use confined_git::ConfinedGit;
@@ -228,6 +230,9 @@ pub struct Engine {
     till: Arc<till::Till>,
     vitals: Arc<Vitals>,
     finish: Arc<race::Finish>,
+    /// Sandboxes are made one after the other, a few at a time: of many that are wanted at once, say after a restart, the first
+    /// is ready when it would be alone, and not only with the last.
+    making: Arc<Semaphore>,
 }
 
 impl Engine {
@@ -236,7 +241,9 @@ impl Engine {
         let prepared = Prepared::new(options.data.prepared());
         let (stops, warm, till) = (stop::Stops::default(), Arc::default(), Arc::default());
         let (vitals, finish) = (Arc::default(), Arc::default());
-        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm, till, vitals, finish }
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let making = Arc::new(Semaphore::new(2 * cores));
+        Self { options: Arc::new(options), mirrors, snapshots, prepared, stops, warm, till, vitals, finish, making }
     }
 
     /// The flag that stops a turn while this engine holds it.

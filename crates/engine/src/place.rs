@@ -137,10 +137,13 @@ impl Turn {
             return Ok(place);
         }
         let options = &self.engine.options;
+        let begun = Instant::now();
+        let making = self.engine.making.acquire().await.ok();
         let id = SandboxId::generate(options.entropy.as_ref());
         options.store.record_sandbox(self.record_of(&id, purpose)).await?;
-        let begun = Instant::now();
-        let (place, workspace) = match self.make(&id, purpose, meter).await {
+        let made = self.make(&id, purpose, meter).await;
+        drop(making);
+        let (place, workspace) = match made {
             Ok(made) => made,
             Err(error) => {
                 self.clear_away(&id).await?;
