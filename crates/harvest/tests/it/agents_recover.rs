@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::agents_survive::{AIDER, CLAUDE_CODE, CODEX, Cli, GEMINI_CLI, OPENCODE, aider};
 use crate::killed::journal;
 use crate::reattach::wait_until;
-use crate::support::{FIX, Harvest, PATH, World};
+use crate::support::{FIX, Harvest, PATH, Running, World};
 
 fn count(events: &[Value], kind: &str) -> usize {
     events.iter().filter(|event| event["type"] == kind).count()
@@ -38,6 +38,17 @@ fn add(world: &World, bin: &Path, args: &[&str]) -> Value {
     serde_json::from_str(&added.stdout).unwrap()
 }
 
+/// The worker is killed, and another goes on.
+fn completed_by_another(world: &World, running: Running, another: Harvest, task: &str) -> (Value, Vec<Value>) {
+    running.signal(Signal::KILL);
+    running.finish();
+    let ran = another.finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let (shown, events) = (world.json(&["task", "show", task]), journal(world, task));
+    assert_eq!(shown["status"], "completed", "{shown:#}\n{events:#?}");
+    (shown, events)
+}
+
 /// kill -9 of the worker while the model is in the middle of an answer.
 fn killed_in_an_answer(cli: Cli, args: &[&str]) -> (World, Value, Vec<Value>) {
     let world = World::new();
@@ -56,12 +67,8 @@ fn killed_in_an_answer(cli: Cli, args: &[&str]) -> (World, Value, Vec<Value>) {
     wait_until("its first call", || count(&journal(&world, &task), "tool.result") == 1);
     // In the middle of the second answer, which takes seconds.
     std::thread::sleep(Duration::from_secs(2));
-    running.signal(Signal::KILL);
-    running.finish();
-    let ran = worker(&world, &bin, &script, &["--until-empty"]).finish();
-    assert_eq!(ran.exit, Some(0), "{ran:?}");
-    let (shown, events) = (world.json(&["task", "show", &task]), journal(&world, &task));
-    assert_eq!(shown["status"], "completed", "{shown:#}\n{events:#?}");
+    let (shown, events) =
+        completed_by_another(&world, running, worker(&world, &bin, &script, &["--until-empty"]), &task);
     let branch = shown["branch"].as_str().unwrap();
     assert_eq!(
         (world.show(&format!("{branch}:src/two.sh")), world.show(&format!("{branch}:later"))),
@@ -160,12 +167,8 @@ fn the_worker_of_aider_is_killed_in_the_middle_of_an_answer() {
             .iter()
             .any(|event| event["data"]["text"].as_str().is_some_and(|text| text.contains("what I will do now")))
     });
-    running.signal(Signal::KILL);
-    running.finish();
-    let ran = worker(&world, &bin, &script, &["--until-empty"]).finish();
-    assert_eq!(ran.exit, Some(0), "{ran:?}");
-    let (shown, events) = (world.json(&["task", "show", &task]), journal(&world, &task));
-    assert_eq!(shown["status"], "completed", "{shown:#}\n{events:#?}");
+    let (shown, events) =
+        completed_by_another(&world, running, worker(&world, &bin, &script, &["--until-empty"]), &task);
     assert_eq!(["agent.started", "agent.reattached", "task.finished"].map(|kind| count(&events, kind)), [1, 1, 1]);
     assert_eq!(world.show(&format!("{}:src/two.sh", shown["branch"].as_str().unwrap())), "echo two");
     world.assert_nothing_left();

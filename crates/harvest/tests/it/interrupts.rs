@@ -205,15 +205,21 @@ fn all_of_them_by_a_command_to_a_server() {
     assert!(again.exit == Some(2) && again.stderr.starts_with("error[HV-0175]"), "{again:?}");
 }
 
+/// A worker that hears nothing any more, its task, and a cancel that waits for it.
+fn deaf(world: &World) -> (Running, String, Running) {
+    world.without_spares();
+    let (running, task) = hanging(world, "This was interrupted");
+    running.signal(Signal::STOP);
+    let cancel = world.harvest(&["task", "cancel", &task]).start();
+    wait_until("it is asked for", || asked_to_stop(world));
+    (running, task, cancel)
+}
+
 /// What was asked for is heeded by whoever goes on with the turn.
 #[test]
 fn a_cancel_that_a_lost_worker_never_heard_is_heeded_by_the_next() {
     let world = World::new();
-    world.without_spares();
-    let (running, task) = hanging(&world, "This was interrupted");
-    running.signal(Signal::STOP);
-    let cancel = world.harvest(&["task", "cancel", &task]).start();
-    wait_until("it is asked for", || asked_to_stop(&world));
+    let (running, task, cancel) = deaf(&world);
     running.signal(Signal::KILL);
     running.finish();
     let running = world.worker(&script(&world, "This was interrupted"), &[]).start();
@@ -230,11 +236,7 @@ fn a_cancel_that_a_lost_worker_never_heard_is_heeded_by_the_next() {
 #[test]
 fn a_cancel_that_a_lost_worker_never_heard_needs_no_worker() {
     let world = World::new();
-    world.without_spares();
-    let (running, task) = hanging(&world, "This was interrupted");
-    running.signal(Signal::STOP);
-    let cancel = world.harvest(&["task", "cancel", &task]).start();
-    wait_until("it is asked for", || asked_to_stop(&world));
+    let (running, task, cancel) = deaf(&world);
     // Its agent goes with it.
     for runner in world.runners() {
         let pid = rustix::process::Pid::from_raw(i32::try_from(runner).unwrap()).unwrap();
