@@ -15,6 +15,8 @@ use crate::{Base, Error, Forge, Part, Published, checked_base};
 const LITTLE: &str = "--max-count=100";
 /// What git, too, unpacks rather than keeps as a pack.
 const MOST_LOOSE: usize = 100;
+/// For so long a branch may be locked by someone who is alive: a git that goes on though its worker was killed, or one that packs.
+const LOCK_PATIENCE: &str = "core.filesRefLockTimeout=3000";
 /// Where Harvest publishes: whatever is locked there is being delivered, or was by someone who died.
 const DELIVERED: &str = "refs/heads/harvest";
 
@@ -114,6 +116,12 @@ impl Local {
         Ok(true)
     }
 
+    /// Removes the lock of a branch of Harvest's own, which was there for as long as git has waited for it: whoever made it was
+    /// killed. True when there was one.
+    fn break_lock(&self, name: &str) -> bool {
+        name.starts_with(DELIVERED) && std::fs::remove_file(self.common.join(format!("{name}.lock"))).is_ok()
+    }
+
     async fn is_dirty(&self) -> bool {
         if self.bare {
             return false;
@@ -199,7 +207,11 @@ impl Forge for Local {
         // Git checks the old value under the ref's lock: of two that publish at the same time one is refused.
         let nothing = "0".repeat(commit.len());
         let expected = found.as_deref().unwrap_or(&nothing);
-        self.git.run(&self.path, &["update-ref", "--no-deref", &name, commit, expected]).await?;
+        let update = ["-c", LOCK_PATIENCE, "update-ref", "--no-deref", &name, commit, expected];
+        match self.git.run(&self.path, &update).await {
+            Err(_) if self.break_lock(&name) => self.git.run(&self.path, &update).await?,
+            updated => updated?,
+        };
         Ok(Published::InRepository)
     }
 }

@@ -49,6 +49,22 @@ async fn what_is_published_is_whole_however_much_it_is() {
 }
 
 #[tokio::test]
+async fn the_lock_of_a_git_that_was_killed_holds_up_no_delivery() {
+    let folder = tempfile::tempdir().unwrap();
+    let (repository, session) = (folder.path().join("shop"), folder.path().join("session"));
+    sample(&repository);
+    let commit = worked_on(&session, &repository, 1);
+    let forge = Forges::new(Git::new(Home::Nobody), None).open(repository.to_str().unwrap()).await.unwrap();
+    let branch = BranchName::for_session("work", &"0000000000000001".parse().unwrap());
+    let lock = repository.join(format!(".git/{}.lock", branch.as_ref_name()));
+    std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    std::fs::write(&lock, "").unwrap();
+    forge.publish(&session, &branch, &commit, None).await.unwrap();
+    assert_eq!(git(&repository, &["rev-parse", branch.as_str()]), commit);
+    assert!(!lock.exists());
+}
+
+#[tokio::test]
 async fn a_delivery_under_way_refuses_no_task_and_any_other_lock_does() {
     let folder = tempfile::tempdir().unwrap();
     let base = sample(folder.path());
