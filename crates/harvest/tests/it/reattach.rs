@@ -288,18 +288,24 @@ fn an_agent_that_was_written_down_and_not_started_is_started_by_the_next_worker(
     world.assert_nothing_left();
 }
 
+/// A worker is killed while its agent works: what the model says, and the task.
+fn left_at_work(world: &World) -> (PathBuf, String) {
+    world.without_spares();
+    let script = world.script(&json!([{ "shell": format!("{FIX}; sleep 3") }, {}]));
+    let task = world.add_task("Mend it");
+    let running = world.worker(&script, &[]).start();
+    wait_until("it works", || count(&journal(world, &task), "tool.call") == 1);
+    running.signal(Signal::KILL);
+    running.finish();
+    (script, task)
+}
+
 /// A git that is killed leaves its locks. They are in nobody's way, whether the agent has lived on or not.
 #[test]
 fn locks_of_a_killed_git_lock_nothing() {
     for lives_on in [true, false] {
         let world = World::new();
-        world.without_spares();
-        let script = world.script(&json!([{ "shell": format!("{FIX}; sleep 3") }, {}]));
-        let task = world.add_task("Mend it");
-        let running = world.worker(&script, &[]).start();
-        wait_until("it works", || count(&journal(&world, &task), "tool.call") == 1);
-        running.signal(Signal::KILL);
-        running.finish();
+        let (script, task) = left_at_work(&world);
         if !lives_on {
             assert_eq!(lose_sandboxes(&world), 1);
         }
@@ -334,13 +340,7 @@ fn a_crash_while_taking_over_is_recovered_from() {
     for name in harvest_engine::failpoint::REATTACH {
         let world = World::new();
         world.without_spares();
-        world.without_spares();
-        let script = world.script(&json!([{ "shell": format!("{FIX}; sleep 3") }, {}]));
-        let task = world.add_task("Mend it");
-        let running = world.worker(&script, &[]).start();
-        wait_until("it works", || count(&journal(&world, &task), "tool.call") == 1);
-        running.signal(Signal::KILL);
-        running.finish();
+        let (script, task) = left_at_work(&world);
         let before = world.agents();
         let crash = format!("{name}=return(crash)");
         let crashed = world.worker(&script, &["--until-empty"]).env("HARVEST_FAILPOINTS", &crash).finish();
