@@ -19,7 +19,7 @@ struct Layer {
 
 const ASYNC: &[&str] = &["async-trait", "tokio", "tokio-util", "futures-util"];
 const HTTP: &[&str] = &["axum", "hyper", "reqwest", "ureq"];
-const SQL: &[&str] = &["rusqlite", "sqlx"];
+const SQL: &[&str] = &["postgres", "rusqlite", "sqlx", "tokio-postgres", "tokio-postgres-rustls"];
 
 /// From the bottom up.
 const LAYERS: &[Layer] = &[
@@ -28,6 +28,12 @@ const LAYERS: &[Layer] = &[
         uses: &[],
         never: &[ASYNC, HTTP, SQL, &["getrandom", "rustix", "libc"]],
         because: "it is the nouns that all others agree on: no I/O, no async, no clock",
+    },
+    Layer {
+        name: "harvest-testing",
+        uses: &[],
+        never: &[ASYNC, HTTP, SQL],
+        because: "it supports the tests of every crate and so stands on none",
     },
     Layer {
         name: "harvest-link",

@@ -37,8 +37,7 @@ pub fn packages() -> Option<PathBuf> {
 /// Panics over the first exchange that GitHub would not have had. Without the description nothing can be said.
 pub fn holds(exchanges: &[Exchange]) {
     let Some(packages) = packages() else {
-        eprintln!("there is no npm here: what was said to GitHub is not checked");
-        return;
+        return harvest_testing::skip("npm is not installed: nothing is held against GitHub's description");
     };
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
     let document = DOCUMENT.get_or_init(|| {

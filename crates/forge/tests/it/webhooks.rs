@@ -7,8 +7,7 @@ use serde_json::Value;
 #[test]
 fn every_published_example_is_understood_or_ignored() {
     let Some(packages) = crate::description::packages() else {
-        eprintln!("there is no npm here: the published examples are not tried");
-        return;
+        return harvest_testing::skip("npm is not installed");
     };
     let text = std::fs::read_to_string(packages.join("webhooks-examples/api.github.com/index.json")).unwrap();
     let events: Vec<Value> = serde_json::from_str(&text).unwrap();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::agents::Vendor;
 use crate::chance::number;
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::killed::journal;
 use crate::reattach::wait_until;
 use crate::support::{FIX, World};
@@ -37,6 +37,9 @@ fn assert_undisturbed(world: &World, task: &str, shown: &Value, events: &[Value]
     assert_eq!(world.show(&format!("{}:src/two.sh", shown["branch"].as_str().unwrap())), "echo two");
 }
 
+/// The reason that a test gives when it skips itself for want of a disk.
+pub const CANNOT_MOUNT: &str = "only root can mount a file system for it";
+
 /// A disk of its own, of any size at any time.
 pub struct Disk(PathBuf);
 
@@ -48,7 +51,6 @@ impl Disk {
         if disk.mount(&["-t", "tmpfs", "-o", "size=2g,mode=700", "tmpfs"]) {
             return Some(disk);
         }
-        eprintln!("nothing can be mounted here: this is tested where it can, as root");
         std::mem::forget(disk);
         None
     }
@@ -94,7 +96,7 @@ impl Drop for Disk {
 fn a_full_disk_is_told_and_waited_out() {
     let world = World::new();
     world.without_spares();
-    let Some(disk) = Disk::at(world.data()) else { return };
+    let Some(disk) = Disk::at(world.data()) else { return harvest_testing::skip(CANNOT_MOUNT) };
     let script = world.script(&steps(8));
     let tasks: Vec<String> = (0..2).map(|number| world.add_task(&format!("Task {number}"))).collect();
     let mut running = world.worker(&script, &["--agents", "2", "--until-empty", "--lease", "10s"]).start();
@@ -122,7 +124,7 @@ fn a_full_disk_is_told_and_waited_out() {
 #[test]
 fn a_data_directory_that_cannot_be_written_is_refused_by_name() {
     let world = World::new();
-    let Some(disk) = Disk::at(world.data()) else { return };
+    let Some(disk) = Disk::at(world.data()) else { return harvest_testing::skip(CANNOT_MOUNT) };
     let task = world.add_task("Mend it");
     assert!(disk.mount(&["-o", "remount,ro"]));
     let script = world.script(&json!([{ "shell": FIX }, {}]));
@@ -143,7 +145,7 @@ fn a_data_directory_that_cannot_be_written_is_refused_by_name() {
 /// With people in front of it, who are told.
 #[test]
 fn a_server_says_that_its_database_is_away_and_goes_on_when_it_is_back() {
-    let Some(cluster) = Cluster::private() else { return };
+    let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
     let world = World::new();
     world.without_spares();
     let url = cluster.url("postgres");
@@ -260,8 +262,7 @@ pub fn faketime() -> Option<PathBuf> {
 #[test]
 fn a_clock_that_jumps_costs_nothing() {
     let Some(library) = faketime() else {
-        eprintln!("libfaketime is not installed: nothing is tested with a clock that jumps");
-        return;
+        return harvest_testing::skip("libfaketime is not installed");
     };
     let world = World::new();
     world.without_spares();

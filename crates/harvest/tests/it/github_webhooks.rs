@@ -125,8 +125,7 @@ fn a_delivery_sent_often_at_once_makes_one_task() {
 #[test]
 fn every_published_example_is_accepted() {
     let Some(examples) = examples() else {
-        eprintln!("there is no npm here: the published examples are not sent");
-        return;
+        return harvest_testing::skip("npm is not installed");
     };
     let world = World::new();
     let _hub = Hub::new(&world);

@@ -8,7 +8,7 @@ use harvest_store::{Sqlite, Store};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::killed::journal;
 use crate::reattach::wait_until;
 use crate::remote::remote;
@@ -131,7 +131,7 @@ fn by_the_api_and_resumed_by_it() {
 /// Another process, over the database that both share.
 #[test]
 fn across_processes_on_postgresql() {
-    let Some(cluster) = Cluster::private() else { return };
+    let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
     let world = World::new();
     let url = cluster.url("postgres");
     let database = ["--database-url", url.as_str()];

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::support::{FIX, Ran, Running, World, assert_gapless, git};
 
 impl World {
@@ -149,7 +149,7 @@ fn a_killed_worker_is_followed_by_the_next() {
 /// Three workers on one PostgreSQL, each with a data directory of its own as on machines of their own.
 #[test]
 fn every_task_once_though_a_worker_is_killed_and_another_sleeps() {
-    let Some(cluster) = Cluster::private() else { return };
+    let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
     let world = World::new();
     let url = cluster.url("postgres");
     let shared = ["--database-url", url.as_str()];

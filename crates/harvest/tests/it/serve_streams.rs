@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::served::{Client, Server};
 use crate::support::{FIX, PATIENCE, World, assert_gapless};
 
@@ -177,7 +177,7 @@ fn resident(pid: u32) -> u64 {
 
 #[test]
 fn two_servers_share_one_database_and_the_second_goes_on_without_the_first() {
-    let Some(cluster) = Cluster::private() else { return };
+    let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
     let world = World::new();
     let url = cluster.url("postgres");
     let script = world.script(&talkative());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::killed::journal;
 use crate::reattach::wait_until;
 use crate::support::{FIX, World};
@@ -89,7 +89,7 @@ fn tests_that_have_run_are_not_run_again_after_a_crash() {
 /// The database goes away while agents work, and comes back: they are the same agents.
 #[test]
 fn agents_outlive_a_lost_and_returned_database() {
-    let Some(cluster) = Cluster::private() else { return };
+    let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
     let world = World::new();
     world.without_spares();
     let url = cluster.url("postgres");

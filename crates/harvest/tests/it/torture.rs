@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::chance::{Random, number};
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::faults::{Disk, faketime};
 use crate::killed::journal;
 use crate::support::{FIX, Harvest, Running, World, git};
@@ -141,7 +141,7 @@ fn on_a_disk_that_fills_and_turns_read_only_it_loses_nothing() {
     let (mut random, seed) = Random::seeded("HARVEST_TORTURE_SEED");
     println!("torture: seed {seed}, {} faults of the disk", around());
     let world = World::new();
-    let Some(disk) = Disk::at(world.data()) else { return };
+    let Some(disk) = Disk::at(world.data()) else { return harvest_testing::skip(crate::faults::CANNOT_MOUNT) };
     let (agents, script) = (4, world.script(&patient_steps()));
     let (mut tasks, mut faults, begun) = (Vec::new(), Faults::new(), Instant::now());
     for _ in 0..around() {
@@ -176,7 +176,7 @@ fn on_a_disk_that_fills_and_turns_read_only_it_loses_nothing() {
 
 #[test]
 fn with_a_database_that_goes_away_it_loses_nothing() {
-    let Some(cluster) = Cluster::private() else { return };
+    let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
     let (mut random, seed) = Random::seeded("HARVEST_TORTURE_SEED");
     println!("torture: seed {seed}, {} faults of the database", around());
     let world = World::new().on_database(cluster.url("postgres"));

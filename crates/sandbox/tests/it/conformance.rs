@@ -353,7 +353,7 @@ async fn a_later_server_finds_and_removes_what_an_earlier_one_left(place: Place)
 
 async fn nothing_can_be_reached_but_the_gateway(place: Place) {
     if !place.provider.capabilities().isolated {
-        return;
+        return harvest_testing::skip("this provider isolates nothing");
     }
     let sandbox = place.create().await;
     let gateway = place.provider.listen(sandbox.id()).unwrap();
@@ -442,7 +442,7 @@ async fn endless_output_is_ended(place: Place) {
 
 async fn too_much_memory_is_ended(place: Place) {
     if place.provider.capabilities().limits.memory == Strength::Absent {
-        return;
+        return harvest_testing::skip("this provider cannot limit memory here");
     }
     let limits = Limits { memory_bytes: 200 << 20, ..Limits::default() };
     let script = "held = []\nwhile True: held.append(bytearray(8 << 20))";
@@ -452,7 +452,7 @@ async fn too_much_memory_is_ended(place: Place) {
 
 async fn too_many_processes_are_ended(place: Place) {
     if place.provider.capabilities().limits.processes == Strength::Absent {
-        return;
+        return harvest_testing::skip("this provider cannot limit processes here");
     }
     let limits = Limits { processes: 60, ..Limits::default() };
     // Each one makes two more of itself, in a session of its own, whether or not that works.
@@ -466,7 +466,7 @@ async fn too_many_processes_are_ended(place: Place) {
 
 async fn too_much_disk_is_ended(place: Place) {
     if place.provider.capabilities().limits.disk == Strength::Absent {
-        return;
+        return harvest_testing::skip("this provider cannot limit disk here");
     }
     let limits = Limits { disk_bytes: 50 << 20, ..Limits::default() };
     // Every second one into the home folder, and into a folder that no one may look into.
@@ -478,7 +478,7 @@ async fn too_much_disk_is_ended(place: Place) {
 
 async fn too_many_files_are_ended(place: Place) {
     if place.provider.capabilities().limits.inodes == Strength::Absent {
-        return;
+        return harvest_testing::skip("this provider cannot limit inodes here");
     }
     let limits = Limits { inodes: 3000, ..Limits::default() };
     let script = "import os\ni = 0\nwhile True:\n    os.mkdir(f'd{i}'); open(f'd{i}/f', 'w').close(); i += 1";

@@ -13,7 +13,7 @@ use crate::support::{self, Place, finish, next, python, run, shell};
 /// None where there is no Podman, which is said.
 pub fn place() -> Option<Place> {
     if let Err(reason) = podman::get() {
-        podman::skipped(reason);
+        harvest_testing::skip(reason);
         return None;
     }
     let mut place = support::place(provider);

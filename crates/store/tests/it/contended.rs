@@ -15,8 +15,9 @@ const TURNS: usize = 2400;
 const PROCESSES: usize = 3;
 const WORKERS: usize = 4;
 
-/// Not a test of its own: one of the processes below. Prints every turn that it has finished.
+/// One of the processes below. Prints every turn that it has finished.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "started by another test"]
 #[expect(clippy::disallowed_methods, reason = "the parent tells the child where the database is")]
 async fn claims_until_nothing_is_left() {
     let Ok(address) = std::env::var(CHILD) else { return };
@@ -52,7 +53,7 @@ async fn claims_until_nothing_is_left() {
 #[expect(clippy::disallowed_methods, reason = "starts this very test binary with a cleared environment")]
 fn child(address: &str) -> std::process::Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "contended::claims_until_nothing_is_left", "--nocapture"])
+        .args(["--exact", "contended::claims_until_nothing_is_left", "--include-ignored", "--nocapture"])
         .env_clear()
         .env(CHILD, address)
         .stdout(Stdio::piped())

@@ -13,8 +13,9 @@ use crate::support::place::{Place, open};
 
 const CHILD: &str = "HARVEST_STORE_TEST_DATABASE";
 
-/// Not a test of its own: the body of the process that gets killed below. Prints each number after it was acknowledged.
+/// The body of the process that gets killed below. Prints each number after it was acknowledged.
 #[tokio::test]
+#[ignore = "started by another test"]
 #[expect(clippy::disallowed_methods, reason = "the parent tells the child where the database is")]
 async fn writes_until_killed() {
     let Ok(address) = std::env::var(CHILD) else { return };
@@ -40,7 +41,7 @@ pub fn under(wrapper: &[&str], address: &str) -> std::process::Child {
     let mut all = wrapper.iter().map(std::ffi::OsStr::new).chain([own.as_os_str()]);
     Command::new(all.next().unwrap())
         .args(all)
-        .args(["--exact", "durability::writes_until_killed", "--nocapture"])
+        .args(["--exact", "durability::writes_until_killed", "--include-ignored", "--nocapture"])
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
         .env(CHILD, address)
@@ -103,8 +104,7 @@ on_both! {
 #[tokio::test]
 async fn every_acknowledgement_follows_its_sync() {
     if !std::path::Path::new("/usr/bin/strace").exists() {
-        eprintln!("strace is not installed: what the kernel is asked is not looked at");
-        return;
+        return harvest_testing::skip("strace is not installed");
     }
     let place = Place::sqlite();
     let address = place.address();

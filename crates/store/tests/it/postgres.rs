@@ -24,7 +24,9 @@ async fn an_unreachable_database_is_named() {
 /// The moves of the database are the moves of the core, all of them and no others.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_moves_are_the_same_in_the_database() {
-    let Some(place) = Place::postgres().await else { return };
+    let Some(place) = Place::postgres().await else {
+        return harvest_testing::skip(crate::support::cluster::WITHOUT);
+    };
     place.open().await;
     let Place::Postgres { url } = &place else { return };
     let (client, driver) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
@@ -41,7 +43,9 @@ async fn the_moves_are_the_same_in_the_database() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn journals_are_followed_across_handles() {
-    let Some(place) = Place::postgres().await else { return };
+    let Some(place) = Place::postgres().await else {
+        return harvest_testing::skip(crate::support::cluster::WITHOUT);
+    };
     let (here, there) = (place.open().await, place.open().await);
     let submitted = submit(&here).await;
     let mut grown = there.watch(&submitted.session);
@@ -69,7 +73,9 @@ async fn journals_are_followed_across_handles() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_an_outage_everything_works_again_without_a_restart() {
-    let Some(cluster) = tokio::task::spawn_blocking(Cluster::private).await.unwrap() else { return };
+    let Some(cluster) = tokio::task::spawn_blocking(Cluster::private).await.unwrap() else {
+        return harvest_testing::skip(crate::support::cluster::WITHOUT);
+    };
     let place = Place::in_cluster(&cluster).await;
     let store = place.open().await;
     let submitted = submit(&store).await;
@@ -102,7 +108,9 @@ async fn after_an_outage_everything_works_again_without_a_restart() {
 /// The server takes no connection by TCP that is not encrypted, and its certificate is for `localhost`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_encrypted_and_to_someone_trusted() {
-    let Some((cluster, port)) = tokio::task::spawn_blocking(Cluster::encrypted).await.unwrap() else { return };
+    let Some((cluster, port)) = tokio::task::spawn_blocking(Cluster::encrypted).await.unwrap() else {
+        return harvest_testing::skip(crate::support::cluster::WITHOUT);
+    };
     let url = |host: &str, security: &str| format!("postgres://harvest@{host}:{port}/postgres?{security}");
     let signed_by = |name: &str| format!("sslrootcert={}", cluster.folder().join(name).display());
 

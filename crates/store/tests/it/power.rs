@@ -126,8 +126,7 @@ async fn assert_kept(files: [Vec<u8>; 2], session: &SessionId, acknowledged: usi
 #[tokio::test]
 async fn whenever_the_power_goes_what_was_acknowledged_is_there() {
     if !Path::new("/usr/bin/strace").exists() {
-        eprintln!("strace is not installed: nothing is told of a disk that forgets");
-        return;
+        return harvest_testing::skip("strace is not installed");
     }
     let place = Place::sqlite();
     let address = place.address();

@@ -10,6 +10,8 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 const SKIP: &str = "HARVEST_TEST_SKIP_POSTGRES";
+/// The reason that a test gives when it skips itself.
+pub const WITHOUT: &str = "HARVEST_TEST_SKIP_POSTGRES is set";
 /// The one who installs Debian's package gets this user with it; where there is none, nobody will do.
 const USER: &str = "postgres";
 const NOBODY: u32 = 65534;
@@ -174,11 +176,7 @@ impl Drop for Cluster {
 
 #[expect(clippy::disallowed_methods, reason = "a switch for people who run the tests")]
 fn wanted() -> bool {
-    let skip = std::env::var(SKIP).is_ok_and(|value| !value.is_empty());
-    if skip {
-        eprintln!("{SKIP} is set: nothing is tested with PostgreSQL");
-    }
-    !skip
+    !std::env::var(SKIP).is_ok_and(|value| !value.is_empty())
 }
 
 /// The folder with `initdb` and `postgres`: Debian keeps one for each version; the newest is taken.
