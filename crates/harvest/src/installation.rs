@@ -242,11 +242,14 @@ impl Installation {
 
     /// What sandboxes of this machine get to run, and what they must be shown for it.
     pub fn toolchain(&self) -> (Toolchain, Vec<PathBuf>) {
-        let (mut toolchain, mut shown) = toolchain::find(self.environment.home().as_deref());
+        let (mut toolchain, mut shown) = toolchain::find(&self.environment);
         let search = self.environment.search_path();
         let programs =
             registry(&self.environment).map(|registry| programs::find(&registry, search)).unwrap_or_default();
         toolchain.programs = Some(programs.found);
+        for folder in programs.interpreters.iter().rev().filter(|folder| !shown.contains(folder)) {
+            toolchain.path = format!("{}:{}", folder.display(), toolchain.path);
+        }
         for path in programs.shown {
             if !shown.iter().any(|known| path.starts_with(known)) {
                 shown.push(path);

@@ -1,52 +1,74 @@
-//! What a sandbox gets to run besides the system: toolchains that live in a person's home, read-only, and nothing else of it.
+//! What a sandbox gets to run besides the system: toolchains that live in a person's home or where the variables of their
+//! managers point, read-only, and nothing else of there.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use harvest_engine::Toolchain;
 
+use crate::environment::Environment;
+
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A toolchain manager: the folders it needs to be seen, the one with its programs, and a variable that points at it.
+/// A toolchain manager.
 struct Manager {
-    folders: &'static [&'static str],
-    programs: &'static str,
-    variable: Option<(&'static str, &'static str)>,
+    /// The variable with its folder, and where that is in the home without it.
+    variable: &'static str,
+    default: &'static str,
+    /// The parts of the folder that must be seen.
+    shown: &'static [&'static str],
+    /// The part with its programs.
+    programs: Option<&'static str>,
+    /// Whether its programs look for the variable.
+    passed: bool,
 }
 
 const MANAGERS: &[Manager] = &[
+    // What cargo writes goes to the sandbox's home, so that its variable is not passed.
+    Manager { variable: "CARGO_HOME", default: ".cargo", shown: &["bin"], programs: Some("bin"), passed: false },
     Manager {
+        variable: "RUSTUP_HOME",
+        default: ".rustup",
         // The last one is empty as a rule; where it is not there, rustup tries to make it and fails.
-        folders: &[".cargo/bin", ".rustup/toolchains", ".rustup/settings.toml", ".rustup/update-hashes"],
-        programs: ".cargo/bin",
-        variable: Some(("RUSTUP_HOME", ".rustup")),
+        shown: &["toolchains", "settings.toml", "update-hashes"],
+        programs: None,
+        passed: true,
     },
     Manager {
-        folders: &[".pyenv/versions", ".pyenv/shims", ".pyenv/libexec", ".pyenv/version", ".pyenv/bin"],
-        programs: ".pyenv/shims",
-        variable: Some(("PYENV_ROOT", ".pyenv")),
+        variable: "PYENV_ROOT",
+        default: ".pyenv",
+        shown: &["versions", "shims", "libexec", "version", "bin"],
+        programs: Some("shims"),
+        passed: true,
     },
     Manager {
-        folders: &[".volta/bin", ".volta/tools"],
-        programs: ".volta/bin",
-        variable: Some(("VOLTA_HOME", ".volta")),
+        variable: "VOLTA_HOME",
+        default: ".volta",
+        shown: &["bin", "tools"],
+        programs: Some("bin"),
+        passed: true,
     },
-    Manager { folders: &[".bun/bin"], programs: ".bun/bin", variable: None },
-    Manager { folders: &[".deno/bin"], programs: ".deno/bin", variable: None },
+    Manager { variable: "BUN_INSTALL", default: ".bun", shown: &["bin"], programs: Some("bin"), passed: false },
+    Manager { variable: "DENO_INSTALL", default: ".deno", shown: &["bin"], programs: Some("bin"), passed: false },
 ];
 
-/// The search path and variables inside, and the folders to show. System tools come first.
-pub fn find(home: Option<&Path>) -> (Toolchain, Vec<PathBuf>) {
+/// The search path and variables inside, and the folders to show. Programs of the system come first.
+pub fn find(environment: &Environment) -> (Toolchain, Vec<PathBuf>) {
     let mut toolchain = Toolchain { path: SYSTEM_PATH.to_owned(), ..Toolchain::default() };
     let mut shown = Vec::new();
-    for Manager { folders, programs, variable } in MANAGERS {
-        let Some(programs) = home.map(|home| home.join(programs)).filter(|programs| programs.is_dir()) else {
+    for manager in MANAGERS {
+        let named = environment.text(manager.variable).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+        let Some(root) = named.or_else(|| Some(environment.home()?.join(manager.default))) else { continue };
+        let places: Vec<PathBuf> =
+            manager.shown.iter().map(|part| root.join(part)).filter(|place| place.exists()).collect();
+        if !root.is_absolute() || places.is_empty() {
             continue;
-        };
-        let Some(home) = home else { continue };
-        toolchain.path = format!("{}:{}", toolchain.path, programs.display());
-        shown.extend(folders.iter().map(|folder| home.join(folder)).filter(|folder| folder.exists()));
-        if let Some((name, value)) = variable {
-            toolchain.env.push(((*name).to_owned(), home.join(value).display().to_string()));
+        }
+        if let Some(programs) = manager.programs.map(|part| root.join(part)).filter(|programs| programs.is_dir()) {
+            toolchain.path = format!("{}:{}", toolchain.path, programs.display());
+        }
+        shown.extend(places);
+        if manager.passed {
+            toolchain.env.push((manager.variable.to_owned(), root.display().to_string()));
         }
     }
     (toolchain, shown)

@@ -41,6 +41,9 @@ const MASKED: &[&str] = &[
     "/proc/timer_list",
 ];
 
+/// Folders in memory that every process gets for itself.
+const SCRATCH_FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
 /// The largest of the file systems in memory that a process gets.
 const SCRATCH: u64 = 2 << 30;
 
@@ -175,8 +178,12 @@ impl View<'_> {
         }
         args.add(&["--dev-bind", &format!("{PRIVATE}/root"), "/", "--proc", "/proc"]);
         args.masked(self.tool);
-        for path in ["/tmp", "/var/tmp", "/dev/shm"] {
+        for path in SCRATCH_FOLDERS {
             args.scratch(self.tool, SCRATCH.min(memory_bytes / 2), "1777", path);
+        }
+        // Scratch folders cover the tools that lie below them on the host: show those again.
+        for path in self.tools.iter().filter(|path| SCRATCH_FOLDERS.iter().any(|folder| path.starts_with(folder))) {
+            args.bind("--ro-bind", &format!("{PRIVATE}/root{}", path.display()), path);
         }
         args.add(&["--seccomp", "{filter}", "--"]);
         args

@@ -1,7 +1,7 @@
 //! What an agent may try, and what comes of it. All of it runs as root and as an ordinary user.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use harvest_link::{FromRunner, Report};
@@ -422,6 +422,35 @@ async fn a_folder_with_a_difficult_name_can_be_a_workspace_and_a_data_folder() {
         run(&sandbox, "p", "cat given.txt /harvest/objects/given.txt; echo x > /harvest/objects/x || echo closed")
             .await;
     assert_eq!(outcome.stdout, ["given", "given", "closed"]);
+    harvest_sandbox::Provider::destroy(&provider, &id).await.unwrap();
+}
+
+#[tokio::test]
+async fn tools_below_a_folder_for_temporary_files_are_shown_and_nothing_beside_them() {
+    let folder = tempfile::Builder::new().prefix("hv tools").tempdir_in("/tmp").unwrap();
+    let tools = folder.path().join("tool chain/bin");
+    fs::create_dir_all(&tools).unwrap();
+    fs::write(folder.path().join("beside"), "secret\n").unwrap();
+    fs::write(tools.join("greet"), "#!/bin/sh\necho hello\n").unwrap();
+    fs::set_permissions(tools.join("greet"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(folder.path().join("snapshot")).unwrap();
+    let options = harvest_sandbox::local::Options {
+        state: folder.path().join("state"),
+        runtime: folder.path().join("run"),
+        binaries: support::binaries(folder.path()),
+        tools: vec![tools.clone()],
+    };
+    let provider = harvest_sandbox::local::Local::new(options).unwrap();
+    let workspace = Workspace::Overlay { lower: folder.path().join("snapshot") };
+    let spec = harvest_sandbox::Spec { id: support::id(), workspace, objects: None, limits: Limits::default() };
+    let id = spec.id.clone();
+    let sandbox = harvest_sandbox::Provider::create(&provider, spec).await.unwrap();
+    let script = format!(
+        "'{0}/greet'; cat '{1}/beside' 2>/dev/null; rm -f '{0}/greet' 2>/dev/null; '{0}/greet'; echo x > /tmp/own && cat /tmp/own",
+        tools.display(),
+        folder.path().display()
+    );
+    assert_eq!(run(&sandbox, "p", &script).await.stdout, ["hello", "hello", "x"]);
     harvest_sandbox::Provider::destroy(&provider, &id).await.unwrap();
 }
 
