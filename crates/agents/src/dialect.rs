@@ -117,6 +117,19 @@ impl Parser {
 
     /// What the run amounted to. `exit_code` is `None` when a signal ended it.
     pub fn verdict(&self, exit_code: Option<i32>) -> Verdict {
+        self.reported(exit_code).unwrap_or_else(|| match exit_code {
+            Some(0) => Verdict::Done,
+            Some(code) => failed(format!("the agent exited with code {code}")),
+            None => failed("the agent was killed before it was done".to_owned()),
+        })
+    }
+
+    /// Whether the verdict is the agent's own word. Otherwise it is made from the exit code alone.
+    pub fn reports(&self, exit_code: Option<i32>) -> bool {
+        self.reported(exit_code).is_some()
+    }
+
+    fn reported(&self, exit_code: Option<i32>) -> Option<Verdict> {
         let reported = match &self.state {
             State::Builtin(parser) => parser.failure(),
             State::ClaudeCode(parser) => parser.verdict(),
@@ -127,12 +140,7 @@ impl Parser {
             State::Text => None,
         };
         // One that says it is done and then fails has not ended well.
-        let reported = reported.filter(|verdict| *verdict != Verdict::Done || exit_code == Some(0));
-        reported.unwrap_or_else(|| match exit_code {
-            Some(0) => Verdict::Done,
-            Some(code) => failed(format!("the agent exited with code {code}")),
-            None => failed("the agent was killed before it was done".to_owned()),
-        })
+        reported.filter(|verdict| *verdict != Verdict::Done || exit_code == Some(0))
     }
 }
 

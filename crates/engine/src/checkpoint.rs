@@ -14,7 +14,15 @@ use crate::error::Halt;
 use crate::place::Place;
 use crate::turn::Turn;
 
+/// The least time between two checkpoints.
 const PAUSE: Duration = Duration::from_secs(3);
+/// The time after which the workspace is looked at although the agent has told of no change: agents that print lines or draw
+/// a terminal tell of none, and a long tool call tells only at its end.
+const LOOK: Duration = Duration::from_secs(5);
+/// The pause doubles up to this while nothing changes and the agent is silent: most of them wait for a model.
+const LONGEST_LOOK: Duration = Duration::from_secs(60);
+/// Looking takes at most one part in so many of the time: a large workspace is looked at less often.
+const SHARE: u32 = 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The checkpoints of one attempt. At most one is being taken at a time.
@@ -23,30 +31,57 @@ pub(crate) struct Checkpoints<'t> {
     place: &'t Place,
     due: bool,
     not_before: Instant,
+    /// When a checkpoint falls due by itself; `None` where none is wanted.
+    look_at: Option<Instant>,
+    look_pause: Duration,
+    began: Instant,
     last: Option<String>,
     taking: Option<BoxFuture<'t, Result<Option<String>, Halt>>>,
 }
 
 impl<'t> Checkpoints<'t> {
     pub(crate) fn new(turn: &'t Turn, place: &'t Place) -> Self {
-        Self { turn, place, due: false, not_before: Instant::now(), last: None, taking: None }
+        let now = Instant::now();
+        // What is changed while planning, or where someone is only asked, is thrown away.
+        let wanted = !turn.plan.is_wanted() && !place.only_asks();
+        let look_at = wanted.then(|| now + LOOK);
+        Self {
+            turn,
+            place,
+            due: false,
+            not_before: now,
+            look_at,
+            look_pause: LOOK,
+            began: now,
+            last: None,
+            taking: None,
+        }
     }
 
     /// Something may have changed.
     pub(crate) fn due(&mut self) {
-        // What is changed while planning, or where someone is only asked, is thrown away.
-        self.due = !self.turn.plan.is_wanted() && !self.place.only_asks();
+        self.due = self.look_at.is_some();
     }
 
-    /// Takes checkpoints as they fall due and returns after each. Never returns while none is due. May be dropped and
-    /// called again.
+    /// The agent has printed something, so that it is at work.
+    pub(crate) fn heard(&mut self) {
+        if self.look_pause > LOOK {
+            self.look_pause = LOOK;
+            self.look_at = self.look_at.map(|look_at| look_at.min(Instant::now() + LOOK));
+        }
+    }
+
+    /// Takes checkpoints as they fall due, because of what the agent told or of the time, and returns after each. May be
+    /// dropped and called again.
     pub(crate) async fn taken(&mut self) -> Result<(), Halt> {
         if self.taking.is_none() {
-            if !self.due {
-                std::future::pending::<()>().await;
+            match self.look_at {
+                None => std::future::pending().await,
+                Some(_) if self.due => tokio::time::sleep_until(self.not_before).await,
+                Some(look_at) => tokio::time::sleep_until(look_at).await,
             }
-            tokio::time::sleep_until(self.not_before).await;
             self.due = false;
+            self.began = Instant::now();
             self.taking = Some(self.turn.checkpoint(self.place, self.last.clone()).boxed());
         }
         self.finish().await
@@ -57,9 +92,13 @@ impl<'t> Checkpoints<'t> {
         let Some(taking) = self.taking.as_mut() else { return Ok(()) };
         let taken = taking.await;
         self.taking = None;
-        self.not_before = Instant::now() + PAUSE;
-        if let Some(commit) = taken? {
-            self.last = Some(commit);
+        let now = Instant::now();
+        self.not_before = now + PAUSE;
+        let taken = taken?;
+        self.look_pause = if taken.is_some() { LOOK } else { LONGEST_LOOK.min(self.look_pause * 2) };
+        self.look_at = self.look_at.map(|_| now + self.look_pause.max((now - self.began) * SHARE));
+        if taken.is_some() {
+            self.last = taken;
         }
         Ok(())
     }
@@ -73,7 +112,12 @@ impl Turn {
         let number = self.checkpoints.fetch_add(1, Ordering::Relaxed) + 1;
         let reference = format!("{}{number}", SessionRepository::namespace(&self.session.id));
         let remote = Self::remote(place);
-        let env = [("REMOTE", remote.as_str()), ("REF", &reference), ("START", &self.start)];
+        let env = [
+            ("REMOTE", remote.as_str()),
+            ("REF", &reference),
+            ("START", &self.start),
+            ("LAST", last.as_deref().unwrap_or_default()),
+        ];
         let id = format!("checkpoint-{number}");
         match self.run(place, &id, &script::checkpoint(), &env, LIMIT).await {
             Ok(ran) if ran.succeeded() => {}

@@ -173,7 +173,9 @@ fn recall(agent: &Agent, earlier: Vec<Said>, events: &[Event]) -> Memory {
 fn said(events: &[Event], from: usize) -> Vec<Said> {
     let mut prompts: HashMap<&TurnId, &str> = HashMap::new();
     let (mut first, mut agent) = (None, "agent");
-    let mut said = Vec::new();
+    let mut said: Vec<Said> = Vec::new();
+    // Whether the agent still speaks: one that prints lines says a message line by line.
+    let mut speaks = false;
     for (place, event) in events.iter().enumerate() {
         let new = match &event.body {
             EventBody::TaskCreated { prompt, agent: of, .. } => {
@@ -196,11 +198,29 @@ fn said(events: &[Event], from: usize) -> Vec<Said> {
             EventBody::Message { role: MessageRole::Assistant, text } => Some((agent, text.as_str())),
             _ => None,
         };
+        let is_message = matches!(&event.body, EventBody::Message { role: MessageRole::Assistant, .. });
+        let interrupts = matches!(
+            &event.body,
+            EventBody::ToolCall { .. }
+                | EventBody::ToolResult { .. }
+                | EventBody::TurnStarted { .. }
+                | EventBody::AgentStarted { .. }
+                | EventBody::AgentFinished { .. }
+        );
         if let Some((who, text)) = new
             && place >= from
             && !text.trim().is_empty()
         {
-            said.push(Said { who: who.to_owned(), text: text.to_owned() });
+            match said.last_mut().filter(|_| is_message && speaks) {
+                Some(last) => {
+                    last.text.push('\n');
+                    last.text.push_str(text);
+                }
+                None => said.push(Said { who: who.to_owned(), text: text.to_owned() }),
+            }
+            speaks = is_message;
+        } else if interrupts {
+            speaks = false;
         }
     }
     said
@@ -257,6 +277,10 @@ mod tests {
         EventBody::Message { role: MessageRole::Assistant, text: text.into() }
     }
 
+    fn called() -> EventBody {
+        EventBody::ToolResult { id: "c1".into(), output: String::new(), is_error: false }
+    }
+
     fn kept(agent: &str, name: Option<&str>) -> EventBody {
         EventBody::ConversationKept { agent: agent.into(), name: name.map(str::to_owned), commit: "c0ffee".into() }
     }
@@ -309,9 +333,30 @@ mod tests {
     }
 
     #[test]
+    fn the_lines_of_an_agent_that_prints_lines_are_one_message() {
+        let usage = EventBody::CheckpointCreated { number: 1, commit: "c0ffee".into() };
+        let events = journal(vec![
+            created("Mend it"),
+            started(1, "ada"),
+            working("builtin"),
+            message("First line"),
+            usage,
+            message("second line"),
+            called(),
+            message("Another message"),
+            queued(2, "Again"),
+            started(2, "lin"),
+            message("A third"),
+        ]);
+        let told =
+            "ada: Mend it\nbuiltin: First line\nsecond line\nbuiltin: Another message\nlin: Again\nbuiltin: A third\n";
+        assert_eq!(text(&of("builtin", &events)), told);
+    }
+
+    #[test]
     fn however_much_was_said_the_prompt_stays_small() {
         let mut bodies = vec![created("x"), started(1, "ada")];
-        bodies.extend((0..500).map(|number| message(&format!("{number} {}", "ß".repeat(100_000)))));
+        bodies.extend((0..500).flat_map(|number| [message(&format!("{number} {}", "ß".repeat(100_000))), called()]));
         let memory = of("builtin", &journal(bodies));
         let told = text(&memory);
         assert!(told.len() < 64 * 1024, "{}", told.len());

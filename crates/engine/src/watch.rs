@@ -20,6 +20,10 @@ const SIGNAL_LIMIT: Duration = Duration::from_secs(10);
 /// So many lines go into one transaction at most.
 const BATCH: usize = 256;
 
+/// How much of what an agent printed is part of the message when it fails without a word of its own.
+const LAST_LINES: usize = 5;
+const LAST_LINES_BYTES: usize = 1024;
+
 /// How the agent's process ended.
 pub(crate) struct Ended {
     pub(crate) exit_code: Option<i32>,
@@ -36,6 +40,8 @@ pub(crate) struct SoFar {
     parser: Parser,
     supervisor: Supervisor,
     stderr: Tail,
+    /// The end of its messages and of what its dialect did not understand: why it failed, if anything says so.
+    printed: Tail,
     did_anything: bool,
 }
 
@@ -43,7 +49,8 @@ impl SoFar {
     /// Nothing yet.
     pub(crate) fn nothing(parser: Parser, bounds: Bounds) -> Self {
         let supervisor = Supervisor::new(bounds, Instant::now());
-        Self { parser, supervisor, stderr: Tail::new(Attempt::TAIL_BYTES), did_anything: false }
+        let (stderr, printed) = (Tail::new(Attempt::TAIL_BYTES), Tail::new(LAST_LINES_BYTES));
+        Self { parser, supervisor, stderr, printed, did_anything: false }
     }
 
     /// What was journaled of it, and how long ago it began.
@@ -53,6 +60,7 @@ impl SoFar {
         for event in events {
             known.parser.recall(event);
             known.did_anything |= is_work(event);
+            push_text(&mut known.printed, event);
             if let EventBody::Raw { stream, line } = event {
                 known.stderr.push_if(OutputStream::Stderr, *stream, line.as_bytes(), true);
             }
@@ -87,7 +95,7 @@ impl Turn {
         attempt: &AttemptId,
         so_far: SoFar,
     ) -> Result<Ended, Halt> {
-        let SoFar { mut parser, mut supervisor, mut stderr, mut did_anything } = so_far;
+        let SoFar { mut parser, mut supervisor, mut stderr, mut printed, mut did_anything } = so_far;
         let mut answers = self.meter.answers();
         let mut checkpoints = Checkpoints::new(self, place);
         if place.is_taken_over() && did_anything {
@@ -166,6 +174,7 @@ impl Turn {
                     output = process.next().now_or_never();
                 }
             }
+            events.iter().for_each(|event| push_text(&mut printed, event));
             let breach = supervisor.heard(Instant::now(), &events).filter(|_| ending.is_none() && end.is_none());
             if let Some(breach) = breach {
                 events.push(breach.event());
@@ -173,6 +182,7 @@ impl Turn {
                 ending = Some(Ending::new(Instant::now(), grace));
             }
             if let Some(offset) = journaled {
+                checkpoints.heard();
                 let changed = events.iter().any(|event| matches!(event, EventBody::ToolResult { .. }));
                 did_anything |= events.iter().any(is_work);
                 let update = AttemptUpdate::Journaled { attempt: attempt.clone(), offset };
@@ -199,7 +209,10 @@ impl Turn {
             }
         };
         checkpoints.finish().await?;
-        let failure = ended_by.or_else(|| self.verdict(&parser, exit_code));
+        let failure = ended_by.or_else(|| {
+            let failure = self.verdict(&parser, exit_code)?;
+            Some(if parser.reports(exit_code) { failure } else { with_last_lines(failure, &printed.into_text()) })
+        });
         let conversation = parser.conversation().map(str::to_owned);
         Ok(Ended { exit_code, stderr: stderr.into_text(), failure, conversation, did_anything })
     }
@@ -226,7 +239,42 @@ impl Turn {
     }
 }
 
+fn push_text(tail: &mut Tail, event: &EventBody) {
+    if let EventBody::Raw { line: text, .. } | EventBody::Message { text, .. } = event {
+        tail.push(text.as_bytes(), true);
+    }
+}
+
+/// A failure of which the exit code alone is known, with the last lines that the agent printed.
+fn with_last_lines(mut failure: Failure, printed: &str) -> Failure {
+    if failure.reason != FailureReason::Agent {
+        return failure;
+    }
+    let lines: Vec<&str> = printed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
+    if !last.is_empty() {
+        failure.message = format!("{}; the last lines it printed:\n{last}", failure.message);
+    }
+    failure
+}
+
 /// Whether an event shows that the agent has come to work.
 fn is_work(event: &EventBody) -> bool {
     matches!(event, EventBody::Message { .. } | EventBody::MessageDelta { .. } | EventBody::ToolCall { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_code_alone_comes_with_the_last_lines() {
+        let failed = |reason| Failure::new(reason, "the agent exited with code 1");
+        let printed = "one\n\ntwo\nthree\nfour\nfive\nCannot find module\n";
+        let expected =
+            "the agent exited with code 1; the last lines it printed:\ntwo\nthree\nfour\nfive\nCannot find module";
+        assert_eq!(with_last_lines(failed(FailureReason::Agent), printed).message, expected);
+        assert_eq!(with_last_lines(failed(FailureReason::Agent), "").message, "the agent exited with code 1");
+        assert_eq!(with_last_lines(failed(FailureReason::Budget), printed).message, "the agent exited with code 1");
+    }
 }

@@ -180,8 +180,9 @@ impl Environment {
     }
 
     pub fn user(&self) -> String {
-        let named = self.text("USER").or_else(|| self.text("LOGNAME")).map(str::to_owned);
-        named.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+        let named = self.text("USER").or_else(|| self.text("LOGNAME")).filter(|name| !name.is_empty());
+        let uid = rustix::process::getuid().as_raw();
+        named.map(str::to_owned).or_else(|| account_name(uid)).unwrap_or_else(|| format!("uid {uid}"))
     }
 
     /// Where programs are looked for.
@@ -265,6 +266,16 @@ fn read_keys(file: &Path) -> Result<HashMap<String, String>, Failure> {
         (!name.starts_with('#')).then(|| (name.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned()))
     };
     Ok(text.lines().filter_map(pair).filter(|(_, value)| !value.is_empty()).collect())
+}
+
+/// The name of an account in the system's own list.
+fn account_name(uid: u32) -> Option<String> {
+    let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
+    accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(uid) && !name.is_empty()).then(|| name.to_owned())
+    })
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ esac
 }
 
 /// Records the state of the work tree as a commit of its own and pushes it to `REF`, without touching the agent's index,
-/// HEAD or branch.
+/// HEAD or branch. Nothing is pushed when the work tree is as it was at `START`, or in the checkpoint `LAST`.
 pub fn checkpoint() -> String {
     format!(
         r#"set -eu
@@ -114,8 +114,11 @@ cp "$(command git rev-parse --git-dir)/index" "$GIT_INDEX_FILE"
 add_all
 tree=$(git write-tree)
 [ "$tree" != "$(git rev-parse 'HEAD^{{tree}}')" ] || [ "$(git rev-parse HEAD)" != "$START" ] || exit 0
+state="$tree $(git rev-parse HEAD)"
+[ -z "$LAST" ] || [ "$state" != "$(cat "$HOME/.harvest-checkpoint" 2> /dev/null)" ] || exit 0
 commit=$(git commit-tree -p HEAD -m "Checkpoint" "$tree")
 git push --quiet "$REMOTE" "$commit:$REF"
+printf '%s\n' "$state" > "$HOME/.harvest-checkpoint"
 "#
     )
 }

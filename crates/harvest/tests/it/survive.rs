@@ -46,6 +46,52 @@ fn a_lost_sandbox_costs_what_came_after_its_last_checkpoint() {
     world.assert_nothing_left();
 }
 
+/// A tool call that goes on for long is checkpointed before it ends.
+#[test]
+fn a_long_tool_call_is_checkpointed_while_it_runs() {
+    let world = World::new();
+    let mut run = world.run_with(&json!([{ "shell": format!("{FIX}; sleep 987654") }]), &[]).start();
+    let saved = run.wait_for_type("checkpoint.created");
+    run.signal(Signal::INT);
+    let ran = run.finish();
+    assert!(saved["data"]["commit"].is_string(), "{saved:#}");
+    let results = ran.stdout.lines().filter(|line| line.contains("\"tool.result\"")).count();
+    assert_eq!(results, 0, "{ran:?}");
+}
+
+/// An agent that only prints lines tells of no tool call; its work is checkpointed by the time.
+#[test]
+fn an_agent_that_prints_lines_is_checkpointed_while_it_runs() {
+    let world = World::new();
+    world.add_agent("liner", "text", &format!("cat > /dev/null; {FIX}; echo working; sleep 987654"));
+    let script = world.script(&json!([{}]));
+    let args = ["run", "Mend it", "--agent", "liner", "--json", "--model-script", script.to_str().unwrap()];
+    let mut run = world.harvest(&args).start();
+    let saved = run.wait_for_type("checkpoint.created");
+    run.signal(Signal::INT);
+    run.finish();
+    assert!(saved["data"]["commit"].is_string(), "{saved:#}");
+}
+
+/// The last lines of an agent that fails without a word of its own are part of what people are told.
+#[test]
+fn an_agent_that_exits_with_an_error_is_reported_with_its_last_lines() {
+    let world = World::new();
+    world.add_agent(
+        "broken",
+        "text",
+        "cat > /dev/null; echo starting; echo 'Cannot find module codex-linux-x64' >&2; exit 1",
+    );
+    let script = world.script(&json!([{}]));
+    let args = ["run", "Mend it", "--agent", "broken", "--json", "--model-script", script.to_str().unwrap()];
+    let ran = world.harvest(&args).finish();
+    let outcome = ran.assert_ended(1, "failed", Some("agent"));
+    let error = outcome["error"].as_str().unwrap();
+    assert!(error.contains("exited with code 1") && error.contains("Cannot find module codex-linux-x64"), "{error}");
+    let check = world.harvest(&["agent", "check", "broken"]).finish();
+    assert!(check.stdout.contains("Cannot find module codex-linux-x64"), "{check:?}");
+}
+
 /// A sandbox that vanishes under the tests says nothing about them: they run in another.
 #[test]
 fn tests_whose_sandbox_is_lost_run_in_another() {
