@@ -5,6 +5,8 @@ mod dev;
 mod evidence;
 mod github;
 mod mcp;
+#[cfg(test)]
+mod named;
 mod recurring;
 mod repo;
 mod server;
@@ -390,8 +392,16 @@ pub enum Task {
     #[command(after_help = "Examples:\n  harvest task show 7k3m\n  harvest task show 7k3m --json")]
     Show { id: String },
     /// Print a task's events
-    #[command(after_help = "Examples:\n  harvest task logs 7k3m\n  harvest task logs 7k3m --json | jq .type")]
-    Logs { id: String },
+    #[command(after_help = "Examples:
+  harvest task logs 7k3m
+  harvest task logs 7k3m --follow
+  harvest task logs 7k3m --json | jq .type")]
+    Logs {
+        id: String,
+        /// Print new events as they come, until the task ends
+        #[arg(long)]
+        follow: bool,
+    },
     /// Print what a task changed, as a unified diff
     #[command(after_help = "Examples:\n  harvest task diff 7k3m\n  harvest task diff 7k3m | git apply --check")]
     Diff { id: String },
@@ -424,6 +434,9 @@ The task is in the queue then, for `harvest up`, and the same conversation goes 
     /// Stop a task; its work is kept
     #[command(after_help = "Examples:\n  harvest task cancel 7k3m")]
     Cancel { id: String },
+    /// Kill a task's agent at once; committed and checkpointed work is kept
+    #[command(after_help = "Examples:\n  harvest task terminate 7k3m")]
+    Terminate { id: String },
 }
 
 #[derive(Debug, Args)]

@@ -8,10 +8,12 @@ use harvest_store::{TaskDetail, TaskPage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::journal::Journal;
 use super::{Remote, race};
 use crate::ask;
 use crate::cli::{Ask, Global, OnFailed, QueueOptions, Task, TaskAdd};
 use crate::failure::{Exit, Failure};
+use crate::follow::{Following, ends};
 use crate::output;
 use crate::task::look;
 use crate::task::plan::read_plan;
@@ -61,7 +63,7 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
             look::show_detail(global, style, &TaskDetail { task, sessions }, &overlaps, None);
             Ok(Exit::Done)
         }
-        Task::Logs { id } => logs(global, style, remote, &id).await,
+        Task::Logs { id, follow } => logs(global, style, remote, &id, follow).await,
         Task::Diff { id } => {
             let detail = detail(remote, &id).await?;
             let Some(session) = detail.sessions.first() else { return Ok(Exit::Done) };
@@ -86,6 +88,9 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
             act(global, style, remote, &id, "reject", &body, words).await
         }
         Task::Cancel { id } => act(global, style, remote, &id, "cancel", &json!({}), "stops, or has stopped").await,
+        Task::Terminate { id } => {
+            act(global, style, remote, &id, "terminate", &json!({}), "is killed, or has stopped").await
+        }
     }
 }
 
@@ -197,9 +202,23 @@ async fn act(
     Ok(Exit::Done)
 }
 
-async fn logs(global: &Global, style: Style, remote: &Remote, prefix: &str) -> Result<Exit, Failure> {
-    for session in detail(remote, prefix).await?.sessions {
+async fn logs(global: &Global, style: Style, remote: &Remote, prefix: &str, follow: bool) -> Result<Exit, Failure> {
+    let Detail { task, sessions, .. } = detail(remote, prefix).await?;
+    for session in sessions {
         let mut activity = Activity::new(style);
+        if follow && !task.status.is_finished() {
+            let mut journal = Journal::new(remote, &session.id.to_string());
+            let mut ended = false;
+            while !ended {
+                for event in journal.next().await? {
+                    ended = ends(&event);
+                    if look::print(global, &mut activity, &event).is_err() {
+                        return Ok(Exit::Done);
+                    }
+                }
+            }
+            continue;
+        }
         let mut after = 0;
         loop {
             let path = format!("/api/sessions/{}/events?after={after}&limit=1000", session.id);

@@ -1,4 +1,5 @@
-//! `harvest task cancel`: stops a task wherever it is being worked on.
+//! `harvest task cancel` and `harvest task terminate`: stop a task wherever it is being worked on, with time for its agent to
+//! end or without.
 
 use std::time::Duration;
 
@@ -14,7 +15,13 @@ use crate::view::Style;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 
-pub async fn cancel(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
+pub async fn stop(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    id: &TaskId,
+    how: Stopping,
+) -> Result<Exit, Failure> {
     let store = &installation.store;
     let task = store.task(id).await?.task;
     if task.status.is_finished() {
@@ -22,7 +29,7 @@ pub async fn cancel(global: &Global, installation: &Installation, style: Style, 
         return Err(Failure::refused(Code::TaskFinished, message, format!("see harvest task show {}", id.short())));
     }
     if store.cancel_waiting(id, installation.clock.now()).await?.is_none() && !installation.cancel_left(id).await? {
-        store.request_stop(id, Stopping::Cancel).await?;
+        store.request_stop(id, how).await?;
         wait(installation, id).await?;
     }
     let task = store.task(id).await?.task;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::proposal::{self, Proposal, Review};
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
-use crate::follow::Follow;
+use crate::follow::{Follow, ends};
 use crate::installation::Installation;
 use crate::output;
 use crate::view::{Activity, Style, clean, evidence_line};
@@ -188,17 +188,28 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
     lines.join("\n")
 }
 
-pub async fn logs(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
+pub async fn logs(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    id: &TaskId,
+    follow: bool,
+) -> Result<Exit, Failure> {
     let detail = installation.store.task(id).await?;
     for session in &detail.sessions {
         let mut activity = Activity::new(style);
-        let mut follow = Follow::new(installation.store.clone(), session.id.clone());
+        let mut journal = Follow::new(installation.store.clone(), session.id.clone());
+        let mut ended = false;
         loop {
-            let events = follow.now().await?;
+            let mut events = journal.now().await?;
             if events.is_empty() {
-                break;
+                if !follow || ended {
+                    break;
+                }
+                events = journal.next().await?;
             }
             for event in &events {
+                ended = ends(event);
                 if print(global, &mut activity, event).is_err() {
                     return Ok(Exit::Done);
                 }

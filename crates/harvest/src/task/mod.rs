@@ -10,6 +10,7 @@ mod proposal;
 pub use add::submit;
 pub use look::row;
 
+use harvest_core::Stopping;
 use harvest_store::TaskQuery;
 
 use crate::cli::{Global, Task};
@@ -39,13 +40,16 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
             look::list(global, &installation, style, query).await
         }
         Task::Show { id } => look::show(global, &installation, style, &find(&id).await?).await,
-        Task::Logs { id } => look::logs(global, &installation, style, &find(&id).await?).await,
+        Task::Logs { id, follow } => look::logs(global, &installation, style, &find(&id).await?, follow).await,
         Task::Diff { id } => look::diff(global, &installation, style, &find(&id).await?).await,
         Task::Apply { id } => apply::apply(global, &installation, style, &find(&id).await?).await,
         Task::Approve { id, edit } => {
             plan::approve(global, &installation, style, &find(&id).await?, edit.as_deref()).await
         }
         Task::Reject { id, comment } => plan::reject(global, &installation, style, &find(&id).await?, comment).await,
-        Task::Cancel { id } => cancel::cancel(global, &installation, style, &find(&id).await?).await,
+        Task::Cancel { id } => cancel::stop(global, &installation, style, &find(&id).await?, Stopping::Cancel).await,
+        Task::Terminate { id } => {
+            cancel::stop(global, &installation, style, &find(&id).await?, Stopping::Terminate).await
+        }
     }
 }

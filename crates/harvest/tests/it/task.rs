@@ -257,6 +257,37 @@ fn apply_works_after_the_branch_was_deleted() {
 }
 
 #[test]
+fn terminate_kills_an_agent_that_heeds_no_signal_and_keeps_what_was_checkpointed() {
+    let world = World::new();
+    let deaf = "trap '' INT TERM; while :; do sleep 1; done";
+    let mut running = world.run_with(&json!([{ "shell": format!("{FIX}; {deaf}") }]), &[]).start();
+    let created = running.wait_for_type("task.created");
+    running.wait_for_type("checkpoint.created");
+    let task = created["data"]["task_id"].as_str().unwrap();
+    assert_eq!(world.json(&["task", "terminate", task])["status"], "cancelled");
+    let outcome = running.finish().assert_ended(3, "cancelled", Some("cancelled"));
+    assert_eq!(world.show(&format!("{}:src/two.sh", outcome["branch"].as_str().unwrap())), "echo two");
+    world.assert_nothing_left();
+    assert_refused(&world.harvest(&["task", "terminate", task]).finish(), "HV-0153");
+}
+
+#[test]
+fn logs_can_be_followed_until_the_task_ends() {
+    let world = World::new();
+    let mut running = world.run_with(&json!([{ "shell": "while [ ! -e go ]; do sleep 0.1; done" }, {}]), &[]).start();
+    let created = running.wait_for_type("task.created");
+    running.wait_for_type("tool.call");
+    let task = created["data"]["task_id"].as_str().unwrap().to_owned();
+    let mut follower = world.harvest(&["task", "logs", &task, "--follow", "--json"]).start();
+    follower.wait_for_type("tool.call");
+    world.json(&["task", "cancel", &task]);
+    running.finish();
+    let followed = follower.finish();
+    assert_eq!(followed.exit, Some(0), "{followed:?}");
+    assert_eq!(followed.stdout, world.harvest(&["task", "logs", &task, "--json"]).finish().stdout);
+}
+
+#[test]
 fn cancel_stops_a_task_of_another_process() {
     let world = World::new();
     let mut running = world.run_with(&json!([{ "shell": FIX }, { "shell": "sleep 987654" }]), &[]).start();
