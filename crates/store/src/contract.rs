@@ -169,6 +169,8 @@ pub trait Store:
     async fn sandboxes(&self) -> Result<Vec<SandboxRecord>, Error>;
 
     async fn queue(&self) -> Result<QueueState, Error>;
+    /// The tasks of the next turns to be claimed, in that order, but for a claimer's own preferences.
+    async fn upcoming(&self, most: usize) -> Result<Vec<TaskId>, Error>;
     async fn queue_settings(&self) -> Result<QueueSettings, Error>;
     async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error>;
     /// Sets the size of a cap, or lifts it with `None`.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use harvest_core::{EventBody, SandboxPurpose};
 use harvest_gateway::Meter;
 
+use super::seed::Waits;
 use super::{Key, Spare};
 use crate::error::Halt;
 use crate::place::{Place, millis};
@@ -14,11 +15,14 @@ use crate::turn::Turn;
 impl Turn {
     /// A place that was made before, if there is one that differs in nothing.
     pub(crate) async fn claim_spare(&self, meter: Arc<dyn Meter>) -> Result<Option<Place>, Halt> {
-        // A spare stands on the base, and its agent knows nothing, nor of any tools but its own.
-        if !self.engine.warm.is_open() || self.goes_on || self.plan.is_wanted() || !self.task.settings.mcp.is_empty() {
+        if !self.engine.warm.is_open() {
             return Ok(None);
         }
-        let Some(seed) = self.engine.seed(&self.task, &self.mirror) else { return Ok(None) };
+        let Some(mut seed) = self.engine.seed(&self.task, &self.mirror) else { return Ok(None) };
+        // An agent that waits knows nothing of what was said before, and makes no plan.
+        if self.goes_on || self.plan.is_wanted() {
+            seed.waits = Waits::Process;
+        }
         let key = Key::of(&self.engine, &seed, &self.snapshot);
         let Some(spare) = self.engine.warm.claim(seed, &key) else { return Ok(None) };
         let begun = Instant::now();

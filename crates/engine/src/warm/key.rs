@@ -4,7 +4,7 @@ use std::path::Path;
 
 use harvest_workspace::Snapshot;
 
-use super::seed::Seed;
+use super::seed::{Seed, Waits};
 use crate::Engine;
 use crate::execute::Briefing;
 
@@ -15,7 +15,8 @@ impl Key {
     pub(crate) fn of(engine: &Engine, seed: &Seed, snapshot: &Snapshot) -> Self {
         let options = &engine.options;
         let anywhere = Path::new("");
-        let command = options.registry.get(&seed.agent).map(|agent| {
+        let waiting = options.registry.get(&seed.agent).filter(|_| seed.waits == Waits::Agent);
+        let command = waiting.map(|agent| {
             let briefing = Briefing {
                 prompt: "",
                 choice: &seed.choice,
@@ -33,8 +34,9 @@ impl Key {
             ("snapshot", snapshot.path().display().to_string()),
             ("provider", options.provider.name().to_owned()),
             ("limits", format!("{:?}", seed.limits)),
-            ("agent", seed.agent.clone()),
-            // Its program, model, settings, rules and files, whatever the registry says they are.
+            // Its program, model, settings, rules and files, whatever the registry says they are. A held process becomes
+            // any agent.
+            ("agent", waiting.map(|agent| agent.id.clone()).unwrap_or_default()),
             ("command", format!("{command:?}")),
             ("egress", seed.policy.lines().collect::<Vec<_>>().join(" ")),
             ("toolchain", format!("{:?}", options.toolchain)),

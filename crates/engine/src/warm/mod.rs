@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use harvest_core::{OwnerId, SandboxPurpose, Task, TaskStatus};
+use harvest_core::{OwnerId, SandboxPurpose, Task};
 use harvest_store::TaskQuery;
 use harvest_workspace::Mirror;
 use tokio::time::Instant;
@@ -31,13 +31,13 @@ pub use shelf::Stats;
 use spare::Spare;
 
 /// A spare that nobody wanted for this long goes.
+/// A spare is kept this long after the task it was made for has left the queue, which then claims it.
+const CLAIMING: Duration = Duration::from_secs(3);
 const IDLE: Duration = Duration::from_secs(10 * 60);
 /// Snapshots that another process built are noticed after this long at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// The queue changes with every task; it is not read again for each.
 const SETTLE: Duration = Duration::from_millis(20);
-/// How many waiting tasks are looked at.
-const WAITING: usize = 64;
 /// How many earlier tasks tell, at the start, what may be wanted.
 const REMEMBERED: usize = 50;
 const MIRRORS: usize = 64;
@@ -59,6 +59,14 @@ pub struct Warm {
     most: usize,
     expect_more: bool,
     mirrors: Mutex<HashMap<String, Mirror>>,
+}
+
+/// A spare that should be there.
+struct Wanted {
+    seed: Seed,
+    key: Key,
+    /// A task in the queue wants it. Otherwise one is expected to come.
+    waits: bool,
 }
 
 impl Warm {
@@ -113,30 +121,39 @@ impl Warm {
         }
         let mut there = shelf.seeds();
         let mut missing = Vec::new();
-        for (seed, key) in self.wanted().await? {
+        for Wanted { seed, key, waits } in self.wanted().await? {
             match there.iter().position(|(_, known)| *known == key) {
-                Some(position) => drop(there.swap_remove(position)),
-                None => missing.push(seed),
+                Some(position) => {
+                    shelf.promise(&key, waits);
+                    there.swap_remove(position);
+                }
+                None => missing.push((seed, waits)),
             }
         }
         let mut unwanted = Vec::new();
         for (seed, key) in there {
+            if shelf.is_about_to_be_claimed(&key) {
+                continue;
+            }
             if self.key(&self.on_newest(seed).await).await.as_ref() == Some(&key) {
                 unwanted.push(key);
             } else if let Some(spare) = shelf.take(&key) {
                 spare.remove(&self.engine).await?;
             }
         }
-        for seed in missing {
+        for (seed, waits) in missing {
             if stop.is_requested() || !self.has_room() {
                 break;
             }
             if shelf.seeds().len() >= self.most {
-                let Some(spare) = unwanted.pop().and_then(|key| shelf.take(&key)) else { break };
+                let Some(spare) = unwanted.pop().and_then(|key| shelf.take(&key)) else {
+                    return Ok(Instant::now() + CLAIMING);
+                };
                 spare.remove(&self.engine).await?;
             }
             let begun = Instant::now();
-            let spare = Spare::make(&self.engine, &self.owner, seed, IDLE).await?;
+            let mut spare = Spare::make(&self.engine, &self.owner, seed, IDLE).await?;
+            spare.promised = waits;
             shelf.put(spare, begun.elapsed());
         }
         let latest = Instant::now() + LONGEST_SLEEP;
@@ -148,8 +165,9 @@ impl Warm {
     }
 
     /// What should be there, the likeliest first.
-    async fn wanted(&self) -> Result<Vec<(Seed, Key)>, Error> {
+    async fn wanted(&self) -> Result<Vec<Wanted>, Error> {
         let mut seeds = self.waiting().await?;
+        let waiting = seeds.len();
         if self.expect_more {
             let expected = self.engine.warm.expected();
             for (seed, count) in expected {
@@ -159,23 +177,21 @@ impl Warm {
         }
         seeds.truncate(self.most);
         let mut wanted = Vec::new();
-        for seed in seeds {
-            wanted.extend(self.key(&seed).await.map(|key| (seed, key)));
+        for (number, seed) in seeds.into_iter().enumerate() {
+            wanted.extend(self.key(&seed).await.map(|key| Wanted { seed, key, waits: number < waiting }));
         }
         Ok(wanted)
     }
 
-    /// The tasks that will be claimed next.
+    /// The tasks that will be claimed next, in the order of the queue.
     async fn waiting(&self) -> Result<Vec<Seed>, Error> {
-        let query = TaskQuery { status: Some(TaskStatus::Pending), limit: WAITING, ..TaskQuery::default() };
-        let mut tasks = self.engine.store().tasks(query).await?.items;
-        // One that has a result goes on from there, not from its base.
-        tasks.retain(|task| task.after.is_empty() && task.commit.is_none() && !task.settings.plan);
-        tasks.sort_by_key(|task| task.priority.rank(task.created_at));
-        tasks.truncate(self.most);
+        let store = self.engine.store();
         let mut seeds = Vec::new();
-        for task in &tasks {
-            seeds.extend(self.seed(task).await);
+        for id in store.upcoming(self.most).await? {
+            // It may be gone by now.
+            if let Ok(detail) = store.task(&id).await {
+                seeds.extend(self.seed(&detail.task).await);
+            }
         }
         Ok(seeds)
     }

@@ -108,6 +108,23 @@ impl Shelf {
         stale
     }
 
+    /// Notes whether a task in the queue wants such a spare.
+    pub(super) fn promise(&self, key: &Key, waits: bool) {
+        if let Some(spare) = self.state().spares.iter_mut().find(|spare| spare.key == *key) {
+            (spare.promised, spare.claiming) = (waits, None);
+        }
+    }
+
+    /// Whether the task that such a spare was promised to has left the queue a moment ago.
+    pub(super) fn is_about_to_be_claimed(&self, key: &Key) -> bool {
+        let mut state = self.state();
+        let Some(spare) = state.spares.iter_mut().find(|spare| spare.key == *key) else { return false };
+        if std::mem::take(&mut spare.promised) {
+            spare.claiming = Some(Instant::now());
+        }
+        spare.claiming.is_some_and(|since| since.elapsed() < super::CLAIMING)
+    }
+
     pub(super) fn seeds(&self) -> Vec<(Seed, Key)> {
         self.state().spares.iter().map(|spare| (spare.seed.clone(), spare.key.clone())).collect()
     }

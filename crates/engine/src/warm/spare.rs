@@ -8,6 +8,7 @@ use harvest_store::SandboxRecord;
 use harvest_workspace::{Snapshot, script};
 use tokio::time::Instant;
 
+use super::seed::Waits;
 use super::{Key, Seed};
 use crate::execute::{AGENT, Briefing, PREPARE};
 use crate::place::{run_to_end, search_path};
@@ -20,6 +21,10 @@ pub(crate) struct Spare {
     pub(super) key: Key,
     pub(super) seed: Seed,
     pub(super) made: Instant,
+    /// A task in the queue wanted it when that was last looked at.
+    pub(super) promised: bool,
+    /// When that task was first seen to have left the queue.
+    pub(super) claiming: Option<Instant>,
     pub(super) sandbox: Sandbox,
     pub(super) workspace: WorkspaceKind,
     pub(super) network: Vec<(String, String)>,
@@ -70,7 +75,19 @@ impl Spare {
         let files = egress::files(environment, &sandbox);
         let key = Key::of(engine, &seed, &snapshot);
         let made = Instant::now();
-        let mut spare = Self { key, seed, made, sandbox, workspace, network, files, agent: None, snapshot };
+        let mut spare = Self {
+            key,
+            seed,
+            made,
+            promised: false,
+            claiming: None,
+            sandbox,
+            workspace,
+            network,
+            files,
+            agent: None,
+            snapshot,
+        };
         spare.settle(engine).await?;
         spare.start_agent(engine).await?;
         Ok(spare)
@@ -101,7 +118,7 @@ impl Spare {
     /// Up to its prompt, where it can wait for that; else all that is around it.
     async fn start_agent(&mut self, engine: &Engine) -> Result<(), Error> {
         let Some(agent) = engine.options.registry.get(&self.seed.agent) else { return Ok(()) };
-        if !agent.warm {
+        if self.seed.waits == Waits::Process {
             return Ok(self.sandbox.hold(AGENT).await?);
         }
         let path = search_path(&self.snapshot, &engine.options.toolchain.path);

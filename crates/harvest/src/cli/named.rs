@@ -30,9 +30,8 @@ fn texts() -> Vec<(PathBuf, String)> {
 
 /// What follows `harvest ` where it is a command: behind a backtick, a prompt, or at the beginning of a line of an example.
 fn commands(text: &str) -> Vec<Vec<String>> {
-    let ends = |c: char| {
-        matches!(c, '`' | '"' | '\n' | '|' | '(' | ')' | ';' | '&' | '>' | '<' | '#' | '\\' | '…' | '\'')
-    };
+    let ends =
+        |c: char| matches!(c, '`' | '"' | '\n' | '|' | '(' | ')' | ';' | '&' | '>' | '<' | '#' | '\\' | '…' | '\'');
     let starts = ["`harvest ", "$ harvest ", "\n  harvest ", "\n    harvest ", "\nharvest ", ": harvest "];
     let found = starts.iter().flat_map(|start| text.split(start).skip(1));
     found

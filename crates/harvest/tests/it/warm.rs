@@ -174,6 +174,52 @@ fn whoever_asks_again_is_served_from_the_spares() {
     world.assert_nothing_left();
 }
 
+/// Their agents are started with more than is known before, in a sandbox that was there before.
+#[test]
+fn a_plan_tools_and_a_follow_up_use_a_spare_too() {
+    let world = World::new();
+    let config = world.home().join(".config/harvest/harvest.toml");
+    std::fs::create_dir_all(config.parent().unwrap()).unwrap();
+    std::fs::write(config, "[mcp.tracker]\ncommand = 'true'\n").unwrap();
+    let script = world.conversations(&[
+        ("Go further", json!([{ "shell": "cat src/two.sh > seen" }, {}])),
+        ("First", json!([{ "shell": FIX }, {}])),
+        // Long enough for the spare of the next task to be made.
+        ("Wait", json!([{ "say": "Waited.", "delay": "4s" }])),
+        ("", json!([{ "say": "I would mend it." }])),
+    ]);
+    let first = add(&world, "First", &[]);
+    let mut up = world.harvest(&["up", "--json", "--agents", "1", "--model-script", script.to_str().unwrap()]).start();
+    finished(&mut up, &first);
+    let session = world.json(&["task", "show", &first])["sessions"][0]["id"].as_str().unwrap().to_owned();
+    for kind in ["plan", "tools", "follow-up"] {
+        let wait = add(&world, "Wait", &[]);
+        let task = match kind {
+            "plan" => add(&world, "Make it", &["--plan"]),
+            "tools" => add(&world, "Track it", &["--mcp", "tracker"]),
+            _ => {
+                world.json(&["session", "prompt", &session, "Go further"]);
+                first.clone()
+            }
+        };
+        finished(&mut up, &wait);
+        let is_place = |event: &Value| event["type"] == "sandbox.ready" && event["data"]["purpose"] == "execute";
+        let places = || journal(&world, &task).into_iter().filter(is_place).collect::<Vec<_>>();
+        let wanted = if kind == "follow-up" { 2 } else { 1 };
+        crate::reattach::wait_until("it has a sandbox", || places().len() == wanted);
+        let place = places().pop().unwrap();
+        assert_eq!(place["data"]["warm"], true, "{kind}: {place:#}");
+        if kind == "follow-up" {
+            let ended = finished(&mut up, &task);
+            let branch = ended["outcome"]["branch"].as_str().unwrap().to_owned();
+            assert_eq!(world.show(&format!("{branch}:seen")), "echo two", "it stands on the work of the turn before");
+        }
+    }
+    up.signal(Signal::TERM);
+    assert_eq!(up.finish().exit, Some(0));
+    world.assert_nothing_left();
+}
+
 #[test]
 fn a_newer_snapshot_takes_the_place_of_the_one_before() {
     let world = World::new();

@@ -258,6 +258,10 @@ impl Store for Postgres {
         overview::queue(self.lend().await?.get()?).await
     }
 
+    async fn upcoming(&self, most: usize) -> Result<Vec<TaskId>, Error> {
+        overview::upcoming(self.lend().await?.get()?, most).await
+    }
+
     async fn queue_settings(&self) -> Result<QueueSettings, Error> {
         overview::queue_settings(self.lend().await?.get()?).await
     }

@@ -2,11 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use harvest_core::TaskId;
+
 use super::connection::Connection;
 use super::read::{number, small, time};
 use crate::Error;
 use crate::contract::{Cap, Convoy, Owner, QueueSettings, QueueState, SandboxRecord, Schedule, Template, TurnCounts};
 use crate::decode::{from_json, from_word, id, milliseconds};
+
+pub(super) async fn upcoming(db: &Connection, most: usize) -> Result<Vec<TaskId>, Error> {
+    let sql = "SELECT turns.task_id FROM ready JOIN turns ON turns.number = ready.turn
+               ORDER BY ready.rank, ready.turn LIMIT $1";
+    let rows = db.query(sql, &[&i64::try_from(most).unwrap_or(i64::MAX)]).await?;
+    rows.iter().map(|row| id(row.get(0))).collect()
+}
 
 pub(super) async fn queue(db: &Connection) -> Result<QueueState, Error> {
     let settings = queue_settings(db).await?;

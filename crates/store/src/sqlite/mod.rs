@@ -383,6 +383,10 @@ impl Store for Sqlite {
         self.read(read::queue).await
     }
 
+    async fn upcoming(&self, most: usize) -> Result<Vec<TaskId>, Error> {
+        self.read(move |db| read::upcoming(db, most)).await
+    }
+
     async fn queue_settings(&self) -> Result<QueueSettings, Error> {
         self.read(read::queue_settings).await
     }

@@ -278,6 +278,13 @@ fn task_from(row: &Row<'_>) -> Result<Task, Error> {
     })
 }
 
+pub(super) fn upcoming(db: &Connection, most: usize) -> Result<Vec<TaskId>, Error> {
+    db.prepare_cached("SELECT task_id FROM turns WHERE status = 'ready' ORDER BY rank, number LIMIT ?1")?
+        .query_map([most as u64], |row| row.get::<_, String>(0))?
+        .map(|id| decode::id(&id?))
+        .collect()
+}
+
 pub(super) fn queue(db: &Connection) -> Result<QueueState, Error> {
     let settings = queue_settings(db)?;
     // The status is part of the text, so that the index of turns in that status counts them.

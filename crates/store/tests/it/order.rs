@@ -19,6 +19,22 @@ on_both! {
         assert_eq!(claim_all(&store).await, [urgent, high, twin, normal, low_first, high_much_later]);
     }
 
+    async fn upcoming_tasks_are_the_ones_that_are_claimed_next(place) {
+        let store = place.open().await;
+        let at = |priority, hours: i64| harvest_store::NewTask { priority, at: later(hours * 3600), ..new_task("x") };
+        for hour in 0..70 {
+            create(&store, at(Priority::Low, hour + 200)).await;
+        }
+        let old = create(&store, at(Priority::Low, 0)).await.task.id;
+        let urgent = create(&store, at(Priority::Urgent, 100)).await.task.id;
+        let dependent = harvest_store::NewTask { after: vec![old.clone()], ..at(Priority::Urgent, 0) };
+        create(&store, dependent).await;
+        let upcoming = store.upcoming(5).await.unwrap();
+        assert_eq!(upcoming[..2], [urgent, old]);
+        let claimed = store.claim(a_claim(&owner(), 5)).await.unwrap();
+        assert_eq!(claimed.into_iter().map(|lease| lease.task).collect::<Vec<_>>(), upcoming);
+    }
+
     async fn a_batch_is_handed_out_in_the_order_it_came_in(place) {
         let store = place.open().await;
         let new: Vec<_> = (0..50).map(|number| new_task(&format!("number {number}"))).collect();
