@@ -66,6 +66,12 @@ const LAYERS: &[Layer] = &[
         because: "secrets are kept where no one speaks to the network",
     },
     Layer {
+        name: "harvest-beneath",
+        uses: &[],
+        never: &[ASYNC, HTTP, SQL],
+        because: "it opens files below folders that it was given and knows nothing of what they mean",
+    },
+    Layer {
         name: "harvest-store",
         uses: &["harvest-core"],
         never: &[HTTP],
@@ -73,7 +79,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "harvest-workspace",
-        uses: &["harvest-core"],
+        uses: &["harvest-beneath", "harvest-core"],
         never: &[HTTP, SQL],
         because: "it knows git and nothing of agents or of the inside of sandboxes",
     },
@@ -85,7 +91,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "harvest-sandbox",
-        uses: &["harvest-core", "harvest-link"],
+        uses: &["harvest-beneath", "harvest-core", "harvest-link"],
         never: &[HTTP, SQL],
         because: "a sandbox runs processes and knows neither agents nor git hosting",
     },

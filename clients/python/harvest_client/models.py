@@ -65,7 +65,8 @@ class Ask(TypedDict):
     """What to do, in plain words."""
     race: NotRequired["AskRace | None"]
     repository: str
-    """A name from `/api/repositories`, a path on the server's machine, or a URL."""
+    """A name from `/api/repositories`, or the path or URL of one that is known. Admins of the installation may name
+    any other."""
     require_tests: NotRequired[bool]
     """Fail rather than deliver without a test command."""
     retries: NotRequired[int | None]
@@ -398,6 +399,8 @@ class McpServer(TypedDict):
     """What a program with a credential may reach."""
     name: str
     """What agents and events call it."""
+    named_by: NotRequired["NamedBy"]
+    """Whose word all of this is taken on."""
     tools: NotRequired[list[str] | None]
     """The tools that agents may use; `None`: all."""
 
@@ -441,6 +444,10 @@ Missed = Literal["skip", "run_once"]
 ModelProvider = Literal["anthropic", "openai", "gemini", "ollama"]
 
 
+# Whose word a host is taken on.
+NamedBy = Literal["installation", "project"]
+
+
 class NewComment(TypedDict):
     """Something to say."""
     about: "CommentPlace"
@@ -450,7 +457,8 @@ class NewComment(TypedDict):
 class NewCredential(TypedDict):
     """A key to keep. Members keep their own; those of teams and projects are for admins."""
     base_url: NotRequired[str | None]
-    """A host that speaks the same format; for admins."""
+    """A host that speaks the same format; for admins of the whole installation. A project's must have a public
+    address."""
     name: NotRequired[str | None]
     """Extras beside `default` are used when it is refused."""
     provider: "ModelProvider"

@@ -13,6 +13,7 @@ mod event;
 mod evidence;
 mod id;
 mod mcp;
+mod named_by;
 mod overlap;
 mod prompt;
 mod queue;
@@ -41,6 +42,7 @@ pub use id::{
     TurnId,
 };
 pub use mcp::{McpAddress, McpCredential, McpServer};
+pub use named_by::{NamedBy, may_name_hosts};
 pub use overlap::Overlap;
 pub use prompt::{MAX_PROMPT_BYTES, Prompt, PromptError};
 pub use queue::{OnFailedDependency, Priority, find_cycle, retry_delay};

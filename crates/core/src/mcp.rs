@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::NamedBy;
+
 /// A server as a task may use it. Holds the name of a credential, never the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -23,6 +25,9 @@ pub struct McpServer {
     /// What a program with a credential may reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Whose word all of this is taken on.
+    #[serde(default, skip_serializing_if = "NamedBy::is_installation")]
+    pub named_by: NamedBy,
 }
 
 /// Where a server is.

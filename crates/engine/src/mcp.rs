@@ -129,7 +129,7 @@ impl Program for Elsewhere {
         let Some(McpCredential { name, sent_as }) = &self.server.credential else {
             return "it has no credential".to_owned();
         };
-        let Some(secret) = self.credentials.secret(McpCredential::PROVIDER, name).await else {
+        let Some(secret) = self.credentials.secret(McpCredential::PROVIDER, name, self.server.named_by).await else {
             return format!("there is no credential `{name}` for it: harvest credential add mcp --name {name}");
         };
         let secret = secret.expose_secret().trim().to_owned();

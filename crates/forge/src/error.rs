@@ -6,6 +6,8 @@ use harvest_core::Code;
 pub enum Error {
     #[error("{} is not a git repository", .path.display())]
     NotARepository { path: PathBuf, details: String },
+    #[error("{} lies in a folder of Harvest's own, to which agents write", .path.display())]
+    OwnFolder { path: PathBuf },
     #[error("{name} has no commit yet")]
     Empty { name: String },
     #[error("there is no commit `{base}` in {name}")]
@@ -62,7 +64,7 @@ impl Error {
 
     pub fn code(&self) -> Code {
         match self {
-            Self::NotARepository { .. } => Code::NotARepository,
+            Self::NotARepository { .. } | Self::OwnFolder { .. } => Code::NotARepository,
             Self::Empty { .. } => Code::EmptyRepository,
             Self::UnknownBase { .. } => Code::UnknownBase,
             Self::BadBase { .. } => Code::BadBase,
@@ -84,6 +86,7 @@ impl Error {
                 "it belongs to another user; if you trust it: git config --global --add safe.directory <path>".into()
             }
             Self::NotARepository { .. } => "go into a repository, name one with --repo, or make one: git init".into(),
+            Self::OwnFolder { .. } => "name a repository outside of the data directory".into(),
             Self::Empty { .. } => "make a first commit: git commit --allow-empty -m start".into(),
             Self::UnknownBase { .. } => "list what there is: git branch --all; or fetch it first".into(),
             Self::BadBase { .. } => "name a branch, a tag or a commit hash: --base main".into(),

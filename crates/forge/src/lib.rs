@@ -4,6 +4,7 @@
 //! else of it changes. `remote` is a plain URL: work starts from it, and the branch stays with Harvest. `github` is a repository
 //! on GitHub: the branch is pushed there, and [`Hosting`] is how people hear of it.
 
+mod closed;
 pub mod codeowners;
 mod error;
 #[cfg(feature = "fake")]
@@ -22,6 +23,7 @@ use async_trait::async_trait;
 use harvest_core::BranchName;
 use harvest_workspace::{Git, Mirror};
 
+pub use closed::ClosedFolders;
 pub use error::Error;
 pub use happening::{Happening, Place, Verdict, What};
 pub use hosting::{
@@ -97,11 +99,12 @@ pub enum Published {
 pub struct Forges {
     git: Git,
     github: Option<Arc<github::Client>>,
+    closed: ClosedFolders,
 }
 
 impl Forges {
-    pub fn new(git: Git, github: Option<Arc<github::Client>>) -> Self {
-        Self { git, github }
+    pub fn new(git: Git, github: Option<Arc<github::Client>>, closed: ClosedFolders) -> Self {
+        Self { git, github, closed }
     }
 
     /// The account on GitHub, if there is one.
@@ -112,13 +115,18 @@ impl Forges {
     /// A path, `github:owner/name`, or a URL of a protocol that is safe to hand to git. What is on GitHub is reached with the
     /// installation's account where there is one, else as the person who runs this.
     pub async fn open(&self, text: &str) -> Result<Box<dyn Forge>, Error> {
-        if Path::new(text).exists() {
-            return open(text, self.git.clone()).await;
+        if is_path(text) {
+            self.closed.check(Path::new(text))?;
+            let local = Local::open(Path::new(text), self.git.clone()).await?;
+            // It may lead there by a link, or by a file in place of its `.git`.
+            local.folders().into_iter().try_for_each(|folder| self.closed.check(folder))?;
+            return Ok(Box::new(local));
         }
-        if let Some(client) = &self.github
-            && let Some(repository) = client.host().repository(text)
-        {
-            return Ok(Box::new(github::GitHub::new(client.clone(), repository)));
+        if let Some(hosted) = self.open_hosted(text) {
+            return Ok(hosted);
+        }
+        if let Some(path) = remote::file_path(text) {
+            self.closed.check(&path)?;
         }
         if text.starts_with("github:") {
             let public = github::Host::new(None)?;
@@ -128,11 +136,23 @@ impl Forges {
         }
         open(text, self.git.clone()).await
     }
+
+    /// A repository that is hosted where this installation has an account. Never a path.
+    pub fn open_hosted(&self, text: &str) -> Option<Box<dyn Forge>> {
+        let client = self.github.as_ref()?;
+        let repository = client.host().repository(text)?;
+        Some(Box::new(github::GitHub::new(client.clone(), repository)))
+    }
+}
+
+/// An address is never a path, whatever lies in the current folder.
+fn is_path(text: &str) -> bool {
+    !text.contains("://") && Path::new(text).exists()
 }
 
 /// The forge of what a person typed: a path, or a URL of a protocol that is safe to hand to git.
 pub async fn open(text: &str, git: Git) -> Result<Box<dyn Forge>, Error> {
-    if Path::new(text).exists() || !remote::looks_remote(text) {
+    if is_path(text) || !remote::looks_remote(text) {
         return Ok(Box::new(Local::open(Path::new(text), git).await?));
     }
     Ok(Box::new(Remote::new(text, git)?))

@@ -1,12 +1,13 @@
 //! A repository on this machine. Reading it never writes to it; publishing adds one branch and nothing else.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use harvest_core::BranchName;
-use harvest_workspace::{Git, Home, Mirror};
+use harvest_workspace::{Git, GitFolders, Home, Mirror};
 
 use crate::fetch::{self, fetch_into};
 use crate::{Base, Error, Forge, Part, Published, checked_base};
@@ -52,8 +53,7 @@ impl Local {
             && let [b"false", own, common, top] = answers.split(|byte| *byte == b'\n').collect::<Vec<_>>()[..]
         {
             let path = folder(top);
-            let (common, own) = (folder(common), folder(own));
-            return Ok(Self { name: path.display().to_string(), path, common, own, bare: false, git });
+            return Ok(Self::found(path, folder(own), folder(common), false, git));
         }
         let own = match ask(&["--git-dir"]).await {
             Ok(own) => own,
@@ -63,12 +63,22 @@ impl Local {
         let common = ask(&["--git-common-dir"]).await?;
         let bare = ask(&["--is-bare-repository"]).await? == b"true";
         let top = if bare { own.clone() } else { ask(&["--show-toplevel"]).await? };
-        let path = folder(&top);
-        Ok(Self { name: path.display().to_string(), path, common: folder(&common), own: folder(&own), bare, git })
+        Ok(Self::found(folder(&top), folder(&own), folder(&common), bare, git))
+    }
+
+    fn found(path: PathBuf, own: PathBuf, common: PathBuf, bare: bool, git: Git) -> Self {
+        let work_tree = (!bare).then(|| path.clone());
+        let folders = GitFolders { directory: path.clone(), own: own.clone(), common: common.clone(), work_tree };
+        Self { name: path.display().to_string(), path, common, own, bare, git: git.in_folders(folders) }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Every folder that git reads of it.
+    pub(crate) fn folders(&self) -> [&Path; 3] {
+        [&self.path, &self.own, &self.common]
     }
 
     fn refuse_unfinished_work(&self) -> Result<(), Error> {
@@ -92,8 +102,10 @@ impl Local {
         if self.take_little(from, commit).await.unwrap_or(false) {
             return Ok(());
         }
-        let ours = ["--upload-pack=git -c safe.directory=* upload-pack"];
-        Ok(fetch_into(&self.git, &self.path, from.as_os_str(), &[commit], &ours).await?)
+        // The git on the other side gets none of our settings and folders, so it is told here.
+        let folder = from.display().to_string().replace('\'', "'\\''");
+        let ours = format!("--upload-pack=GIT_COMMON_DIR='{folder}' git -c safe.directory=* upload-pack");
+        Ok(fetch_into(&self.git, &self.path, from.as_os_str(), &[commit], &[&ours]).await?)
     }
 
     /// The same for a few objects on top of a commit that is here: unlike a fetch it takes no longer where there are many
@@ -122,19 +134,62 @@ impl Local {
         name.starts_with(DELIVERED) && std::fs::remove_file(self.common.join(format!("{name}.lock"))).is_ok()
     }
 
-    async fn is_dirty(&self) -> bool {
+    /// Whether there is work that is not committed. No filter of the repository's settings runs on it.
+    async fn is_dirty(&self, settings: &Settings) -> bool {
         if self.bare {
             return false;
         }
-        let status = self.git.run(&self.path, &["status", "--porcelain", "--untracked-files=normal"]).await;
-        status.is_ok_and(|listed| !listed.is_empty())
+        let git = self.git.clone().with_settings(settings.without_filters());
+        // A submodule has settings of its own.
+        let args = ["status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty"];
+        git.run(&self.path, &args).await.is_ok_and(|listed| !listed.is_empty())
     }
 
-    async fn author(&self) -> Option<(String, String)> {
-        let name = self.git.line(&self.path, &["config", "user.name"]).await.ok()?;
-        let email = self.git.line(&self.path, &["config", "user.email"]).await.ok()?;
-        Some((name, email))
+    async fn settings(&self) -> Settings {
+        let listed = self.git.run(&self.path, &["config", "--null", "--list"]).await.unwrap_or_default();
+        Settings::read(&listed)
     }
+}
+
+/// Settings of git as they hold in a repository.
+#[derive(Debug, Default)]
+struct Settings {
+    name: Option<String>,
+    email: Option<String>,
+    /// Names of the filters that are configured.
+    filters: BTreeSet<String>,
+}
+
+impl Settings {
+    /// What `git config --null --list` prints: the last value of a key holds.
+    fn read(listed: &[u8]) -> Self {
+        let mut settings = Self::default();
+        for entry in String::from_utf8_lossy(listed).split('\0') {
+            let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
+            match key {
+                "user.name" => settings.name = Some(value.trim().to_owned()),
+                "user.email" => settings.email = Some(value.trim().to_owned()),
+                _ => settings.filters.extend(filter_of(key)),
+            }
+        }
+        settings
+    }
+
+    fn author(&self) -> Option<(String, String)> {
+        Some((self.name.clone()?, self.email.clone()?))
+    }
+
+    fn without_filters(&self) -> Vec<(String, String)> {
+        let none = [("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")];
+        let all = self.filters.iter().flat_map(|name| none.map(|(what, value)| (name, what, value)));
+        all.map(|(name, what, value)| (format!("filter.{name}.{what}"), value.to_owned())).collect()
+    }
+}
+
+/// The name of a filter that a setting belongs to.
+fn filter_of(key: &str) -> Option<String> {
+    let (name, _) = key.strip_prefix("filter.")?.rsplit_once('.')?;
+    Some(name.to_owned())
 }
 
 #[async_trait]
@@ -165,14 +220,15 @@ impl Forge for Local {
         };
         let object_format = self.git.line(&self.path, &["rev-parse", "--show-object-format"]).await?;
         let mut warnings = Vec::new();
-        if self.is_dirty().await {
+        let settings = self.settings().await;
+        if self.is_dirty(&settings).await {
             let from = base.unwrap_or("HEAD");
             warnings.push(format!(
                 "uncommitted changes are not part of the work: it starts from {from} ({})",
                 &commit[..10]
             ));
         }
-        Ok(Base { commit, object_format, author: self.author().await, warnings })
+        Ok(Base { commit, object_format, author: settings.author(), warnings })
     }
 
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error> {

@@ -1,7 +1,8 @@
 //! A repository behind a plain URL. Work starts from it with the person's own access; the branch stays with Harvest.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use harvest_core::BranchName;
@@ -10,6 +11,9 @@ use harvest_workspace::{Git, Mirror};
 use crate::{Base, Error, Forge, Part, Published, checked_base, fetch};
 
 const SCHEMES: &[&str] = &["https://", "http://", "ssh://", "git://", "file://"];
+
+/// What git says before it repeats something of the other side's, to the end of the line.
+const QUOTING: &[&str] = &["remote error:", "invalid server response", "bad line length character", "redirecting to"];
 
 #[derive(Debug)]
 pub struct Remote {
@@ -21,6 +25,22 @@ pub struct Remote {
 /// Whether a text that is no existing path was meant as an address.
 pub(crate) fn looks_remote(text: &str) -> bool {
     text.contains("://") || text.contains("::") || text.split_once(':').is_some_and(|(host, _)| !host.contains('/'))
+}
+
+/// The path that git takes a `file://` address for.
+pub(crate) fn file_path(url: &str) -> Option<PathBuf> {
+    let rest = url.get(..7).filter(|scheme| scheme.eq_ignore_ascii_case("file://")).and(url.get(7..))?;
+    let mut path = Vec::new();
+    let mut bytes = rest.as_bytes().iter();
+    while let Some(&byte) = bytes.next() {
+        let digits = bytes.as_slice().get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let decoded = digits.filter(|_| byte == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        if decoded.is_some() {
+            bytes.by_ref().take(2).for_each(drop);
+        }
+        path.push(decoded.unwrap_or(byte));
+    }
+    Some(PathBuf::from(OsString::from_vec(path)))
 }
 
 impl Remote {
@@ -44,10 +64,11 @@ impl Remote {
         Ok(Self { url: url.to_owned(), name: without_password(url), git })
     }
 
-    /// Git's command line has the whole URL in it; what is shown and stored must not.
-    fn without_password(&self, error: harvest_workspace::Error) -> harvest_workspace::Error {
+    /// Git's command line has the whole URL in it; what is shown and stored must not. Neither must what the other side said,
+    /// whatever it is that answers there.
+    fn for_people(&self, error: harvest_workspace::Error) -> harvest_workspace::Error {
         use harvest_workspace::Error as Git;
-        let clean = |text: String| text.replace(&self.url, &self.name);
+        let clean = |text: String| without_answers(&text).replace(&self.url, &self.name);
         match error {
             Git::Git { command, message } => Git::Git { command: clean(command), message: clean(message) },
             Git::TimedOut { command, seconds } => Git::TimedOut { command: clean(command), seconds },
@@ -64,7 +85,7 @@ impl Remote {
         args.extend(patterns.iter().map(String::as_str));
         let listed = self.git.line(Path::new("/"), &args).await;
         let listed =
-            listed.map_err(|source| Error::Fetch { name: self.name.clone(), source: self.without_password(source) })?;
+            listed.map_err(|source| Error::Fetch { name: self.name.clone(), source: self.for_people(source) })?;
         let refs: Vec<(&str, &str)> = listed.lines().filter_map(|line| line.split_once('\t')).collect();
         for pattern in &patterns {
             let peeled = format!("{pattern}^{{}}");
@@ -107,12 +128,26 @@ impl Forge for Remote {
 
     async fn fetch_part(&self, mirror: &Mirror, commit: &str, part: Part) -> Result<(), harvest_workspace::Error> {
         let fetched = fetch::fetch(&self.git, mirror, OsStr::new(&self.url), commit, part, &[]).await;
-        fetched.map_err(|error| self.without_password(error))
+        fetched.map_err(|error| self.for_people(error))
     }
 
     async fn publish(&self, _: &Path, _: &BranchName, _: &str, _: Option<&str>) -> Result<Published, Error> {
         Ok(Published::KeptHere)
     }
+}
+
+/// What git says itself, without the lines in which it passes on what the other side said.
+fn without_answers(message: &str) -> String {
+    let own = message.lines().filter_map(|line| {
+        let text = line.trim_start();
+        if text.starts_with("remote:") {
+            return None;
+        }
+        let end = QUOTING.iter().find_map(|words| Some(text.find(words)? + words.len()));
+        Some(end.map_or(line, |end| &text[..end]).trim_end_matches([':', ' ']).to_owned())
+    });
+    let own = own.collect::<Vec<_>>().join("\n");
+    if own.trim().is_empty() { "the other side refused".to_owned() } else { own }
 }
 
 /// `https://user:secret@host/x` → `https://host/x`: names are stored and shown, passwords are neither.
@@ -151,6 +186,25 @@ mod tests {
         for url in refused {
             assert!(matches!(Remote::new(url, Git::new(Home::Nobody)), Err(Error::UnsupportedUrl { .. })), "{url}");
         }
+    }
+
+    #[test]
+    fn what_the_other_side_says_is_not_passed_on() {
+        let said = "remote: instance-id i-0123\n  remote: secret\nfatal: unable to access 'http://h/': 403";
+        assert_eq!(without_answers(said), "fatal: unable to access 'http://h/': 403");
+        assert_eq!(without_answers("fatal: remote error: secret"), "fatal: remote error");
+        assert_eq!(without_answers("remote: secret"), "the other side refused");
+        let said = "fatal: protocol error: bad line length character: secr";
+        assert_eq!(without_answers(said), "fatal: protocol error: bad line length character");
+        assert_eq!(without_answers("fatal: invalid server response; got 'secret'"), "fatal: invalid server response");
+    }
+
+    #[test]
+    fn the_path_of_a_file_address_is_what_git_makes_of_it() {
+        for (url, path) in [("file:///srv/a", "/srv/a"), ("FILE:///srv/%61%2Fb", "/srv/a/b"), ("file:///a%2", "/a%2")] {
+            assert_eq!(file_path(url), Some(PathBuf::from(path)), "{url}");
+        }
+        assert_eq!(file_path("https://example.com/a"), None);
     }
 
     #[test]

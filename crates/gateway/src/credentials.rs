@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use harvest_core::NamedBy;
 use secrecy::SecretString;
 
 use crate::model::Upstream;
@@ -16,8 +17,8 @@ pub trait Credentials: Send + Sync + Debug {
     /// replaced is not used again.
     async fn of(&self, provider: &str) -> Arc<[Arc<Upstream>]>;
 
-    /// The nearest of a provider's that has this name, as it is. Asked for every use, too.
-    async fn secret(&self, _provider: &str, _name: &str) -> Option<SecretString> {
+    /// The nearest of a provider's that has this name and may go to a host named by this one, as it is. Asked for every use, too.
+    async fn secret(&self, _provider: &str, _name: &str, _host: NamedBy) -> Option<SecretString> {
         None
     }
 

@@ -2,14 +2,15 @@
 
 use std::io::{BufRead, IsTerminal, Read, Write};
 
-use harvest_core::{Code, Credential, CredentialId, DEFAULT_CREDENTIAL, Scope};
+use harvest_core::{Code, Credential, CredentialId, DEFAULT_CREDENTIAL, NamedBy, Scope};
+use harvest_gateway::Upstream;
 use harvest_store::{CredentialRecord, NewSecret};
 use harvest_vault::{ExposeSecret, SecretString};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::json;
 
 use crate::cli::{Credential as Command, CredentialAdd, Global};
-use crate::environment::Environment;
+use crate::environment::{Environment, key_variable};
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::keychain::Keychain;
@@ -82,6 +83,7 @@ pub async fn keep(
         rotated_at: None,
         last_used_at: None,
     };
+    check_host(&credential)?;
     let (sealed, sealing) = keychain(installation).seal(&credential, secret)?;
     let record = CredentialRecord { credential: credential.clone(), sealed: sealed.to_string() };
     let added = installation.store.add_credential(record).await;
@@ -97,6 +99,19 @@ pub async fn keep(
         }
     })?;
     Ok(credential)
+}
+
+/// Refuses the address of a model that could not be used. That of a forge is checked where it is asked.
+fn check_host(credential: &Credential) -> Result<(), Failure> {
+    let Credential { provider, base_url, scope, .. } = credential;
+    let Some(url) = base_url.as_deref().filter(|_| key_variable(provider).is_some()) else { return Ok(()) };
+    let made = Upstream::new(provider, "new", Some(url), &SecretString::from("none".to_owned()));
+    let checked = made.and_then(|upstream| upstream.named_by(NamedBy::of(scope)));
+    checked.map(drop).map_err(|error| {
+        let help =
+            "name a host that speaks the vendor's format; for one with a private address keep the key for a team";
+        Failure::refused(Code::BadOption, error.to_string(), help)
+    })
 }
 
 /// Seals a new secret in place of the old one.

@@ -68,12 +68,18 @@ impl Desk for FrontDesk {
 
     fn check_settings(&self, project: &str, before: &Value, settings: &Value, by: Reach) -> Result<(), Refusal> {
         let (new, old) = (Layer::of_settings(project, settings)?, Layer::of_settings(project, before));
-        let old = old.map(|old| old.values).unwrap_or_default();
-        let reaching = REACHING.into_iter().find(|key| new.values.get(key) != old.get(key));
+        let old = old.ok();
+        let values = old.as_ref().map(|old| &old.values);
+        let reaching = REACHING.into_iter().find(|key| new.values.get(key) != values.and_then(|old| old.get(key)));
+        let reaching = reaching.map(|key| key.name().to_owned()).or_else(|| {
+            let before = |name: &str| old.as_ref().and_then(|old| old.servers.get(name));
+            let mut changed = new.servers.iter().filter(|(name, server)| before(name) != Some(server));
+            changed.find_map(|(name, server)| Some(format!("mcp.{name}.{}", names_a_host(server)?)))
+        });
         match reaching.filter(|_| by == Reach::Project) {
             None => Ok(()),
-            Some(key) => {
-                let message = format!("`{}` takes an admin of the whole installation", key.name());
+            Some(name) => {
+                let message = format!("`{name}` takes an admin of the whole installation");
                 Err(refuse(Code::NotAllowed, message, "leave it as it was, or ask one"))
             }
         }
@@ -209,6 +215,11 @@ impl Desk for FrontDesk {
     fn owner(&self) -> String {
         self.installation.environment.user()
     }
+}
+
+/// What of a server's table says which hosts are reached.
+fn names_a_host(server: &toml::Value) -> Option<&'static str> {
+    ["url", "hosts"].into_iter().find(|key| server.get(key).is_some())
 }
 
 impl From<Failure> for Refusal {

@@ -9,7 +9,7 @@ use harvest_engine::{
     DataFolder, DeliveryPolicy, Engine, ModelChoice, Options, Orphans, Ownership, People, Recovered, Recovery,
     Toolchain,
 };
-use harvest_forge::{Forge, Forges};
+use harvest_forge::{ClosedFolders, Forge, Forges};
 use harvest_gateway::cassette::Cassette;
 use harvest_gateway::{Gateway, Prices, Script, Upstream, registry as packages};
 use harvest_sandbox::{Binaries, Provider, local, none};
@@ -28,7 +28,7 @@ use crate::keyring::VaultKeyring;
 use crate::projects::Directory;
 use crate::prompts::prompts;
 use crate::signed_in::SignedIn;
-use crate::{config, evidence, github, output, programs, toolchain};
+use crate::{config, demo, evidence, github, output, programs, toolchain};
 
 /// Tells a data directory from any other folder, whatever database it goes with.
 const MARK: &str = ".harvest";
@@ -94,7 +94,7 @@ impl Installation {
         let account = github::account(&opened, &environment.user(), &clock);
         let projects = Directory::open(store.clone()).await?;
         let installation = Self {
-            forges: Forges::new(environment.git(), account),
+            forges: forges(&environment, data.path(), account),
             public_url: None,
             config: config::source(global, &environment),
             environment,
@@ -286,7 +286,7 @@ impl Installation {
         let gateway = Gateway::new(harvest_gateway::Options {
             patience: settings.patience(),
             script,
-            sample: Some(crate::demo::script(true)?),
+            sample: Some(demo::script(true)?),
             cassette,
             prices: self.prices()?,
             registries: Some(registries),
@@ -370,6 +370,13 @@ pub fn database_url<'a>(global: &'a Global, environment: &'a Environment) -> Opt
 }
 
 /// PostgreSQL where one is named, else the file in the data directory.
+/// Opens repositories as the person who runs this, or with the account on GitHub; none of those that agents could have made.
+pub fn forges(environment: &Environment, data: &Path, account: Option<Arc<harvest_forge::github::Client>>) -> Forges {
+    let closed = ClosedFolders::new([data.to_owned(), environment.runtime_folder()]);
+    // The sample repository, which no sandbox writes to.
+    Forges::new(environment.git(), account, closed.but(data.join(demo::FOLDER)))
+}
+
 async fn open_store(global: &Global, environment: &Environment, data: &DataFolder) -> Result<Arc<dyn Store>, Failure> {
     match database_url(global, environment) {
         Some(url) => Ok(Arc::new(Postgres::connect(url).await?)),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use harvest_core::{Clock, Credential, CredentialId, Identity, McpCredential};
+use harvest_core::{Clock, Credential, CredentialId, Identity, McpCredential, NamedBy};
 use harvest_engine::Keyring;
 use harvest_gateway::{Credentials, Upstream};
 use harvest_store::{CredentialRecord, Store};
@@ -140,10 +140,10 @@ impl Credentials for SessionCredentials {
         upstreams
     }
 
-    async fn secret(&self, provider: &str, name: &str) -> Option<SecretString> {
+    async fn secret(&self, provider: &str, name: &str, host: NamedBy) -> Option<SecretString> {
         let opened = self.vault.opened().await;
-        let fitting = self.identity.choose(&opened.credentials, provider).into_iter();
-        let nearest = fitting.into_iter().find(|credential| credential.name == name)?;
+        let mut fitting = self.identity.choose(&opened.credentials, provider).into_iter();
+        let nearest = fitting.find(|credential| credential.name == name && host.may_use(&credential.scope))?;
         let Usable::Secret(secret) = &opened.upstreams.get(&nearest.id)?.1 else { return None };
         self.vault.used(nearest.id.clone());
         Some(SecretString::from(secret.expose_secret().to_owned()))
@@ -227,7 +227,7 @@ impl Vault {
             tracing::warn!(reason, "a credential cannot be used");
         }
         for one in opened {
-            let Credential { id, provider, base_url, .. } = &one.record.credential;
+            let Credential { id, provider, base_url, scope, .. } = &one.record.credential;
             // Known to whoever writes anything down before it can be in anything.
             if let Err(error) = self.redactor.learn([&one.secret]) {
                 tracing::error!(%error, credential = id.short(), "a credential that cannot be redacted is not used");
@@ -237,6 +237,7 @@ impl Vault {
                 Ok(Usable::Secret(Arc::new(SecretString::from(one.secret.expose_secret().to_owned()))))
             } else {
                 let made = Upstream::new(provider, id.to_string(), base_url.as_deref(), &one.secret);
+                let made = made.and_then(|upstream| upstream.named_by(NamedBy::of(scope)));
                 made.map(|upstream| Usable::Model(Arc::new(upstream)))
             };
             match usable {
@@ -313,7 +314,7 @@ mod tests {
                 scope: scope.parse().unwrap(),
                 name: name.into(),
                 last4: String::new(),
-                base_url: Some("http://127.0.0.1:1".into()),
+                base_url: Some("http://models.example.com".into()),
                 created_at: SystemClock.now(),
                 rotated_at: None,
                 last_used_at: None,
@@ -352,6 +353,27 @@ mod tests {
         assert_eq!(ids(&eve.of("gemini").await), [""; 0]);
         let text = "sk-own-canary sk-team-canary sk-project-canary sk-spare-canary";
         assert!(!world.redactor.redact(text).contains("canary"), "whatever was opened is redacted");
+    }
+
+    #[tokio::test]
+    async fn a_host_that_a_project_names_gets_the_projects_credential_and_nobody_elses() {
+        let world = World::new();
+        world.add("mcp", "user:ada", "tracker", "personal-canary").await;
+        world.add("mcp", "team:fruit", "tracker", "team-canary").await;
+        let session = world.keyring(Vec::new()).of(ada());
+        let secret = async |host| session.secret("mcp", "tracker", host).await;
+        let text = |secret: Option<SecretString>| secret.map(|secret| secret.expose_secret().to_owned());
+        assert_eq!(text(secret(NamedBy::Installation).await).as_deref(), Some("personal-canary"));
+        assert_eq!(text(secret(NamedBy::Project).await), None);
+        world.add("mcp", "project:shop", "tracker", "project-canary").await;
+        tokio::time::timeout(Duration::from_secs(10), async {
+            while text(secret(NamedBy::Project).await).as_deref() != Some("project-canary") {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .unwrap();
+        assert_eq!(text(secret(NamedBy::Installation).await).as_deref(), Some("personal-canary"));
     }
 
     #[tokio::test]

@@ -2,7 +2,6 @@
 
 use harvest_core::{Code, Event, EventBody, Outcome};
 use harvest_engine::{Engine, Interrupts, Ownership, Stop, Worked};
-use harvest_forge::Forges;
 use harvest_gateway::cassette::Cassette;
 use harvest_store::{OwnerKind, Submitted};
 use harvest_workspace::SessionRepository;
@@ -45,7 +44,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     };
     let settings = config::source(global, &environment);
     // Whoever works on it opens it again, with the account that the vault may hold.
-    let forges = Forges::new(environment.git(), None);
+    let forges = installation::forges(&environment, &installation::data_path(global, &environment)?, None);
     let mut request = tokio::select! {
         request = ask::request(&environment, &forges, &keys, &settings, environment.user(), prompt, &options.ask.options, decide) => request?,
         () = stop.requested() => return Err(Failure::stopped()),

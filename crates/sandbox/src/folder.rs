@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
+use rustix::fs::{Mode, OFlags};
 use tokio::net::UnixListener;
 
 use crate::Error;
@@ -52,25 +52,7 @@ pub(crate) fn open_to_sandbox(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Gives `path` and everything in it to someone else.
+/// Gives `path` and everything in it to someone else, without following a link.
 pub(crate) fn give(path: &Path, uid: u32, gid: u32) -> Result<(), Error> {
-    let (owner, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
-    walk(path, &mut |path| {
-        rustix::fs::chownat(CWD, path, owner, group, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)
-    })
-    .map_err(|error| Error::io(path, error))
-}
-
-/// Calls `visit` for everything below `path`, then for `path` itself.
-fn walk(path: &Path, visit: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
-    if fs::symlink_metadata(path)?.is_dir() {
-        for entry in fs::read_dir(path)? {
-            match walk(&entry?.path(), visit) {
-                // Whoever uses the folder meanwhile removes what it made for a moment.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                walked => walked?,
-            }
-        }
-    }
-    visit(path)
+    harvest_beneath::give(path, uid, gid).map_err(|error| Error::io(path, error))
 }

@@ -20,6 +20,7 @@ mod pages;
 mod patient;
 mod problem;
 mod quota;
+mod repository_access;
 mod service;
 mod state;
 mod telemetry;

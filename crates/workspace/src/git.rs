@@ -57,15 +57,72 @@ impl std::fmt::Debug for Private {
     }
 }
 
+/// The folders of a repository, told to git so that it looks for none itself: what it finds by itself may be a link, or name
+/// folders and settings that someone else wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitFolders {
+    /// Where git is started.
+    pub directory: PathBuf,
+    /// The repository, or what it has for this work tree alone.
+    pub own: PathBuf,
+    /// Where settings, refs and objects are.
+    pub common: PathBuf,
+    /// `None` of a bare repository.
+    pub work_tree: Option<PathBuf>,
+}
+
+impl GitFolders {
+    /// Those of a repository that Harvest made, bare or with its `.git` in the work tree; `None` where there is none.
+    pub fn of(directory: &Path) -> Option<Self> {
+        let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let is_repository = |path: &Path| path.join("HEAD").exists() && is_folder(&path.join("objects"));
+        let inner = directory.join(".git");
+        let (own, work_tree) = if is_folder(&inner) && is_repository(&inner) {
+            (inner, Some(directory.to_owned()))
+        } else if is_repository(directory) {
+            (directory.to_owned(), None)
+        } else {
+            return None;
+        };
+        Some(Self { directory: directory.to_owned(), common: own.clone(), own, work_tree })
+    }
+
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut env: Vec<(OsString, OsString)> =
+            vec![("GIT_DIR".into(), (&self.own).into()), ("GIT_COMMON_DIR".into(), (&self.common).into())];
+        env.push(match &self.work_tree {
+            Some(work_tree) => ("GIT_WORK_TREE".into(), work_tree.into()),
+            None => ("GIT_IMPLICIT_WORK_TREE".into(), "0".into()),
+        });
+        env
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Git {
     home: Home,
     limit: Duration,
+    /// Of a person's repository, once it was found.
+    folders: Option<GitFolders>,
+    settings: Vec<(String, String)>,
 }
 
 impl Git {
     pub fn new(home: Home) -> Self {
-        Self { home, limit: LIMIT }
+        Self { home, limit: LIMIT, folders: None, settings: Vec::new() }
+    }
+
+    /// Git that does not look for the repository it is started in, but takes these folders. Elsewhere it takes those that
+    /// Harvest made.
+    pub fn in_folders(mut self, folders: GitFolders) -> Self {
+        self.folders = Some(folders);
+        self
+    }
+
+    /// Git with more settings, which override the repository's own.
+    pub fn with_settings(mut self, settings: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.settings.extend(settings);
+        self
     }
 
     pub fn with_limit(mut self, limit: Duration) -> Self {
@@ -197,8 +254,19 @@ impl Git {
     #[expect(clippy::disallowed_methods, reason = "this is the layer that clears the environment for git")]
     fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new("git");
-        command.current_dir(directory).env_clear().envs(self.environment()).kill_on_drop(true);
+        command.current_dir(directory).env_clear().envs(self.environment());
+        command.envs(self.folders_of(directory).iter().flat_map(GitFolders::environment)).kill_on_drop(true);
         command
+    }
+
+    /// A person's repository is found by git, once, so that git checks whose it is.
+    fn folders_of(&self, directory: &Path) -> Option<GitFolders> {
+        match &self.folders {
+            Some(folders) if folders.directory == directory => Some(folders.clone()),
+            Some(_) => GitFolders::of(directory),
+            None if matches!(self.home, Home::Person { .. }) => None,
+            None => GitFolders::of(directory),
+        }
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
@@ -225,7 +293,9 @@ impl Git {
             Home::Nobody | Home::Person { .. } => &[],
         };
         let private = private.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let settings: Vec<_> = FIXED.iter().copied().chain(durable::SETTINGS).chain(ownership).chain(private).collect();
+        let more = self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let fixed = FIXED.iter().copied().chain(durable::SETTINGS);
+        let settings: Vec<_> = fixed.chain(ownership).chain(private).chain(more).collect();
         env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string().into()));
         for (index, (key, value)) in settings.into_iter().enumerate() {
             env.push((format!("GIT_CONFIG_KEY_{index}").into(), key.into()));
@@ -248,4 +318,34 @@ fn fixed_environment() -> Vec<(OsString, OsString)> {
     .into_iter()
     .map(|(key, value)| (key.into(), value.into()))
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_repository_that_names_other_folders_as_its_own_is_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let (bare, checkout, evil) =
+            (root.path().join("bare.git"), root.path().join("checkout"), root.path().join("evil.git"));
+        let git = Git::new(Home::Nobody);
+        for (path, kind) in [(&bare, "--bare"), (&checkout, "--quiet"), (&evil, "--bare")] {
+            std::fs::create_dir(path).unwrap();
+            git.run(path, &["init", "--quiet", kind, "--template=", "."]).await.unwrap();
+        }
+        git.run(&evil, &["config", "user.name", "mallory"]).await.unwrap();
+        // What a git that an agent took over could leave in a session's repository.
+        for repository in [&bare, &checkout.join(".git")] {
+            std::fs::write(repository.join("commondir"), evil.as_os_str().as_encoded_bytes()).unwrap();
+        }
+        for directory in [&bare, &checkout] {
+            let name = git.line(directory, &["config", "user.name"]).await;
+            assert!(name.is_err(), "{name:?}");
+            let common = git.line(directory, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).await;
+            assert!(!common.unwrap().contains("evil"));
+        }
+        assert_eq!(git.line(&bare, &["rev-parse", "--is-bare-repository"]).await.unwrap(), "true");
+        assert_eq!(git.line(&checkout, &["rev-parse", "--show-toplevel"]).await.unwrap(), checkout.to_str().unwrap());
+    }
 }

@@ -26,7 +26,7 @@ mod snapshot;
 
 pub use error::Error;
 pub use forecast::overlap;
-pub use git::{Git, Home, Private};
+pub use git::{Git, GitFolders, Home, Private};
 pub use mirror::{Mirror, Mirrors};
 pub use prepared::{Building, Manifest, OWN_FOLDER, Prepared, remove_strange};
 pub use session_repository::{Author, Carried, Change, Commit, NewCommit, SessionRepository};

@@ -10,10 +10,13 @@
 //! excluded from git, so that no dependency ends up in a commit.
 
 mod gather;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use harvest_beneath::{Blocks, Folder};
 use harvest_core::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -154,19 +157,16 @@ impl Building {
         if let Some(parent) = work.parent() {
             tokio::fs::create_dir_all(parent).await.map_err(Error::io("make", parent))?;
         }
-        copy_tree(&tree, work, "--reflink=auto").await
+        copy_tree(&tree, work, Blocks::SharedIfPossible).await
     }
 
     /// Puts into `work` what an earlier snapshot had installed, as far as nothing is there.
     pub async fn reuse(&self, earlier: &Snapshot, work: &Path) -> Result<(), Error> {
-        for extra in earlier.manifest().map_or(&[] as &[String], |manifest| &manifest.extras) {
-            let (from, to) = (earlier.path().join(extra), work.join(extra));
-            if tokio::fs::symlink_metadata(&to).await.is_ok() || !to.parent().is_some_and(Path::is_dir) {
-                continue;
-            }
-            copy_tree(&from, &to, "--reflink=auto").await?;
-        }
-        Ok(())
+        let extras = earlier.manifest().map_or_else(Vec::new, |manifest| manifest.extras.clone());
+        let (from, to, shown) = (earlier.path().to_owned(), work.to_owned(), work.to_owned());
+        let copying = tokio::task::spawn_blocking(move || copy_extras(&from, &to, &extras));
+        let copied = copying.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        copied.map_err(Error::io("copy to", shown))
     }
 
     /// Makes a snapshot of the clean checkout and what was added at `work`, which is used up. Nothing may run there any more.
@@ -178,7 +178,8 @@ impl Building {
             let owner = gather::Owner::of(&folder)?;
             let extras = gather::gather(&work, &tree, owner)?;
             gather::exclude(&tree, &extras)?;
-            Ok::<_, std::io::Error>((extras, gather::size(&tree)))
+            let bytes = Folder::open(&tree)?.disk_usage()?;
+            Ok::<_, std::io::Error>((extras, bytes))
         });
         let gathered = gathering.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         let (extras, bytes) = gathered.map_err(Error::io("take over", shown))?;
@@ -226,17 +227,23 @@ fn snapshots(folder: &Path) -> Vec<PathBuf> {
     folders(folder).into_iter().filter(|path| path.join("snapshot.json").exists()).collect()
 }
 
+/// Copies each extra whose folder the checkout has, as a folder and not by a link, and that the checkout does not have itself.
+fn copy_extras(from: &Path, to: &Path, extras: &[String]) -> std::io::Result<()> {
+    let (from, to) = (Folder::open(from)?, Folder::open(to)?);
+    for extra in extras.iter().map(Path::new) {
+        // A commit may have made a link, or a file, of the folder that the extra was in.
+        let Ok((around, name)) = to.parent_of(extra) else { continue };
+        if around.node(name)?.is_none() {
+            harvest_beneath::copy(&from, extra, &around, Path::new(name), Blocks::SharedIfPossible)?;
+        }
+    }
+    Ok(())
+}
+
 /// Removes a folder that strangers' code has written to, which may have closed folders to their owner. Follows no link.
 pub async fn remove_strange(path: &Path) -> std::io::Result<()> {
     let path = path.to_owned();
-    let removing = tokio::task::spawn_blocking(move || match std::fs::remove_dir_all(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            gather::open_up(&path)?;
-            std::fs::remove_dir_all(&path)
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    });
+    let removing = tokio::task::spawn_blocking(move || harvest_beneath::remove(&path));
     removing.await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
 }
 
@@ -256,11 +263,11 @@ fn discard(path: &Path) -> bool {
     // The lock's file stays: someone may be waiting for it, and must not end up with a lock of something else.
     let Some(_unused) = lock::try_exclusive(&lock_file(path)) else { return false };
     // Without its description it is no snapshot any more, however far removing it gets.
-    std::fs::remove_file(path.join("snapshot.json")).and_then(|()| std::fs::remove_dir_all(path)).is_ok()
+    std::fs::remove_file(path.join("snapshot.json")).and_then(|()| harvest_beneath::remove(path)).is_ok()
 }
 
 fn forget(folder: &Path) -> bool {
     let Some(_building) = lock::try_exclusive(&folder.join("build.lock")) else { return false };
     let in_use = snapshots(folder).iter().filter(|path| !discard(path)).count();
-    in_use == 0 && std::fs::remove_dir_all(folder).is_ok()
+    in_use == 0 && harvest_beneath::remove(folder).is_ok()
 }

@@ -2,9 +2,9 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
+use harvest_beneath::{Blocks, Folder};
 use harvest_core::WorkspaceKind;
 
 use crate::lock::{self, Kind};
@@ -91,7 +91,8 @@ pub(crate) async fn check_out(
     let format = format!("--object-format={format}");
     let args = ["init", "--quiet", "--template=", &format, "--"];
     let args: Vec<&OsStr> = args.iter().map(OsStr::new).chain([building.as_os_str()]).collect();
-    git.run(mirror.path(), &args).await?;
+    // Beside it, where no repository is: git would take one that it is started in for the one to make.
+    git.run(building.parent().unwrap_or(Path::new("/")), &args).await?;
     for (key, value) in CONFIG {
         git.run(&building, &["config", key, value]).await?;
     }
@@ -140,11 +141,11 @@ pub async fn materialise(snapshot: &Snapshot, target: &Path, objects: &Path) -> 
     if let Some(parent) = target.parent() {
         tokio::fs::create_dir_all(parent).await.map_err(Error::io("make", parent))?;
     }
-    let kind = match copy_tree(snapshot.path(), target, "--reflink=always").await {
+    let kind = match copy_tree(snapshot.path(), target, Blocks::Shared).await {
         Ok(()) => WorkspaceKind::Reflink,
         Err(_) => {
             remove(target).await?;
-            copy_tree(snapshot.path(), target, "--reflink=never").await?;
+            copy_tree(snapshot.path(), target, Blocks::Written).await?;
             WorkspaceKind::Copy
         }
     };
@@ -153,37 +154,43 @@ pub async fn materialise(snapshot: &Snapshot, target: &Path, objects: &Path) -> 
 }
 
 async fn write_alternates(checkout: &Path, objects: &Path) -> Result<(), Error> {
-    let file = checkout.join(".git/objects/info/alternates");
-    if let Some(parent) = file.parent() {
-        tokio::fs::create_dir_all(parent).await.map_err(Error::io("make", parent))?;
-    }
-    tokio::fs::write(&file, format!("{}\n", objects.display())).await.map_err(Error::io("write", file))
+    let written = in_background(checkout, {
+        let text = format!("{}\n", objects.display());
+        move |checkout| {
+            let objects = Folder::open(checkout)?.folder(Path::new(".git/objects"))?;
+            objects.make_folder(OsStr::new("info"))?.write(Path::new("alternates"), text.as_bytes())
+        }
+    });
+    written.await.map_err(Error::io("write the alternates of", checkout))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a fixed program with a cleared environment on folders of ours")]
-pub(crate) async fn copy_tree(from: &Path, to: &Path, reflink: &str) -> Result<(), Error> {
-    let output = tokio::process::Command::new("cp")
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .args(["--archive", reflink, "--no-target-directory", "--"])
-        .args([from, to])
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output()
-        .await
-        .map_err(Error::io("copy", from))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::Io { action: "copy to", path: to.to_owned(), source: std::io::Error::other(message) })
+/// Copies a folder of ours to where nothing is yet, without following a link.
+pub(crate) async fn copy_tree(from: &Path, to: &Path, blocks: Blocks) -> Result<(), Error> {
+    let target = to.to_owned();
+    let copied = in_background(from, move |from| {
+        let (Some(around), Some(name)) = (from.parent(), from.file_name()) else {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        };
+        let (Some(into), Some(new)) = (target.parent(), target.file_name()) else {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        };
+        let (around, into) = (Folder::open_trusted(around)?, Folder::open_trusted(into)?);
+        harvest_beneath::copy(&around, Path::new(name), &into, Path::new(new), blocks)
+    });
+    copied.await.map_err(Error::io("copy to", to))
 }
 
 pub(crate) async fn remove(path: &Path) -> Result<(), Error> {
-    match tokio::fs::remove_dir_all(path).await {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
-        _ => Ok(()),
-    }
+    in_background(path, harvest_beneath::remove).await.map_err(Error::io("remove", path))
+}
+
+async fn in_background(
+    path: &Path,
+    work: impl FnOnce(&Path) -> std::io::Result<()> + Send + 'static,
+) -> std::io::Result<()> {
+    let path = path.to_owned();
+    let working = tokio::task::spawn_blocking(move || work(&path));
+    working.await.unwrap_or_else(|error| Err(std::io::Error::other(error)))
 }
 
 fn lock_file(snapshot: &Path) -> PathBuf {
@@ -203,7 +210,7 @@ fn collect(folder: &Path, newest: &Path) {
     let surplus = snapshots.len().saturating_sub(KEPT);
     for (_, path) in snapshots.into_iter().take(surplus) {
         if let Some(_unused) = lock::try_exclusive(&lock_file(&path)) {
-            let _ = std::fs::remove_dir_all(&path);
+            let _ = harvest_beneath::remove(&path);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use harvest_core::{McpAddress, McpCredential, McpServer};
+use harvest_core::{McpAddress, McpCredential, McpServer, NamedBy};
 use serde::Deserialize;
 
 const PRESETS: &str = include_str!("presets.toml");
@@ -66,6 +66,15 @@ impl Catalogue {
     /// With one more, or another in the place of one of the same name.
     pub fn with(mut self, name: &str, table: toml::Value) -> Result<Self, Error> {
         let entry = self.read(name, table)?;
+        self.entries.insert(name.to_owned(), entry);
+        Ok(self)
+    }
+
+    /// The same as a project has it: whatever stands in the table, or in the preset that it begins with, is taken on the
+    /// project's word.
+    pub fn with_of_project(mut self, name: &str, table: toml::Value) -> Result<Self, Error> {
+        let mut entry = self.read(name, table)?;
+        entry.server.named_by = NamedBy::Project;
         self.entries.insert(name.to_owned(), entry);
         Ok(self)
     }
@@ -134,7 +143,8 @@ impl Definition {
         let hosts = self.hosts.or_else(|| base.map(|server| server.hosts.clone())).unwrap_or_default();
         let about = self.about.or_else(|| preset.map(|entry| entry.about.clone())).unwrap_or_default();
         let tools = self.tools.or_else(|| base.and_then(|server| server.tools.clone()));
-        let server = McpServer { name: name.to_owned(), at, environment, credential, tools, hosts };
+        let named_by = NamedBy::Installation;
+        let server = McpServer { name: name.to_owned(), at, environment, credential, tools, hosts, named_by };
         Ok(Entry { server, about, bundled: false })
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use harvest_core::BranchName;
-use harvest_forge::{Error, Forges};
+use harvest_forge::{ClosedFolders, Error, Forges};
 use harvest_workspace::{Git, Home};
 
 use crate::support::{git, sample};
@@ -34,7 +34,10 @@ async fn what_is_published_is_whole_however_much_it_is() {
         let (repository, session) = (folder.path().join("shop"), folder.path().join("session"));
         sample(&repository);
         let commit = worked_on(&session, &repository, files);
-        let forge = Forges::new(Git::new(Home::Nobody), None).open(repository.to_str().unwrap()).await.unwrap();
+        let forge = Forges::new(Git::new(Home::Nobody), None, ClosedFolders::default())
+            .open(repository.to_str().unwrap())
+            .await
+            .unwrap();
         let branch = BranchName::for_session("work", &"0000000000000001".parse().unwrap());
         for _ in 0..2 {
             forge.publish(&session, &branch, &commit, None).await.unwrap();
@@ -54,7 +57,10 @@ async fn the_lock_of_a_git_that_was_killed_holds_up_no_delivery() {
     let (repository, session) = (folder.path().join("shop"), folder.path().join("session"));
     sample(&repository);
     let commit = worked_on(&session, &repository, 1);
-    let forge = Forges::new(Git::new(Home::Nobody), None).open(repository.to_str().unwrap()).await.unwrap();
+    let forge = Forges::new(Git::new(Home::Nobody), None, ClosedFolders::default())
+        .open(repository.to_str().unwrap())
+        .await
+        .unwrap();
     let branch = BranchName::for_session("work", &"0000000000000001".parse().unwrap());
     let lock = repository.join(format!(".git/{}.lock", branch.as_ref_name()));
     std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
@@ -68,7 +74,10 @@ async fn the_lock_of_a_git_that_was_killed_holds_up_no_delivery() {
 async fn a_delivery_under_way_refuses_no_task_and_any_other_lock_does() {
     let folder = tempfile::tempdir().unwrap();
     let base = sample(folder.path());
-    let forge = Forges::new(Git::new(Home::Nobody), None).open(folder.path().to_str().unwrap()).await.unwrap();
+    let forge = Forges::new(Git::new(Home::Nobody), None, ClosedFolders::default())
+        .open(folder.path().to_str().unwrap())
+        .await
+        .unwrap();
     let refs = folder.path().join(".git/refs/heads");
     std::fs::create_dir_all(refs.join("harvest")).unwrap();
     std::fs::write(refs.join("harvest/work.lock"), "").unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use harvest_core::{Clock, Timestamp};
 use harvest_forge::fake::{Fake, Options};
 use harvest_forge::github::{Account, Client, Host};
-use harvest_forge::{Forge, Forges};
+use harvest_forge::{ClosedFolders, Forge, Forges};
 use harvest_workspace::{Git, Home};
 use secrecy::SecretString;
 use serde_json::Value;
@@ -71,7 +71,7 @@ impl World {
     pub fn forges(&self, secret: &SecretString) -> Forges {
         let host = Host::new(Some(self.fake.url())).unwrap();
         let client = Client::new(host, Account::parse(secret).unwrap(), Arc::new(Now));
-        Forges::new(Git::new(Home::Nobody), Some(Arc::new(client)))
+        Forges::new(Git::new(Home::Nobody), Some(Arc::new(client)), ClosedFolders::default())
     }
 
     pub async fn as_app(&self) -> Box<dyn Forge> {

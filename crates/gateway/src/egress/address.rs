@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -91,6 +92,28 @@ impl Network {
             }
         }
         Err(Unreachable::NoAnswer)
+    }
+}
+
+/// Looks up names as the proxy does. The client connects to the addresses it is given and looks up nothing itself.
+#[derive(Debug, Clone)]
+pub(crate) enum Names {
+    /// Of which every address must be public.
+    Public(Network),
+    /// That an operator chose.
+    Any(Network),
+}
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        let names = self.clone();
+        Box::pin(async move {
+            let found = match names {
+                Self::Public(network) => network.addresses(name.as_str()).await?,
+                Self::Any(network) => network.resolver.resolve(name.as_str()).await?,
+            };
+            Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
+        })
     }
 }
 

@@ -18,8 +18,8 @@ use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::{Method, Request, Response, StatusCode};
 
-pub(crate) use address::Unreachable;
 pub use address::{AddressCheck, Network, Resolver, SystemResolver, not_public};
+pub(crate) use address::{Names, Unreachable};
 pub use host::{BadHost, HostName};
 pub(crate) use ledger::Ledger;
 pub use ledger::{Record, Recorder};

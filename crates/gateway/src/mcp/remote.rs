@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::stream;
-use harvest_core::{McpAddress, McpCredential, McpOutcome, McpServer};
+use harvest_core::{McpAddress, McpCredential, McpOutcome, McpServer, NamedBy};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -111,7 +111,7 @@ async fn send(
     clients: &Clients,
     context: &Context,
 ) -> Result<reqwest::Response, String> {
-    let McpServer { name, at, credential, .. } = &server.definition;
+    let McpServer { name, at, credential, named_by, .. } = &server.definition;
     let McpAddress::Url { url } = at else { return Err(format!("{name} has no address")) };
     for header in PASSED_ON.map(HeaderName::from_static) {
         if let Some(value) = given.get(&header) {
@@ -120,10 +120,10 @@ async fn send(
     }
     headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json, text/event-stream"));
     if let Some(credential) = credential {
-        let (header, value) = authorise(credential, context).await?;
+        let (header, value) = authorise(credential, *named_by, context).await?;
         headers.insert(header, value);
     }
-    let client = clients.at(url).map_err(ToString::to_string)?;
+    let client = clients.at(url, *named_by).map_err(|refused| format!("{name} cannot be reached: {refused}"))?;
     let sending = client.request(method, url).headers(headers).body(body).send();
     let answered = match tokio::time::timeout(CALL_LIMIT, sending).await {
         Ok(Ok(answered)) => answered,
@@ -140,9 +140,13 @@ async fn send(
     }
 }
 
-async fn authorise(credential: &McpCredential, context: &Context) -> Result<(HeaderName, HeaderValue), String> {
+async fn authorise(
+    credential: &McpCredential,
+    host: NamedBy,
+    context: &Context,
+) -> Result<(HeaderName, HeaderValue), String> {
     let McpCredential { name, sent_as } = credential;
-    let secret = context.session.credentials.secret(McpCredential::PROVIDER, name).await;
+    let secret = context.session.credentials.secret(McpCredential::PROVIDER, name, host).await;
     let secret = secret.ok_or_else(|| super::program::no_credential(name))?;
     let secret = secret.expose_secret().trim();
     let is_bearer = sent_as.eq_ignore_ascii_case(McpCredential::BEARER_HEADER);

@@ -48,7 +48,7 @@ pub(crate) struct Models {
 impl Models {
     pub(crate) fn new(options: Options) -> Result<Self, Error> {
         let patience = Arc::new(options.patience);
-        let clients = Clients::new(Arc::clone(&patience))?;
+        let clients = Clients::new(Arc::clone(&patience), options.network.clone())?;
         let (script, cassette) = (options.script.map(Player::new), options.cassette);
         let sample = options.sample.map(Player::new);
         Ok(Self { clients, patience, script, sample, cassette, prices: Arc::new(options.prices) })

@@ -1,8 +1,10 @@
 //! Where models are: addresses and keys, and the HTTP client that reaches them.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use harvest_core::NamedBy;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::Url;
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -11,6 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::Vendor;
 use super::lane::Lane;
 use crate::Error;
+use crate::egress::{Names, Network, not_public};
 use crate::patience::Patience;
 
 const OAUTH_BETA: &str = "oauth-2025-04-20";
@@ -23,6 +26,7 @@ pub struct Upstream {
     base: String,
     credential: Option<(HeaderName, HeaderValue)>,
     oauth: bool,
+    named_by: NamedBy,
     lane: Lane,
 }
 
@@ -65,7 +69,29 @@ impl Upstream {
         value.set_sensitive(true);
         let needs_none = matches!(vendor, Vendor::Ollama(_)) && key.is_empty();
         let credential = (!needs_none).then_some((name, value));
-        Ok(Self { id: id.into(), provider: vendor.id(), base, credential, oauth, lane: Lane::default() })
+        Ok(Self {
+            id: id.into(),
+            provider: vendor.id(),
+            base,
+            credential,
+            oauth,
+            named_by: NamedBy::default(),
+            lane: Lane::default(),
+        })
+    }
+
+    /// The same with a host that is taken on someone else's word than the installation's. Names are judged by their addresses when
+    /// they are connected to; an address that is written out is judged here, too.
+    pub fn named_by(mut self, by: NamedBy) -> Result<Self, Error> {
+        self.named_by = by;
+        let url = Url::parse(&self.base).ok();
+        match url.and_then(|url| written_out(&url)).and_then(not_public).filter(|_| !by.reaches_private_addresses()) {
+            None => Ok(self),
+            Some(what) => {
+                let reason = format!("its address is {what}, and a project's host must have a public one");
+                Err(Error::BadUpstream { vendor: self.provider, url: self.base, reason })
+            }
+        }
     }
 
     pub fn id(&self) -> &str {
@@ -112,29 +138,50 @@ fn public_host(vendor: Vendor) -> &'static str {
 pub(crate) struct Clients {
     plain: reqwest::Client,
     encrypted: OnceLock<Result<reqwest::Client, Error>>,
+    /// The same for hosts that must have public addresses. They share no connection with the others.
+    public_plain: OnceLock<Result<reqwest::Client, Error>>,
+    public_encrypted: OnceLock<Result<reqwest::Client, Error>>,
+    network: Network,
     patience: Arc<Patience>,
 }
 
 impl Clients {
-    pub(super) fn new(patience: Arc<Patience>) -> Result<Self, Error> {
-        let plain = client(&patience, false)?;
-        Ok(Self { plain, encrypted: OnceLock::new(), patience })
+    pub(super) fn new(patience: Arc<Patience>, network: Network) -> Result<Self, Error> {
+        let plain = client(&patience, false, None)?;
+        let [encrypted, public_plain, public_encrypted] = [const { OnceLock::new() }; 3];
+        Ok(Self { plain, encrypted, public_plain, public_encrypted, network, patience })
     }
 
-    pub(super) fn to(&self, upstream: &Upstream) -> Result<&reqwest::Client, &Error> {
-        self.at(&upstream.base)
+    pub(super) fn to(&self, upstream: &Upstream) -> Result<&reqwest::Client, String> {
+        self.at(&upstream.base, upstream.named_by)
     }
 
     /// For an address of someone who is no model.
-    pub(crate) fn at(&self, url: &str) -> Result<&reqwest::Client, &Error> {
-        if !url.starts_with("https:") {
-            return Ok(&self.plain);
+    pub(crate) fn at(&self, url: &str, named_by: NamedBy) -> Result<&reqwest::Client, String> {
+        let is_encrypted = !url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http:"));
+        if named_by.reaches_private_addresses() {
+            let encrypted = || self.encrypted.get_or_init(|| client(&self.patience, true, None)).as_ref();
+            return if is_encrypted { encrypted().map_err(ToString::to_string) } else { Ok(&self.plain) };
         }
-        self.encrypted.get_or_init(|| client(&self.patience, true)).as_ref()
+        // A name is judged when it is looked up; an address that is written out is connected to without that.
+        let address = Url::parse(url).ok().and_then(|url| written_out(&url));
+        if let Some(what) = address.and_then(self.network.check) {
+            return Err(format!("its address is {what}, and a project's host must have a public one"));
+        }
+        let slot = if is_encrypted { &self.public_encrypted } else { &self.public_plain };
+        let names = Names::Public(self.network.clone());
+        let made = slot.get_or_init(|| client(&self.patience, is_encrypted, Some(names))).as_ref();
+        made.map_err(ToString::to_string)
     }
 }
 
-fn client(patience: &Patience, encrypted: bool) -> Result<reqwest::Client, Error> {
+/// The address that stands in place of a host's name.
+fn written_out(url: &Url) -> Option<IpAddr> {
+    // Parsing has brought every spelling of an address, one number among them, into the usual form.
+    url.host_str()?.trim_matches(['[', ']']).parse().ok()
+}
+
+fn client(patience: &Patience, encrypted: bool, names: Option<Names>) -> Result<reqwest::Client, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -144,7 +191,11 @@ fn client(patience: &Patience, encrypted: bool) -> Result<reqwest::Client, Error
     } else {
         builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()
     };
-    reqwest::Client::builder()
+    let builder = match names {
+        Some(names) => reqwest::Client::builder().dns_resolver(Arc::new(names)),
+        None => reqwest::Client::builder(),
+    };
+    builder
         .tls_backend_preconfigured(tls)
         .no_proxy()
         .http1_only()
@@ -174,6 +225,25 @@ mod tests {
             let target = target("openai", base, "k").unwrap();
             assert_eq!(target.url("v1/models", Some("a=b%2F")), "https://host/x/v1/models?a=b%2F");
         }
+    }
+
+    #[test]
+    fn a_project_names_no_address_that_is_not_public() {
+        let by_project = |base: &str| target("openai", base, "k").unwrap().named_by(NamedBy::Project);
+        for base in [
+            "http://127.0.0.1:1",
+            "http://169.254.169.254/latest",
+            "http://2130706433/",
+            "http://0x7f.1/",
+            "http://127.0.0.1./",
+            "http://[::1]:1",
+            "http://[::ffff:10.0.0.1]",
+            "https://192.168.1.1",
+        ] {
+            assert!(matches!(by_project(base), Err(Error::BadUpstream { .. })), "{base}");
+            assert!(target("openai", base, "k").unwrap().named_by(NamedBy::Installation).is_ok(), "{base}");
+        }
+        assert!(by_project("https://1.1.1.1").is_ok() && by_project("https://models.example.com").is_ok());
     }
 
     #[test]

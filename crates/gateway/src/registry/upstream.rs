@@ -4,19 +4,17 @@
 //! addresses, as for the proxy.
 
 use std::error::Error as _;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, LOCATION, USER_AGENT};
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::{Client, Method, Url};
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use super::Ecosystem;
 use crate::Error;
-use crate::egress::{Network, Unreachable};
+use crate::egress::{Names, Network, Unreachable};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -239,28 +237,6 @@ fn client(names: Names) -> Result<Client, Error> {
         .tcp_nodelay(true)
         .build()
         .map_err(Error::Client)
-}
-
-/// Looks up names as the proxy does. The client connects to the addresses it is given and looks up nothing itself.
-#[derive(Debug, Clone)]
-enum Names {
-    /// Of which every address must be public.
-    Public(Network),
-    /// That an operator chose.
-    Any(Network),
-}
-
-impl Resolve for Names {
-    fn resolve(&self, name: Name) -> Resolving {
-        let names = self.clone();
-        Box::pin(async move {
-            let found = match names {
-                Self::Public(network) => network.addresses(name.as_str()).await?,
-                Self::Any(network) => network.resolver.resolve(name.as_str()).await?,
-            };
-            Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
-        })
-    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Tools behind the gateway: the key is added here, only allowed tools are told of and called, and every call is told.
 
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use harvest_core::{McpAddress, McpCredential, McpOutcome, McpServer};
+use harvest_core::{McpAddress, McpCredential, McpOutcome, McpServer, NamedBy};
+use harvest_gateway::egress::{Network, Resolver};
 use harvest_gateway::mcp::{Access, Called, Program, Recorder, Server};
 use harvest_gateway::{Credentials, Gateway, Options, Session, Upstream, egress};
 use hyper::{Method, Request, StatusCode};
@@ -26,8 +28,8 @@ impl Credentials for Vault {
         Arc::new([])
     }
 
-    async fn secret(&self, provider: &str, name: &str) -> Option<SecretString> {
-        (provider == "mcp" && name == "tracker").then(|| KEY.to_owned().into())
+    async fn secret(&self, provider: &str, name: &str, host: NamedBy) -> Option<SecretString> {
+        (provider == "mcp" && name == "tracker" && host == NamedBy::Installation).then(|| KEY.to_owned().into())
     }
 }
 
@@ -55,6 +57,7 @@ fn server(at: McpAddress, credential: Option<(&str, &str)>, tools: &[&str]) -> M
         credential: credential.map(|(name, sent_as)| McpCredential { name: name.into(), sent_as: sent_as.into() }),
         tools: Some(tools.iter().map(|tool| (*tool).to_owned()).collect()),
         hosts: Vec::new(),
+        named_by: NamedBy::Installation,
     }
 }
 
@@ -63,6 +66,10 @@ fn at(url: &str) -> McpAddress {
 }
 
 fn serve(definition: McpServer, program: Option<Arc<dyn Program>>) -> (Served, Arc<Calls>) {
+    serve_on(Network::default(), definition, program)
+}
+
+fn serve_on(network: Network, definition: McpServer, program: Option<Arc<dyn Program>>) -> (Served, Arc<Calls>) {
     let calls = Arc::new(Calls::default());
     let access = Access { servers: vec![Server { definition, program }], recorder: Arc::<Calls>::clone(&calls) };
     let served = Served::with(|socket| {
@@ -73,7 +80,7 @@ fn serve(definition: McpServer, program: Option<Arc<dyn Program>>) -> (Served, A
             git: None,
             egress: egress::Access::none(),
         };
-        let gateway = Gateway::new(Options::default()).unwrap();
+        let gateway = Gateway::new(Options { network, ..Options::default() }).unwrap();
         gateway.serve_with_tools(UnixListener::bind(socket).unwrap(), session, access)
     });
     (served, calls)
@@ -126,6 +133,67 @@ async fn a_server_with_an_address_gets_the_key_and_nothing_of_the_clients() {
     // Several at once could hide one; they are refused as a whole.
     let (status, _) = served.ask("/mcp/tracker", &json!([call(9, "drop")])).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+/// Looks every name up as this machine, which a name server of someone else's can do as well.
+#[derive(Debug)]
+struct Here;
+
+#[async_trait]
+impl Resolver for Here {
+    async fn resolve(&self, _host: &str) -> std::io::Result<Vec<IpAddr>> {
+        Ok(vec!["127.0.0.1".parse().unwrap()])
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_a_project_names_reaches_no_address_that_is_not_public() {
+    let (address, mut asks) = upstream(|_| answer("application/json", "{}")).await;
+    let by_name = address.replace("127.0.0.1", "tracker.example.com");
+    let numbers = address.replace("127.0.0.1", "2130706433");
+    for url in [&address, &by_name, &numbers] {
+        let definition = McpServer { named_by: NamedBy::Project, ..server(at(url), None, &["find"]) };
+        let network = Network { resolver: Arc::new(Here), ..Network::default() };
+        let (served, _) = serve_on(network, definition, None);
+        let refused = ask(&served, &list(1)).await;
+        let said = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(said.contains("tracker cannot be reached"), "{url}: {refused}");
+        assert!(asks.try_recv().is_err(), "{url} was asked");
+    }
+    // The same name, where its address may be called.
+    let definition = McpServer { named_by: NamedBy::Project, ..server(at(&by_name), None, &["find"]) };
+    let network = Network { resolver: Arc::new(Here), check: |_| None };
+    let (served, _) = serve_on(network, definition, None);
+    ask(&served, &list(1)).await;
+    asks.recv().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_a_project_names_gets_no_credential_but_the_projects() {
+    let (address, mut asks) = upstream(|_| answer("application/json", "{}")).await;
+    let credential = Some(("tracker", "authorization"));
+    let definition = McpServer { named_by: NamedBy::Project, ..server(at(&address), credential, &["find"]) };
+    let network = Network { resolver: Arc::new(Here), check: |_| None };
+    let (served, _) = serve_on(network, definition, None);
+    // The vault of these tests has the credential of a person.
+    let refused = ask(&served, &list(1)).await;
+    assert!(refused["error"]["message"].as_str().unwrap_or_default().contains("credential"), "{refused}");
+    assert!(asks.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_servers_redirect_is_not_followed_with_the_key() {
+    let (address, mut asks) = upstream(|_| {
+        let mut response = answer("text/plain", "");
+        *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+        response.headers_mut().insert("location", "/elsewhere".parse().unwrap());
+        response
+    })
+    .await;
+    let (served, _) = serve(server(at(&address), Some(("tracker", "authorization")), &["find"]), None);
+    let _ = served.ask("/mcp/tracker", &list(1)).await;
+    asks.recv().await.unwrap();
+    assert!(asks.try_recv().is_err());
 }
 
 /// What two readers could read differently reaches the server as the gateway has read it.

@@ -1,14 +1,24 @@
 //! What passes through, and what does not: keys, headers, bytes.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use harvest_gateway::Upstream;
+use harvest_core::NamedBy;
+use harvest_gateway::egress::{self, Network, Resolver, not_public};
+use harvest_gateway::{Gateway, Options, Patience, Upstream, Upstreams};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::support::{self, KEY, answer, get, post, quick, serve_credentials, serve_upstream, text, upstream};
+use crate::support::{
+    self, KEY, answer, get, post, quick, serve_credentials, serve_session, serve_upstream, text, upstream,
+};
 
 const STREAM: &str = include_str!("streams/anthropic.sse");
 
@@ -149,6 +159,41 @@ async fn a_redirect_is_not_followed_with_the_key() {
     assert_eq!(response.status(), StatusCode::TEMPORARY_REDIRECT);
     asks.recv().await.unwrap();
     assert!(asks.try_recv().is_err());
+}
+
+/// Looks every name up as an address of the public internet first, and as this machine from then on.
+#[derive(Debug, Default)]
+struct ChangesItsMind(AtomicBool);
+
+#[async_trait]
+impl Resolver for ChangesItsMind {
+    async fn resolve(&self, _host: &str) -> std::io::Result<Vec<IpAddr>> {
+        let address = if self.0.swap(true, Ordering::Relaxed) { "127.0.0.1" } else { "192.0.2.1" };
+        Ok(vec![address.parse().unwrap()])
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_a_project_names_reaches_no_address_that_is_not_public() {
+    let (address, mut asks) = upstream(|_| answer("application/json", "{}")).await;
+    let by_name = address.replace("127.0.0.1", "models.example.com");
+    let key = "sk-project".to_owned().into();
+    // Documentation's addresses stand for public ones, where nobody answers.
+    let network = Network {
+        resolver: Arc::new(ChangesItsMind::default()),
+        check: |address| not_public(address).filter(|what| *what != "for documentation"),
+    };
+    let patience = Patience { connect: Duration::from_millis(50), ..quick() };
+    let gateway = Gateway::new(Options { network, patience, ..Options::default() }).unwrap();
+    for _ in 0..2 {
+        let upstream = Upstream::new("anthropic", "id", Some(&by_name), &key).unwrap();
+        let upstream = upstream.named_by(NamedBy::Project).unwrap();
+        let served =
+            serve_session(&gateway, "session-1", Arc::new(Upstreams::new([upstream])), None, egress::Access::none());
+        let (status, body) = served.ask("/anthropic/v1/messages", &json!({})).await;
+        assert!(!status.is_success(), "{body}");
+        assert!(asks.try_recv().is_err(), "the key went to a private address");
+    }
 }
 
 #[tokio::test]

@@ -423,6 +423,26 @@ mod tests {
         Layer { origin: Origin::CommandLine, values: BTreeMap::from([(key, value)]), servers: toml::Table::new() }
     }
 
+    #[test]
+    fn a_server_that_a_project_sets_is_taken_on_the_projects_word() {
+        use harvest_agents::mcp::Catalogue;
+        use harvest_core::NamedBy;
+
+        let docs = "[mcp.docs]\nurl = 'https://docs.example.com/mcp'\ncredential = 'tracker'\n";
+        let ours = Layers::defaults().with(file(&format!("mcp_servers = ['docs']\n{docs}")).unwrap());
+        let named_by = |layers: &Layers| layers.servers(Catalogue::bundled().unwrap()).unwrap()[0].named_by;
+        assert_eq!(named_by(&ours), NamedBy::Installation);
+        for table in [
+            serde_json::json!({ "url": "https://evil.example.com/mcp", "credential": "tracker" }),
+            // Whatever it begins with.
+            serde_json::json!({ "preset": "docs" }),
+        ] {
+            let settings = serde_json::json!({ "mcp": { "docs": table } });
+            let theirs = ours.clone().with(Layer::of_settings("shop", &settings).unwrap());
+            assert_eq!(named_by(&theirs), NamedBy::Project, "{settings}");
+        }
+    }
+
     /// The key; what the file, the repository and the command line say; the value in force and who set it.
     type Row = (Key, &'static str, &'static str, Option<Value>, Option<Value>, &'static str);
 

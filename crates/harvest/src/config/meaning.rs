@@ -30,7 +30,11 @@ impl Layers {
     pub fn catalogue(&self, catalogue: Catalogue) -> Result<Catalogue, Failure> {
         let tables = self.layers.iter().flat_map(|layer| layer.servers.iter().map(move |table| (layer, table)));
         tables.into_iter().try_fold(catalogue, |catalogue, (layer, (name, table))| {
-            catalogue.with(name, table.clone()).map_err(|error| {
+            let with = match layer.origin {
+                Origin::ProjectSettings { .. } => Catalogue::with_of_project,
+                _ => Catalogue::with,
+            };
+            with(catalogue, name, table.clone()).map_err(|error| {
                 refuse(&format!("{}: {error}", layer.origin.describe()), "see `harvest mcp show NAME` for examples")
             })
         })

@@ -26,6 +26,9 @@ use crate::view::{Activity, Style, clean, elapsed, evidence_line};
 pub use sample::script;
 use sample::{Expected, Job};
 
+/// Where the sample repository lies in the data directory.
+pub const FOLDER: &str = "demo";
+
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(120);
 const MAX_TURNS: u32 = 20;
 /// What its tasks are followed as when others work on them.
@@ -35,7 +38,7 @@ const TICK: std::time::Duration = std::time::Duration::from_millis(80);
 pub async fn demo(global: &Global, environment: Environment, options: &Demo) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let installation = Arc::new(Installation::open(global, environment).await?);
-    let repository = sample::create(&installation.data.path().join("demo")).await?;
+    let repository = sample::create(&installation.data.path().join(FOLDER)).await?;
     let script = script(!options.once)?;
     let provider = installation.provider(SandboxKind::Local)?;
     let model = ask::offered_model(&installation, Some(&script))?;
@@ -142,7 +145,7 @@ async fn run_job(
 
 /// The tasks of the demo for whoever works on the queue: they name the demo's model, which needs no key.
 pub async fn requests(installation: &Installation) -> Result<Vec<Request>, Failure> {
-    let repository = sample::existing_or_new(&installation.data.path().join("demo")).await?;
+    let repository = sample::existing_or_new(&installation.data.path().join(FOLDER)).await?;
     let model = ModelChoice { provider: Provider::Anthropic, model: Some(script(true)?.model().to_owned()) };
     let mut requests = Vec::new();
     for job in sample::JOBS {

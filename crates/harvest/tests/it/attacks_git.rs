@@ -54,7 +54,7 @@ fn row_12_addresses_that_run_programs() {
     with_projects(&world);
     let trap = Trap::set(&world);
     let server = world.serve(&["--agents", "0"]);
-    let anyone = server.with(&world.token(&["--role", "member"]));
+    let anyone = server.with(&world.token(&["--role", "admin"]));
     let confined = server.with(&world.token(&["--role", "member", "--project", "shop"]));
     let touch = trap.spring("address");
     let addresses = [

@@ -150,7 +150,7 @@ fn a_server_says_that_its_database_is_away_and_goes_on_when_it_is_back() {
     world.without_spares();
     let url = cluster.url("postgres");
     let database = ["--database-url", url.as_str()];
-    let token = world.token(&["--role", "member", "--name", "ci", "--database-url", &url]);
+    let token = world.token(&["--role", "admin", "--name", "ci", "--database-url", &url]);
     let script = world.script(&steps(8));
     let server = world.serve(&["--model-script", script.to_str().unwrap(), database[0], database[1]]);
     let client = server.with(&token);

@@ -146,7 +146,7 @@ fn tasks_that_change_the_same_places_are_told_of_each_other() {
     let path = world.path().join("overlaps.json");
     fs::write(&path, json!({ "conversations": conversations }).to_string()).unwrap();
     let server = world.serve(&["--agents", "3", "--model-script", path.to_str().unwrap()]);
-    let client = server.with(&world.token(&["--role", "member"]));
+    let client = server.with(&world.token(&["--role", "admin"]));
     let mut tasks = Vec::new();
     for prompt in ["Mend it the first way", "Do something elsewhere", "Mend it the second way"] {
         let task = client.post("/api/tasks", &world.ask(prompt)).ok();

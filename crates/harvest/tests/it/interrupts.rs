@@ -107,7 +107,7 @@ fn by_a_file_and_resumed_without_a_word() {
 #[test]
 fn by_the_api_and_resumed_by_it() {
     let world = World::new();
-    let token = world.token(&["--role", "member", "--name", "ci"]);
+    let token = world.token(&["--role", "admin", "--name", "ci"]);
     world.without_spares();
     let script = script(&world, "use tabs");
     let server = world.serve(&["--model-script", script.to_str().unwrap()]);
@@ -181,7 +181,7 @@ fn while_the_tests_run() {
 #[test]
 fn all_of_them_by_a_command_to_a_server() {
     let world = World::new();
-    let token = world.token(&["--role", "member", "--name", "ci"]);
+    let token = world.token(&["--role", "admin", "--name", "ci"]);
     world.without_spares();
     let script = script(&world, "This was interrupted");
     let server = world.serve(&["--model-script", script.to_str().unwrap(), "--agents", "2"]);

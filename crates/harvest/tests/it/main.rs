@@ -37,6 +37,7 @@ mod killed;
 mod limits;
 mod mcp;
 mod money;
+mod named;
 mod ordinary;
 mod packages;
 mod page;

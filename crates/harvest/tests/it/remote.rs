@@ -40,9 +40,9 @@ fn tasks_and_sessions_of_a_server() {
     assert!(refused.stderr.contains("error[HV-0601]") && refused.stderr.contains("harvest login"), "{refused:?}");
     let wrong = remote(&world, &url, &["login", "--from-stdin"]).input("hv_wrong").finish();
     assert!(wrong.exit == Some(2) && wrong.stderr.contains("HV-0601"), "{wrong:?}");
-    let token = world.token(&["--role", "member", "--user", "ada"]);
+    let token = world.token(&["--role", "admin", "--user", "ada"]);
     let signed = json_of(&remote(&world, &url, &["login", "--from-stdin", "--json"]).input(&token).finish());
-    assert_eq!((&signed["user"], &signed["role"]), (&json!("ada"), &json!("member")));
+    assert_eq!((&signed["user"], &signed["role"]), (&json!("ada"), &json!("admin")));
     let file = world.home().join(".config/harvest/login.json");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     // The same objects as over the API.
@@ -173,7 +173,7 @@ fn a_race_is_asked_for_and_looked_at_and_counted_over_a_server() {
     world.add_agent("idles", "text", "echo x > junk; echo Done.");
     world.add_agent("mends", "text", &format!("{FIX}; echo Done."));
     let server = world.serve_with(&json!([{}]), &["--agents", "2"]);
-    let token = world.token(&["--role", "member", "--user", "ada"]);
+    let token = world.token(&["--role", "admin", "--user", "ada"]);
     let at = |args: &[&str]| remote(&world, &server.url, args).env("HARVEST_TOKEN", &token);
     let repo = world.repo();
     let repo = repo.to_str().unwrap();

@@ -224,6 +224,29 @@ fn commits_with_the_same_lockfile_share_what_was_installed() {
 }
 
 #[test]
+fn a_commit_that_makes_a_link_of_a_folder_gets_nothing_written_on_the_host() {
+    let world = World::new();
+    npm_project(&world);
+    let package = fs::read_to_string(world.repo().join("package.json")).unwrap();
+    let script = r#"{"scripts":{"postinstall":"echo planted > d/x && mkdir -p gone/.git && echo > gone/.git/config"},"#;
+    world.write("package.json", &package.replacen('{', script, 1));
+    world.write("d/keep", "");
+    world.commit("Leave something behind");
+    add(&world, &[]);
+    built(&world, &[]);
+    assert_eq!(say(&world, "cat d/x; ls -A gone"), "planted");
+    let host = world.path().join("host");
+    fs::create_dir(&host).unwrap();
+    git(&world.repo(), &["rm", "--quiet", "-r", "d"]);
+    std::os::unix::fs::symlink(&host, world.repo().join("d")).unwrap();
+    world.commit("Lead elsewhere");
+    let report = built(&world, &[]);
+    assert_eq!(report["reused"], true, "{report}");
+    assert_eq!(fs::read_dir(&host).unwrap().count(), 0, "the build wrote to the host");
+    assert_eq!(say(&world, "ls node_modules; readlink d"), format!("pear\n{}", host.display()));
+}
+
+#[test]
 fn shallow_and_sparse() {
     let world = World::new();
     world.write("far/away.txt", "x");

@@ -23,7 +23,7 @@ fn patient() -> Value {
 fn a_task_is_given_worked_off_and_looked_at() {
     let world = World::new();
     let server = world.serve_with(&mended(), &["--agents", "1"]);
-    let token = world.token(&["--role", "member"]);
+    let token = world.token(&["--role", "admin"]);
     let client = server.with(&token);
     assert_eq!(server.anyone().get("/healthz").ok(), json!({ "status": "ok" }));
     assert_eq!(server.anyone().get("/readyz").ok(), json!({ "status": "ok" }));
@@ -187,7 +187,7 @@ fn a_task_is_stopped_and_tried_again() {
 fn a_journal_goes_on_from_any_number_over_either_stream() {
     let world = World::new();
     let server = world.serve_with(&mended(), &["--agents", "1"]);
-    let token = world.token(&["--role", "member"]);
+    let token = world.token(&["--role", "admin"]);
     let client = server.with(&token);
     let task = client.worked_off(&world.ask("Make the failing test pass"));
     let session = task["sessions"][0]["id"].as_str().unwrap();
@@ -377,7 +377,8 @@ fn the_other_resources_do_what_the_command_line_does() {
 fn a_secret_goes_in_and_never_comes_out() {
     let world = World::new();
     let server = world.serve(&["--agents", "0"]);
-    let (ada, bob) = (world.token(&["--user", "ada"]), world.token(&["--user", "bob"]));
+    let (ada, bob) =
+        (world.token(&["--role", "member", "--user", "ada"]), world.token(&["--role", "member", "--user", "bob"]));
     let (ada, bob) = (server.with(&ada), server.with(&bob));
     let secret = "sk-ant-canary-0123456789abcdef-WXYZ";
     let kept = ada.post("/api/credentials", &json!({ "provider": "anthropic", "secret": secret })).ok();

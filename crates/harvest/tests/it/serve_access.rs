@@ -344,7 +344,7 @@ fn an_address_that_others_reach_takes_a_name_and_a_way_in() {
 fn the_audit_log_shows_that_it_was_changed() {
     let world = World::new();
     let server = world.serve(&["--agents", "0"]);
-    let token = world.token(&["--role", "member", "--user", "ada"]);
+    let token = world.token(&["--role", "admin", "--user", "ada"]);
     for number in 0..3 {
         server.with(&token).post("/api/tasks", &world.ask(&format!("Number {number}"))).ok();
     }

@@ -10,7 +10,7 @@ fn a_race_is_asked_for_with_one_request_and_everyone_is_told_why() {
     world.add_agent("breaks", "text", "echo broken > src/one.sh; echo Done.");
     world.add_agent("mends", "text", &format!("{FIX}; echo Done."));
     let server = world.serve_with(&json!([{}]), &["--agents", "2"]);
-    let client = server.with(&world.token(&["--role", "member"]));
+    let client = server.with(&world.token(&["--role", "admin"]));
     let race = |race: Value| {
         let mut ask = world.ask("Mend it");
         ask["race"] = race;
@@ -62,7 +62,7 @@ fn an_agent_is_rehearsed_with_over_the_api_as_on_the_command_line() {
     let world = World::new();
     world.add_agent("mute", "text", "exit 3");
     let server = world.serve(&["--agents", "0"]);
-    let client = server.with(&world.token(&["--role", "member"]));
+    let client = server.with(&world.token(&["--role", "admin"]));
     let good = client.post("/api/agents/builtin/check", &json!({})).ok();
     assert_eq!(good, world.json(&["agent", "check", "builtin"]));
     assert_eq!(good["works"], true, "{good:#}");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::serve_access::with_projects;
 use crate::served::{Client, Server};
 use crate::support::{FIX, World, init};
 
@@ -35,6 +36,7 @@ fn client(world: &World, server: &Server, args: &[&str]) -> Client {
 #[test]
 fn nothing_is_left_of_a_session_that_was_deleted() {
     let world = World::new();
+    with_projects(&world);
     let server =
         world.serve_with(&json!([{ "say": "I see.", "shell": FIX }, { "say": "Quincunx." }]), &["--agents", "1"]);
     let member = client(&world, &server, &["--role", "member", "--user", "ada"]);

@@ -188,7 +188,10 @@ fn two_servers_share_one_database_and_the_second_goes_on_without_the_first() {
     };
     let working = ["--agents", "1", "--lease", "3s", "--model-script", script.to_str().unwrap()];
     let first = serve("first", &working);
-    let token = world.json(&["token", "create", "--database-url", &url])["token"].as_str().unwrap().to_owned();
+    let token = world.json(&["token", "create", "--role", "admin", "--database-url", &url])["token"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let task = first.with(&token).post("/api/tasks", &world.ask("Make the failing test pass")).ok();
     let session = task["sessions"][0]["id"].as_str().unwrap().to_owned();
     let second = serve("second", &working);

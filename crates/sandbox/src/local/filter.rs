@@ -172,6 +172,8 @@ fn rules(whom: For) -> Result<BTreeMap<i64, Vec<Rule>>, seccompiler::BackendErro
         let netlink = Condition::new(0, Length::Dword, Op::Eq, u64::from(libc::AF_NETLINK.unsigned_abs()))?;
         let not_routes = Condition::new(2, Length::Dword, Op::Ne, u64::from(libc::NETLINK_ROUTE.unsigned_abs()))?;
         rules.insert(libc::SYS_socket, vec![is_not(0, &families)?, Rule::new(vec![netlink, not_routes])?]);
+        // It makes sockets as well. Of the families above only this one has pairs; one that is not above may have them, too.
+        rules.insert(libc::SYS_socketpair, vec![is_not(0, &[u64::from(libc::AF_UNIX.unsigned_abs())])?]);
     }
     Ok(rules)
 }

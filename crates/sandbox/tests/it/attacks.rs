@@ -212,6 +212,23 @@ async fn planted_links_do_not_lead_the_runner_to_its_own_files() {
     place.provider.destroy(sandbox.id()).await.unwrap();
 }
 
+/// Row 18: what the host gives away, moves or collects below a workspace or a home is not also a file elsewhere.
+#[tokio::test]
+async fn a_hard_link_leads_out_of_no_folder() {
+    let place = support::local();
+    for workspace in [place.workspace(), place.folder_workspace()] {
+        let spec = harvest_sandbox::Spec { workspace, ..place.spec() };
+        let sandbox = place.provider.create(spec).await.unwrap();
+        let script = "touch ~/own /workspace/own; for from in /usr/bin/env /etc/passwd /harvest/bin/harvest-runner ~/own; do \
+                      ln $from /workspace/hard 2>/dev/null && echo $from into the workspace; done; \
+                      for from in /usr/bin/env /etc/passwd /harvest/bin/harvest-runner /workspace/own; do \
+                      ln $from ~/hard 2>/dev/null && echo $from into the home; done; true";
+        let outcome = run(&sandbox, "p", script).await;
+        assert_eq!(outcome.text(), "", "{outcome:?}");
+        place.provider.destroy(sandbox.id()).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn there_are_no_more_namespaces_mounts_or_devices_to_be_had() {
     let (place, sandbox) = sandbox().await;

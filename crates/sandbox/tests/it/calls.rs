@@ -81,6 +81,25 @@ async fn calls_that_no_agent_needs_do_not_exist() {
 
 #[cfg(target_arch = "x86_64")]
 #[tokio::test]
+async fn pairs_of_sockets_are_of_one_family_only() {
+    let (place, sandbox) = sandbox().await;
+    let script = "import ctypes, errno, socket\n\
+                  libc = ctypes.CDLL(None, use_errno=True)\n\
+                  pair = (ctypes.c_int * 2)()\n\
+                  for family in [2, 10, 16, 17, 21, 29, 30, 38, 40, 44]:\n\
+                  \x20   for kind in [1, 2, 3, 5]:\n\
+                  \x20       answer = libc.syscall(ctypes.c_long(53), family, kind, 0, pair)\n\
+                  \x20       if answer != -1 or ctypes.get_errno() != errno.ENOSYS:\n\
+                  \x20           print(family, kind, answer, errno.errorcode.get(ctypes.get_errno()))\n\
+                  one, other = socket.socketpair()\n\
+                  one.send(b'through'); print(other.recv(10).decode())";
+    let outcome = finish(&mut sandbox.start(python("p", script)).await.unwrap()).await;
+    assert_eq!(outcome.stdout, ["through"], "{outcome:?}");
+    place.provider.destroy(sandbox.id()).await.unwrap();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[tokio::test]
 async fn a_second_numbering_of_calls_is_deadly() {
     let (place, sandbox) = sandbox().await;
     // getpid of x32.

@@ -12,6 +12,7 @@ use crate::auth::{Principal, Way};
 use crate::idempotency::Key;
 use crate::problem::Problem;
 use crate::quota;
+use crate::repository_access;
 use crate::state::App;
 
 /// A task as it is asked for. Whatever is left out is decided by the settings of the repository, its project and the server.
@@ -21,7 +22,7 @@ pub struct Ask {
     /// What to do, in plain words.
     #[schema(min_length = 1, example = "Make the failing test pass")]
     pub prompt: String,
-    /// A name from `/api/repositories`, a path on the server's machine, or a URL.
+    /// A name from `/api/repositories`, or the path or URL of one that is known. Admins of the installation may name any other.
     #[schema(min_length = 1, example = "shop")]
     pub repository: String,
     /// The branch, tag or commit to start from; else the repository's own branch.
@@ -142,14 +143,10 @@ impl Ask {
         self.check()
     }
 
-    /// A known repository's name becomes what it stands for; one of another project is refused before anything looks at it,
-    /// so that nobody learns what is on this machine.
+    /// The repository becomes what its name stands for, if the person may name it.
     pub async fn locate(&mut self, app: &App, principal: &Principal) -> Result<(), Problem> {
-        let known = app.store.repositories().await?;
-        if let Some(known) = known.iter().find(|known| known.name == self.repository) {
-            self.repository.clone_from(&known.source);
-        }
-        principal.must_see_repository(&self.repository)
+        self.repository = repository_access::accept(app, principal, &self.repository).await?;
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_core::{Code, Credential, CredentialId, Role, Scope};
+use harvest_core::{Code, Credential, CredentialId, Role, Scope, may_name_hosts};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -23,7 +23,7 @@ pub struct NewCredential {
     /// Extras beside `default` are used when it is refused.
     #[schema(min_length = 1, max_length = 64)]
     pub name: Option<String>,
-    /// A host that speaks the same format; for admins.
+    /// A host that speaks the same format; for admins of the whole installation. A project's must have a public address.
     pub base_url: Option<String>,
     /// The secret itself. Nobody can read it again.
     #[schema(min_length = 1, max_length = 16384, write_only)]
@@ -110,9 +110,9 @@ pub async fn create(
         return Err(Problem::new(Code::NotAllowed, detail).about("scope").help("leave it out to keep your own"));
     }
     // Whoever names a host has the server speak to it.
-    if new.base_url.is_some() && principal.role() < Role::Admin {
-        let detail = "only an admin decides which hosts the server speaks to";
-        return Err(Problem::new(Code::NotAllowed, detail).about("base_url").help("ask an admin"));
+    if new.base_url.is_some() && !may_name_hosts(principal.role_everywhere()) {
+        let detail = "only an admin of the whole installation decides which hosts the server speaks to";
+        return Err(Problem::new(Code::NotAllowed, detail).about("base_url").help("ask one"));
     }
     let kept = app.desk.add_credential(new, scope).await?;
     Ok((StatusCode::CREATED, Json(kept)))

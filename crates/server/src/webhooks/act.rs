@@ -58,7 +58,10 @@ pub async fn act(app: &App, delivery: &Delivery) -> Result<String, Trouble> {
     let Some(Happening { repository, by, what }) = told.map_err(|error| Trouble::lasting(error.to_string()))? else {
         return Ok("ignored".to_owned());
     };
-    let forge = app.engine.forges().open(&repository).await?;
+    // Whatever the delivery calls it, it is never a path of this machine.
+    let Some(forge) = app.engine.forges().open_hosted(&repository) else {
+        return Ok("ignored: there is no account for it".to_owned());
+    };
     let Some(hosting) = forge.hosting() else { return Ok("ignored: there is no account for it".to_owned()) };
     let acting = Acting { app, forge: forge.as_ref(), hosting, by: &by, delivery, most_fixes: webhooks.most_fixes };
     match what {
