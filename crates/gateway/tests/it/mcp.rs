@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use harvest_core::{McpAddress, McpCredential, McpOutcome, McpServer};
 use harvest_gateway::mcp::{Access, Called, Program, Recorder, Server};
-use harvest_gateway::{Credentials, Gateway, Options, Session, Upstream, egress};
+use harvest_gateway::{Credentials, Gateway, Options, ServerTools, Session, Upstream, egress};
 use hyper::{Method, Request, StatusCode};
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -72,6 +72,7 @@ fn serve(definition: McpServer, program: Option<Arc<dyn Program>>) -> (Served, A
             credentials: Arc::new(Vault),
             git: None,
             egress: egress::Access::none(),
+            server_tools: ServerTools::none(),
         };
         let gateway = Gateway::new(Options::default()).unwrap();
         gateway.serve_with_tools(UnixListener::bind(socket).unwrap(), session, access)
