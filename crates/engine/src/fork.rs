@@ -67,6 +67,8 @@ impl Engine {
         let same_agent = asked.agent.as_ref().is_none_or(|agent| *agent == then.agent);
         let provider = then.settings.provider.clone().filter(|_| same_agent);
         let convoy = then.convoy.filter(|_| then.settings.race.is_none());
+        let agent = asked.agent.unwrap_or(then.agent);
+        let used = self.provider_of(&agent, provider.as_deref());
         let new = NewTask {
             id: TaskId::generate(entropy),
             turn: TurnId::generate(entropy),
@@ -76,9 +78,9 @@ impl Engine {
             source_url: then.source_url,
             branch,
             prompt: asked.prompt,
-            agent: asked.agent.unwrap_or(then.agent),
+            agent,
             model: asked.model.or(then.model.filter(|_| same_agent)),
-            caps: caps(&then.repository, &asked.author, provider.as_deref()),
+            caps: caps(&then.repository, &asked.author, used.as_deref()),
             repository: then.repository,
             base: then.base,
             settings: Settings {

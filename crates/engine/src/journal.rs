@@ -38,6 +38,11 @@ impl Journal {
         Self { vitals: vitals.clone(), ..self }
     }
 
+    /// A model call of this process has cost so much.
+    pub(crate) fn paid(&self, cost: harvest_core::Cost) {
+        self.vitals.paid(cost);
+    }
+
     pub(crate) fn lease(&self) -> &Lease {
         &self.lease
     }

@@ -63,6 +63,8 @@ pub struct Queueing {
     /// What kind of task it is, where it is no plain prompt.
     pub kind: Option<TaskKind>,
     pub race: Option<Race>,
+    /// The id of the API token that it is asked for with.
+    pub token: Option<String>,
     /// Chosen before, so that tasks of one batch can wait for each other.
     pub id: Option<TaskId>,
 }
@@ -89,6 +91,7 @@ impl Engine {
         let session = store.session(&asked.session).await?;
         let task = store.task(&session.task_id).await?.task;
         let provider = task.settings.provider.filter(|_| asked.agent.is_none());
+        let provider = self.provider_of(asked.agent.as_deref().unwrap_or(&task.agent), provider.as_deref());
         let new = NewTurn {
             id: TurnId::generate(self.options.entropy.as_ref()),
             caps: caps(&task.repository, &asked.author, provider.as_deref()),
@@ -149,7 +152,10 @@ impl Engine {
         let provider = request.model.as_ref().map(|choice| choice.provider.as_str().to_owned());
         let caps = match queue.claim_for {
             Some(_) => Vec::new(),
-            None => caps(&repository, &request.requested_by, provider.as_deref()),
+            None => {
+                let provider = self.provider_of(&request.agent, provider.as_deref());
+                caps(&repository, &request.requested_by, provider.as_deref())
+            }
         };
         Ok(NewTask {
             id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
@@ -183,6 +189,7 @@ impl Engine {
                 gate: request.gate,
                 mcp: request.mcp,
                 race: queue.race,
+                token: queue.token,
             },
             budget: request.budget,
             priority: queue.priority,

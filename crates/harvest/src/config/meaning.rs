@@ -102,6 +102,8 @@ impl Layers {
         };
         Tenancy {
             user_daily: self.money(Key::UserDailyUsd),
+            team_daily: self.money(Key::QuotaTeamDailyUsd),
+            token_daily: self.money(Key::QuotaTokenDailyUsd),
             teams: self.teams.clone(),
             projects: self.projects.iter().map(project).collect(),
         }
