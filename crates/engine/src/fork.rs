@@ -53,7 +53,8 @@ impl Engine {
         };
         let entropy = options.entropy.as_ref();
         let id = SessionId::generate(entropy);
-        let branch = BranchName::for_session(asked.prompt.title(), &id);
+        let prompt = self.without_secrets(asked.prompt);
+        let branch = BranchName::for_session(prompt.title(), &id);
         let (_, mirror) = self.mirror_of(&then).await?;
         let from = SessionRepository::existing(options.data.session_repository(&session.id));
         let from = from.ok_or(Error::WorkElsewhere)?;
@@ -77,7 +78,7 @@ impl Engine {
             source: Source::Cli,
             source_url: then.source_url,
             branch,
-            prompt: asked.prompt,
+            prompt,
             agent,
             model: asked.model.or(then.model.filter(|_| same_agent)),
             caps: caps(&then.repository, &asked.author, used.as_deref()),

@@ -11,6 +11,7 @@
 mod answer;
 pub mod cassette;
 mod credentials;
+mod echo;
 pub mod egress;
 mod error;
 pub mod git;

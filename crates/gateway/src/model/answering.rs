@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures_util::TryStreamExt;
 use harvest_core::Code;
 use harvest_core::budget::Range;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, LengthLimitError, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
@@ -21,6 +21,7 @@ use super::usage::HUNG_UP;
 use super::{Endpoint, Upstream, Vendor, edit, headers};
 use crate::answer::{Body, BoxError};
 use crate::cassette::{Cassette, Replay};
+use crate::echo;
 use crate::meter::{Ask, Refused};
 use crate::patience::Patience;
 use crate::prices::{Prices, Terms, Unpriced};
@@ -196,9 +197,13 @@ impl Models {
         match sent {
             Ok(Answered { response, permit, upstream, model }) => {
                 call.answered(response.status().as_u16(), content_type(response.headers()), model);
+                let echo = upstream.echo();
                 call.carried_by(upstream, permit);
-                let (head, body) = response.into_parts();
-                let source = body.into_data_stream().map_err(BoxError::from);
+                let (mut head, body) = response.into_parts();
+                if let Some(echo) = &echo {
+                    echo.clean_headers(&mut head.headers);
+                }
+                let source = echo::clean(body.into_data_stream().map_err(BoxError::from), echo);
                 let body = metered::body(source, call, Some(self.patience.idle));
                 let mut passed = Response::from_parts(head, body);
                 *passed.headers_mut() = headers::end_to_end(passed.headers());
@@ -303,17 +308,22 @@ async fn read(vendor: Vendor, headers: &HeaderMap, body: Incoming) -> Result<Byt
     }
 }
 
-fn passed(Answered { response, permit, .. }: Answered) -> Response<Body> {
+fn passed(Answered { response, permit, upstream, .. }: Answered) -> Response<Body> {
+    let echo = upstream.echo();
     let body = |body: reqwest::Body| {
-        let body = body.map_err(move |error| {
+        let body = body.into_data_stream().map_err(move |error| {
             // The place among the calls under way is kept until the body is dropped.
             let _ = &permit;
             BoxError::from(error)
         });
-        BodyExt::boxed_unsync(body)
+        let frames = echo::clean(body, echo.clone()).map_ok(Frame::data);
+        BodyExt::boxed_unsync(StreamBody::new(frames))
     };
     let mut passed = response.map(body);
     *passed.headers_mut() = headers::end_to_end(passed.headers());
+    if let Some(echo) = &echo {
+        echo.clean_headers(passed.headers_mut());
+    }
     passed
 }
 

@@ -11,6 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::Vendor;
 use super::lane::Lane;
 use crate::Error;
+use crate::echo::Echo;
 use crate::patience::Patience;
 
 const OAUTH_BETA: &str = "oauth-2025-04-20";
@@ -22,6 +23,8 @@ pub struct Upstream {
     provider: &'static str,
     base: String,
     credential: Option<(HeaderName, HeaderValue)>,
+    /// Finds the credential in answers.
+    echo: Option<Echo>,
     oauth: bool,
     lane: Lane,
 }
@@ -65,7 +68,8 @@ impl Upstream {
         value.set_sensitive(true);
         let needs_none = matches!(vendor, Vendor::Ollama(_)) && key.is_empty();
         let credential = (!needs_none).then_some((name, value));
-        Ok(Self { id: id.into(), provider: vendor.id(), base, credential, oauth, lane: Lane::default() })
+        let echo = Echo::of(key);
+        Ok(Self { id: id.into(), provider: vendor.id(), base, credential, echo, oauth, lane: Lane::default() })
     }
 
     pub fn id(&self) -> &str {
@@ -74,6 +78,10 @@ impl Upstream {
 
     pub fn provider(&self) -> &'static str {
         self.provider
+    }
+
+    pub(super) fn echo(&self) -> Option<Echo> {
+        self.echo.clone()
     }
 
     pub(super) fn lane(&self) -> &Lane {
