@@ -19,6 +19,10 @@ pub enum Account {
     User(String),
     /// A project, for one day.
     Project(String),
+    /// A team, for one day: what all of its members spend.
+    Team(String),
+    /// An API token, by its id, for one day.
+    Token(String),
 }
 
 impl fmt::Display for Account {
@@ -27,6 +31,8 @@ impl fmt::Display for Account {
             Self::Task(id) => write!(f, "task:{id}"),
             Self::User(name) => write!(f, "user:{name}"),
             Self::Project(name) => write!(f, "project:{name}"),
+            Self::Team(name) => write!(f, "team:{name}"),
+            Self::Token(id) => write!(f, "token:{id}"),
         }
     }
 }

@@ -92,6 +92,8 @@ codes! {
     Loop = "0409", "the agent did the same again and again";
     Turns = "0410", "the agent used up its turns";
     Hook = "0411", "a hook that must succeed did not";
+    ServerTool = "0412", "the model request asks for something outside the sandbox";
+    Unpriced = "0413", "what the model request asks for has no price";
     OwnerDied = "0501", "the process working on the task was killed";
     NotSignedIn = "0601", "the request says not who asks";
     NotAllowed = "0602", "the role or the project does not allow it";

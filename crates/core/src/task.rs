@@ -98,6 +98,9 @@ pub struct Settings {
     /// What offers tools to the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mcp: Vec<McpServer>,
+    /// The id of the API token that it was asked for with, whose budget it counts for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }
 
 /// In which steps a task is worked on.
@@ -140,6 +143,7 @@ impl Default for Settings {
             workflow: Workflow::Direct,
             gate: false,
             mcp: Vec::new(),
+            token: None,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use harvest_core::{EventBody, Task};
+use harvest_gateway::ServerTools;
 use harvest_gateway::egress::{Access, Policy, Record, Recorder};
 use harvest_gateway::registry::{Environment, environment};
 use harvest_sandbox::{File, Sandbox};
@@ -20,6 +21,9 @@ pub struct Hosts {
     /// Where nothing else is said.
     pub any: Policy,
     pub repositories: HashMap<String, Policy>,
+    /// What model vendors may do outside of the sandboxes, where nothing else is said.
+    pub any_server_tools: ServerTools,
+    pub server_tools: HashMap<String, ServerTools>,
 }
 
 impl Hosts {
@@ -57,6 +61,16 @@ impl Turn {
 impl Engine {
     pub(crate) fn egress(&self, task: &Task, journal: &Journal) -> Access {
         Access { policy: self.policy_of(task), recorder: recorder(journal) }
+    }
+
+    /// What model vendors may do for a task outside of its sandbox. A task without egress, like every task of a stranger, has
+    /// no way out through a vendor either.
+    pub(crate) fn server_tools(&self, task: &Task) -> ServerTools {
+        if task.settings.egress.as_ref().is_some_and(Vec::is_empty) {
+            return ServerTools::none();
+        }
+        let hosts = self.options.egress.now();
+        hosts.server_tools.get(&task.repository).unwrap_or(&hosts.any_server_tools).clone()
     }
 
     /// What this worker allows, less what the repository does without.

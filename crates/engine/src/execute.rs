@@ -581,11 +581,21 @@ impl Engine {
     /// What the task says, else what this engine offers, else the agent's own choice.
     pub(crate) fn model_choice(&self, agent: &Agent, task: &Task) -> ModelChoice {
         let offered = &self.options.model;
-        let asked = task.settings.provider.as_deref();
-        let named = asked.and_then(|asked| agent.providers.iter().copied().find(|known| known.as_str() == asked));
-        let spoken = Some(offered.provider).filter(|provider| agent.providers.contains(provider));
-        let provider = named.or(spoken).or(agent.providers.first().copied()).unwrap_or(offered.provider);
+        let provider = self.vendor_of(agent, task.settings.provider.as_deref());
         let model = task.model.clone().or_else(|| offered.model.clone().filter(|_| provider == offered.provider));
         ModelChoice { provider, model: model.or_else(|| agent.default_model(provider).map(str::to_owned)) }
+    }
+
+    fn vendor_of(&self, agent: &Agent, asked: Option<&str>) -> harvest_agents::Provider {
+        let offered = self.options.model.provider;
+        let named = asked.and_then(|asked| agent.providers.iter().copied().find(|known| known.as_str() == asked));
+        let spoken = Some(offered).filter(|provider| agent.providers.contains(provider));
+        named.or(spoken).or(agent.providers.first().copied()).unwrap_or(offered)
+    }
+
+    /// The vendor whose credential a task of this agent uses, also where it names no model.
+    pub(crate) fn provider_of(&self, agent: &str, asked: Option<&str>) -> Option<String> {
+        let agent = self.options.registry.get(agent)?;
+        Some(self.vendor_of(agent, asked).as_str().to_owned())
     }
 }

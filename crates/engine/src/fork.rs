@@ -53,7 +53,8 @@ impl Engine {
         };
         let entropy = options.entropy.as_ref();
         let id = SessionId::generate(entropy);
-        let branch = BranchName::for_session(asked.prompt.title(), &id);
+        let prompt = self.without_secrets(asked.prompt);
+        let branch = BranchName::for_session(prompt.title(), &id);
         let (_, mirror) = self.mirror_of(&then).await?;
         let from = SessionRepository::existing(options.data.session_repository(&session.id));
         let from = from.ok_or(Error::WorkElsewhere)?;
@@ -67,6 +68,8 @@ impl Engine {
         let same_agent = asked.agent.as_ref().is_none_or(|agent| *agent == then.agent);
         let provider = then.settings.provider.clone().filter(|_| same_agent);
         let convoy = then.convoy.filter(|_| then.settings.race.is_none());
+        let agent = asked.agent.unwrap_or(then.agent);
+        let used = self.provider_of(&agent, provider.as_deref());
         let new = NewTask {
             id: TaskId::generate(entropy),
             turn: TurnId::generate(entropy),
@@ -75,10 +78,10 @@ impl Engine {
             source: Source::Cli,
             source_url: then.source_url,
             branch,
-            prompt: asked.prompt,
-            agent: asked.agent.unwrap_or(then.agent),
+            prompt,
+            agent,
             model: asked.model.or(then.model.filter(|_| same_agent)),
-            caps: caps(&then.repository, &asked.author, provider.as_deref()),
+            caps: caps(&then.repository, &asked.author, used.as_deref()),
             repository: then.repository,
             base: then.base,
             settings: Settings {

@@ -203,20 +203,40 @@ fn findings(diff: &str, is_secret: impl Fn(&str) -> bool) -> Vec<String> {
 /// The lines that a diff adds, each with its path and number.
 fn added(diff: &str) -> impl Iterator<Item = (String, u64, &str)> {
     let (mut path, mut number) = (String::new(), 0u64);
+    // Lines of the hunk that are still to come, of the old file and of the new one: a line that is added may look like a header.
+    let (mut old, mut new) = (0u64, 0u64);
     diff.lines().filter_map(move |line| {
-        if let Some(name) = line.strip_prefix("+++ ") {
-            path = name.strip_prefix("b/").unwrap_or(name).to_owned();
-        } else if let Some(hunk) = line.strip_prefix("@@ ") {
-            let start = hunk.split_once('+').and_then(|(_, new)| new.split([',', ' ']).next());
-            number = start.and_then(|start| start.parse().ok()).unwrap_or(1);
-        } else if let Some(added) = line.strip_prefix('+') {
-            number += 1;
+        if old == 0 && new == 0 {
+            if let Some(name) = line.strip_prefix("+++ ") {
+                path = name.strip_prefix("b/").unwrap_or(name).to_owned();
+            } else if let Some(hunk) = line.strip_prefix("@@ ") {
+                let ranges = hunk.split(' ').take(2).map(|range| counted(range.get(1..).unwrap_or_default()));
+                let ranges: Vec<(u64, u64)> = ranges.collect();
+                (old, new) = (ranges.first().map_or(0, |range| range.1), ranges.get(1).map_or(0, |range| range.1));
+                number = ranges.get(1).map_or(1, |range| range.0);
+            } else if let Some(added) = line.strip_prefix('+') {
+                // Outside of a hunk nothing is added; if it is, it is looked at.
+                return Some((path.clone(), number, added));
+            }
+            return None;
+        }
+        if let Some(added) = line.strip_prefix('+') {
+            (new, number) = (new.saturating_sub(1), number + 1);
             return Some((path.clone(), number - 1, added));
-        } else if line.starts_with(' ') {
-            number += 1;
+        }
+        if line.starts_with('-') {
+            old = old.saturating_sub(1);
+        } else if !line.starts_with('\\') {
+            (old, new, number) = (old.saturating_sub(1), new.saturating_sub(1), number + 1);
         }
         None
     })
+}
+
+/// `3,4` of a hunk's head: where its lines begin and how many there are; one, where there is no count.
+fn counted(range: &str) -> (u64, u64) {
+    let (start, count) = range.split_once(',').unwrap_or((range, "1"));
+    (start.parse().unwrap_or(1), count.parse().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -228,5 +248,12 @@ mod tests {
         let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,4 @@\n one\n-KEY old\n+two\n+KEY new\n three\n\
                     diff --git a/y b/y\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+KEY\n";
         assert_eq!(findings(diff, |line| line.contains("KEY")), ["x:3", "y:1"]);
+    }
+
+    #[test]
+    fn an_added_line_that_looks_like_a_header_is_looked_at_too() {
+        let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,5 @@\n one\n--- KEY old\n+++ KEY\n+@@ -1 +1 @@ KEY\n++ KEY\n+KEY\n\\ No newline\n\
+                    diff --git a/y b/y\n--- /dev/null\n+++ b/y\n@@ -0,0 +1 @@\n+KEY\n";
+        assert_eq!(findings(diff, |line| line.contains("KEY")), ["x:2", "x:3", "x:4", "x:5", "y:1"]);
     }
 }

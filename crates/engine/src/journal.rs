@@ -1,13 +1,13 @@
 //! The only way the engine writes to a session's journal: every event passes the redactor, every write carries the lease.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use harvest_core::{
     BranchName, Clock, Event, EventBody, Outcome, OwnerId, SandboxPurpose, SessionId, StageName, TestRun, Timestamp,
     TurnId,
 };
 use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store};
-use harvest_vault::Redactor;
+use harvest_vault::{Redactor, StreamRedactor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -24,18 +24,26 @@ pub(crate) struct Journal {
     store: Arc<dyn Store>,
     lease: Lease,
     redactor: Arc<Redactor>,
+    /// The message that comes in pieces now: a secret may be cut in two by them.
+    pieces: Arc<Mutex<StreamRedactor>>,
     clock: Arc<dyn Clock>,
     vitals: Arc<Vitals>,
 }
 
 impl Journal {
     pub(crate) fn new(store: Arc<dyn Store>, lease: Lease, redactor: Arc<Redactor>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, lease, redactor, clock, vitals: Arc::default() }
+        let pieces = Arc::new(Mutex::new(StreamRedactor::new(redactor.as_ref().clone())));
+        Self { store, lease, redactor, pieces, clock, vitals: Arc::default() }
     }
 
     /// Counts what it writes.
     pub(crate) fn counted_by(self, vitals: &Arc<Vitals>) -> Self {
         Self { vitals: vitals.clone(), ..self }
+    }
+
+    /// A model call of this process has cost so much.
+    pub(crate) fn paid(&self, cost: harvest_core::Cost) {
+        self.vitals.paid(cost);
     }
 
     pub(crate) fn lease(&self) -> &Lease {
@@ -55,7 +63,7 @@ impl Journal {
     }
 
     pub(crate) async fn step(&self, mut step: Step) -> Result<(), harvest_store::Error> {
-        step.events = step.events.into_iter().map(|event| self.redacted(event)).collect();
+        step.events = self.all_redacted(step.events);
         if let Some(End::Finished(outcome)) = &mut step.end
             && let Some(error) = &mut outcome.error
         {
@@ -243,6 +251,35 @@ impl Journal {
     /// What another session said, up to an event.
     pub(crate) async fn of(&self, session: &SessionId, last: u64) -> Result<Vec<Event>, harvest_store::Error> {
         events_up_to(self.store.as_ref(), session, last).await
+    }
+
+    /// The events without secrets. Of a message in pieces, what may be the beginning of a secret waits for the next piece; it is
+    /// let out before whatever ends the message.
+    fn all_redacted(&self, events: Vec<EventBody>) -> Vec<EventBody> {
+        let mut clean = Vec::with_capacity(events.len());
+        for event in events {
+            let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+            match event {
+                EventBody::MessageDelta { text } => {
+                    let text = pieces.push(&text);
+                    if !text.is_empty() {
+                        clean.push(EventBody::MessageDelta { text });
+                    }
+                    continue;
+                }
+                // Written by others meanwhile.
+                EventBody::Usage { .. } | EventBody::Egress { .. } | EventBody::ModelTrouble { .. } => {}
+                _ => {
+                    let rest = pieces.finish();
+                    if !rest.is_empty() {
+                        clean.push(EventBody::MessageDelta { text: rest });
+                    }
+                }
+            }
+            drop(pieces);
+            clean.push(self.redacted(event));
+        }
+        clean
     }
 
     fn redacted(&self, event: EventBody) -> EventBody {

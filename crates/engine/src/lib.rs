@@ -106,6 +106,14 @@ pub use tenancy::{Project, Team, Tenancy};
 pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;
 pub use verify::{find_test_command, read_counts};
+/// The text without secrets that this process knows of, for whatever is shown or written down outside of a journal.
+pub fn redact(text: &str) -> std::borrow::Cow<'_, str> {
+    match Redactor::of_process() {
+        Ok(redactor) => std::borrow::Cow::Owned(redactor.redact(text).into_owned()),
+        Err(_) => std::borrow::Cow::Borrowed(harvest_vault::MARK),
+    }
+}
+
 pub use vitals::{Histogram, Reading, Vitals};
 pub use warm::Warm;
 

@@ -175,6 +175,7 @@ impl Elsewhere {
             credentials: Arc::new(NoCredentials),
             git: None,
             egress: allowed::Access { policy: self.policy(), recorder: egress::recorder(&self.journal) },
+            server_tools: harvest_gateway::ServerTools::none(),
         };
         let serving = options.gateway.serve(options.provider.listen(id)?, session);
         let folder = options.data.workspace(id);

@@ -105,7 +105,7 @@ impl TurnMeter {
             entropy,
             till,
             task: key,
-            accounts: tenancy.accounts(&task.requested_by, &task.repository),
+            accounts: tenancy.accounts(&task.requested_by, &task.repository, task.settings.token.as_deref()),
             spent: Mutex::new(Spent { usage: task.usage, cost: task.cost_usd }),
             open: Mutex::default(),
             exhausted: watch::channel(is_spent).0,
@@ -277,6 +277,7 @@ impl TurnMeter {
         let was_answered = call.as_ref().is_some_and(|call| (200..300).contains(&call.status));
         let cost = call.as_ref().map_or(Cost::ZERO, |call| call.cost);
         let reached = self.till.give_back(&open.keys, grant.amount, cost);
+        self.journal.paid(cost);
         let mut events = Vec::new();
         let mut charge = None;
         if let Some(call) = call {
@@ -476,6 +477,8 @@ fn name_of(account: &Account) -> String {
         Account::Task(_) => "the budget".to_owned(),
         Account::User(name) => format!("today's budget of {name}"),
         Account::Project(name) => format!("today's budget of the project {name}"),
+        Account::Team(name) => format!("today's budget of the team {name}"),
+        Account::Token(_) => "today's budget of the token that asked for this".to_owned(),
     }
 }
 

@@ -297,6 +297,7 @@ impl Engine {
             credentials: self.credentials(served.task, purpose),
             git: Some(access),
             egress: self.egress(served.task, served.journal),
+            server_tools: self.server_tools(served.task),
         };
         let tools = self.tools(purpose, served, &session.credentials);
         Ok(options.gateway.serve_with_tools(provider.listen(id)?, session, tools))

@@ -92,6 +92,7 @@ pub struct Summary {
     pub completed: u64,
     pub failed: u64,
     pub cancelled: u64,
+    /// What the model calls of this worker have cost while it worked.
     pub spent: Cost,
     /// Why it ended.
     pub ended: String,
@@ -104,7 +105,6 @@ impl Summary {
             TaskStatus::Cancelled => self.cancelled += 1,
             _ => self.failed += 1,
         }
-        self.spent += outcome.cost_usd;
     }
 }
 
@@ -119,6 +119,8 @@ pub struct Pool<W = Engine> {
     warm: VecDeque<String>,
     taken: u64,
     summary: Summary,
+    /// What this process had spent before.
+    spent_before: Cost,
     agents: usize,
     /// How many agents the configuration asks for; it may change while the pool works.
     sizes: watch::Receiver<Option<usize>>,
@@ -146,8 +148,10 @@ impl<W: Workshop> Pool<W> {
         let agents = limits.agents.unwrap_or_else(guard::fitting_agents);
         let sizes = watch::channel(limits.agents).1;
         let breaker = Breaker::new(limits.breaking);
+        let spent_before = workshop.spent();
         Self {
             workshop,
+            spent_before,
             owner,
             limits,
             notices,
@@ -252,6 +256,7 @@ impl<W: Workshop> Pool<W> {
             self.go_on_with(turns).await?;
         }
         self.resize().await?;
+        self.summary.spent = self.workshop.spent() - self.spent_before;
         let reclaimed = self.workshop.reclaim().await?;
         let ended = self.end(begun, drain);
         if ended.is_none() {

@@ -63,6 +63,8 @@ pub struct Queueing {
     /// What kind of task it is, where it is no plain prompt.
     pub kind: Option<TaskKind>,
     pub race: Option<Race>,
+    /// The id of the API token that it is asked for with.
+    pub token: Option<String>,
     /// Chosen before, so that tasks of one batch can wait for each other.
     pub id: Option<TaskId>,
 }
@@ -89,11 +91,13 @@ impl Engine {
         let session = store.session(&asked.session).await?;
         let task = store.task(&session.task_id).await?.task;
         let provider = task.settings.provider.filter(|_| asked.agent.is_none());
+        let provider = self.provider_of(asked.agent.as_deref().unwrap_or(&task.agent), provider.as_deref());
+        let prompt = self.without_secrets(asked.prompt);
         let new = NewTurn {
             id: TurnId::generate(self.options.entropy.as_ref()),
             caps: caps(&task.repository, &asked.author, provider.as_deref()),
             session: asked.session,
-            prompt: asked.prompt,
+            prompt,
             author: asked.author,
             agent: asked.agent,
             model: asked.model,
@@ -101,6 +105,17 @@ impl Engine {
             at: self.options.clock.now(),
         };
         Ok(store.prompt(new).await?)
+    }
+
+    /// A prompt is kept, shown and sent to a model: a key in it is replaced before any of that.
+    pub(crate) fn without_secrets(&self, prompt: Prompt) -> Prompt {
+        let clean = match self.options.redactor.redact(prompt.as_str()) {
+            std::borrow::Cow::Borrowed(_) => return prompt,
+            std::borrow::Cow::Owned(clean) => clean,
+        };
+        // Marks may be longer than what they stand for, and a prompt has a limit.
+        let end = clean.floor_char_boundary(prompt.as_str().len());
+        Prompt::new(clean.get(..end).unwrap_or_default()).unwrap_or(prompt)
     }
 
     /// Fetches what is needed to begin and queues the task.
@@ -137,6 +152,7 @@ impl Engine {
             Some(test) => Some(test),
             None => verify::find_test_command(&mirror, &base.commit).await?,
         };
+        let prompt = self.without_secrets(request.prompt);
         let mut warnings = base.warnings;
         warnings.extend(unserved::warnings(&mirror, &base.commit).await?);
         let (author_name, author_email) = match base.author {
@@ -149,7 +165,10 @@ impl Engine {
         let provider = request.model.as_ref().map(|choice| choice.provider.as_str().to_owned());
         let caps = match queue.claim_for {
             Some(_) => Vec::new(),
-            None => caps(&repository, &request.requested_by, provider.as_deref()),
+            None => {
+                let provider = self.provider_of(&request.agent, provider.as_deref());
+                caps(&repository, &request.requested_by, provider.as_deref())
+            }
         };
         Ok(NewTask {
             id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
@@ -157,9 +176,9 @@ impl Engine {
             kind: queue.kind.unwrap_or(TaskKind::Prompt),
             source: request.source,
             source_url: queue.source_url,
-            branch: BranchName::for_session(request.prompt.title(), &session),
+            branch: BranchName::for_session(prompt.title(), &session),
             session,
-            prompt: request.prompt,
+            prompt,
             agent: request.agent,
             model: request.model.and_then(|choice| choice.model),
             repository,
@@ -183,6 +202,7 @@ impl Engine {
                 gate: request.gate,
                 mcp: request.mcp,
                 race: queue.race,
+                token: queue.token,
             },
             budget: request.budget,
             priority: queue.priority,

@@ -8,6 +8,10 @@ use harvest_core::{Cost, Identity};
 pub struct Tenancy {
     /// What each person may spend in a day; `None`: no limit beside the tasks' own.
     pub user_daily: Option<Cost>,
+    /// What the members of each team may spend in a day, all together.
+    pub team_daily: Option<Cost>,
+    /// What may be spent in a day on tasks that were asked for with one token.
+    pub token_daily: Option<Cost>,
     pub teams: Vec<Team>,
     pub projects: Vec<Project>,
 }
@@ -38,8 +42,16 @@ impl Tenancy {
     }
 
     /// Whom such a task is counted for, each with its limit for a day.
-    pub(crate) fn accounts(&self, user: &str, repository: &str) -> Vec<(Account, Option<Cost>)> {
+    /// Teams and tokens without a limit are not counted.
+    pub(crate) fn accounts(&self, user: &str, repository: &str, token: Option<&str>) -> Vec<(Account, Option<Cost>)> {
         let mut accounts = vec![(Account::User(user.to_owned()), self.user_daily)];
+        if self.team_daily.is_some() {
+            let teams = self.teams.iter().filter(|team| team.members.iter().any(|member| member == user));
+            accounts.extend(teams.map(|team| (Account::Team(team.name.clone()), self.team_daily)));
+        }
+        if let (Some(token), Some(_)) = (token, self.token_daily) {
+            accounts.push((Account::Token(token.to_owned()), self.token_daily));
+        }
         accounts
             .extend(self.project_of(repository).map(|project| (Account::Project(project.name.clone()), project.daily)));
         accounts
@@ -49,6 +61,8 @@ impl Tenancy {
     pub fn daily(&self, account: &str) -> Option<Cost> {
         match account.split_once(':')? {
             ("user", _) => self.user_daily,
+            ("team", _) => self.team_daily,
+            ("token", _) => self.token_daily,
             ("project", name) => self.projects.iter().find(|project| project.name == name)?.daily,
             _ => None,
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use harvest_core::{CallId, EventBody, SandboxPurpose};
+use harvest_core::{CallId, Cost, EventBody, SandboxPurpose};
 use harvest_store::{End, Reservation, Step};
 
 /// Calls that are timed at once; more are not timed.
@@ -22,6 +22,8 @@ pub struct Vitals {
     ended: Mutex<BTreeMap<(String, String), u64>>,
     troubles: AtomicU64,
     cost_nanos: AtomicU64,
+    /// What calls of this process came to, from when each was settled in memory.
+    paid_nanos: AtomicU64,
     retries: AtomicU64,
     agents: AtomicU64,
     busy: AtomicI64,
@@ -91,6 +93,16 @@ impl Vitals {
 
     pub(crate) fn held(&self, why: Option<String>) {
         *lock(&self.holding) = why;
+    }
+
+    /// A call of this process has cost so much.
+    pub(crate) fn paid(&self, cost: Cost) {
+        self.paid_nanos.fetch_add(cost.nanos(), Ordering::Relaxed);
+    }
+
+    /// What all calls of this process have cost. Calls of dead workers, which others charge, are not among them.
+    pub(crate) fn spent(&self) -> Cost {
+        Cost::from_nanos(self.paid_nanos.load(Ordering::Relaxed))
     }
 
     pub(crate) fn sized(&self, agents: usize) {

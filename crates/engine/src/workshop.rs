@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{OwnerId, SessionId, TaskId, Timestamp};
+use harvest_core::{Cost, OwnerId, SessionId, TaskId, Timestamp};
 use harvest_store::{Claim, Lease, QueueSettings, Reclaimed, TurnCounts};
 use tokio::sync::watch;
 
@@ -59,6 +59,8 @@ pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
     fn finish(&self) -> &Arc<Finish>;
     /// How many agents may work side by side.
     fn sized(&self, agents: usize);
+    /// What the model calls of this process have cost so far.
+    fn spent(&self) -> Cost;
     fn no_room(&self) -> Option<String>;
 }
 
@@ -147,6 +149,10 @@ impl Workshop for Engine {
 
     fn sized(&self, agents: usize) {
         self.vitals().sized(agents);
+    }
+
+    fn spent(&self) -> Cost {
+        self.vitals().spent()
     }
 
     fn no_room(&self) -> Option<String> {

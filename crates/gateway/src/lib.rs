@@ -11,6 +11,7 @@
 mod answer;
 pub mod cassette;
 mod credentials;
+mod echo;
 pub mod egress;
 mod error;
 pub mod git;
@@ -34,7 +35,7 @@ pub use credentials::{Credentials, NoCredentials, Upstreams};
 pub use error::Error;
 pub use harvest_core::budget::Range;
 pub use meter::{Ask, Call, Grant, Meter, Refused, Trouble};
-pub use model::Upstream;
+pub use model::{SERVER_TOOL_NAMES, ServerTools, Upstream};
 pub use patience::Patience;
 pub use prices::{Prices, PricesError};
 pub use script::{Script, ScriptError};

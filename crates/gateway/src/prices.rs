@@ -1,6 +1,7 @@
 //! What models cost: a table as data, with its date and sources, that a file of the user's can override row by row.
 //!
-//! A model that no row fits is priced as the dearest known one, so that a budget holds, and marked as estimated.
+//! A request for a model, a service tier or a server tool that has no price is refused before it goes out. An answer of
+//! another model than was asked for is priced as the one that was asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -42,9 +43,12 @@ struct Vendor {
     #[expect(dead_code, reason = "for the reader of the table")]
     source: String,
     models: BTreeMap<String, Row>,
+    /// Dollars for one use of a server tool, beside the tokens.
+    #[serde(default)]
+    fees: BTreeMap<String, f64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
     input_per_mtok: f64,
@@ -53,6 +57,52 @@ struct Row {
     cache_write_per_mtok: Option<f64>,
     /// For entries kept an hour instead of five minutes.
     cache_write_1h_per_mtok: Option<f64>,
+    /// Rates of requests whose whole input is longer than a limit.
+    long_context: Option<LongContext>,
+    /// Rates of other service tiers than the ordinary one, by the names that requests have for them.
+    #[serde(default)]
+    tiers: BTreeMap<String, Rates>,
+}
+
+/// Dollars per million tokens of one kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rates {
+    input_per_mtok: f64,
+    output_per_mtok: f64,
+    cache_read_per_mtok: Option<f64>,
+    cache_write_per_mtok: Option<f64>,
+    cache_write_1h_per_mtok: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LongContext {
+    above_tokens: u64,
+    input_per_mtok: f64,
+    output_per_mtok: f64,
+    cache_read_per_mtok: Option<f64>,
+    cache_write_per_mtok: Option<f64>,
+    cache_write_1h_per_mtok: Option<f64>,
+}
+
+/// What a request asks for that decides on its price, beside its tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Terms {
+    /// `None`: the ordinary tier.
+    pub(crate) tier: Option<String>,
+    /// Server tools that the request offers to the model, by the names of their fees.
+    pub(crate) tools: Vec<&'static str>,
+    /// The most uses of them that the request allows.
+    pub(crate) most_uses: Option<u64>,
+}
+
+/// Something that a request asks for and the table has no price for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unpriced {
+    Model,
+    Tier(String),
+    Tool(&'static str),
 }
 
 impl Default for Prices {
@@ -88,19 +138,58 @@ impl Prices {
                     return Err(format!("{name}.models.{model}: a price is zero or more dollars per million tokens"));
                 }
             }
+            for (tool, fee) in &vendor.fees {
+                if !(fee.is_finite() && *fee >= 0.0) {
+                    return Err(format!("{name}.fees.{tool}: a fee is zero or more dollars for one use"));
+                }
+            }
             match self.vendors.get_mut(&name) {
-                Some(known) => known.models.extend(vendor.models),
+                Some(known) => {
+                    known.models.extend(vendor.models);
+                    known.fees.extend(vendor.fees);
+                }
                 None => _ = self.vendors.insert(name, vendor),
             }
         }
         Ok(())
     }
 
-    /// The cost of a call, and whether the price is a guess. `cache_write_1h` of the usage's written tokens are kept for
-    /// an hour.
-    pub(crate) fn cost(&self, vendor: &str, model: &str, usage: &Usage, cache_write_1h: u64) -> (Cost, bool) {
+    /// The first thing that `terms` ask of this model and that has no price.
+    pub(crate) fn unpriced(&self, vendor: &str, model: &str, terms: &Terms) -> Option<Unpriced> {
+        let Some(row) = self.find(vendor, model) else { return Some(Unpriced::Model) };
+        if let Some(tier) = terms.tier.as_ref().filter(|tier| !row.tiers.contains_key(*tier)) {
+            return Some(Unpriced::Tier(tier.clone()));
+        }
+        let fees = &self.vendors.get(vendor)?.fees;
+        terms.tools.iter().find(|tool| !fees.contains_key(**tool)).map(|tool| Unpriced::Tool(tool))
+    }
+
+    /// The fee for one use of a server tool.
+    pub(crate) fn fee(&self, vendor: &str, tool: &str) -> Cost {
+        let fee = self.vendors.get(vendor).and_then(|vendor| vendor.fees.get(tool)).copied().unwrap_or_default();
+        Cost::from_dollars(fee).unwrap_or_default()
+    }
+
+    /// The cost of a call's tokens, and whether the price is a guess. `cache_write_1h` of the usage's written tokens are kept
+    /// for an hour.
+    pub(crate) fn cost(
+        &self,
+        vendor: &str,
+        model: &str,
+        tier: Option<&str>,
+        usage: &Usage,
+        cache_write_1h: u64,
+    ) -> (Cost, bool) {
         match self.find(vendor, model) {
-            Some(row) => (row.of(usage, cache_write_1h), false),
+            Some(row) => match tier.map(|tier| row.tiers.get(tier)) {
+                Some(Some(rates)) if row.is_long(usage) => {
+                    (rates.of(usage, cache_write_1h).max(row.of(usage, cache_write_1h)), false)
+                }
+                Some(Some(rates)) => (rates.of(usage, cache_write_1h), false),
+                // A tier that the vendor chose by itself: the dearest one known for this model.
+                Some(None) => (row.dearest_of(usage, cache_write_1h), true),
+                None => (row.of(usage, cache_write_1h), false),
+            },
             None => {
                 self.warn_once(vendor, model);
                 (self.dearest(vendor).of(usage, cache_write_1h), true)
@@ -108,7 +197,11 @@ impl Prices {
         }
     }
 
-    fn find(&self, vendor: &str, model: &str) -> Option<Row> {
+    pub(crate) fn knows(&self, vendor: &str, model: &str) -> bool {
+        self.find(vendor, model).is_some()
+    }
+
+    fn find(&self, vendor: &str, model: &str) -> Option<&Row> {
         // Hosts that resell write `vendor/model`.
         let model = model.rsplit('/').next().unwrap_or(model);
         let fits = |name: &str| {
@@ -116,16 +209,16 @@ impl Prices {
         };
         let models = &self.vendors.get(vendor)?.models;
         let named = models.iter().filter(|(name, _)| fits(name)).max_by_key(|(name, _)| name.len());
-        named.map(|(_, row)| *row).or_else(|| models.get("*").copied())
+        named.map(|(_, row)| row).or_else(|| models.get("*"))
     }
 
-    fn dearest(&self, vendor: &str) -> Row {
+    fn dearest(&self, vendor: &str) -> Rates {
         let rows = |vendors: &mut dyn Iterator<Item = &Vendor>| {
-            vendors.flat_map(|vendor| vendor.models.values().copied()).max_by(|a, b| {
+            vendors.flat_map(|vendor| vendor.models.values().map(Row::rates)).max_by(|a, b| {
                 (a.input_per_mtok + a.output_per_mtok).total_cmp(&(b.input_per_mtok + b.output_per_mtok))
             })
         };
-        rows(&mut self.vendors.get(vendor).into_iter()).or_else(|| rows(&mut self.vendors.values())).unwrap_or(Row {
+        rows(&mut self.vendors.get(vendor).into_iter()).or_else(|| rows(&mut self.vendors.values())).unwrap_or(Rates {
             input_per_mtok: 30.0,
             output_per_mtok: 180.0,
             cache_read_per_mtok: None,
@@ -144,6 +237,52 @@ impl Prices {
 
 impl Row {
     fn all(&self) -> impl Iterator<Item = f64> {
+        let long = self.long_context.as_ref().map(LongContext::rates);
+        let rates: Vec<Rates> = std::iter::once(self.rates()).chain(long).chain(self.tiers.values().copied()).collect();
+        rates.into_iter().flat_map(Rates::all)
+    }
+
+    fn rates(&self) -> Rates {
+        Rates {
+            input_per_mtok: self.input_per_mtok,
+            output_per_mtok: self.output_per_mtok,
+            cache_read_per_mtok: self.cache_read_per_mtok,
+            cache_write_per_mtok: self.cache_write_per_mtok,
+            cache_write_1h_per_mtok: self.cache_write_1h_per_mtok,
+        }
+    }
+
+    /// Whether the request pays the rates of long ones.
+    fn is_long(&self, usage: &Usage) -> bool {
+        let input = usage.input_tokens.saturating_add(usage.cache_read_tokens).saturating_add(usage.cache_write_tokens);
+        self.long_context.is_some_and(|long| input > long.above_tokens)
+    }
+
+    fn of(&self, usage: &Usage, cache_write_1h: u64) -> Cost {
+        let long = self.long_context.filter(|_| self.is_long(usage));
+        long.map_or(self.rates(), |long| long.rates()).of(usage, cache_write_1h)
+    }
+
+    fn dearest_of(&self, usage: &Usage, cache_write_1h: u64) -> Cost {
+        let ordinary = self.of(usage, cache_write_1h);
+        self.tiers.values().map(|rates| rates.of(usage, cache_write_1h)).fold(ordinary, Cost::max)
+    }
+}
+
+impl LongContext {
+    fn rates(&self) -> Rates {
+        Rates {
+            input_per_mtok: self.input_per_mtok,
+            output_per_mtok: self.output_per_mtok,
+            cache_read_per_mtok: self.cache_read_per_mtok,
+            cache_write_per_mtok: self.cache_write_per_mtok,
+            cache_write_1h_per_mtok: self.cache_write_1h_per_mtok,
+        }
+    }
+}
+
+impl Rates {
+    fn all(self) -> impl Iterator<Item = f64> {
         let required = [self.input_per_mtok, self.output_per_mtok];
         let optional = [self.cache_read_per_mtok, self.cache_write_per_mtok, self.cache_write_1h_per_mtok];
         required.into_iter().chain(optional.into_iter().flatten())
@@ -180,7 +319,7 @@ mod tests {
     };
 
     fn dollars(prices: &Prices, vendor: &str, model: &str) -> (f64, bool) {
-        let (cost, estimated) = prices.cost(vendor, model, &MILLION_IN, 0);
+        let (cost, estimated) = prices.cost(vendor, model, None, &MILLION_IN, 0);
         (cost.dollars(), estimated)
     }
 
@@ -194,7 +333,7 @@ mod tests {
     #[test]
     fn the_longest_fitting_row_counts() {
         let prices = Prices::embedded();
-        assert_eq!(dollars(&prices, "anthropic", "claude-sonnet-4-5-20250929"), (3.0, false));
+        assert_eq!(dollars(&prices, "anthropic", "claude-sonnet-4-6-20260219"), (3.0, false));
         assert_eq!(dollars(&prices, "anthropic", "claude-opus-4-1-20250805"), (15.0, false));
         assert_eq!(dollars(&prices, "anthropic", "claude-opus-4-5"), (5.0, false));
         assert_eq!(dollars(&prices, "openai", "gpt-4o-mini-2024-07-18"), (0.15, false));
@@ -230,7 +369,7 @@ mod tests {
     #[test]
     fn an_hour_of_cache_costs_more_than_five_minutes() {
         let usage = Usage { cache_write_tokens: 1_000_000, ..Usage::default() };
-        let cost = |hour| Prices::embedded().cost("anthropic", "claude-sonnet-4-5", &usage, hour).0.dollars();
+        let cost = |hour| Prices::embedded().cost("anthropic", "claude-sonnet-4-6", None, &usage, hour).0.dollars();
         assert_eq!((cost(0), cost(1_000_000), cost(500_000)), (3.75, 6.0, 4.875));
     }
 
@@ -250,5 +389,35 @@ mod tests {
         std::fs::write(&file, table("-1.0")).unwrap();
         let refused = Prices::load(&file).unwrap_err().to_string();
         assert!(refused.contains("openai.models.gpt-4o"), "{refused}");
+    }
+
+    #[test]
+    fn a_long_context_costs_its_own_rate_and_all_of_it() {
+        let prices = Prices::embedded();
+        let cost = |model: &str, usage: Usage| prices.cost("anthropic", model, None, &usage, 0).0.dollars();
+        let short = Usage { input_tokens: 200_000, output_tokens: 1000, ..Usage::default() };
+        let long = Usage { input_tokens: 100_000, cache_read_tokens: 100_001, output_tokens: 1000, ..Usage::default() };
+        assert_eq!(cost("claude-sonnet-4-5", short), 0.615);
+        assert!((cost("claude-sonnet-4-5", long) - (0.6 + 0.060_000_6 + 0.0225)).abs() < 1e-9);
+        assert_eq!(cost("claude-sonnet-5", Usage { input_tokens: 900_000, ..Usage::default() }), 1.8);
+        let terra = Usage { input_tokens: 300_000, ..Usage::default() };
+        assert_eq!(prices.cost("openai", "gpt-5.4", None, &terra, 0).0.dollars(), 1.5);
+    }
+
+    #[test]
+    fn tiers_and_fees_have_prices_or_are_named_as_lacking_one() {
+        let mut prices = Prices::embedded();
+        let tier = |name: &str| Terms { tier: Some(name.to_owned()), ..Terms::default() };
+        let search = Terms { tools: vec!["web_search"], ..Terms::default() };
+        assert_eq!(prices.unpriced("openai", "gpt-5", &tier("priority")), None);
+        assert_eq!(prices.unpriced("openai", "gpt-5", &tier("flex")), Some(Unpriced::Tier("flex".into())));
+        assert_eq!(prices.unpriced("openai", "nobody", &Terms::default()), Some(Unpriced::Model));
+        assert_eq!(prices.unpriced("anthropic", "claude-sonnet-5", &search), Some(Unpriced::Tool("web_search")));
+        let priced = "[anthropic]\nas_of = \"\"\nsource = \"\"\n[anthropic.fees]\nweb_search = 0\n[anthropic.models]\n";
+        prices.add(&priced.replace("= 0\n", "= 0.0\n")).unwrap();
+        assert_eq!(prices.unpriced("anthropic", "claude-sonnet-5", &search), None, "0 is a price");
+        assert_eq!(prices.cost("openai", "gpt-5", Some("priority"), &MILLION_IN, 0).0.dollars(), 2.5);
+        let odd = prices.cost("openai", "gpt-5", Some("unheard-of"), &MILLION_IN, 0);
+        assert_eq!((odd.0.dollars(), odd.1), (2.5, true), "a tier that was not asked for costs as the dearest known");
     }
 }

@@ -54,6 +54,8 @@ pub struct Session {
     pub credentials: Arc<dyn Credentials>,
     pub git: Option<git::Access>,
     pub egress: egress::Access,
+    /// What model vendors may do for it outside of the sandbox.
+    pub server_tools: crate::ServerTools,
 }
 
 /// A request's surroundings: the session it came from and the tasks that must outlive its connection.

@@ -340,3 +340,9 @@ fn choose_model(
     let model = model.or_else(|| agent.default_model(provider)).map(str::to_owned);
     Ok(ModelChoice { provider, model })
 }
+
+/// A prompt that is kept for later is kept without keys, like one that is worked on.
+pub fn without_secrets(prompt: Prompt) -> Prompt {
+    let clean = harvest_engine::redact(prompt.as_str()).into_owned();
+    if clean == prompt.as_str() { prompt } else { Prompt::new(clean).unwrap_or(prompt) }
+}

@@ -89,7 +89,10 @@ impl Installation {
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret().to_owned());
         let secrets = keys.own.values().map(|own| copy(&own.key));
         let secrets = secrets.chain(opened.iter().flat_map(github::secrets));
-        let redactor = Redactor::new(secrets).map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
+        let internal = |error: harvest_vault::Error| Failure::failed(Code::Internal, error.to_string());
+        let redactor = Redactor::of_process().map_err(internal)?;
+        let secrets: Vec<SecretString> = secrets.collect();
+        redactor.learn(&secrets).map_err(internal)?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let account = github::account(&opened, &environment.user(), &clock);
         let projects = Directory::open(store.clone()).await?;

@@ -15,7 +15,7 @@ pub fn line(text: &str) -> Result<(), Closed> {
 
 /// To standard error. Nobody listening is no reason to stop.
 pub fn complain(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", harvest_engine::redact(text));
 }
 
 pub fn bytes(bytes: &[u8]) -> Result<(), Closed> {

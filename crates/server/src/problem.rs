@@ -148,7 +148,9 @@ impl IntoResponse for Problem {
             field: self.field.as_deref(),
             help: self.help.as_deref(),
         };
-        let body = serde_json::to_vec(&document).unwrap_or_default();
+        // What went wrong may repeat what was sent.
+        let text = serde_json::to_string(&document).unwrap_or_default();
+        let body = harvest_engine::redact(&text).into_owned();
         let mut response = (status, [(header::CONTENT_TYPE, CONTENT_TYPE)], body).into_response();
         if status == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer realm=\"harvest\"");

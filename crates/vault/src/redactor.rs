@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, Input, MatchKind};
 use secrecy::{ExposeSecret, SecretString};
@@ -55,6 +55,24 @@ impl Redactor {
     pub fn new(secrets: impl IntoIterator<Item = SecretString>) -> Result<Self, Error> {
         let forms = secrets.into_iter().flat_map(|secret| encoding::forms(secret.expose_secret())).collect();
         Ok(Self(Arc::new(RwLock::new(Arc::new(Known::new(forms)?)))))
+    }
+
+    /// The one redactor of this process. Whatever writes something down uses it, from the first log line on, and it learns every
+    /// secret that the process opens.
+    pub fn of_process() -> Result<Self, Error> {
+        static OF_PROCESS: OnceLock<Redactor> = OnceLock::new();
+        match OF_PROCESS.get() {
+            Some(known) => Ok(known.clone()),
+            None => {
+                let new = Self::new([])?;
+                Ok(OF_PROCESS.get_or_init(|| new).clone())
+            }
+        }
+    }
+
+    /// Whether something in `text` would be redacted.
+    pub fn finds(&self, text: &str) -> bool {
+        matches!(self.redact(text), Cow::Owned(_))
     }
 
     /// From when this returns, the secrets are redacted like all others.

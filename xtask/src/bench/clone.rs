@@ -107,6 +107,7 @@ impl Served {
             credentials: Arc::new(NoCredentials),
             git: Some(access),
             egress: egress::Access::none(),
+            server_tools: harvest_gateway::ServerTools::default(),
         };
         let id = place::sandbox_id();
         provider.prepare(&id).await?;

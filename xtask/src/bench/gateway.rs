@@ -210,6 +210,7 @@ impl Served {
                 credentials: Arc::<Upstreams>::clone(&credentials),
                 git: None,
                 egress: egress::Access::none(),
+                server_tools: harvest_gateway::ServerTools::default(),
             };
             serving.push(gateway.serve(UnixListener::bind(&socket)?, session));
             sockets.push(socket);

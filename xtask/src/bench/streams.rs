@@ -139,6 +139,7 @@ pub async fn serve(arguments: &[String]) -> anyhow::Result<()> {
             credentials: Arc::<Upstreams>::clone(&credentials),
             git: None,
             egress: egress::Access::none(),
+            server_tools: harvest_gateway::ServerTools::default(),
         };
         serving.push(gateway.serve(UnixListener::bind(Path::new(folder).join(number.to_string()))?, session));
     }

@@ -204,6 +204,7 @@ async fn warm(
         credentials: Arc::new(Upstreams::new([upstream])),
         git: None,
         egress: egress::Access::none(),
+        server_tools: harvest_gateway::ServerTools::default(),
     };
     model.forget();
     let began = Instant::now();

@@ -138,6 +138,7 @@ impl World {
             credentials: model.credentials(),
             git: None,
             egress: egress::Access::none(),
+            server_tools: harvest_gateway::ServerTools::none(),
         };
         let gateway = Gateway::new(Options::default()).unwrap();
         let serving = Some(gateway.serve(UnixListener::bind(&socket).unwrap(), session));

@@ -98,6 +98,7 @@ impl Workshop {
             credentials: Arc::new(NoCredentials),
             git: None,
             egress,
+            server_tools: harvest_gateway::ServerTools::none(),
         };
         let serving = options.gateway.serve(options.provider.listen(&self.id)?, session);
         let spec = Spec {

@@ -412,6 +412,10 @@ impl Workshop for Shop {
 
     fn sized(&self, _agents: usize) {}
 
+    fn spent(&self) -> harvest_core::Cost {
+        harvest_core::Cost::ZERO
+    }
+
     fn no_room(&self) -> Option<String> {
         None
     }

@@ -82,6 +82,7 @@ mod tests {
             max_turns: 1,
             limits: harvest_sandbox::Limits::default(),
             policy: Policy::default(),
+            waits: super::super::seed::Waits::Agent,
         }
     }
 

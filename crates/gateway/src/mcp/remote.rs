@@ -19,6 +19,7 @@ use super::events::Events;
 use super::message::{self, Message, without_forbidden_tools};
 use super::{CALL_LIMIT, Calling, MAX_MESSAGE, Recorder, Server};
 use crate::answer::{self, Body, BoxError};
+use crate::echo::{Echo, Filter};
 use crate::model::Clients;
 use crate::service::Context;
 
@@ -50,7 +51,7 @@ pub(super) async fn post(
     // Written anew: the server cannot read another tool out of the same bytes.
     let body = Bytes::from(message.line(None, None));
     let answered = send(server, Method::POST, &head.headers, extra, body, clients, context).await;
-    let answered = match answered {
+    let (answered, echo) = match answered {
         Ok(answered) => answered,
         Err(failure) => {
             calling.ended(McpOutcome::Failed).await;
@@ -61,15 +62,15 @@ pub(super) async fn post(
         let tool = message.tool().map(str::to_owned);
         let told =
             Told { recorder: Arc::clone(recorder), server: server.definition.clone(), tool, begun: calling.begun };
-        return stream_back(answered, message.clone(), Some(told), server.definition.clone());
+        return stream_back(answered, message.clone(), Some(told), server.definition.clone(), echo);
     }
-    let head = response_head(&answered);
+    let head = response_head(&answered, echo.as_ref());
     let Ok(Ok(whole)) = tokio::time::timeout(CALL_LIMIT, collect(answered)).await else {
         calling.ended(McpOutcome::Failed).await;
         let reason = format!("the answer of {name} was cut off, or too large");
         return answer::json(StatusCode::OK, &message.refusal(message::SERVER_ERROR, &reason));
     };
-    let mut whole = whole;
+    let mut whole = without(echo.as_ref(), whole);
     if let Ok(mut value) = serde_json::from_slice::<Value>(&whole) {
         calling.ended(message::outcome(&value)).await;
         if without_forbidden_tools(&mut value, &server.definition) {
@@ -84,24 +85,25 @@ pub(super) async fn post(
 /// A request without a message: the client listens for more, or says that it has done.
 pub(super) async fn pass(server: &Server, head: &Parts, clients: &Clients, context: &Context) -> Response<Body> {
     let sent = send(server, head.method.clone(), &head.headers, HeaderMap::new(), Bytes::new(), clients, context).await;
-    let answered = match sent {
+    let (answered, echo) = match sent {
         Ok(answered) => answered,
         Err(failure) => return answer::text(StatusCode::BAD_GATEWAY, failure),
     };
     if is_events(&answered) {
         let nothing = Message::parse(b"{}").ok();
         return match nothing {
-            Some(nothing) => stream_back(answered, nothing, None, server.definition.clone()),
+            Some(nothing) => stream_back(answered, nothing, None, server.definition.clone(), echo),
             None => answer::text(StatusCode::BAD_GATEWAY, "the stream cannot be read"),
         };
     }
-    let head = response_head(&answered);
+    let head = response_head(&answered, echo.as_ref());
     match tokio::time::timeout(CALL_LIMIT, collect(answered)).await {
-        Ok(Ok(whole)) => head.map(|()| answer::full(whole)),
+        Ok(Ok(whole)) => head.map(|()| answer::full(without(echo.as_ref(), whole))),
         _ => answer::text(StatusCode::BAD_GATEWAY, "the answer was cut off, or too large"),
     }
 }
 
+/// Sends a request. The answer comes with what finds the credential in it.
 async fn send(
     server: &Server,
     method: Method,
@@ -110,7 +112,8 @@ async fn send(
     body: Bytes,
     clients: &Clients,
     context: &Context,
-) -> Result<reqwest::Response, String> {
+) -> Result<(reqwest::Response, Option<Echo>), String> {
+    let mut echo = None;
     let McpServer { name, at, credential, named_by, .. } = &server.definition;
     let McpAddress::Url { url } = at else { return Err(format!("{name} has no address")) };
     for header in PASSED_ON.map(HeaderName::from_static) {
@@ -121,6 +124,8 @@ async fn send(
     headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json, text/event-stream"));
     if let Some(credential) = credential {
         let (header, value) = authorise(credential, *named_by, context).await?;
+        let text = value.to_str().unwrap_or_default();
+        echo = Echo::of(text.strip_prefix("Bearer ").unwrap_or(text));
         headers.insert(header, value);
     }
     let client = clients.at(url, *named_by).map_err(|refused| format!("{name} cannot be reached: {refused}"))?;
@@ -136,7 +141,15 @@ async fn send(
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             Err(format!("{name} refused the credential (HTTP {})", answered.status().as_u16()))
         }
-        _ => Ok(answered),
+        _ => Ok((answered, echo)),
+    }
+}
+
+/// An answer without the credential it was asked for with.
+fn without(echo: Option<&Echo>, whole: Vec<u8>) -> Vec<u8> {
+    match echo {
+        Some(echo) => echo.without(Bytes::from(whole)).to_vec(),
+        None => whole,
     }
 }
 
@@ -163,13 +176,16 @@ fn is_events(answered: &reqwest::Response) -> bool {
     content_type.is_some_and(|text| text.trim_start().starts_with(EVENTS))
 }
 
-fn response_head(answered: &reqwest::Response) -> Response<()> {
+fn response_head(answered: &reqwest::Response, echo: Option<&Echo>) -> Response<()> {
     let mut head = Response::new(());
     *head.status_mut() = answered.status();
     for header in PASSED_BACK.map(HeaderName::from_static) {
         if let Some(value) = answered.headers().get(&header) {
             head.headers_mut().insert(header, value.clone());
         }
+    }
+    if let Some(echo) = echo {
+        echo.clean_headers(head.headers_mut());
     }
     head
 }
@@ -213,16 +229,27 @@ struct Reading {
     message: Message,
     told: Option<Told>,
     server: McpServer,
+    filter: Option<Filter>,
 }
 
-fn stream_back(answered: reqwest::Response, message: Message, told: Option<Told>, server: McpServer) -> Response<Body> {
-    let head = response_head(&answered);
-    let reading = Reading { answered, events: Some(Events::default()), message, told, server };
+fn stream_back(
+    answered: reqwest::Response,
+    message: Message,
+    told: Option<Told>,
+    server: McpServer,
+    echo: Option<Echo>,
+) -> Response<Body> {
+    let head = response_head(&answered, echo.as_ref());
+    let filter = echo.map(|echo| echo.filter());
+    let reading = Reading { answered, events: Some(Events::default()), message, told, server, filter };
     let pieces = stream::try_unfold(reading, |mut reading| async move {
         loop {
             let Some(events) = reading.events.as_mut() else { return Ok(None) };
             let chunk = match reading.answered.chunk().await {
-                Ok(Some(chunk)) => chunk,
+                Ok(Some(chunk)) => match &mut reading.filter {
+                    Some(filter) => filter.push(chunk),
+                    None => chunk,
+                },
                 ended => {
                     let rest = reading.events.take().map(Events::rest).unwrap_or_default();
                     if let Some(told) = reading.told.take() {

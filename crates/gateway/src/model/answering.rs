@@ -5,23 +5,26 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt;
+use harvest_core::Code;
 use harvest_core::budget::Range;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, LengthLimitError, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::dispatch::{Answered, Dispatch, Outgoing, Unanswered};
 use super::metered::{self, OpenCall, SCRIPTED, Tariff};
+use super::screen::{self, Offered};
 use super::upstream::Clients;
 use super::usage::HUNG_UP;
 use super::{Endpoint, Upstream, Vendor, edit, headers};
 use crate::answer::{Body, BoxError};
 use crate::cassette::{Cassette, Replay};
+use crate::echo;
 use crate::meter::{Ask, Refused};
 use crate::patience::Patience;
-use crate::prices::Prices;
+use crate::prices::{Prices, Terms, Unpriced};
 use crate::script::{Asked, Player};
 use crate::service::Context;
 use crate::{Error, Options};
@@ -78,8 +81,21 @@ impl Models {
             Ok(body) => body,
             Err(refusal) => return refusal,
         };
+        let offered = match screen::screen(vendor, endpoint, &body, &context.session.server_tools) {
+            Ok(offered) => offered,
+            Err(refusal) => {
+                let message = refusal.message();
+                tracing::info!(
+                    session = context.session.id,
+                    vendor = vendor.id(),
+                    message,
+                    "a model request is refused"
+                );
+                return vendor.forbidden(&message);
+            }
+        };
         if endpoint.generates() {
-            return self.generate(vendor, endpoint, path, &head, body, context).await;
+            return self.generate(vendor, endpoint, path, &head, body, offered, context).await;
         }
         let sent = body.clone();
         let asked = Asked { vendor, endpoint, path, query: head.uri.query(), body: &sent };
@@ -94,13 +110,14 @@ impl Models {
             return vendor.no_key();
         }
         let request = Outgoing { endpoint, path, head: &head, body, model: "", metered: false };
-        let answer = match self.dispatch(&upstreams, context).send(request).await {
+        let answer = match self.dispatch(&upstreams, context).send(request, None).await {
             Ok(answered) => passed(answered),
             Err(unanswered) => unreachable(vendor, &unanswered),
         };
         self.taped(asked, &head.method, answer)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "a request has that many parts")]
     async fn generate(
         &self,
         vendor: Vendor,
@@ -108,14 +125,21 @@ impl Models {
         path: &str,
         head: &Parts,
         body: Bytes,
+        offered: Offered,
         context: &Arc<Context>,
     ) -> Response<Body> {
         let (asked, body) = match edit::prepare(endpoint, path, body) {
             Ok(prepared) => prepared,
             Err(reason) => return vendor.error(StatusCode::BAD_REQUEST, &reason),
         };
-        let tariff =
-            Tariff::Table { vendor: vendor.id(), prices: Arc::clone(&self.prices), request_bytes: body.len() as u64 };
+        let terms = Terms { tier: asked.tier.clone(), tools: offered.tools, most_uses: offered.most_uses };
+        let lacking = self.prices.unpriced(vendor.id(), &asked.model, &terms);
+        let tariff = Tariff::Table {
+            vendor: vendor.id(),
+            prices: Arc::clone(&self.prices),
+            request_bytes: body.len() as u64,
+            terms,
+        };
         let sent = body.clone();
         let requested = Asked { vendor, endpoint, path, query: head.uri.query(), body: &sent };
         if let Some(replay) = self.cassette.as_ref().and_then(Cassette::replay) {
@@ -125,13 +149,22 @@ impl Models {
         if let Some(script) = self.script.as_ref().or(sample) {
             return self.taped(requested, &head.method, play(script, requested, context).await);
         }
+        // A request that names no model is the vendor's to refuse.
+        let lacking = lacking.filter(|lacking| *lacking != Unpriced::Model || !asked.model.is_empty());
         let request = Outgoing { endpoint, path, head, body, model: &asked.model, metered: true };
+        let others = self.patience.fallbacks.get(&asked.model).map(Vec::as_slice).unwrap_or_default();
         for _ in 0..MAX_REVOKED {
             let upstreams = context.session.credentials.of(vendor.id()).await;
             if upstreams.is_empty() {
                 return vendor.no_key();
             }
-            let cost = tariff.range(&asked.model, asked.most_output);
+            if let Some(lacking) = &lacking {
+                return vendor.forbidden(&has_no_price(vendor, &asked.model, lacking));
+            }
+            let mut cost = tariff.range(&asked.model, asked.most_output);
+            for other in others {
+                cost.most = cost.most.max(tariff.range(other, asked.most_output).most);
+            }
             let grant = match reserve(context, vendor.id(), &asked.model, cost).await {
                 Ok(grant) => grant,
                 Err(refused) => return vendor.refused(&refused.message),
@@ -151,7 +184,7 @@ impl Models {
                 biased;
                 // The call is settled as one that was hung up on: it may have reached a model.
                 () = revoked.cancelled() => call.failed(HUNG_UP).await,
-                sent = dispatch.send(request.clone()) => {
+                sent = dispatch.send(request.clone(), Some(&mut call)) => {
                     let answer = self.answer(vendor, call, sent).await;
                     return self.taped(requested, &head.method, answer);
                 }
@@ -164,20 +197,20 @@ impl Models {
         match sent {
             Ok(Answered { response, permit, upstream, model }) => {
                 call.answered(response.status().as_u16(), content_type(response.headers()), model);
+                let echo = upstream.echo();
                 call.carried_by(upstream, permit);
-                let (head, body) = response.into_parts();
-                let source = body.into_data_stream().map_err(BoxError::from);
+                let (mut head, body) = response.into_parts();
+                if let Some(echo) = &echo {
+                    echo.clean_headers(&mut head.headers);
+                }
+                let source = echo::clean(body.into_data_stream().map_err(BoxError::from), echo);
                 let body = metered::body(source, call, Some(self.patience.idle));
                 let mut passed = Response::from_parts(head, body);
                 *passed.headers_mut() = headers::end_to_end(passed.headers());
                 passed
             }
             Err(unanswered) => {
-                if unanswered.was_sent {
-                    call.failed(unanswered.status.as_u16()).await;
-                } else {
-                    call.forget().await;
-                }
+                call.failed(unanswered.status.as_u16()).await;
                 unreachable(vendor, &unanswered)
             }
         }
@@ -204,9 +237,10 @@ async fn reserve(
     context.session.meter.reserve(Ask { provider, model: model.to_owned(), cost }).await
 }
 
-/// A script says itself what its answers cost, and only when it gives them.
+/// A script says what its next answer costs, so exactly that is set aside.
 async fn play(script: &Player, asked: Asked<'_>, context: &Arc<Context>) -> Response<Body> {
-    let grant = match reserve(context, SCRIPTED, script.model(), Range::default()).await {
+    let cost = script.cost_of(asked);
+    let grant = match reserve(context, SCRIPTED, script.model(), Range { least: cost, most: cost }).await {
         Ok(grant) => grant,
         Err(refused) => return asked.vendor.refused(&refused.message),
     };
@@ -217,6 +251,22 @@ async fn play(script: &Player, asked: Asked<'_>, context: &Arc<Context>) -> Resp
     let model = script.model().to_owned();
     call.answered(response.status().as_u16(), content_type(response.headers()), model);
     response.map(|body| metered::body(body.into_data_stream(), call, None))
+}
+
+fn has_no_price(vendor: Vendor, model: &str, lacking: &Unpriced) -> String {
+    let (vendor, code) = (vendor.id(), Code::Unpriced);
+    let (what, row) = match lacking {
+        Unpriced::Model => (format!("the model `{model}`"), format!("[{vendor}.models.\"{model}\"]")),
+        Unpriced::Tier(tier) => (
+            format!("the service tier `{tier}` of `{model}`"),
+            format!("[{vendor}.models.\"{model}\".tiers.\"{tier}\"]"),
+        ),
+        Unpriced::Tool(tool) => (format!("a use of `{tool}`"), format!("{tool} in [{vendor}.fees]")),
+    };
+    format!(
+        "{what} has no price, and this session has a budget: ask for another one, or have an admin of the installation set \
+         {row} in prices.toml; 0 is a price ({code})"
+    )
 }
 
 /// A cassette answers, at the price that the recorded run paid.
@@ -258,17 +308,22 @@ async fn read(vendor: Vendor, headers: &HeaderMap, body: Incoming) -> Result<Byt
     }
 }
 
-fn passed(Answered { response, permit, .. }: Answered) -> Response<Body> {
+fn passed(Answered { response, permit, upstream, .. }: Answered) -> Response<Body> {
+    let echo = upstream.echo();
     let body = |body: reqwest::Body| {
-        let body = body.map_err(move |error| {
+        let body = body.into_data_stream().map_err(move |error| {
             // The place among the calls under way is kept until the body is dropped.
             let _ = &permit;
             BoxError::from(error)
         });
-        BodyExt::boxed_unsync(body)
+        let frames = echo::clean(body, echo.clone()).map_ok(Frame::data);
+        BodyExt::boxed_unsync(StreamBody::new(frames))
     };
     let mut passed = response.map(body);
     *passed.headers_mut() = headers::end_to_end(passed.headers());
+    if let Some(echo) = &echo {
+        echo.clean_headers(passed.headers_mut());
+    }
     passed
 }
 

@@ -16,6 +16,7 @@ use hyper::{Response, StatusCode};
 
 use super::fallback;
 use super::lane::{Blame, Lane, Permit};
+use super::metered::OpenCall;
 use super::upstream::Clients;
 use super::{Endpoint, Upstream, headers};
 use crate::meter::Trouble;
@@ -81,9 +82,15 @@ struct Bad {
 }
 
 impl Dispatch<'_> {
-    pub(super) async fn send(&self, request: Outgoing<'_>) -> Result<Answered, Unanswered> {
+    /// `call` pays for it, where it costs anything.
+    pub(super) async fn send(
+        &self,
+        request: Outgoing<'_>,
+        mut call: Option<&mut OpenCall>,
+    ) -> Result<Answered, Unanswered> {
+        let call = &mut call;
         let (path, body) = (request.path, &request.body);
-        let mut bad = match self.ask(&request, path, body, request.model, Resting::LeftAlone).await {
+        let mut bad = match self.ask(&request, path, body, request.model, Resting::LeftAlone, call).await {
             Ok(answered) => return Ok(answered),
             Err(bad) => bad,
         };
@@ -97,7 +104,7 @@ impl Dispatch<'_> {
             };
             self.note(request.model, &bad, Remedy::FellBack);
             // What a credential was too busy for was that model.
-            bad = match self.ask(&request, &path, &body, model, Resting::Asked).await {
+            bad = match self.ask(&request, &path, &body, model, Resting::Asked, call).await {
                 Ok(answered) => return Ok(answered),
                 Err(bad) => bad,
             };
@@ -114,6 +121,7 @@ impl Dispatch<'_> {
         body: &Bytes,
         model: &str,
         resting: Resting,
+        call: &mut Option<&mut OpenCall>,
     ) -> Result<Answered, Bad> {
         let mut last: Option<Bad> = None;
         for retry in 0.. {
@@ -126,13 +134,16 @@ impl Dispatch<'_> {
                     self.note(model, bad, Remedy::FailedOver);
                 }
                 asked = true;
-                let bad = match self.try_one(upstream, request, path, body, model).await {
+                let mut bad = match self.try_one(upstream, request, path, body, model).await {
                     Ok(answered) => {
                         upstream.lane().succeeded();
                         return Ok(answered);
                     }
                     Err(bad) => bad,
                 };
+                if bad.was_sent() {
+                    bad.again &= call.as_mut().is_none_or(|call| call.lost_one());
+                }
                 self.blame(upstream, model, &bad);
                 hope |= bad.again;
                 // Another credential helps against what is wrong with this one or with its host, and against nothing else.
@@ -178,7 +189,8 @@ impl Dispatch<'_> {
             }
         };
         self.context.session.credentials.used(upstream);
-        let mut sent = headers::outgoing(&request.head.headers, request.metered);
+        let policy = &self.context.session.server_tools;
+        let mut sent = headers::outgoing(&request.head.headers, request.metered, policy);
         upstream.authenticate(&mut sent);
         let url = upstream.url(path, request.head.uri.query());
         let mut built = client.request(request.head.method.clone(), url).headers(sent);
@@ -279,6 +291,10 @@ impl Bad {
         let last = Err(Unanswered { status, message, was_sent: false, retry_after: None });
         let (credential, problem) = (upstream.id().to_owned(), problem.to_owned());
         Self { credential, problem, blame: Blame::Host, again: false, last }
+    }
+
+    fn was_sent(&self) -> bool {
+        self.last.as_ref().is_err_and(|unanswered| unanswered.was_sent)
     }
 
     /// It may have reached a model.

@@ -21,6 +21,8 @@ pub(super) struct Head {
     pub(super) stream: bool,
     /// The most tokens that the answer can have, if the request says so; of several answers, all together.
     pub(super) most_output: Option<u64>,
+    /// The service tier, where it is not the ordinary one.
+    pub(super) tier: Option<String>,
 }
 
 /// A request in any of the formats; each fills its own fields.
@@ -49,6 +51,14 @@ struct Body<'a> {
     /// Ollama.
     #[serde(default)]
     options: Option<OllamaOptions>,
+    /// Google's parser takes either spelling here, too.
+    #[serde(borrow, default, alias = "serviceTier")]
+    service_tier: Option<Cow<'a, str>>,
+    /// Anthropic's tiers.
+    #[serde(borrow, default)]
+    speed: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    inference_geo: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -133,8 +143,24 @@ impl Body<'_> {
             Endpoint::Models | Endpoint::ShowModel | Endpoint::CountTokens => (None, None),
         };
         let most_output = most.map(|most| most.saturating_mul(answers.unwrap_or(1).max(1)));
-        Head { model: model.chars().take(200).collect(), stream, most_output }
+        Head { model: model.chars().take(200).collect(), stream, most_output, tier: self.tier() }
     }
+
+    /// Everything that changes the price of a token, by the names in the price table.
+    fn tier(&self) -> Option<String> {
+        let asked = [self.service_tier.as_deref(), self.speed.as_deref(), self.inference_geo.as_deref()];
+        let tiers: Vec<String> = asked.into_iter().flatten().filter_map(extra_tier).collect();
+        (!tiers.is_empty()).then(|| tiers.join("+"))
+    }
+}
+
+/// A tier that is not the ordinary one.
+pub(super) fn extra_tier(name: &str) -> Option<String> {
+    let name: String = name.chars().take(40).collect::<String>().to_ascii_lowercase();
+    let name = name.strip_prefix("service_tier_").unwrap_or(&name);
+    let ordinary =
+        ["", "auto", "default", "standard", "standard_only", "unspecified", "on_demand", "global", "not_available"];
+    (!ordinary.contains(&name)).then(|| name.to_owned())
 }
 
 fn splice(text: &str, at: usize, removed: usize, inserted: &str) -> String {
@@ -231,8 +257,17 @@ mod tests {
             ),
         ] {
             let (head, passed) = prepare(endpoint, path, Bytes::from_static(body.as_bytes())).unwrap();
-            assert_eq!(head, Head { model: model.to_owned(), stream, most_output }, "{body}");
+            assert_eq!(head, Head { model: model.to_owned(), stream, most_output, tier: None }, "{body}");
             assert_eq!(passed, body);
+        }
+        for (body, tier) in [
+            (r#"{"service_tier":"auto"}"#, None),
+            (r#"{"service_tier":"priority"}"#, Some("priority")),
+            (r#"{"serviceTier":"SERVICE_TIER_FLEX"}"#, Some("flex")),
+            (r#"{"service_tier":"standard_only","speed":"fast","inference_geo":"us"}"#, Some("fast+us")),
+        ] {
+            let (head, _) = prepare(Endpoint::Messages, "", Bytes::from_static(body.as_bytes())).unwrap();
+            assert_eq!(head.tier.as_deref(), tier, "{body}");
         }
         let both = r#"{"generationConfig":{},"generation_config":{"candidateCount":8}}"#;
         assert!(prepare(Endpoint::GenerateContent, pro, Bytes::from_static(both.as_bytes())).is_err());

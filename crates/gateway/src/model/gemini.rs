@@ -121,7 +121,14 @@ mod tests {
     };
 
     fn known(estimated: bool) -> Known {
-        Known { model: Some("gemini-2.5-pro".into()), usage: USAGE, cache_write_1h: 0, estimated }
+        Known {
+            model: Some("gemini-2.5-pro".into()),
+            usage: USAGE,
+            cache_write_1h: 0,
+            estimated,
+            spoke: true,
+            ..Known::default()
+        }
     }
 
     fn read(endpoint: Endpoint, content_type: &str, chunks: &[&str]) -> (Vec<Option<End>>, Known) {

@@ -1,6 +1,10 @@
-//! Which headers cross the gateway: all but those that belong to one connection and those that carry a credential.
+//! Which headers cross the gateway. Answers keep all but those of one connection. Of a request only known ones go out: hosts of
+//! models read credentials, accounts, other addresses and features of theirs from headers.
 
-use hyper::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT_ENCODING, CONNECTION, HeaderMap, HeaderName, HeaderValue};
+
+use super::ServerTools;
+use super::screen::keep_known_betas;
 
 /// Belong to one connection or are meant for a proxy (RFC 9110, 7.6.1): never part of the message.
 pub(crate) const HOP_BY_HOP: [&str; 9] = [
@@ -15,30 +19,43 @@ pub(crate) const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
-/// Where clients put what they believe to be a key, and what could act for another account.
-const CREDENTIALS: [&str; 8] = [
-    "authorization",
-    "x-api-key",
-    "api-key",
-    "x-goog-api-key",
-    "x-goog-user-project",
-    "cookie",
-    "openai-organization",
-    "openai-project",
+/// Headers of requests that say what the body is, who the client is and which request this is, and nothing else.
+const PASSING: [&str; 22] = [
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "anthropic-beta",
+    "anthropic-dangerous-direct-browser-access",
+    "anthropic-version",
+    "content-type",
+    "conversation_id",
+    "http-referer",
+    "idempotency-key",
+    "openai-beta",
+    "originator",
+    "session-id",
+    "session_id",
+    "traceparent",
+    "tracestate",
+    "user-agent",
+    "version",
+    "x-app",
+    "x-client-request-id",
+    "x-goog-api-client",
+    "x-request-id",
 ];
-
-/// Google's ways to ask for something else than the path says, and for answers that tell no usage or not in plain.
-const DETOURS: [&str; 3] = ["x-http-method-override", "x-goog-fieldmask", "x-goog-encode-response-if-executable"];
+const PASSING_FAMILIES: [&str; 3] = ["x-stainless-", "x-codex-", "x-claude-code-"];
 
 /// The client's headers as they may go upstream.
-pub(super) fn outgoing(headers: &HeaderMap, metered: bool) -> HeaderMap {
-    let mut kept = end_to_end(headers);
-    for name in CREDENTIALS.into_iter().chain(DETOURS) {
-        kept.remove(name);
+pub(super) fn outgoing(headers: &HeaderMap, metered: bool, policy: &ServerTools) -> HeaderMap {
+    let passes = |name: &str| PASSING.contains(&name) || PASSING_FAMILIES.iter().any(|family| name.starts_with(family));
+    let mut kept = HeaderMap::new();
+    for (name, value) in &end_to_end(headers) {
+        if passes(name.as_str()) {
+            kept.append(name.clone(), value.clone());
+        }
     }
-    kept.remove(HOST);
-    kept.remove(CONTENT_LENGTH);
-    kept.remove("expect");
+    keep_known_betas(&mut kept, policy);
     if metered {
         kept.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
@@ -84,10 +101,31 @@ mod tests {
             ("transfer-encoding", "chunked"),
             ("host", "127.0.0.1"),
             ("accept-encoding", "gzip"),
-            ("anthropic-beta", "new-thing"),
+            ("anthropic-version", "2023-06-01"),
+            ("helicone-target-url", "https://evil.test"),
+            ("x-stainless-lang", "js"),
         ]);
-        let expected = headers(&[("accept-encoding", "identity"), ("anthropic-beta", "new-thing")]);
-        assert_eq!(outgoing(&sent, true), expected);
-        assert_eq!(outgoing(&sent, false).get(ACCEPT_ENCODING), Some(&HeaderValue::from_static("gzip")));
+        let expected = headers(&[
+            ("accept-encoding", "identity"),
+            ("anthropic-version", "2023-06-01"),
+            ("x-stainless-lang", "js"),
+        ]);
+        let none = ServerTools::none();
+        assert_eq!(outgoing(&sent, true, &none), expected);
+        assert_eq!(outgoing(&sent, false, &none).get(ACCEPT_ENCODING), Some(&HeaderValue::from_static("gzip")));
+    }
+
+    #[test]
+    fn unknown_betas_are_dropped_and_known_ones_pass() {
+        let sent = headers(&[
+            ("anthropic-beta", "claude-code-20250219, mcp-client-2025-11-20,new-thing-2027-01-01"),
+            ("openai-beta", "responses=experimental,assistants=v2"),
+        ]);
+        let beta = |policy: &ServerTools| outgoing(&sent, true, policy)["anthropic-beta"].to_str().unwrap().to_owned();
+        assert_eq!(beta(&ServerTools::none()), "claude-code-20250219");
+        assert_eq!(beta(&ServerTools::new(["mcp"]).unwrap()), "claude-code-20250219,mcp-client-2025-11-20");
+        assert_eq!(outgoing(&sent, true, &ServerTools::none())["openai-beta"], "responses=experimental");
+        let alone = headers(&[("anthropic-beta", "web-fetch-2025-09-10")]);
+        assert!(outgoing(&alone, true, &ServerTools::none()).get("anthropic-beta").is_none());
     }
 }

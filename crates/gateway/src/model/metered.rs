@@ -3,6 +3,7 @@
 //! The promise: however a call ends, it is settled exactly once; and the client does not get the end of the answer before
 //! that is done, while every earlier byte passes at once.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,11 +17,11 @@ use hyper::body::Frame;
 use tokio_util::sync::CancellationToken;
 
 use super::lane::Permit;
-use super::usage::{BYTES_PER_TOKEN, End, HUNG_UP, Known, Reader};
+use super::usage::{BYTES_PER_TOKEN, End, HUNG_UP, Known, Reader, Tier};
 use super::{Endpoint, Upstream};
 use crate::answer::{self, Body, BoxError};
 use crate::meter::{Call, Grant, Trouble};
-use crate::prices::Prices;
+use crate::prices::{Prices, Terms};
 use crate::service::Context;
 
 /// The provider of calls that a script answers.
@@ -33,13 +34,17 @@ const MOST_OUTPUT: u64 = 2_000_000;
 const MOST_TOKENS: u64 = 1_000_000_000;
 /// Text of few bytes a token is dear: what a request may cost at most.
 const FEWEST_BYTES_PER_TOKEN: u64 = 3;
+/// Uses of server tools that are set aside for a request which sets no bound.
+const USUAL_USES: u64 = 10;
+/// What a model may have thought without showing it, in each second of an answer that was cut off.
+const HIDDEN_TOKENS_PER_SECOND: u64 = 100;
 /// The running cost of a stream is looked at after so many bytes.
 const LOOK_EVERY: usize = 2048;
 
 /// What a call costs, and whether bytes are counted where the answer tells no tokens.
 #[derive(Debug, Clone)]
 pub(super) enum Tariff {
-    Table { vendor: &'static str, prices: Arc<Prices>, request_bytes: u64 },
+    Table { vendor: &'static str, prices: Arc<Prices>, request_bytes: u64, terms: Terms },
     Script(Price),
 }
 
@@ -61,24 +66,64 @@ impl Tariff {
     /// From all of the request being read from a cache and a short answer, to all of it being written to one and an answer as
     /// long as it may be.
     pub(super) fn range(&self, model: &str, most_output: Option<u64>) -> Range {
-        let Self::Table { vendor, prices, request_bytes } = self else { return Range::default() };
+        let Self::Table { vendor, prices, request_bytes, terms } = self else { return Range::default() };
         let output_tokens = most_output.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
-        let cost = |usage: Usage| prices.cost(vendor, model, &usage, 0).0;
+        let cost = |usage: Usage| prices.cost(vendor, model, terms.tier.as_deref(), &usage, 0).0;
         let tokens = request_bytes.div_ceil(FEWEST_BYTES_PER_TOKEN);
         let fresh = cost(Usage { input_tokens: tokens, output_tokens, ..Usage::default() });
         let kept = cost(Usage { cache_write_tokens: tokens, output_tokens, ..Usage::default() });
         let read = request_bytes / BYTES_PER_TOKEN;
-        Range { least: cost(Usage { cache_read_tokens: read, ..Usage::default() }), most: fresh.max(kept) }
+        let least = cost(Usage { cache_read_tokens: read, ..Usage::default() });
+        Range { least, most: fresh.max(kept) + self.most_fees() }
+    }
+
+    /// What the uses of server tools may cost that the request allows.
+    fn most_fees(&self) -> Cost {
+        let Self::Table { vendor, prices, terms, .. } = self else { return Cost::ZERO };
+        let dearest = terms.tools.iter().map(|tool| prices.fee(vendor, tool)).max().unwrap_or_default();
+        times(dearest, terms.most_uses.unwrap_or(USUAL_USES))
+    }
+
+    /// What the uses cost that the answer told of. An answer that told of none is charged with all that were set aside.
+    fn fees(&self, uses: &BTreeMap<&'static str, u64>) -> Cost {
+        let Self::Table { vendor, prices, terms, .. } = self else { return Cost::ZERO };
+        if terms.tools.is_empty() {
+            return Cost::ZERO;
+        }
+        let tells = matches!(*vendor, "anthropic" | "openai") && !terms.tools.contains(&"other");
+        if !tells {
+            return self.most_fees();
+        }
+        uses.iter().map(|(tool, uses)| times(prices.fee(vendor, tool), *uses)).fold(Cost::ZERO, |sum, one| sum + one)
     }
 
     /// And whether no price is known.
-    fn cost(&self, model: &str, usage: &Usage, cache_write_1h: u64) -> (Cost, bool) {
+    fn cost(&self, model: &str, tier: Option<&Tier>, usage: &Usage, cache_write_1h: u64) -> (Cost, bool) {
         match self {
             _ if *usage == Usage::default() => (Cost::ZERO, false),
-            Self::Table { vendor, prices, .. } => prices.cost(vendor, model, usage, cache_write_1h),
+            Self::Table { vendor, prices, terms, .. } => {
+                let tier = match tier {
+                    Some(Tier::Ordinary) => None,
+                    Some(Tier::Extra(tier)) => Some(tier.as_str()),
+                    None => terms.tier.as_deref(),
+                };
+                prices.cost(vendor, model, tier, usage, cache_write_1h)
+            }
             Self::Script(price) => (price.of(usage), false),
         }
     }
+
+    /// Whether the model has a price of its own.
+    fn knows(&self, model: &str) -> bool {
+        match self {
+            Self::Table { vendor, prices, .. } => prices.knows(vendor, model),
+            Self::Script(_) => true,
+        }
+    }
+}
+
+fn times(cost: Cost, count: u64) -> Cost {
+    Cost::from_nanos(cost.nanos().saturating_mul(count))
 }
 
 fn believable(usage: Usage) -> Usage {
@@ -101,6 +146,14 @@ pub(super) struct OpenCall {
     model: String,
     started: Instant,
     status: u16,
+    /// What was first set aside: the price of a request that no one answered.
+    reserved: Cost,
+    /// How often it was sent and not answered, and sent again.
+    lost: u32,
+    /// The head of an answer has come.
+    answered: bool,
+    /// All of the answer has come.
+    whole: bool,
     /// From when it goes out until it is settled.
     reader: Option<Reader>,
     /// Gone once settled or given back.
@@ -124,6 +177,10 @@ impl OpenCall {
             model: requested_model,
             started: Instant::now(),
             status: HUNG_UP,
+            reserved: grant.amount,
+            lost: 0,
+            answered: false,
+            whole: false,
             reader: None,
             grant: Some(grant),
             carrier: None,
@@ -139,6 +196,7 @@ impl OpenCall {
     pub(super) fn answered(&mut self, status: u16, content_type: &str, model: String) {
         self.status = status;
         self.model = model;
+        self.answered = true;
         self.reader = Some(Reader::new(self.endpoint, content_type));
     }
 
@@ -155,10 +213,21 @@ impl OpenCall {
         let _ = released.await;
     }
 
-    /// No answer came, though one was asked for.
+    /// No answer came, though one was asked for: what was sent is settled, and what never went out is not.
     pub(super) async fn failed(mut self, status: u16) {
+        if self.lost == 0 && status != HUNG_UP {
+            return self.forget().await;
+        }
         self.status = status;
         self.settle().await;
+    }
+
+    /// It was sent and no answer came. True when there is enough left to send it once more.
+    pub(super) fn lost_one(&mut self) -> bool {
+        self.lost = self.lost.saturating_add(1);
+        let needed = times(self.reserved, u64::from(self.lost) + 1);
+        let Some(grant) = &mut self.grant else { return false };
+        needed <= grant.amount || self.context.session.meter.extend(grant, needed)
     }
 
     /// Settles, once, in a task that goes on should the caller be dropped while it waits.
@@ -174,21 +243,44 @@ impl OpenCall {
 
     fn take(&mut self) -> Option<(Grant, Call)> {
         let (reader, grant) = (self.reader.take()?, self.grant.take()?);
-        let Known { model, usage, cache_write_1h, estimated } = reader.finish(self.status, self.tariff.request_bytes());
-        let usage = believable(usage);
-        let model = model.unwrap_or_else(|| std::mem::take(&mut self.model));
-        let (cost, unpriced) = self.tariff.cost(&model, &usage, cache_write_1h);
+        let is_stream = reader.is_stream();
+        let Known { model, usage, cache_write_1h, estimated, tier, uses, spoke } =
+            reader.finish(self.status, self.tariff.request_bytes());
+        let mut usage = believable(usage);
+        let asked = std::mem::take(&mut self.model);
+        let model = model.unwrap_or_else(|| asked.clone());
+        let is_cut = estimated && !self.whole;
+        if is_cut && self.tariff.request_bytes().is_some() {
+            let hidden = self.started.elapsed().as_secs().saturating_mul(HIDDEN_TOKENS_PER_SECOND);
+            usage.output_tokens = usage.output_tokens.max(hidden);
+        }
+        let priced_as = if self.tariff.knows(&model) { &model } else { &asked };
+        let (mut cost, unpriced) = self.tariff.cost(priced_as, tier.as_ref(), &usage, cache_write_1h);
+        if self.answered && self.is_success() {
+            cost += self.tariff.fees(&uses);
+        }
+        // A vendor charges for what it made and nobody saw. Of an answer that never began, that came in one piece and was not
+        // waited for, or that showed nothing, no more is known than what was set aside for it.
+        let unseen = if self.answered { is_cut && (!is_stream || !spoke) } else { self.status == HUNG_UP };
+        if unseen {
+            cost = cost.max(self.reserved);
+        }
+        cost += times(self.reserved, u64::from(self.lost));
         let call = Call {
             provider: self.tariff.provider().to_owned(),
             model,
             usage,
             cost,
-            estimated: estimated || unpriced,
+            estimated: estimated || unpriced || unseen || self.lost > 0,
             unpriced,
             status: self.status,
             duration: self.started.elapsed(),
         };
         Some((grant, call))
+    }
+
+    fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
     }
 
     /// Whether what has come so far is paid for, or can be.
@@ -198,7 +290,8 @@ impl OpenCall {
         else {
             return true;
         };
-        let (cost, _) = self.tariff.cost(&self.model, &reader.so_far(request_bytes), 0);
+        let (cost, _) = self.tariff.cost(&self.model, None, &reader.so_far(request_bytes), 0);
+        let cost = cost + times(self.reserved, u64::from(self.lost));
         cost <= grant.amount || self.context.session.meter.extend(grant, cost)
     }
 
@@ -284,6 +377,7 @@ pub(super) fn body(
 impl Answer {
     async fn next(mut self) -> Option<(Result<Bytes, BoxError>, Self)> {
         if std::mem::take(&mut self.complete) {
+            self.call.whole = true;
             self.call.settle().await;
             if let Some(end) = self.held.take() {
                 return Some((Ok(end), self));
@@ -304,6 +398,7 @@ impl Answer {
                         return Some((Ok(passing), self));
                     }
                     if std::mem::take(&mut self.complete) {
+                        self.call.whole = true;
                         self.call.settle().await;
                         if let Some(end) = self.held.take() {
                             return Some((Ok(end), self));
@@ -312,6 +407,7 @@ impl Answer {
                 }
                 Err(error) => return Some(self.cut(error).await),
                 Ok(None) => {
+                    self.call.whole = true;
                     self.call.settle().await;
                     self.ended = true;
                     if let Some(end) = self.held.take() {

@@ -13,6 +13,7 @@ mod lane;
 mod lines;
 mod metered;
 mod ollama;
+mod screen;
 mod shapes;
 mod upstream;
 mod usage;
@@ -20,6 +21,7 @@ mod vendor;
 
 pub(crate) use answering::Models;
 pub(crate) use headers::HOP_BY_HOP;
+pub use screen::{GROUPS as SERVER_TOOL_NAMES, ServerTools};
 pub(crate) use upstream::Clients;
 pub use upstream::Upstream;
 pub(crate) use vendor::{Dialect, Endpoint, KeptBack, Vendor};

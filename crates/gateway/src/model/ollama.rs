@@ -76,7 +76,14 @@ mod tests {
 
     fn known() -> Known {
         let usage = Usage { input_tokens: 26, output_tokens: 12, ..Usage::default() };
-        Known { model: Some("qwen3:8b".into()), usage, cache_write_1h: 0, estimated: false }
+        Known {
+            model: Some("qwen3:8b".into()),
+            usage,
+            cache_write_1h: 0,
+            estimated: false,
+            spoke: true,
+            ..Known::default()
+        }
     }
 
     #[test]

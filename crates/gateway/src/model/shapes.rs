@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// An event or document of any of the formats; each fills its own fields.
 #[derive(Deserialize)]
@@ -23,6 +24,21 @@ pub(super) struct Message<'a> {
     pub(super) delta: Option<Delta<'a>>,
     #[serde(borrow, default)]
     pub(super) choices: Option<Vec<Choice<'a>>>,
+    /// OpenAI's tier that the answer was made in.
+    #[serde(borrow, default)]
+    pub(super) service_tier: Option<Cow<'a, str>>,
+    /// What OpenAI's Responses have made, in an event and in a document.
+    #[serde(borrow, default)]
+    pub(super) item: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) output: Option<&'a RawValue>,
+}
+
+/// Something that a response has made.
+#[derive(Deserialize)]
+pub(super) struct Item<'a> {
+    #[serde(borrow, rename = "type", default)]
+    pub(super) kind: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -31,6 +47,8 @@ pub(super) struct Inner<'a> {
     pub(super) model: Option<Cow<'a, str>>,
     #[serde(default)]
     pub(super) usage: Option<Counts>,
+    #[serde(borrow, default)]
+    pub(super) service_tier: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -53,7 +71,7 @@ pub(super) struct Parts<'a> {
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
     #[serde(borrow, default)]
-    pub(super) delta: Option<&'a serde_json::value::RawValue>,
+    pub(super) delta: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -66,11 +84,19 @@ pub(super) struct Counts {
     pub(super) cache_creation: Option<CacheCreation>,
     pub(super) input_tokens_details: Option<Details>,
     pub(super) output_tokens_details: Option<Details>,
+    pub(super) server_tool_use: Option<ServerToolUse>,
     // OpenAI's Chat Completions
     pub(super) prompt_tokens: Option<u64>,
     pub(super) completion_tokens: Option<u64>,
     pub(super) prompt_tokens_details: Option<Details>,
     pub(super) completion_tokens_details: Option<Details>,
+}
+
+/// How often tools were used that Anthropic runs.
+#[derive(Deserialize)]
+pub(super) struct ServerToolUse {
+    pub(super) web_search_requests: Option<u64>,
+    pub(super) web_fetch_requests: Option<u64>,
 }
 
 #[derive(Deserialize)]

@@ -13,6 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::Vendor;
 use super::lane::Lane;
 use crate::Error;
+use crate::echo::Echo;
 use crate::egress::{Names, Network, not_public};
 use crate::patience::Patience;
 
@@ -25,6 +26,8 @@ pub struct Upstream {
     provider: &'static str,
     base: String,
     credential: Option<(HeaderName, HeaderValue)>,
+    /// Finds the credential in answers.
+    echo: Option<Echo>,
     oauth: bool,
     named_by: NamedBy,
     lane: Lane,
@@ -69,11 +72,13 @@ impl Upstream {
         value.set_sensitive(true);
         let needs_none = matches!(vendor, Vendor::Ollama(_)) && key.is_empty();
         let credential = (!needs_none).then_some((name, value));
+        let echo = Echo::of(key);
         Ok(Self {
             id: id.into(),
             provider: vendor.id(),
             base,
             credential,
+            echo,
             oauth,
             named_by: NamedBy::default(),
             lane: Lane::default(),
@@ -100,6 +105,10 @@ impl Upstream {
 
     pub fn provider(&self) -> &'static str {
         self.provider
+    }
+
+    pub(super) fn echo(&self) -> Option<Echo> {
+        self.echo.clone()
     }
 
     pub(super) fn lane(&self) -> &Lane {

@@ -3,12 +3,15 @@
 //! An answer may end at any byte. What the vendor did not get to report is estimated from what was sent and seen, four
 //! bytes a token, so that hanging up early is no way to use a model for nothing.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use harvest_core::Usage;
 
 use super::array::Elements;
+use super::edit::extra_tier;
 use super::lines::{Kind, Lines};
-use super::shapes::{Counts, Details, Message};
+use super::shapes::{Counts, Details, Item, Message};
 use super::{Endpoint, gemini, ollama};
 
 pub(super) const BYTES_PER_TOKEN: u64 = 4;
@@ -64,15 +67,30 @@ pub(super) struct Tally {
     cache_write_1h: u64,
     /// Bytes of generated text seen.
     pub(super) generated: u64,
+    /// The service tier, as far as the answer has told it.
+    tier: Option<Tier>,
+    /// Uses of server tools that the answer has told of.
+    uses: BTreeMap<&'static str, u64>,
+}
+
+/// A service tier that an answer was made in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Tier {
+    Ordinary,
+    Extra(String),
 }
 
 /// What is known at the end of an answer.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Default)]
 pub(super) struct Known {
     pub(super) model: Option<String>,
     pub(super) usage: Usage,
     pub(super) cache_write_1h: u64,
     pub(super) estimated: bool,
+    pub(super) tier: Option<Tier>,
+    pub(super) uses: BTreeMap<&'static str, u64>,
+    /// Bytes of generated text were seen.
+    pub(super) spoke: bool,
 }
 
 impl Reader {
@@ -156,7 +174,15 @@ impl Reader {
                 usage.output_tokens = tally.output.max(tally.generated.div_ceil(BYTES_PER_TOKEN));
             }
         }
-        Known { model: tally.model, usage, cache_write_1h: tally.cache_write_1h, estimated }
+        Known {
+            model: tally.model,
+            usage,
+            cache_write_1h: tally.cache_write_1h,
+            estimated,
+            tier: tally.tier,
+            uses: tally.uses,
+            spoke: tally.generated > 0,
+        }
     }
 }
 
@@ -183,6 +209,7 @@ impl Tally {
         if let Some(model) = event.model.as_ref() {
             self.name(model);
         }
+        self.told_tier(event.service_tier.as_deref());
         self.generated += event.generated();
         let kind = event.kind.as_deref().unwrap_or_default();
         match endpoint {
@@ -201,7 +228,13 @@ impl Tally {
             }
             Endpoint::Responses => {
                 let last = matches!(kind, "response.completed" | "response.incomplete" | "response.failed");
+                if kind == "response.output_item.done"
+                    && let Some(item) = event.item.and_then(|item| serde_json::from_str::<Item<'_>>(item.get()).ok())
+                {
+                    self.used(&item);
+                }
                 if let Some(inner) = event.response {
+                    self.told_tier(inner.service_tier.as_deref());
                     if let Some(model) = &inner.model {
                         self.name(model);
                     }
@@ -232,6 +265,11 @@ impl Tally {
         if let Some(model) = &document.model {
             self.name(model);
         }
+        self.told_tier(document.service_tier.as_deref());
+        if endpoint == Endpoint::Responses {
+            let made = document.output.and_then(|made| serde_json::from_str::<Vec<Item<'_>>>(made.get()).ok());
+            made.iter().flatten().for_each(|item| self.used(item));
+        }
         if let Some(counts) = &document.usage {
             self.count(counts);
             self.output_final = true;
@@ -244,7 +282,33 @@ impl Tally {
         }
     }
 
+    fn told_tier(&mut self, name: Option<&str>) {
+        if let Some(name) = name {
+            self.tier = Some(extra_tier(name).map_or(Tier::Ordinary, Tier::Extra));
+        }
+    }
+
+    /// Counts what OpenAI has run for a response.
+    fn used(&mut self, item: &Item<'_>) {
+        let tool = match item.kind.as_ref() {
+            "web_search_call" => "web_search",
+            "file_search_call" => "file_search",
+            "code_interpreter_call" => "code_execution",
+            "image_generation_call" => "image_generation",
+            "mcp_call" => "mcp",
+            _ => return,
+        };
+        *self.uses.entry(tool).or_default() += 1;
+    }
+
     fn count(&mut self, counts: &Counts) {
+        if let Some(used) = &counts.server_tool_use {
+            for (tool, uses) in [("web_search", used.web_search_requests), ("web_fetch", used.web_fetch_requests)] {
+                if let Some(uses) = uses {
+                    self.uses.insert(tool, uses);
+                }
+            }
+        }
         let cached =
             |details: &Option<Details>| details.as_ref().and_then(|details| details.cached_tokens).unwrap_or(0);
         let reasoning = |details: &Option<Details>| details.as_ref().and_then(|details| details.reasoning_tokens);
@@ -339,7 +403,14 @@ mod tests {
         };
         assert_eq!(
             known,
-            Known { model: Some("claude-sonnet-4-5".into()), usage, cache_write_1h: 40, estimated: false }
+            Known {
+                model: Some("claude-sonnet-4-5".into()),
+                usage,
+                cache_write_1h: 40,
+                estimated: false,
+                spoke: true,
+                ..Known::default()
+            }
         );
     }
 
@@ -347,7 +418,14 @@ mod tests {
     fn an_openai_chat_stream() {
         let (ends, known) = stream(Endpoint::ChatCompletions, OPENAI);
         assert_eq!(ends, [None, None, Some(End::Here(0))]);
-        let expected = Known { model: Some("gpt-4o".into()), usage: OPENAI_USAGE, cache_write_1h: 0, estimated: false };
+        let expected = Known {
+            model: Some("gpt-4o".into()),
+            usage: OPENAI_USAGE,
+            cache_write_1h: 0,
+            estimated: false,
+            spoke: true,
+            ..Known::default()
+        };
         assert_eq!(known, expected);
     }
 
@@ -355,7 +433,14 @@ mod tests {
     fn an_openai_responses_stream() {
         let (ends, known) = stream(Endpoint::Responses, RESPONSES);
         assert_eq!(ends, [None, Some(End::Here("event: response.completed\n".len()))]);
-        let expected = Known { model: Some("gpt-5".into()), usage: OPENAI_USAGE, cache_write_1h: 0, estimated: false };
+        let expected = Known {
+            model: Some("gpt-5".into()),
+            usage: OPENAI_USAGE,
+            cache_write_1h: 0,
+            estimated: false,
+            spoke: true,
+            ..Known::default()
+        };
         assert_eq!(known, expected);
     }
 

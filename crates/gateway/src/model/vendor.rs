@@ -157,6 +157,11 @@ impl Vendor {
         final_answer(self.error(StatusCode::UNAUTHORIZED, &message))
     }
 
+    /// The session may not send this request. Clients do not retry it.
+    pub(crate) fn forbidden(self, message: &str) -> Response<Body> {
+        final_answer(self.error(StatusCode::BAD_REQUEST, message))
+    }
+
     /// The session may not call a model now. Clients do not retry it.
     pub(crate) fn refused(self, message: &str) -> Response<Body> {
         final_answer(self.error(StatusCode::PAYMENT_REQUIRED, message))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use harvest_core::Price;
+use harvest_core::{Price, Usage};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
@@ -89,6 +89,16 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            input_tokens: self.input,
+            output_tokens: self.output,
+            cache_read_tokens: self.cache_read,
+            cache_write_tokens: self.cache_write,
+            reasoning_tokens: self.reasoning,
+        }
+    }
+
     /// All that went in, as the formats count it that have one number for it.
     pub(super) fn prompt(&self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use harvest_core::Price;
+use harvest_core::{Cost, Price};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use hyper::{Response, StatusCode};
@@ -67,6 +67,17 @@ impl Player {
 
     pub(crate) fn price(&self) -> Price {
         self.script.file.price
+    }
+
+    /// What the answer to this request will cost.
+    pub(crate) fn cost_of(&self, asked: Asked<'_>) -> Cost {
+        let request = wire::of(asked)
+            .and_then(|wire| wire.decode(&serde_json::from_slice(asked.body).ok()?).ok())
+            .unwrap_or_default();
+        match conversation::place(&self.script.file, &request) {
+            Ok(Place::At { reply, .. }) => self.price().of(&reply.tokens.usage()),
+            Ok(Place::Aside | Place::Past) | Err(_) => Cost::ZERO,
+        }
     }
 
     /// Answers an endpoint that generates nothing.

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use harvest_core::{McpAddress, McpCredential, McpOutcome, McpServer, NamedBy};
 use harvest_gateway::egress::{Network, Resolver};
 use harvest_gateway::mcp::{Access, Called, Program, Recorder, Server};
-use harvest_gateway::{Credentials, Gateway, Options, Session, Upstream, egress};
+use harvest_gateway::{Credentials, Gateway, Options, ServerTools, Session, Upstream, egress};
 use hyper::{Method, Request, StatusCode};
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -79,6 +79,7 @@ fn serve_on(network: Network, definition: McpServer, program: Option<Arc<dyn Pro
             credentials: Arc::new(Vault),
             git: None,
             egress: egress::Access::none(),
+            server_tools: ServerTools::none(),
         };
         let gateway = Gateway::new(Options { network, ..Options::default() }).unwrap();
         gateway.serve_with_tools(UnixListener::bind(socket).unwrap(), session, access)

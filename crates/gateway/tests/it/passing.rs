@@ -26,19 +26,22 @@ const STREAM: &str = include_str!("streams/anthropic.sse");
 async fn the_placeholder_stays_and_the_real_key_goes() {
     let (address, mut asks) = upstream(|_| answer("application/json", "{}")).await;
     let served = serve_upstream(&address);
-    let mut request = post("/anthropic/v1/messages?beta=true", r#"{"model":"m", "x":  1e400}"#);
-    request.headers_mut().insert("anthropic-beta", "a,b".parse().unwrap());
+    let mut request = post("/anthropic/v1/messages?beta=true", r#"{"model":"claude-sonnet-5", "top_p":  1e0}"#);
+    let betas = "claude-code-20250219,new-way-out-2027-01-01";
+    request.headers_mut().insert("anthropic-beta", betas.parse().unwrap());
+    request.headers_mut().insert("x-forward-to", "https://evil.test".parse().unwrap());
     request.headers_mut().insert("cookie", "a=b".parse().unwrap());
     served.send(request).await;
     let (head, body) = asks.recv().await.unwrap();
     assert_eq!(head.uri, "/v1/messages?beta=true");
     assert_eq!(head.headers["x-api-key"], KEY);
-    assert_eq!(head.headers["anthropic-beta"], "a,b");
+    assert_eq!(head.headers["anthropic-beta"], "claude-code-20250219", "what is unknown is dropped, not refused");
+    assert!(head.headers.get("x-forward-to").is_none());
     assert_eq!(head.headers["host"], address.strip_prefix("http://").unwrap());
     assert!(head.headers.get("authorization").is_none() && head.headers.get("cookie").is_none());
-    assert_eq!(body, r#"{"model":"m", "x":  1e400}"#, "not a byte of the body changes");
+    assert_eq!(body, r#"{"model":"claude-sonnet-5", "top_p":  1e0}"#, "not a byte of the body changes");
 
-    served.send(post("/openai/v1/chat/completions", r#"{"model":"m"}"#)).await;
+    served.send(post("/openai/v1/chat/completions", r#"{"model":"gpt-5"}"#)).await;
     let (head, _) = asks.recv().await.unwrap();
     assert_eq!(head.headers["authorization"], format!("Bearer {KEY}"));
     assert!(!format!("{:?}", head.headers).contains("placeholder"));

@@ -1,10 +1,13 @@
 //! The scripted model says the same in every wire format, streamed or not, and fails in every one of them as it is told.
 
+use std::sync::Arc;
+
 use harvest_core::Usage;
+use harvest_gateway::{Gateway, NoCredentials, Options, Script};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::{Served, events, get, serve_script, text, until_cut};
+use crate::support::{Served, events, get, serve_open, serve_script, text, until_cut};
 
 const SCRIPT: &str = r#"
 conversations:
@@ -416,7 +419,7 @@ async fn codex_tools_of_every_kind() {
     let tools = json!([
         { "type": "local_shell" },
         { "type": "custom", "name": "apply_patch", "description": "", "format": { "type": "grammar" } },
-        { "type": "web_search" },
+        { "type": "tool_search" },
     ]);
     for (prompt, kind) in [("shell", "local_shell_call"), ("patch", "custom_tool_call")] {
         let request = |stream: bool| json!({ "model": "any", "stream": stream, "tools": tools, "input": prompt });
@@ -441,7 +444,9 @@ async fn codex_tools_of_every_kind() {
 
 #[tokio::test]
 async fn responses_that_leave_the_history_to_the_server() {
-    let served = serve_script(SCRIPT);
+    let script = Some(Arc::new(Script::parse(SCRIPT).unwrap()));
+    let gateway = Gateway::new(Options { script, ..Options::default() }).unwrap();
+    let served = serve_open(&gateway, NoCredentials, &["stored_context"]);
     let tools = json!([{ "type": "function", "name": "bash", "parameters": { "properties": { "command": {} } } }]);
     let ask = async |previous: Option<&str>, input: Value| {
         let request = json!({ "model": "any", "tools": tools, "previous_response_id": previous, "input": input });

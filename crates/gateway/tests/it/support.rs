@@ -9,8 +9,8 @@ use axum::body::Body as UpstreamBody;
 use bytes::Bytes;
 use harvest_core::Cost;
 use harvest_gateway::{
-    Ask, Call, Credentials, Gateway, Grant, Meter, NoCredentials, Options, Patience, Prices, Refused, Script, Serving,
-    Session, Trouble, Upstream, Upstreams, egress, git,
+    Ask, Call, Credentials, Gateway, Grant, Meter, NoCredentials, Options, Patience, Prices, Refused, Script,
+    ServerTools, Serving, Session, Trouble, Upstream, Upstreams, egress, git,
 };
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -140,10 +140,28 @@ pub fn serve_session(
     git: Option<git::Access>,
     egress: egress::Access,
 ) -> Served {
+    serve_policy(gateway, id, credentials, git, egress, ServerTools::none())
+}
+
+/// A session that may use these features of model vendors.
+pub fn serve_open(gateway: &Gateway, credentials: impl Credentials + 'static, open: &[&str]) -> Served {
+    let policy = ServerTools::new(open.iter().copied()).unwrap();
+    serve_policy(gateway, "session-1", Arc::new(credentials), None, egress::Access::none(), policy)
+}
+
+fn serve_policy(
+    gateway: &Gateway,
+    id: &str,
+    credentials: Arc<dyn Credentials>,
+    git: Option<git::Access>,
+    egress: egress::Access,
+    server_tools: ServerTools,
+) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
     let books = Books::new();
-    let session = Session { id: id.to_owned(), meter: Arc::<Books>::clone(&books), credentials, git, egress };
+    let meter = Arc::<Books>::clone(&books);
+    let session = Session { id: id.to_owned(), meter, credentials, git, egress, server_tools };
     let listener = UnixListener::bind(&socket).unwrap();
     let serving = gateway.serve(listener, session);
     Served { books, socket, serving, _folder: folder }

@@ -6,6 +6,7 @@ use harvest_agents::mcp::Catalogue;
 use harvest_core::{Code, Hook, McpServer, Supervision, Workflow};
 use harvest_engine::{DeliveryPolicy, Hosts, Tenancy};
 use harvest_gateway::Patience;
+use harvest_gateway::ServerTools;
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
 use harvest_server::{Pace, Quota, Quotas};
@@ -81,7 +82,19 @@ impl Layers {
     pub fn hosts(&self) -> Hosts {
         let listed = self.projects.iter().flat_map(|project| &project.repositories);
         let of = |repository: &String| (repository.clone(), self.clone().for_repository(repository).egress());
-        Hosts { any: self.egress(), repositories: listed.map(of).collect() }
+        let tools = |repository: &String| (repository.clone(), self.clone().for_repository(repository).server_tools());
+        Hosts {
+            any: self.egress(),
+            repositories: listed.clone().map(of).collect(),
+            any_server_tools: self.server_tools(),
+            server_tools: listed.map(tools).collect(),
+        }
+    }
+
+    /// What model vendors may do outside of the sandboxes.
+    fn server_tools(&self) -> ServerTools {
+        let names = self.names(Key::ServerTools);
+        ServerTools::new(names.iter().map(String::as_str)).unwrap_or_default()
     }
 
     /// Who belongs to what, and what they may spend in a day.
@@ -93,6 +106,8 @@ impl Layers {
         };
         Tenancy {
             user_daily: self.money(Key::UserDailyUsd),
+            team_daily: self.money(Key::QuotaTeamDailyUsd),
+            token_daily: self.money(Key::QuotaTokenDailyUsd),
             teams: self.teams.clone(),
             projects: self.projects.iter().map(project).collect(),
         }

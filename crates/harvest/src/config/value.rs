@@ -54,6 +54,8 @@ pub enum Key {
     ModelFallbacks,
     /// `allow` in `[egress]`.
     EgressAllow,
+    /// What model vendors may do outside of the sandboxes; `server_tools` in `[models]`.
+    ServerTools,
     /// How GitHub knows this installation; the secret that goes with it is in the vault.
     SignInClientId,
     SignInUrl,
@@ -112,7 +114,7 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 65] = [
+    pub const ALL: [Self; 66] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -143,6 +145,7 @@ impl Key {
         Self::ModelCalls,
         Self::ModelFallbacks,
         Self::EgressAllow,
+        Self::ServerTools,
         Self::SignInClientId,
         Self::SignInUrl,
         Self::SignInOrganizations,
@@ -180,8 +183,8 @@ impl Key {
         Self::GithubFixes,
     ];
     /// Names with a dot stand in tables.
-    pub const TABLES: [&str; 9] =
-        ["egress", "sign_in", "quota", "rate", "telemetry", "registries", "limits", "deliver", "github"];
+    pub const TABLES: [&str; 10] =
+        ["egress", "models", "sign_in", "quota", "rate", "telemetry", "registries", "limits", "deliver", "github"];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -215,6 +218,7 @@ impl Key {
             Self::ModelCalls => "model_calls",
             Self::ModelFallbacks => "model_fallbacks",
             Self::EgressAllow => "egress.allow",
+            Self::ServerTools => "models.server_tools",
             Self::SignInClientId => "sign_in.client_id",
             Self::SignInUrl => "sign_in.url",
             Self::SignInOrganizations => "sign_in.organizations",
@@ -289,6 +293,7 @@ impl Key {
             Self::ModelCalls => "model_calls = 8",
             Self::ModelFallbacks => "model_fallbacks = [\"claude-opus-4-5 > claude-sonnet-4-5\"]",
             Self::EgressAllow => "allow = [\"example.com\", \"*.example.com\"] in [egress]",
+            Self::ServerTools => "server_tools = [\"web_search\"] in [models]",
             Self::SignInClientId => "client_id = \"Iv1.0123456789abcdef\" in [sign_in]",
             Self::SignInUrl => "url = \"https://git.example.com\" in [sign_in]",
             Self::SignInOrganizations => "organizations = [\"fruit\"] in [sign_in]",
@@ -348,6 +353,7 @@ impl Key {
                 | Self::Workflow
                 | Self::Gate
                 | Self::McpServers
+                | Self::ServerTools
                 | Self::ProjectDailyUsd
                 | Self::Hooks
         ) || self.may_be_set_by_a_repository()
@@ -372,7 +378,7 @@ impl Key {
             Self::Grace => Some(Value::Time(Duration::from_millis(supervision.grace_ms))),
             Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
             Self::Retries => Some(Value::Count(0)),
-            Self::OnQuota | Self::McpServers => Some(Value::Names(Vec::new())),
+            Self::OnQuota | Self::McpServers | Self::ServerTools => Some(Value::Names(Vec::new())),
             Self::Lease | Self::BreakerPause => Some(Value::Time(Duration::from_secs(60))),
             Self::Breaker => Some(Value::Count(8)),
             Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
@@ -497,6 +503,13 @@ impl Key {
                     value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
                 let texts = texts.ok_or_else(|| "it must be a list of hosts".to_owned())?;
                 Policy::parse(texts.into_iter().map(str::trim)).map(Value::Hosts).map_err(|error| error.to_string())
+            }
+            Self::ServerTools => {
+                let names =
+                    value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
+                let names = names.ok_or_else(|| "it must be a list of names".to_owned())?;
+                let tools = harvest_gateway::ServerTools::new(names.into_iter().map(str::trim))?;
+                Ok(Value::Names(tools.names().map(str::to_owned).collect()))
             }
             Self::Registry(_) | Self::TelemetryOtlp => {
                 let url = text()?;

@@ -97,6 +97,7 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
         source_url: options.source_url,
         extra: None,
         kind: None,
+        token: None,
         id: None,
         claim_for: None,
         race: None,

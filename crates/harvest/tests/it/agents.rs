@@ -80,6 +80,7 @@ impl Vendor {
                 credentials: Arc::new(NoCredentials),
                 git: None,
                 egress: egress::Access::none(),
+                server_tools: harvest_gateway::ServerTools::none(),
             };
             let serving = gateway.serve(UnixListener::bind(&socket).unwrap(), session);
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -180,6 +180,7 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
         }
         let source = if principal.way == Way::Cookie { Source::Web } else { Source::Api };
         let mut request = Request { source, requested_by: principal.user.clone(), ..request };
+        request.queue.token = (principal.way == Way::Token).then(|| principal.token.to_string());
         request.queue.after.clone_from(&after);
         request.queue.on_failed_dependency = ask.on_failed_dependency;
         request.queue.source_url.clone_from(&ask.source_url);

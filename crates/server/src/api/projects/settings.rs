@@ -102,6 +102,11 @@ pub async fn put(
         _ => Reach::Project,
     };
     let settings = Value::Object(ask.settings);
+    let text = settings.to_string();
+    if harvest_engine::redact(&text) != text {
+        let problem = Problem::bad("settings", "a setting holds a key: settings are shown to everyone in the project");
+        return Err(problem.help("keep it with `harvest credential add` or POST /api/credentials"));
+    }
     app.desk
         .check_settings(&name, &Value::Object(before), &settings, reach)
         .map_err(|refusal| Problem::from(refusal).about("settings"))?;
