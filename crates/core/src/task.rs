@@ -65,6 +65,9 @@ pub struct Settings {
     pub max_turns: u32,
     /// Which vendor's wire format the agent speaks; `None`: whoever works on it decides.
     pub provider: Option<String>,
+    /// The branch that the base was named by, which the result is proposed for; `None`: the repository's default branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_branch: Option<String>,
     /// Who the commits are by.
     pub author_name: String,
     pub author_email: String,
@@ -130,6 +133,7 @@ impl Default for Settings {
             timeout_ms: 30 * 60 * 1000,
             max_turns: 50,
             provider: None,
+            base_branch: None,
             author_name: "Harvest".to_owned(),
             author_email: "harvest@localhost".to_owned(),
             egress: None,

@@ -97,7 +97,7 @@ async fn look(
     turn: &CoreTurn,
     start: &str,
 ) -> Result<Option<Moved>, Halt> {
-    let to = match forge.resolve(None).await {
+    let to = match forge.resolve(task.settings.base_branch.as_deref()).await {
         Ok(tip) => tip.commit,
         // Whoever cannot be asked now has not moved as far as anyone knows.
         Err(error) => {

@@ -10,7 +10,7 @@ use harvest_core::{
 };
 use harvest_sandbox::{Process, ProcessSpec, Sandbox};
 use harvest_store::{AttemptUpdate, Step};
-use harvest_workspace::{SessionRepository, script};
+use harvest_workspace::{Author, SessionRepository, script};
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::Memory;
@@ -20,7 +20,7 @@ use crate::reattach::Returned;
 use crate::supervise::Bounds;
 use crate::turn::{Turn, for_agent};
 use crate::watch::{Ended, SoFar};
-use crate::{Engine, Error, Failure, ModelChoice, failpoint};
+use crate::{Engine, Error, Failure, ModelChoice, authorship, failpoint};
 
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 /// What everyone is told who is concerned.
@@ -523,8 +523,26 @@ impl Turn {
         const SUBJECT: usize = 72;
         let title = self.task.prompt.title();
         let subject: String = title.chars().take(SUBJECT).collect();
-        let agent = self.engine.options.registry.get(&self.task.agent).map_or("an agent", |agent| agent.name.as_str());
-        format!("{subject}\n\nCo-authored-by: {agent} <{}@harvest.local>", self.task.agent)
+        let agent = self.engine.options.registry.get(&self.task.agent);
+        let model = agent.and_then(|agent| self.choice(agent).model);
+        format!("{subject}\n\n{}", self.trailers(model.as_deref()))
+    }
+
+    /// The co-authors of this turn's commits.
+    pub(crate) fn trailers(&self, model: Option<&str>) -> String {
+        let agent = self.engine.options.registry.get(&self.task.agent);
+        let name = agent.map_or(self.task.agent.as_str(), |agent| agent.name.as_str());
+        let turn = self.session.turns.iter().find(|turn| turn.id == self.lease().turn);
+        let asked_by = turn.map_or(self.task.requested_by.as_str(), |turn| turn.author.as_str());
+        let settings = &self.task.settings;
+        // On one machine the person's own git says what they are called.
+        let person = match settings.author_name.strip_suffix(" (Harvest)") {
+            Some(name) if asked_by == self.task.requested_by => {
+                Author { name: name.to_owned(), email: settings.author_email.clone() }
+            }
+            _ => authorship::person(asked_by),
+        };
+        authorship::trailers(&person, &self.task.agent, name, model)
     }
 
     pub(crate) fn stopped(&self) -> Failure {

@@ -3,7 +3,7 @@
 
 use harvest_core::{BranchName, Event, EventBody, Evidence};
 
-use crate::deliver::Finished;
+use crate::deliver::{Finished, Progress};
 use crate::error::Halt;
 use crate::execute::Execution;
 use crate::turn::{Turn, Worked};
@@ -82,6 +82,7 @@ impl Turn {
     /// Gives the turn back until a person has decided.
     pub(crate) async fn hold(&self, execution: &Execution, evidence: Option<Evidence>) -> Result<Worked, Error> {
         let changes = self.repository.changes(&self.task.base, &execution.commit).await?;
+        let files = changes.len();
         let proposed = EventBody::DeliveryProposed {
             branch: self.session.branch.clone(),
             commit: execution.commit.clone(),
@@ -90,6 +91,9 @@ impl Turn {
             evidence,
         };
         failpoint::reach("gate::before")?;
+        if let Err(Halt::Engine(error)) = self.tell(Progress::DeliveryWaits { files }).await {
+            return Err(error);
+        }
         self.journal.ask_approval(vec![proposed]).await?;
         failpoint::reach("gate::asked")?;
         Ok(Worked::AwaitsApproval)

@@ -7,6 +7,7 @@ use harvest_core::{BranchName, EventBody, FailureReason, SandboxPurpose, Workflo
 use harvest_workspace::{SessionRepository, script};
 
 use crate::conversation::Memory;
+use crate::deliver::Progress;
 use crate::error::Halt;
 use crate::execute::{Attempts, Execution};
 use crate::opinion::Opinion;
@@ -81,6 +82,7 @@ impl Turn {
         };
         let failure = match made {
             Ok(proposal) => {
+                self.tell_of_plan(&proposal).await?;
                 self.journal.ask_approval(proposal).await?;
                 failpoint::reach("plan::asked")?;
                 return Ok(Worked::AwaitsApproval);
@@ -97,6 +99,18 @@ impl Turn {
         self.record(&execution, None, None, Some(failure)).await
     }
 
+    /// Tells of the plan where it was asked for, before anyone is asked to decide on it.
+    async fn tell_of_plan(&self, proposal: &[EventBody]) -> Result<(), Error> {
+        let plan = proposal.iter().find_map(|event| match event {
+            EventBody::PlanProposed { text } => Some(text.as_str()),
+            _ => None,
+        });
+        match self.tell(Progress::PlanWaits { plan: plan.unwrap_or_default() }).await {
+            Err(Halt::Engine(error)) => Err(error),
+            Err(Halt::Turn(_)) | Ok(()) => Ok(()),
+        }
+    }
+
     /// The plan, and what was said about it.
     async fn make_plan(&self) -> Result<Vec<EventBody>, Halt> {
         failpoint::reach("plan::before")?;
@@ -105,7 +119,9 @@ impl Turn {
             self.leave(place).await?;
         }
         self.check_possible()?;
-        let made = self.plan_and_review().await;
+        // Beside the work: whoever is to hear of it must not hold it up.
+        let (told, made) = tokio::join!(self.tell(Progress::Planning), self.plan_and_review());
+        let made = told.and(made);
         if !matches!(made, Err(Halt::Engine(_))) {
             self.meter.close().await;
         }

@@ -8,9 +8,10 @@ use harvest_core::{
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{IdempotencyKey, NewTask, NewTurn, Submitted};
+use harvest_workspace::Author;
 
 use crate::opinion::agent_and_model;
-use crate::{Engine, Error, ModelChoice, unserved, verify};
+use crate::{Engine, Error, ModelChoice, authorship, unserved, verify};
 
 /// What a person asks for, checked.
 #[derive(Debug, Clone)]
@@ -155,9 +156,9 @@ impl Engine {
         let prompt = self.without_secrets(request.prompt);
         let mut warnings = base.warnings;
         warnings.extend(unserved::warnings(&mirror, &base.commit).await?);
-        let (author_name, author_email) = match base.author {
-            Some((name, email)) => (format!("{name} (Harvest)"), email),
-            None => ("Harvest".to_owned(), "harvest@localhost".to_owned()),
+        let author = match base.author {
+            Some((name, email)) => Author { name, email },
+            None => authorship::person(&request.requested_by),
         };
         let entropy = self.options.entropy.as_ref();
         let session = SessionId::generate(entropy);
@@ -189,8 +190,9 @@ impl Engine {
                 timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
                 max_turns: request.max_turns,
                 provider,
-                author_name,
-                author_email,
+                base_branch: base.branch,
+                author_name: format!("{} (Harvest)", author.name),
+                author_email: author.email,
                 egress: request.egress,
                 supervision: request.supervision,
                 hooks: request.hooks,

@@ -81,6 +81,8 @@ pub struct Base {
     pub object_format: String,
     /// Name and e-mail address of the person, as git knows them.
     pub author: Option<(String, String)>,
+    /// The branch that was named; `None` for a commit, a tag, or when none was.
+    pub branch: Option<String>,
     pub warnings: Vec<String>,
 }
 

@@ -228,7 +228,7 @@ impl Forge for Local {
                 &commit[..10]
             ));
         }
-        Ok(Base { commit, object_format, author: settings.author(), warnings })
+        Ok(Base { commit, object_format, author: settings.author(), branch: None, warnings })
     }
 
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error> {

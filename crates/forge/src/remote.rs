@@ -76,7 +76,7 @@ impl Remote {
         }
     }
 
-    async fn tip(&self, base: Option<&str>) -> Result<String, Error> {
+    async fn tip(&self, base: Option<&str>) -> Result<Tip, Error> {
         let patterns: Vec<String> = match base {
             None => vec!["HEAD".into()],
             Some(base) => ["refs/heads/", "refs/tags/", ""].iter().map(|kind| format!("{kind}{base}")).collect(),
@@ -91,18 +91,26 @@ impl Remote {
             let peeled = format!("{pattern}^{{}}");
             for wanted in [&peeled, pattern] {
                 if let Some((hash, _)) = refs.iter().find(|(_, name)| name == wanted) {
-                    return Ok((*hash).to_owned());
+                    let branch = wanted.strip_prefix("refs/heads/").map(str::to_owned);
+                    return Ok(Tip { commit: (*hash).to_owned(), branch });
                 }
             }
         }
         match base {
             None => Err(Error::Empty { name: self.name.clone() }),
             Some(hash) if matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-                Ok(hash.to_ascii_lowercase())
+                Ok(Tip { commit: hash.to_ascii_lowercase(), branch: None })
             }
             Some(base) => Err(Error::UnknownBase { base: base.to_owned(), name: self.name.clone() }),
         }
     }
+}
+
+/// The commit that a name stands for.
+struct Tip {
+    commit: String,
+    /// Set when the name is one of a branch.
+    branch: Option<String>,
 }
 
 #[async_trait]
@@ -117,9 +125,9 @@ impl Forge for Remote {
     }
 
     async fn resolve(&self, base: Option<&str>) -> Result<Base, Error> {
-        let commit = self.tip(base.map(checked_base).transpose()?).await?;
+        let Tip { commit, branch } = self.tip(base.map(checked_base).transpose()?).await?;
         let object_format = if commit.len() == 64 { "sha256" } else { "sha1" }.to_owned();
-        Ok(Base { commit, object_format, author: None, warnings: Vec::new() })
+        Ok(Base { commit, object_format, author: None, branch, warnings: Vec::new() })
     }
 
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error> {

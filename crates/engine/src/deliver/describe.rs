@@ -106,7 +106,7 @@ pub(super) fn title(task: &Task) -> String {
 }
 
 /// A subject, what was done, and who had a part in it.
-pub(super) fn commit_message(task: &Task, asked_by: &str, summary: &str) -> String {
+pub(super) fn commit_message(task: &Task, summary: &str, trailers: &str) -> String {
     let mut message = title(task);
     let summary = cut(summary.trim(), LONGEST_SUMMARY);
     if !summary.is_empty() {
@@ -114,16 +114,7 @@ pub(super) fn commit_message(task: &Task, asked_by: &str, summary: &str) -> Stri
         let lines = summary.lines().map(|line| line.trim_start_matches('#').trim_end().replace("-by:", "-by :"));
         message = format!("{message}\n\n{}", lines.collect::<Vec<_>>().join("\n"));
     }
-    let mut trailers = Vec::new();
-    if let Some(login) = asked_by.strip_prefix("github:").filter(|login| is_login(login)) {
-        trailers.push(format!("Co-authored-by: {login} <{login}@users.noreply.github.com>"));
-    }
-    trailers.push(format!("Co-authored-by: {} <{}@agents.harvest.invalid>", task.agent, task.agent));
-    format!("{message}\n\n{}\n", trailers.join("\n"))
-}
-
-fn is_login(login: &str) -> bool {
-    !login.is_empty() && login.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    format!("{message}\n\n{trailers}\n")
 }
 
 /// Text of an agent as others may see it: it calls nobody, closes nothing and hides nothing.

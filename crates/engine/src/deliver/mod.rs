@@ -159,7 +159,7 @@ impl Turn {
         let new = NewCommit {
             content: commit.to_owned(),
             parent,
-            message: describe::commit_message(&self.task, turn.map_or("", |turn| &turn.author), summary),
+            message: describe::commit_message(&self.task, summary, &self.trailers(self.last_model().await?.as_deref())),
             author: Author {
                 name: self.task.settings.author_name.clone(),
                 email: self.task.settings.author_email.clone(),
@@ -203,13 +203,23 @@ impl Turn {
         };
         Ok(Proposal {
             branch: self.session.branch.clone(),
-            into: None,
+            into: self.task.settings.base_branch.clone(),
             title: describe::title(&self.task),
             body: about.body(),
             draft: result.failure.is_some(),
             labels: policy.labels.clone(),
             reviewers,
         })
+    }
+
+    /// The model that the agent was last started with, as the journal says.
+    async fn last_model(&self) -> Result<Option<String>, Halt> {
+        let events = self.journal.all().await?;
+        let started = events.into_iter().rev().find_map(|event| match event.body {
+            EventBody::AgentStarted { model, .. } => Some(model),
+            _ => None,
+        });
+        Ok(started.flatten())
     }
 
     /// What the agent said last about its work.

@@ -3,7 +3,7 @@
 use harvest_core::{Source, Task};
 use harvest_forge::Hosting;
 
-use super::Finished;
+use super::{Finished, describe};
 use crate::error::Halt;
 use crate::turn::Turn;
 
@@ -13,10 +13,24 @@ pub fn issue_number(url: &str) -> Option<u64> {
     ["/issues", "/pull"].iter().any(|kind| rest.ends_with(kind)).then(|| number.parse().ok()).flatten()
 }
 
+/// What people are told who may decide.
+const APPROVE: &str = "Someone who may write here comments `approve` or `reject` to me";
+/// A comment of GitHub has room for some 65,000 characters.
+const LONGEST_PLAN: usize = 20_000;
+
 /// Where work stands, in a few words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Progress<'p> {
+    Planning,
     Working,
+    /// A person has to approve the plan.
+    PlanWaits {
+        plan: &'p str,
+    },
+    /// A person has to approve what is to be delivered.
+    DeliveryWaits {
+        files: usize,
+    },
     Ended(Finished<'p>),
 }
 
@@ -39,6 +53,16 @@ impl Turn {
         };
         let pull = self.engine.options.store.pull_request_of(&self.session.id).await?.map(|pull| pull.url);
         let line = match progress {
+            Progress::Planning => format!("⏳ **Working on a plan** with {} · {link}", task.agent),
+            Progress::PlanWaits { plan } => format!(
+                "📝 **The plan waits for approval.** {APPROVE} · {link}\n\n<details open><summary>Plan</summary>\n\n{}\n\n</details>",
+                describe::quiet(&describe::cut(plan, LONGEST_PLAN))
+            ),
+            Progress::DeliveryWaits { files } => {
+                format!(
+                    "👀 **Done and tested; the result waits for approval** ({files} files changed). {APPROVE} · {link}"
+                )
+            }
             Progress::Working => format!("⏳ **Working on it** with {} · {link}", task.agent),
             Progress::Ended(Finished { failure: Some(failure), .. }) => {
                 format!("❌ **Failed**: {} · {link}", failure.reason)

@@ -308,6 +308,8 @@ fn strangers_get_a_plan_and_no_way_out_until_someone_who_may_write_approves() {
     let awaits = |task: &Value| task["status"] == "awaiting_approval";
     let task = wait_for(|| world.tasks().into_iter().next().filter(awaits));
     assert_eq!((&task["settings"]["plan"], &task["settings"]["egress"]), (&json!(true), &json!([])));
+    hub.status("The plan waits for approval");
+    hub.status("First the tests, then the script.");
     // Not by the stranger; and nothing was delivered so far.
     eve.post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
     hub.exchange("a look at who eve is", |call| call.path.ends_with("/collaborators/eve/permission"));
@@ -316,6 +318,79 @@ fn strangers_get_a_plan_and_no_way_out_until_someone_who_may_write_approves() {
     ada.post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
     hub.exchange("a pull request", |call| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201);
     description::holds(&hub.fake.exchanges());
+}
+
+#[test]
+fn a_pull_request_goes_into_the_branch_that_the_task_is_based_on_and_names_who_had_a_part() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    git(&hub.repository(), &["branch", "release/1.0", "main"]);
+    let script = world.script(&json!([{ "shell": FIX }, { "say": "Done." }]));
+    let address = format!("{}/ada/shop", hub.fake.url());
+    let args = ["task", "add", "Make the failing test pass", "--repo", &address, "--base", "release/1.0", "--json"];
+    let mut add = world.harvest(&args);
+    add.command.env("USER", "grace");
+    assert_eq!(add.finish().exit, Some(0));
+    let mut up = world.harvest(&["up", "--until-empty", "--agents", "1", "--model-script"]);
+    up.command.arg(&script);
+    assert_eq!(up.finish().exit, Some(0));
+    let opened = hub.exchange("a pull request", |call| call.method == "POST" && call.path.ends_with("/pulls"));
+    let asked = opened.request.unwrap();
+    assert_eq!(asked["base"], "release/1.0", "{asked}");
+    let head = asked["head"].as_str().unwrap();
+    let format = "--format=%an <%ae>|%(trailers:key=Co-authored-by,valueonly,separator=;)";
+    let log = git(&hub.repository(), &["log", format, &format!("release/1.0..{head}")]);
+    assert_eq!(
+        log,
+        "grace (Harvest) <grace@people.harvest.invalid>|grace <grace@people.harvest.invalid>;\
+         Built-in agent (scripted-1) <builtin@agents.harvest.invalid>"
+    );
+}
+
+#[test]
+fn mentions_and_reviews_of_people_do_not_use_up_the_bound_on_automatic_fixes() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let config = world.path().join("harvest.toml");
+    fs::write(&config, "[github]\nfixes = 1\n").unwrap();
+    let server = world.serve_with(
+        &json!([{ "shell": "date +%N >> notes" }, { "say": "Done." }]),
+        &["--agents", "1", "--config", config.to_str().unwrap()],
+    );
+    hub.tell(&server);
+    let ada = hub.person("ada");
+    ada.post("/issues", &json!({ "title": "Write notes", "labels": ["harvest"] })).ok();
+    hub.status("Done");
+    let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
+    let turns = |wanted: usize| {
+        let done = |shown: &Value| {
+            let turns = shown["sessions"][0]["turns"].as_array().unwrap();
+            turns.len() == wanted && shown["status"] == "completed"
+        };
+        wait_for(|| Some(world.json(&["task", "show", &id])).filter(done))
+    };
+    for (number, said) in ["more", "and more"].iter().enumerate() {
+        ada.post("/issues/2/comments", &json!({ "body": format!("@harvest {said}") })).ok();
+        turns(number + 2);
+    }
+    ada.post("/pulls/2/reviews", &json!({ "event": "REQUEST_CHANGES", "body": "Almost." })).ok();
+    turns(4);
+    let fail = |name: &str| {
+        let head = ada.get("/pulls/2").ok()["head"]["sha"].as_str().unwrap().to_owned();
+        ada.post(
+            "/check-runs",
+            &json!({ "name": name, "head_sha": head, "status": "completed", "conclusion": "failure" }),
+        )
+        .ok();
+    };
+    fail("first");
+    let shown = turns(5);
+    assert_eq!(shown["sessions"][0]["turns"][4]["author"], "github:checks", "{shown:#}");
+    // The bound holds for what nobody has asked for, and a person may go on all the same.
+    fail("second");
+    ada.post("/issues/2/comments", &json!({ "body": "@harvest once more" })).ok();
+    let shown = turns(6);
+    assert_eq!(shown["sessions"][0]["turns"][5]["author"], "github:ada", "{shown:#}");
 }
 
 #[test]

@@ -13,6 +13,14 @@ use crate::state::App;
 const FAILED: &str =
     "Checks failed on the pull request, at what you delivered. Mend the cause. Do not weaken the checks or the tests.";
 
+/// The author of turns that failed checks ask for.
+const CHECKS: &str = "github:checks";
+
+/// Whether nobody has asked for a turn: it comes from failed checks, or from a program's review. Only these are bounded.
+fn is_automatic(author: &str) -> bool {
+    author == CHECKS || author.ends_with("[bot]")
+}
+
 /// Why a delivery came to nothing.
 #[derive(Debug)]
 pub struct Trouble {
@@ -173,7 +181,7 @@ impl Acting<'_> {
             let text = self.told(FAILED, &Situation::CiFailure { checks })?;
             // All checks of a commit are one reason to go on.
             let key = format!("github:checks:{url}:{commit}");
-            return self.prompt(&link.session, text, "github:checks".to_owned(), key).await;
+            return self.prompt(&link.session, text, CHECKS.to_owned(), key).await;
         }
         Ok("ignored: not ours".to_owned())
     }
@@ -188,7 +196,7 @@ impl Acting<'_> {
         if verdict == Verdict::Approved || !says_something {
             return Ok("ignored: nothing is to be done".to_owned());
         }
-        if !self.may_go_on(&link.session).await? {
+        if is_automatic(&self.author()) && !self.may_go_on(&link.session).await? {
             return Ok(format!("ignored: {} fixes were tried", self.most_fixes));
         }
         let whole = (!text.trim().is_empty()).then(|| Found { path: None, line: None, text: text.to_owned() });
@@ -225,7 +233,7 @@ impl Acting<'_> {
 
     async fn may_go_on(&self, session: &SessionId) -> Result<bool, Trouble> {
         let turns = self.app.store.session(session).await?.turns;
-        let fixes = turns.iter().skip(1).filter(|turn| turn.author.starts_with("github:"));
+        let fixes = turns.iter().skip(1).filter(|turn| is_automatic(&turn.author));
         Ok(fixes.count() < self.most_fixes as usize)
     }
 
