@@ -43,7 +43,7 @@ async fn a_host_that_repeats_the_key_does_not_show_it() {
     let (address, _asks) = upstream(|head| {
         let said = format!("{:?}", head.headers.get("x-api-key").unwrap().to_str().unwrap());
         let pieces = [format!("data: {{\"text\":{}", &said[..9]), format!("{}}}\n\n", &said[9..])];
-        let pieces = futures_util::stream::iter(pieces.map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece))));
+        let pieces = stream::iter(pieces.map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece))));
         let mut response = match head.uri.path() {
             "/v1/messages" => answer("text/event-stream", axum::body::Body::from_stream(pieces)),
             _ => answer("application/json", format!("{{\"key\":{said}}}")),
