@@ -96,7 +96,7 @@ async fn a_run_comes_again_byte_for_byte_without_a_network() {
             seen.push((status.as_u16(), body));
         }
         let (status, body) = served.ask("/openai/v1/responses", &json!({ "input": "x", "model": "gpt-5" })).await;
-        seen.push((status.as_u16(), body.replace(KEY, "[redacted]")));
+        seen.push((status.as_u16(), body.replace(KEY, "[redacted]").replace("[redacted]*", "[redacted]")));
         seen.push((200, text(served.send(get("/anthropic/v1/models?limit=3")).await).await));
         let calls: Vec<_> = served
             .books

@@ -102,6 +102,33 @@ async fn ask(served: &Served, message: &Value) -> Value {
 }
 
 #[tokio::test]
+async fn a_server_that_repeats_its_key_does_not_show_it() {
+    for kind in ["application/json", "text/event-stream"] {
+        let (address, _asks) = upstream(move |head| {
+            let said = head.headers["authorization"].to_str().unwrap().to_owned();
+            let message = json!({ "jsonrpc": "2.0", "id": 7, "result": { "said": said } }).to_string();
+            let mut response = match kind {
+                "application/json" => answer(kind, message),
+                _ => {
+                    let cut = message.find(KEY).unwrap() + 4;
+                    let pieces = [format!("data: {}", &message[..cut]), format!("{}\n\n", &message[cut..])];
+                    let pieces = pieces.map(|piece| Ok::<_, std::io::Error>(bytes::Bytes::from(piece)));
+                    answer(kind, axum::body::Body::from_stream(futures_util::stream::iter(pieces)))
+                }
+            };
+            response.headers_mut().insert("mcp-session-id", said.parse().unwrap());
+            response
+        })
+        .await;
+        let (served, _) = serve(server(at(&address), Some(("tracker", "authorization")), &["find"]), None);
+        let response = served.send(post("/mcp/tracker", call(7, "find").to_string())).await;
+        let session = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let seen = format!("{session} {}", text(response).await);
+        assert!(!seen.contains(KEY) && seen.matches("Bearer [redacted]").count() == 2, "{kind}: {seen}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_with_an_address_gets_the_key_and_nothing_of_the_clients() {
     let (address, mut asks) = upstream(|_| {
         let tools = json!([{ "name": "find" }, { "name": "drop" }]);

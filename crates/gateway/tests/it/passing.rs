@@ -48,6 +48,33 @@ async fn the_placeholder_stays_and_the_real_key_goes() {
 }
 
 #[tokio::test]
+async fn a_host_that_repeats_the_key_does_not_show_it() {
+    const SECRET: &str = "sk-repeated-0123456789";
+    let (address, _asks) = upstream(|head| {
+        let said = format!("{:?}", head.headers.get("x-api-key").unwrap().to_str().unwrap());
+        let pieces = [format!("data: {{\"text\":{}", &said[..9]), format!("{}}}\n\n", &said[9..])];
+        let pieces = stream::iter(pieces.map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece))));
+        let mut response = match head.uri.path() {
+            "/v1/messages" => answer("text/event-stream", axum::body::Body::from_stream(pieces)),
+            _ => answer("application/json", format!("{{\"key\":{said}}}")),
+        };
+        response.headers_mut().insert("x-repeated", said.trim_matches('"').parse().unwrap());
+        response
+    })
+    .await;
+    let key = Upstream::new("anthropic", "a", Some(&address), &SECRET.to_owned().into()).unwrap();
+    let served = serve_credentials([key], quick());
+    for (path, body) in
+        [("/anthropic/v1/messages", json!({ "stream": true })), ("/anthropic/v1/messages/count_tokens", json!({}))]
+    {
+        let response = served.post(path, &body).await;
+        assert_eq!(response.headers()["x-repeated"], "[redacted]************", "{path}");
+        let seen = text(response).await;
+        assert!(seen.contains("[redacted]************") && !seen.contains("0123456789"), "{path}: {seen}");
+    }
+}
+
+#[tokio::test]
 async fn each_vendors_key_goes_where_it_belongs() {
     let (address, mut asks) = upstream(|_| answer("application/json", "{}")).await;
     let served = serve_upstream(&address);

@@ -24,6 +24,9 @@ fn the_demo_ends_as_it_should() {
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((report["items"].as_array().unwrap().len(), &report["as_expected"]), (4, &json!(true)));
+    let stopped = report["items"].as_array().unwrap().iter().find(|item| item["reason"] == "budget").unwrap();
+    let spent = stopped["cost_usd"].as_f64().unwrap();
+    assert!(spent > 0.01 && spent <= 0.05, "a budget of $0.05 holds to the cent: {stopped}");
     world.assert_nothing_left();
 }
 

@@ -7,7 +7,7 @@ use crate::cluster::{self, Cluster};
 use crate::support::{FIX, Ran, Running, World, assert_gapless, git};
 
 impl World {
-    fn add(&self, prompt: &str, args: &[&str]) -> String {
+    pub fn add(&self, prompt: &str, args: &[&str]) -> String {
         let mut all = vec!["task", "add", prompt];
         all.extend(args);
         self.json(&all)["id"].as_str().unwrap().to_owned()
@@ -19,7 +19,7 @@ impl World {
         self.harvest(&all).args(args).finish()
     }
 
-    fn status_of(&self, id: &str) -> String {
+    pub fn status_of(&self, id: &str) -> String {
         self.json(&["task", "show", id])["status"].as_str().unwrap().to_owned()
     }
 }
