@@ -131,7 +131,7 @@ async fn a_stream_arrives_byte_for_byte_with_status_and_headers() {
 #[tokio::test]
 async fn the_first_byte_is_not_delayed() {
     let (chunks, source) = mpsc::unbounded_channel::<&'static str>();
-    let source = std::sync::Arc::new(std::sync::Mutex::new(Some(source)));
+    let source = Arc::new(std::sync::Mutex::new(Some(source)));
     let (address, _asks) = upstream(move |_| {
         let source = source.lock().unwrap().take().unwrap();
         let body = stream::unfold(source, |mut source| async move { Some((source.recv().await?, source)) });

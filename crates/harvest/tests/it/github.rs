@@ -328,9 +328,8 @@ fn a_pull_request_goes_into_the_branch_that_the_task_is_based_on_and_names_who_h
     let script = world.script(&json!([{ "shell": FIX }, { "say": "Done." }]));
     let address = format!("{}/ada/shop", hub.fake.url());
     let args = ["task", "add", "Make the failing test pass", "--repo", &address, "--base", "release/1.0", "--json"];
-    let mut add = world.harvest(&args);
-    add.command.env("USER", "grace");
-    assert_eq!(add.finish().exit, Some(0));
+    let added = world.harvest(&args).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
     let mut up = world.harvest(&["up", "--until-empty", "--agents", "1", "--model-script"]);
     up.command.arg(&script);
     assert_eq!(up.finish().exit, Some(0));
@@ -340,11 +339,12 @@ fn a_pull_request_goes_into_the_branch_that_the_task_is_based_on_and_names_who_h
     let head = asked["head"].as_str().unwrap();
     let format = "--format=%an <%ae>|%(trailers:key=Co-authored-by,valueonly,separator=;)";
     let log = git(&hub.repository(), &["log", format, &format!("release/1.0..{head}")]);
-    assert_eq!(
-        log,
-        "grace (Harvest) <grace@people.harvest.invalid>|grace <grace@people.harvest.invalid>;\
-         Built-in agent (scripted-1) <builtin@agents.harvest.invalid>"
-    );
+    // Without a name in the environment it is the account's.
+    let account = std::process::Command::new("id").arg("-un").output().unwrap();
+    let name = String::from_utf8(account.stdout).unwrap().trim().to_owned();
+    let person = format!("<{name}@people.harvest.invalid>");
+    let agent = "Built-in agent (scripted-1) <builtin@agents.harvest.invalid>";
+    assert_eq!(log, format!("{name} (Harvest) {person}|{name} {person};{agent}"));
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn mentions_and_reviews_of_people_do_not_use_up_the_bound_on_automatic_fixes() {
     let config = world.path().join("harvest.toml");
     fs::write(&config, "[github]\nfixes = 1\n").unwrap();
     let server = world.serve_with(
-        &json!([{ "shell": "date +%N >> notes" }, { "say": "Done." }]),
+        &json!([{ "shell": format!("{FIX}; date +%N >> notes") }, { "say": "Done." }]),
         &["--agents", "1", "--config", config.to_str().unwrap()],
     );
     hub.tell(&server);
