@@ -113,12 +113,12 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
         let _ = write!(text, "{byte:02x}");
         text
     });
-    let percent = |kept: fn(u8) -> bool| {
+    let percent = |kept: fn(u8) -> bool, upper: bool| {
         secret.bytes().fold(String::new(), |mut text, byte| {
-            if kept(byte) {
-                text.push(char::from(byte))
-            } else {
-                let _ = write!(text, "%{byte:02X}");
+            match (kept(byte), upper) {
+                (true, _) => text.push(char::from(byte)),
+                (false, true) => drop(write!(text, "%{byte:02X}")),
+                (false, false) => drop(write!(text, "%{byte:02x}")),
             }
             text
         })
@@ -126,8 +126,8 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
     let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let everything = |_: u8| false;
     let mut forms = vec![secret.to_owned(), hex.to_uppercase(), hex];
-    for text in [percent(unreserved), percent(everything)] {
-        forms.extend([text.to_lowercase().replace("%", "%"), text]);
+    for upper in [true, false] {
+        forms.extend([percent(unreserved, upper), percent(everything, upper)]);
     }
     for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
         for before in 0..3 {

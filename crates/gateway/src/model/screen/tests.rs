@@ -1,3 +1,5 @@
+//! Requests that reach outside of the sandbox are refused by field, and ordinary ones of every format pass.
+
 use serde_json::{Value, json};
 
 use super::*;
