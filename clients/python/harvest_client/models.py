@@ -904,6 +904,9 @@ class Settings(TypedDict):
     author_email: str
     author_name: str
     """Who the commits are by."""
+    base_branch: NotRequired[str | None]
+    """The branch that the base was named by, which the result is proposed for; `None`: the repository's default
+    branch."""
     egress: NotRequired[list[str] | None]
     """The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows."""
     gate: NotRequired[bool]
@@ -930,6 +933,8 @@ class Settings(TypedDict):
     """The test command; `None` when none was given and none was found."""
     timeout_ms: int
     """How long the agent may work on a turn."""
+    token: NotRequired[str | None]
+    """The id of the API token that it was asked for with, whose budget it counts for."""
     workflow: NotRequired["Workflow"]
 
 
