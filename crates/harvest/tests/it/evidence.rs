@@ -25,10 +25,10 @@ fn a_spent_budget_stops_and_keeps_the_work() {
         &["--budget-usd", "0.001"],
     );
     let outcome = ran.assert_ended(3, "failed", Some("budget"));
-    assert_eq!(outcome["cost_usd"], 0.1);
+    assert!(outcome["cost_usd"].as_f64().unwrap() <= 0.001, "{outcome:#}");
     assert!(ran.stderr.starts_with("error[HV-0401]:"), "{}", ran.stderr);
     assert_eq!(world.show(&format!("{}:src/two.sh", outcome["branch"].as_str().unwrap())), "echo two");
-    assert_eq!(ran.of_type("usage").len(), 2, "no request after the budget was reached");
+    assert_eq!(ran.of_type("usage").len(), 1, "the request that would go beyond the budget is not sent");
     world.assert_nothing_left();
 }
 
