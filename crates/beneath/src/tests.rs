@@ -46,6 +46,15 @@ impl World {
     }
 }
 
+/// Ends the attacker's thread also where an assertion fails, so that the test fails and does not hang.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn copy_x(world: &World) -> std::io::Result<()> {
     let x = Path::new("d/x");
     copy(&world.folder("source"), x, &world.folder("tree"), x, Blocks::SharedIfPossible)
@@ -86,6 +95,7 @@ fn a_folder_swapped_for_a_link_while_the_host_works_leads_nowhere() {
                 rustix::fs::renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
             }
         });
+        let _over = Over(&is_over);
         for round in 0..20_000u32 {
             let tree = world.folder("tree");
             match copy_x(&world) {
@@ -108,7 +118,6 @@ fn a_folder_swapped_for_a_link_while_the_host_works_leads_nowhere() {
                 }
             }
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     world.assert_untouched();
     assert!(arrived > 0 && refused > 0, "{arrived} arrived, {refused} were refused");
@@ -130,10 +139,10 @@ fn a_tree_that_is_removed_while_links_are_swapped_in_takes_nothing_else_along() 
                 let _ = rustix::fs::renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE);
             }
         });
+        let _over = Over(&is_over);
         for _ in 0..5_000 {
             let _ = remove(&world.path("tree"));
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     world.assert_untouched();
 }
