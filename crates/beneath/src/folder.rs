@@ -54,7 +54,7 @@ pub struct Status {
 }
 
 impl Status {
-    #[expect(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the fields differ between architectures")]
+    #[expect(clippy::unnecessary_cast, reason = "the fields differ between architectures")]
     fn of(stat: &Stat) -> Self {
         let time = |seconds, nanoseconds| rustix::fs::Timespec { tv_sec: seconds, tv_nsec: nanoseconds as _ };
         Self {
