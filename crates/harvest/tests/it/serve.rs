@@ -32,7 +32,10 @@ fn a_task_is_given_worked_off_and_looked_at() {
     assert_eq!(created.status, 201);
     let id = session["id"].as_str().unwrap();
     assert_eq!(created.header("location"), Some(format!("/api/sessions/{id}").as_str()));
-    assert_eq!((&session["task"]["source"], &session["task"]["status"]), (&json!("api"), &json!("pending")));
+    assert_eq!(session["task"]["source"], "api");
+    // A worker may have claimed it before the answer was made.
+    let status = session["task"]["status"].as_str().unwrap();
+    assert!(["pending", "provisioning", "running"].contains(&status), "{status}");
     let journal = client.journal(id, 0);
     assert_gapless(&journal);
     let ended = journal.last().unwrap();
