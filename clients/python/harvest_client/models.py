@@ -710,7 +710,8 @@ class ProjectChange(TypedDict):
 class ProjectSettings(TypedDict):
     """What is set, and what holds."""
     in_force: list["SettingInForce"]
-    """Every setting as it holds for tasks of the project, unless their repository or whoever asks says otherwise."""
+    """Every setting as it holds for tasks of the project, unless their repository or whoever asks says otherwise. What
+    the installation itself sets is shown to those who are not confined to projects."""
     settings: dict[str, Any]
     """What was set here."""
 
@@ -832,6 +833,10 @@ class Schedule(TypedDict):
     last: NotRequired[str | None]
     missed: "Missed"
     next: NotRequired[str | None]
+    owner: NotRequired[str | None]
+    """The person it runs as, within their rights and quotas at the time of the run."""
+    problem: NotRequired[str | None]
+    """Why the last run made no task."""
     request: Any
     """What is asked for each time."""
     time_zone: str

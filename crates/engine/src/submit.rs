@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use harvest_core::{
     BranchName, Cost, Hook, McpServer, OnFailedDependency, OwnerId, Priority, Prompt, Race, SessionId, Settings,
-    Source, Supervision, TaskId, TaskKind, Turn, TurnId, Workflow,
+    Source, Supervision, Task, TaskId, TaskKind, TokenId, Turn, TurnId, Workflow,
 };
 use harvest_forge::{Base, Forge};
-use harvest_store::{IdempotencyKey, NewTask, NewTurn, Submitted};
+use harvest_store::{Admission, IdempotencyKey, NewTask, NewTurn, Submitted};
 
 use crate::opinion::agent_and_model;
 use crate::{Engine, Error, ModelChoice, unserved, verify};
@@ -65,6 +65,8 @@ pub struct Queueing {
     pub race: Option<Race>,
     /// Chosen before, so that tasks of one batch can wait for each other.
     pub id: Option<TaskId>,
+    /// The token that it was asked for with; its quota counts too.
+    pub token: Option<TokenId>,
 }
 
 /// Another prompt for a session.
@@ -77,6 +79,8 @@ pub struct FollowUp {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub key: Option<IdempotencyKey>,
+    /// The token that it was asked for with; its quota counts too.
+    pub token: Option<TokenId>,
 }
 
 impl Engine {
@@ -92,6 +96,7 @@ impl Engine {
         let new = NewTurn {
             id: TurnId::generate(self.options.entropy.as_ref()),
             caps: caps(&task.repository, &asked.author, provider.as_deref()),
+            admission: self.admission(&asked.author, &task.repository, asked.token),
             session: asked.session,
             prompt: asked.prompt,
             author: asked.author,
@@ -101,6 +106,17 @@ impl Engine {
             at: self.options.clock.now(),
         };
         Ok(store.prompt(new).await?)
+    }
+
+    /// Queues a failed or cancelled task once more, for whoever asks.
+    pub async fn retry(&self, task: &Task, asker: &str, token: Option<TokenId>) -> Result<(), Error> {
+        let admission = self.admission(asker, &task.repository, token);
+        Ok(self.options.store.retry(&task.id, admission, self.options.clock.now()).await?)
+    }
+
+    /// The quotas that hold for work that someone begins now.
+    pub(crate) fn admission(&self, person: &str, repository: &str, token: Option<TokenId>) -> Admission {
+        self.options.tenancy.now().admission(person, repository, token)
     }
 
     /// Fetches what is needed to begin and queues the task.
@@ -151,6 +167,7 @@ impl Engine {
             Some(_) => Vec::new(),
             None => caps(&repository, &request.requested_by, provider.as_deref()),
         };
+        let admission = self.admission(&request.requested_by, &repository, queue.token);
         Ok(NewTask {
             id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
             turn: TurnId::generate(entropy),
@@ -195,6 +212,7 @@ impl Engine {
             extra: queue.extra,
             key: queue.key,
             warnings,
+            admission,
             requested_by: request.requested_by,
             at: self.options.clock.now(),
         })

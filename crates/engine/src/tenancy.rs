@@ -3,6 +3,8 @@
 use harvest_core::budget::Account;
 use harvest_core::{Cost, Identity};
 
+use crate::Quotas;
+
 /// The people, teams and projects of an installation, as far as its settings name them.
 #[derive(Debug, Clone, Default)]
 pub struct Tenancy {
@@ -10,6 +12,7 @@ pub struct Tenancy {
     pub user_daily: Option<Cost>,
     pub teams: Vec<Team>,
     pub projects: Vec<Project>,
+    pub quotas: Quotas,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -103,6 +103,7 @@ impl World {
             extra: None,
             key: None,
             warnings: Vec::new(),
+            admission: harvest_store::Admission::default(),
             requested_by: user.into(),
             at: Noon.now(),
         };

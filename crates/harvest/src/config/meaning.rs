@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use harvest_agents::mcp::Catalogue;
 use harvest_core::{Code, Hook, McpServer, Supervision, Workflow};
-use harvest_engine::{DeliveryPolicy, Hosts, Tenancy};
+use harvest_engine::{DeliveryPolicy, Hosts, Quota, Quotas, Tenancy};
 use harvest_gateway::Patience;
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
-use harvest_server::{Pace, Quota, Quotas};
+use harvest_server::Pace;
 
 use super::layers::{Layers, Origin, Project, refuse};
 use super::value::{Key, Value};
@@ -91,6 +91,7 @@ impl Layers {
             user_daily: self.money(Key::UserDailyUsd),
             teams: self.teams.clone(),
             projects: self.projects.iter().map(project).collect(),
+            quotas: self.quotas(),
         }
     }
 

@@ -316,6 +316,15 @@ fn strangers_get_a_plan_and_no_way_out_until_someone_who_may_write_approves() {
     ada.post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
     hub.exchange("a pull request", |call| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201);
     description::holds(&hub.fake.exchanges());
+    // What was decided in a comment is in the log like everything else.
+    let log = world.harvest(&["audit", "export"]).finish().stdout;
+    let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = |entry: &Value| (entry["action"].clone(), entry["actor"].clone(), entry["target"].clone());
+    let target = json!(format!("task:{}", task["id"].as_str().unwrap()));
+    let expected =
+        [json!("task.create"), json!("task.approve")].map(|action| (action, json!("github:ada"), target.clone()));
+    let theirs = entries.iter().filter(|entry| entry["actor"] == "github:ada");
+    assert_eq!(theirs.map(told).collect::<Vec<_>>(), expected, "{log}");
 }
 
 #[test]

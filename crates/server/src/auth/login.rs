@@ -7,7 +7,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use harvest_core::Code;
-use harvest_store::{AccessToken, NewAudit, TokenKind};
+use harvest_store::{AccessToken, NewAudit, Record, TokenKind, recorded};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -56,8 +56,7 @@ pub async fn welcome(app: &App, login: Mint, with: &str) -> Result<Response, Pro
         project: None,
         detail: json!({ "role": login.role, "everywhere": login.projects.is_none(), "with": with }),
     };
-    app.store.add_token(login).await?;
-    app.store.audit(entry).await?;
+    recorded(Record { audit: entry, answer: None }, app.store.add_token(login)).await.0?;
     Ok(signed(&app.cookie, cookie.reveal(), seconds, Redirect::to("/").into_response()))
 }
 

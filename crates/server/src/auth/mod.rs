@@ -9,12 +9,14 @@ pub mod github;
 pub mod login;
 mod mint;
 mod origin;
+pub mod passes;
 mod principal;
 pub mod secret;
 
 pub use cookie::Cookie;
 pub use mint::Mint;
 pub use origin::{Origins, strict};
+pub use passes::{Pass, Passes, Shows};
 pub use principal::{Principal, Way};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -38,7 +40,8 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let needs = app.rules.check(request.method(), path.as_deref().unwrap_or_default(), &principal)?;
     let principal = principal.needing(needs);
-    let standing = app.pace.take(&principal, request.method())?;
+    let teams = app.engine.tenancy().identity(&principal.user, "").teams;
+    let standing = app.pace.take(&principal, &teams, request.method())?;
     request.extensions_mut().insert(principal);
     let mut response = next.run(request).await;
     standing.describe(response.headers_mut());
@@ -80,7 +83,7 @@ async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result
 
 fn opens(token: &AccessToken, way: Way) -> bool {
     match way {
-        Way::Token => token.kind == TokenKind::Api,
+        Way::Token => matches!(token.kind, TokenKind::Api | TokenKind::Personal),
         Way::Cookie => matches!(token.kind, TokenKind::Login | TokenKind::Person),
     }
 }

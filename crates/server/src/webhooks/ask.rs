@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use harvest_core::{Prompt, Source, TaskKind};
 use harvest_engine::{Change, REVIEW, Remark, Situation};
 use harvest_forge::{Comment, Forge, Hosting, Place, Standing, Thread};
-use harvest_store::{IdempotencyKey, Link, LinkKind, Submitted};
+use harvest_store::{IdempotencyKey, Link, LinkKind, Submitted, describe};
 
 use super::act::Trouble;
 use crate::Ask;
@@ -97,6 +97,7 @@ async fn submit(app: &App, wanted: &Wanted<'_>, asked: Asked) -> Result<Submitte
     request.queue.source_url = Some(place.url.clone());
     // However often it is asked for, an issue has one task.
     request.queue.key = Some(IdempotencyKey { key: format!("github:{}", place.url), digest: place.url.clone() });
+    describe(|entry| "task.create".clone_into(&mut entry.action));
     let submitted = app.engine.submit(request).await?;
     let link = Link {
         url: place.url.clone(),
