@@ -404,7 +404,7 @@ class McpServer(TypedDict):
 
 class Me(TypedDict):
     csrf: NotRequired[str | None]
-    """For pages: send it as `X-Harvest-CSRF` with everything that changes something."""
+    """For pages: what they showed as `X-Harvest-CSRF`, the half of the session's secret that is not in the cookie."""
     projects: NotRequired[list[str] | None]
     """The projects that one is confined to; absent: all of them."""
     role: "Role"

@@ -29,7 +29,7 @@ pub struct Principal {
     repositories: BTreeMap<String, Role>,
     /// What the operation takes.
     needs: Role,
-    /// Of a cookie: what our own page sends along.
+    /// Of a cookie: what our own page sent along.
     pub csrf: Option<String>,
 }
 
