@@ -884,6 +884,8 @@ class SessionSummary(TypedDict):
     task_id: "TaskId"
     title: str
     """The first line of what was asked."""
+    trust: "Trust"
+    """`stranger`: someone had a part in what is asked who may not write to the repository."""
 
 
 class SettingInForce(TypedDict):
@@ -927,6 +929,8 @@ class Settings(TypedDict):
     """The test command; `None` when none was given and none was found."""
     timeout_ms: int
     """How long the agent may work on a turn."""
+    trust: NotRequired["Trust"]
+    """How far the words that it began with are trusted; absent: those of a member."""
     workflow: NotRequired["Workflow"]
 
 
@@ -1084,6 +1088,10 @@ class Token(TypedDict):
 
 # A token for the API, or someone who is signed in.
 TokenId = str
+
+
+# How far the words are trusted that a task began with.
+Trust = Literal["member", "stranger"]
 
 
 class Turn(TypedDict):

@@ -174,7 +174,11 @@ impl Elsewhere {
             meter: Arc::new(NoModel),
             credentials: Arc::new(NoCredentials),
             git: None,
-            egress: allowed::Access { policy: self.policy(), recorder: egress::recorder(&self.journal) },
+            egress: allowed::Access {
+                policy: self.policy(),
+                registries: true,
+                recorder: egress::recorder(&self.journal),
+            },
         };
         let serving = options.gateway.serve(options.provider.listen(id)?, session);
         let folder = options.data.workspace(id);

@@ -296,7 +296,7 @@ impl Engine {
             meter,
             credentials: self.credentials(served.task, purpose),
             git: Some(access),
-            egress: self.egress(served.task, served.journal),
+            egress: self.egress(served.task, served.journal, served.plans),
         };
         let tools = self.tools(purpose, served, &session.credentials);
         Ok(options.gateway.serve_with_tools(provider.listen(id)?, session, tools))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use harvest_core::{
     BranchName, Cost, Hook, McpServer, OnFailedDependency, OwnerId, Priority, Prompt, Race, SessionId, Settings,
-    Source, Supervision, Task, TaskId, TaskKind, TokenId, Turn, TurnId, Workflow,
+    Source, Supervision, Task, TaskId, TaskKind, TokenId, Trust, Turn, TurnId, Workflow,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{Admission, IdempotencyKey, NewTask, NewTurn, Submitted};
@@ -40,6 +40,8 @@ pub struct Request {
     pub workflow: Workflow,
     /// A person decides on the tested result before anything leaves.
     pub gate: bool,
+    /// How far the words are trusted that it asks with.
+    pub trust: Trust,
     /// What offers tools to the agent.
     pub mcp: Vec<McpServer>,
     pub source: Source,
@@ -198,6 +200,7 @@ impl Engine {
                 plan_review: request.plan_review,
                 workflow: request.workflow,
                 gate: request.gate,
+                trust: request.trust,
                 mcp: request.mcp,
                 race: queue.race,
             },

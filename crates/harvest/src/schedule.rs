@@ -120,7 +120,8 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         let place = style.dim(&clean(saved.repo.as_deref().unwrap_or_default()));
         let line =
             format!("{}  {:<16}  next {}  {title}  {place}", style.bold(short(&stored.id)), stored.cron, when(stored));
-        if output::line(&line).is_err() {
+        let problem = stored.problem.as_ref().map(|problem| format!("\n  {} {}", style.failed(), clean(problem)));
+        if output::line(&format!("{line}{}", problem.unwrap_or_default())).is_err() {
             break;
         }
     }

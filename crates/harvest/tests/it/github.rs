@@ -307,7 +307,7 @@ fn strangers_get_a_plan_and_no_way_out_until_someone_who_may_write_approves() {
     hub.status("Queued for a plan");
     let awaits = |task: &Value| task["status"] == "awaiting_approval";
     let task = wait_for(|| world.tasks().into_iter().next().filter(awaits));
-    assert_eq!((&task["settings"]["plan"], &task["settings"]["egress"]), (&json!(true), &json!([])));
+    assert_eq!((&task["settings"]["plan"], &task["settings"]["trust"]), (&json!(true), &json!("stranger")));
     // Not by the stranger; and nothing was delivered so far.
     eve.post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
     hub.exchange("a look at who eve is", |call| call.path.ends_with("/collaborators/eve/permission"));
@@ -325,6 +325,41 @@ fn strangers_get_a_plan_and_no_way_out_until_someone_who_may_write_approves() {
         [json!("task.create"), json!("task.approve")].map(|action| (action, json!("github:ada"), target.clone()));
     let theirs = entries.iter().filter(|entry| entry["actor"] == "github:ada");
     assert_eq!(theirs.map(told).collect::<Vec<_>>(), expected, "{log}");
+}
+
+/// Says where it has its packages from, and what the gateway answers when it asks for one all the same.
+const LOOKS_FOR_PACKAGES: &str = r#"cat > /dev/null
+port=$(awk '$4 == "0A" { split($2, at, ":"); print at[2]; exit }' /proc/net/tcp)
+status=$(curl --silent --output /dev/null --write-out '%{http_code}' "http://127.0.0.1:$(printf %d "0x$port")/registry/npm/left-pad")
+echo "named ${npm_config_registry:-nowhere}, answered $status""#;
+
+#[test]
+fn no_package_can_be_had_while_a_strangers_plan_is_made_and_a_member_opens_them() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    world.add_agent("looker", "text", LOOKS_FOR_PACKAGES);
+    let config = world.path().join("harvest.toml");
+    fs::write(&config, "agent = \"looker\"\n").unwrap();
+    let server = world.serve_with(&json!([]), &["--agents", "1", "--config", config.to_str().unwrap()]);
+    hub.tell(&server);
+    hub.person("eve").post("/issues", &json!({ "title": "Make the failing test pass" })).ok();
+    hub.person("ada").post("/issues/1/labels", &json!({ "labels": ["harvest"] })).ok();
+    let task = wait_for(|| world.tasks().into_iter().next().filter(|task| task["status"] == "awaiting_approval"));
+    let client = server.with(&world.token(&[]));
+    let sessions = client.get(&format!("/api/sessions?task={}", task["id"].as_str().unwrap())).ok();
+    let session = &sessions["items"][0];
+    assert_eq!((&task["settings"]["trust"], &session["trust"]), (&json!("stranger"), &json!("stranger")));
+    let said = |from: u64| -> Vec<String> {
+        let path = format!("/api/sessions/{}/events?limit=1000&after={from}", session["id"].as_str().unwrap());
+        let events = client.get(&path).ok()["items"].as_array().unwrap().clone();
+        let lines = events.iter().filter_map(|event| event["data"]["text"].as_str().map(str::to_owned));
+        lines.filter(|line| line.starts_with("named ")).collect()
+    };
+    assert_eq!(said(0)[0], "named nowhere, answered 404");
+    let decided = client.get(&format!("/api/sessions/{}", session["id"].as_str().unwrap())).ok();
+    hub.person("ada").post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
+    let open = wait_for(|| said(decided["last_seq"].as_u64().unwrap()).into_iter().next());
+    assert!(open.starts_with("named http://127.0.0.1") && !open.ends_with("answered 404"), "{open}");
 }
 
 #[test]

@@ -202,13 +202,13 @@ fn a_token_is_shown_once_and_kept_nowhere() {
 }
 
 /// What a browser has after the link was opened.
-struct Browser {
-    cookie: String,
-    csrf: String,
+pub struct Browser {
+    pub cookie: String,
+    pub csrf: String,
     origin: String,
 }
 
-fn sign_in(server: &Server) -> Browser {
+pub fn sign_in(server: &Server) -> Browser {
     let path = server.link.strip_prefix(&server.url).unwrap();
     let opened = server.anyone().get(path);
     assert_eq!(opened.status, 303, "{opened:?}");

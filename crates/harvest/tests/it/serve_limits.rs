@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::serve::websocket;
+use crate::serve_access::sign_in;
 use crate::served::{Client, Server, Stream};
 use crate::support::{PATIENCE, World};
 
@@ -264,6 +265,14 @@ fn streams_end_within_a_second_of_their_tokens_revocation_expiry_and_sign_out() 
         std::thread::yield_now();
     }
     end("expired");
+    let browser = sign_in(&server);
+    let own = server.anyone().header("cookie", &browser.cookie).header("x-harvest-csrf", &browser.csrf);
+    let mut stream = own.stream(&format!("/api/sessions/{session}/events"));
+    stream.until("task.created");
+    let begun = Instant::now();
+    assert_eq!(own.post("/api/logout", &json!({})).status, 204);
+    until_the_end(stream);
+    assert!(begun.elapsed() < AT_ONCE, "signed out: the journal went on for {:?}", begun.elapsed());
     // Others go on.
     owner.get("/api/me").ok();
 }

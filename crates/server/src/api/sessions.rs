@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use harvest_core::{
     BranchName, Code, EventBody, FileChange, MessageRole, Prompt, Role, Session, SessionId, Task, TaskId, TaskStatus,
-    Timestamp, Turn,
+    Timestamp, Trust, Turn,
 };
 use harvest_engine::{FollowUp, Fork};
 use harvest_store::{Forgotten, SessionQuery};
@@ -62,6 +62,8 @@ pub struct SessionSummary {
     requested_by: String,
     /// The first line of what was asked.
     title: String,
+    /// `stranger`: someone had a part in what is asked who may not write to the repository.
+    trust: Trust,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -150,6 +152,7 @@ pub async fn list(
         agent: item.agent,
         requested_by: item.requested_by,
         title: item.title,
+        trust: item.trust,
     });
     Ok(Page { items: items.collect(), next_cursor: page.next_cursor })
 }

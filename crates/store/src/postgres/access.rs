@@ -1,7 +1,7 @@
 //! Tokens, answers, the audit log and lists of sessions.
 
 use async_trait::async_trait;
-use harvest_core::{SessionId, TaskId, TaskStatus, Timestamp, TokenId};
+use harvest_core::{SessionId, Settings, TaskId, TaskStatus, Timestamp, TokenId};
 use tokio::sync::broadcast;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -296,7 +296,7 @@ async fn sessions(db: &Connection, query: &SessionQuery) -> Result<SessionPage, 
         filter.push_str(&format!(" AND t.repository = ANY(${})", values.len()));
     }
     let sql = format!(
-        "SELECT s.number, s.id, s.task_id, s.branch, s.created_at, t.status, t.repository, t.agent, t.requested_by, t.prompt
+        "SELECT s.number, s.id, s.task_id, s.branch, s.created_at, t.status, t.repository, t.agent, t.requested_by, t.prompt, t.settings
          FROM sessions AS s JOIN tasks AS t ON t.id = s.task_id WHERE {filter} ORDER BY s.number {} LIMIT $2",
         order.direction()
     );
@@ -318,5 +318,6 @@ fn summary_from(row: &Row) -> Result<SessionSummary, Error> {
         agent: row.get("agent"),
         requested_by: row.get("requested_by"),
         title: prompt(row.get("prompt"))?.title().to_owned(),
+        trust: from_json::<Settings>(row.get("settings"), "tasks.settings")?.trust,
     })
 }

@@ -1,7 +1,7 @@
 //! Tokens, answers, the audit log and lists of sessions.
 
 use async_trait::async_trait;
-use harvest_core::{SessionId, TaskId, TaskStatus, Timestamp, TokenId};
+use harvest_core::{SessionId, Settings, TaskId, TaskStatus, Timestamp, TokenId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::broadcast;
 
@@ -315,7 +315,7 @@ fn sessions(db: &Connection, query: &SessionQuery) -> Result<SessionPage, Error>
         filter.push_str(&format!(" AND t.repository IN (SELECT value FROM json_each(?{}))", values.len()));
     }
     let mut statement = db.prepare_cached(&format!(
-        "SELECT s.number, s.id, s.task_id, s.branch, s.created_at, t.status, t.repository, t.agent, t.requested_by, t.prompt
+        "SELECT s.number, s.id, s.task_id, s.branch, s.created_at, t.status, t.repository, t.agent, t.requested_by, t.prompt, t.settings
          FROM sessions AS s JOIN tasks AS t ON t.id = s.task_id WHERE {filter} ORDER BY s.number {} LIMIT ?2",
         order.direction()
     ))?;
@@ -337,6 +337,7 @@ fn sessions(db: &Connection, query: &SessionQuery) -> Result<SessionPage, Error>
             agent: row.get(7)?,
             requested_by: row.get(8)?,
             title: prompt(row.get(9)?)?.title().to_owned(),
+            trust: from_json::<Settings>(&row.get::<_, String>(10)?, "tasks.settings")?.trust,
         });
     }
     Ok(SessionPage { items, next_cursor: None })
