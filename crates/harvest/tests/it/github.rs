@@ -328,16 +328,17 @@ fn strangers_get_a_plan_and_no_way_out_until_someone_who_may_write_approves() {
 }
 
 /// Says where it has its packages from, and what the gateway answers when it asks for one all the same.
-const LOOKS_FOR_PACKAGES: &str = r#"cat > /dev/null
-port=$(awk '$4 == "0A" { split($2, at, ":"); print at[2]; exit }' /proc/net/tcp)
+const LOOKS_FOR_PACKAGES: &str = r#"port=$(awk '$4 == "0A" { split($2, at, ":"); print at[2]; exit }' /proc/net/tcp)
 status=$(curl --silent --output /dev/null --write-out '%{http_code}' "http://127.0.0.1:$(printf %d "0x$port")/registry/npm/left-pad")
 echo "named ${npm_config_registry:-nowhere}, answered $status""#;
 
 #[test]
 fn no_package_can_be_had_while_a_strangers_plan_is_made_and_a_member_opens_them() {
     let world = World::new();
+    world.write("look.sh", LOOKS_FOR_PACKAGES);
+    world.commit("A way to look");
     let hub = Hub::new(&world);
-    world.add_agent("looker", "text", LOOKS_FOR_PACKAGES);
+    world.add_agent("looker", "text", "cat > /dev/null; sh look.sh");
     let config = world.path().join("harvest.toml");
     fs::write(&config, "agent = \"looker\"\n").unwrap();
     let server = world.serve_with(&json!([]), &["--agents", "1", "--config", config.to_str().unwrap()]);
