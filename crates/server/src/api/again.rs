@@ -24,13 +24,13 @@ pub async fn answer(app: &App, principal: &Principal, made: &str) -> Result<(Sta
             Ok(id) => return Ok((StatusCode::OK, json(&tasks::visible(app, principal, &id).await?)?)),
             Err(_) => None,
         },
-        "schedule" => pick(schedules::list(shared, asker).await?, "id", id)?,
-        "template" => pick(templates::list(shared, asker).await?, "name", id)?,
-        "repository" => pick(repositories::list(shared, asker).await?, "name", id)?,
-        "project" => pick(projects::list(shared, asker).await, "name", id)?,
-        "credential" => pick(credentials::list(shared, asker).await?, "id", id)?,
+        "schedule" => pick(&schedules::list(shared, asker).await?, "id", id)?,
+        "template" => pick(&templates::list(shared, asker).await?, "name", id)?,
+        "repository" => pick(&repositories::list(shared, asker).await?, "name", id)?,
+        "project" => pick(&projects::list(shared, asker).await, "name", id)?,
+        "credential" => pick(&credentials::list(shared, asker).await?, "id", id)?,
         "comment" => match id.split_once('/').and_then(|(session, comment)| Some((session.parse().ok()?, comment))) {
-            Some((session, comment)) => pick(comments::list(shared, asker, Id(session)).await?, "id", comment)?,
+            Some((session, comment)) => pick(&comments::list(shared, asker, Id(session)).await?, "id", comment)?,
             None => None,
         },
         "token" => {
@@ -48,7 +48,7 @@ pub async fn answer(app: &App, principal: &Principal, made: &str) -> Result<(Sta
     })
 }
 
-fn pick<T: Serialize>(page: Page<T>, field: &str, wanted: &str) -> Result<Option<Value>, Problem> {
+fn pick<T: Serialize>(page: &Page<T>, field: &str, wanted: &str) -> Result<Option<Value>, Problem> {
     for item in &page.items {
         let item = json(item)?;
         if item[field] == wanted {
