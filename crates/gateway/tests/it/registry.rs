@@ -138,7 +138,7 @@ impl World {
 #[tokio::test]
 async fn a_session_whose_registries_are_closed_has_none() {
     let world = World::new(Ecosystem::Npm).await;
-    world.fake.page("/left-pad", "{}");
+    world.fake.page("/left-pad", json!({ "name": "left-pad", "versions": {} }).to_string());
     let mirror = [(Ecosystem::Npm, world.fake.address.as_str())];
     let closed = Access { registries: false, ..Access::none() };
     let closed = serve_with(&gateway(world.folder.path(), &world.clock, &mirror), None, closed);

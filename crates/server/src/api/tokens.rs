@@ -71,7 +71,7 @@ impl From<AccessToken> for Token {
 /// what they may, in some or all of their projects, and less when they may less
 #[utoipa::path(
     post, path = "/api/tokens", tag = "tokens", operation_id = "token.create", request_body = AskToken,
-    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 201, body = NewToken), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn create(
@@ -168,7 +168,7 @@ async fn visible(app: &App, principal: &Principal) -> Result<Vec<AccessToken>, P
 /// Revoke a token: it opens nothing from now on. Whoever is no admin of the installation revokes their own
 #[utoipa::path(
     delete, path = "/api/tokens/{id}", tag = "tokens", operation_id = "token.revoke", params(("id" = TokenId, Path)),
-    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 204, description = "Revoked"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn revoke(
