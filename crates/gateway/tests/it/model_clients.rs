@@ -110,7 +110,7 @@ async fn codex_works_and_reports_what_the_books_hold() {
     let codex = modules.join("@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex");
     let place = place(SCRIPT).await;
     let settings = format!(
-        "model = \"scripted-1\"\nmodel_provider = \"harvest\"\ncheck_for_update_on_startup = false\n\
+        "model = \"scripted-1\"\nmodel_provider = \"harvest\"\ncheck_for_update_on_startup = false\nweb_search = \"disabled\"\n\
          [analytics]\nenabled = false\n\
          [model_providers.harvest]\nname = \"Harvest\"\nbase_url = \"{}/openai/v1\"\nenv_key = \"HARVEST_KEY\"\n\
          wire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 0\n",

@@ -39,7 +39,8 @@ environment = { GEMINI_API_KEY = "placeholder", GOOGLE_GEMINI_BASE_URL = "{base_
 path = "{home}/.gemini/settings.json"
 content = '''
 { "general": { "enableAutoUpdate": false }, "privacy": { "usageStatisticsEnabled": false },
-  "security": { "auth": { "selectedType": "gemini-api-key" } }, "telemetry": { "enabled": false } }
+  "security": { "auth": { "selectedType": "gemini-api-key" } }, "telemetry": { "enabled": false },
+  "tools": { "shell": { "enableInteractiveShell": false } } }
 '''
 "#,
     model: "gemini-2.5-pro",

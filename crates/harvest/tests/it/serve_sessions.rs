@@ -162,12 +162,12 @@ fn tasks_under_way_are_counted_for_token_person_team_and_project() {
 #[test]
 fn what_was_spent_today_is_counted_too_and_rates_can_be_set() {
     let world = World::new();
-    settings(&world, "[quota]\ntoken_daily_usd = 0.001\n[rate]\nwrites = 4\n");
+    settings(&world, "[quota]\ntoken_daily_usd = 0.11\n[rate]\nwrites = 4\n");
     let server =
         world.serve_with(&json!([{ "say": "Done.", "tokens": { "input": 100, "output": 10 } }]), &["--agents", "1"]);
     let one = client(&world, &server, &[]);
     let spent = one.worked_off(&world.ask("Mend it"));
-    assert!(spent["cost_usd"].as_f64().unwrap() >= 0.001, "{spent}");
+    assert!(spent["cost_usd"].as_f64().unwrap() >= 0.11, "{spent}");
     let refused = one.post("/api/tasks", &world.ask("Mend it"));
     assert!(refused.problem(429, "HV-0617")["detail"].as_str().unwrap().starts_with("this token has spent $"));
     let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();

@@ -74,7 +74,7 @@ fn list_show_logs_and_diff_for_people() {
         settings.add_filter(r"\b[0-9a-z]{16}\b", "[ID]");
         settings.add_filter(r"index [0-9a-f]+\.\.[0-9a-f]+", "index [BLOBS]");
         settings.add_filter(r"20\d\d-\d\d-\d\dT[0-9:.]+Z", "[AT]");
-        settings.add_filter(r"by uid \d+", "by uid [UID]");
+        settings.add_filter(r"by \S+\n", "by [PERSON]\n");
         settings.bind(|| insta::assert_snapshot!(name, ran.stdout));
     }
     let logs = world.harvest(&["task", "logs", short]).finish();
