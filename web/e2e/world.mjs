@@ -198,6 +198,7 @@ install_hint = "It is a shell."
     const context = await browser.newContext({ reducedMotion: "reduce", ...options });
     context.setDefaultTimeout(PATIENCE);
     if (process.env.HARVEST_PAGE) await built(context, process.env.HARVEST_PAGE);
+    await asThePage(context);
     const page = await context.newPage();
     const faults = [];
     page.on("pageerror", (error) => faults.push(String(error)));
@@ -208,8 +209,12 @@ install_hint = "It is a shell."
       if (!request.url().startsWith(this.server.url) && !request.url().startsWith("data:") && !request.url().startsWith("ws")) faults.push(`asked ${request.url()}`);
     });
     // Where the link leads to is not asked for by itself, so it would come from the program.
-    if (process.env.HARVEST_PAGE) await context.request.get(this.server.link);
-    await page.goto(process.env.HARVEST_PAGE ? this.server.url : this.server.link);
+    let start = this.server.link;
+    if (process.env.HARVEST_PAGE) {
+      const entered = await context.request.get(this.server.link, { maxRedirects: 0 });
+      start = this.server.url + entered.headers().location;
+    }
+    await page.goto(start);
     await page.getByRole("heading", { name: "Tasks" }).waitFor();
     return { page, context, faults };
   }
@@ -219,6 +224,20 @@ install_hint = "It is a shell."
     await this.stop();
     rmSync(this.folder, { recursive: true, force: true });
   }
+}
+
+/** What a test asks for from inside the page carries what the page would send: half of the session's secret is in its storage. */
+export async function asThePage(context) {
+  await context.addInitScript(() => {
+    const plain = window.fetch;
+    window.fetch = (input, init = {}) => {
+      if (typeof input !== "string") return plain(input, init);
+      const headers = new Headers(init.headers);
+      const proof = localStorage.getItem("harvest.proof");
+      if (proof) headers.set("x-harvest-csrf", proof);
+      return plain(input, { ...init, headers });
+    };
+  });
 }
 
 /** The page as it lies in a folder in place of the one in the program, which then need not be built again to try something. */

@@ -407,7 +407,7 @@ class McpServer(TypedDict):
 
 class Me(TypedDict):
     csrf: NotRequired[str | None]
-    """For pages: send it as `X-Harvest-CSRF` with everything that changes something."""
+    """For pages: what they showed as `X-Harvest-CSRF`, the half of the session's secret that is not in the cookie."""
     projects: NotRequired[list[str] | None]
     """The projects that one is confined to; absent: all of them."""
     role: "Role"
@@ -718,7 +718,8 @@ class ProjectChange(TypedDict):
 class ProjectSettings(TypedDict):
     """What is set, and what holds."""
     in_force: list["SettingInForce"]
-    """Every setting as it holds for tasks of the project, unless their repository or whoever asks says otherwise."""
+    """Every setting as it holds for tasks of the project, unless their repository or whoever asks says otherwise. What
+    the installation itself sets is shown to those who are not confined to projects."""
     settings: dict[str, Any]
     """What was set here."""
 
@@ -840,6 +841,10 @@ class Schedule(TypedDict):
     last: NotRequired[str | None]
     missed: "Missed"
     next: NotRequired[str | None]
+    owner: NotRequired[str | None]
+    """The person it runs as, within their rights and quotas at the time of the run."""
+    problem: NotRequired[str | None]
+    """Why the last run made no task."""
     request: Any
     """What is asked for each time."""
     time_zone: str
@@ -887,6 +892,8 @@ class SessionSummary(TypedDict):
     task_id: "TaskId"
     title: str
     """The first line of what was asked."""
+    trust: "Trust"
+    """`stranger`: someone had a part in what is asked who may not write to the repository."""
 
 
 class SettingInForce(TypedDict):
@@ -935,6 +942,8 @@ class Settings(TypedDict):
     """How long the agent may work on a turn."""
     token: NotRequired[str | None]
     """The id of the API token that it was asked for with, whose budget it counts for."""
+    trust: NotRequired["Trust"]
+    """How far the words that it began with are trusted; absent: those of a member."""
     workflow: NotRequired["Workflow"]
 
 
@@ -1092,6 +1101,10 @@ class Token(TypedDict):
 
 # A token for the API, or someone who is signed in.
 TokenId = str
+
+
+# How far the words are trusted that a task began with.
+Trust = Literal["member", "stranger"]
 
 
 class Turn(TypedDict):

@@ -339,15 +339,16 @@ class Operations:
         return self._call("POST", f"/api/templates/{_part(name)}/tasks", body=body)
 
     def token_list(self) -> PageToken:
-        """List tokens, newest first"""
+        """List tokens, newest first: all for an admin of the installation, else one's own"""
         return self._call("GET", "/api/tokens")
 
     def token_create(self, body: AskToken) -> NewToken:
-        """Make a token"""
+        """Make a token. An admin of the installation makes any; a person who is signed in makes one for themselves
+        that may at most what they may, in some or all of their projects, and less when they may less"""
         return self._call("POST", "/api/tokens", body=body)
 
     def token_revoke(self, id: TokenId) -> None:
-        """Revoke a token: it opens nothing from now on"""
+        """Revoke a token: it opens nothing from now on. Whoever is no admin of the installation revokes their own"""
         return self._call("DELETE", f"/api/tokens/{_part(id)}")
 
     def metrics_get(self) -> str:

@@ -98,6 +98,9 @@ pub struct Settings {
     /// A person decides on the tested result before anything leaves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gate: bool,
+    /// How far the words that it began with are trusted; absent: those of a member.
+    #[serde(default, skip_serializing_if = "Trust::is_member")]
+    pub trust: Trust,
     /// What offers tools to the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mcp: Vec<McpServer>,
@@ -116,6 +119,25 @@ pub enum Workflow {
     /// The agent looks around, makes a plan of what it found, and the plan is delivered as a branch of its own before a
     /// person decides on it.
     ResearchPlanImplement,
+}
+
+/// How far the words are trusted that a task began with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// Everyone who wrote them may write to the repository, or gives tasks here.
+    #[default]
+    Member,
+    /// Someone had a part in them who may not write. Until a member has approved a plan, the agent reaches neither hosts nor
+    /// package registries; from then on what the project allows.
+    Stranger,
+}
+
+impl Trust {
+    pub fn is_member(&self) -> bool {
+        *self == Self::Member
+    }
 }
 
 impl Workflow {
@@ -145,6 +167,7 @@ impl Default for Settings {
             race: None,
             plan_review: None,
             workflow: Workflow::Direct,
+            trust: Trust::Member,
             gate: false,
             mcp: Vec::new(),
             token: None,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use harvest_core::{EventBody, Task};
+use harvest_core::{EventBody, Task, Trust};
 use harvest_gateway::ServerTools;
 use harvest_gateway::egress::{Access, Policy, Record, Recorder};
 use harvest_gateway::registry::{Environment, environment};
@@ -46,6 +46,12 @@ impl Recorder for Journaled {
     }
 }
 
+/// A stranger's words lead nowhere before a member has approved the plan that was made of them: a package of the right name is
+/// a way out as good as a host.
+pub(crate) fn is_closed(task: &Task, plans: bool) -> bool {
+    task.settings.trust == Trust::Stranger && plans
+}
+
 /// Who writes down what was reached.
 pub(crate) fn recorder(journal: &Journal) -> Arc<dyn Recorder> {
     Arc::new(Journaled(journal.clone()))
@@ -54,19 +60,27 @@ pub(crate) fn recorder(journal: &Journal) -> Arc<dyn Recorder> {
 impl Turn {
     /// For every process in the sandbox.
     pub(crate) fn network_environment(&self, sandbox: &Sandbox) -> Environment {
-        self.engine.network_environment(&self.engine.policy_of(&self.task), sandbox)
+        match is_closed(&self.task, self.plan.is_wanted()) {
+            true => Environment::default(),
+            false => self.engine.network_environment(&self.engine.policy_of(&self.task), sandbox),
+        }
     }
 }
 
 impl Engine {
-    pub(crate) fn egress(&self, task: &Task, journal: &Journal) -> Access {
-        Access { policy: self.policy_of(task), recorder: recorder(journal) }
+    pub(crate) fn egress(&self, task: &Task, journal: &Journal, plans: bool) -> Access {
+        let recorder = recorder(journal);
+        match is_closed(task, plans) {
+            true => Access { policy: Policy::default(), registries: false, recorder },
+            false => Access { policy: self.policy_of(task), registries: true, recorder },
+        }
     }
 
     /// What model vendors may do for a task outside of its sandbox. A task without egress, like every task of a stranger, has
     /// no way out through a vendor either.
     pub(crate) fn server_tools(&self, task: &Task) -> ServerTools {
-        if task.settings.egress.as_ref().is_some_and(Vec::is_empty) {
+        let closed = task.settings.egress.as_ref().is_some_and(Vec::is_empty);
+        if closed || task.settings.trust == Trust::Stranger {
             return ServerTools::none();
         }
         let hosts = self.options.egress.now();

@@ -1,9 +1,10 @@
 //! A new session that goes on from a moment of another one: what its workspace was like then, and what had been said.
 
 use harvest_core::{
-    BranchName, Event, EventBody, OnFailedDependency, Origin, Prompt, SessionId, Settings, Source, TaskId, TurnId,
+    BranchName, Event, EventBody, OnFailedDependency, Origin, Prompt, SessionId, Settings, Source, TaskId, TokenId,
+    TurnId,
 };
-use harvest_store::{NewTask, Submitted};
+use harvest_store::{IdempotencyKey, NewTask, Submitted};
 use harvest_workspace::SessionRepository;
 
 use crate::journal::events_up_to;
@@ -22,6 +23,9 @@ pub struct Fork {
     /// `None`: whoever worked on it then.
     pub agent: Option<String>,
     pub model: Option<String>,
+    pub key: Option<IdempotencyKey>,
+    /// The token that it was asked for with; its quota counts too.
+    pub token: Option<TokenId>,
 }
 
 impl Engine {
@@ -68,6 +72,7 @@ impl Engine {
         let same_agent = asked.agent.as_ref().is_none_or(|agent| *agent == then.agent);
         let provider = then.settings.provider.clone().filter(|_| same_agent);
         let convoy = then.convoy.filter(|_| then.settings.race.is_none());
+        let admission = self.admission(&asked.author, &then.repository, asked.token);
         let agent = asked.agent.unwrap_or(then.agent);
         let used = self.provider_of(&agent, provider.as_deref());
         let new = NewTask {
@@ -100,14 +105,23 @@ impl Engine {
             retries: then.retries_left,
             claim_for: None,
             extra: None,
-            key: None,
+            key: asked.key,
             warnings: Vec::new(),
+            admission,
             requested_by: asked.author,
             at: options.clock.now(),
         };
+        let forked = new.session.clone();
         failpoint::reach("fork::brought")?;
         match options.store.create_tasks(vec![new]).await {
-            Ok(mut made) => made.pop().ok_or(Error::Store(harvest_store::Error::Closed)),
+            Ok(mut made) => {
+                let made = made.pop().ok_or(Error::Store(harvest_store::Error::Closed))?;
+                if made.session != forked {
+                    // The key was known: the session of that time is there already.
+                    let _ = tokio::fs::remove_dir_all(&folder).await;
+                }
+                Ok(made)
+            }
             Err(error) => {
                 // Nobody else would ever look for it.
                 let _ = tokio::fs::remove_dir_all(&folder).await;

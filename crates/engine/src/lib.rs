@@ -42,6 +42,7 @@ mod plan;
 mod pool;
 pub mod prepare;
 mod prompting;
+mod quota;
 mod race;
 mod reattach;
 mod record;
@@ -90,14 +91,15 @@ pub use egress::Hosts;
 pub use error::{Error, Failure};
 pub use fork::Fork;
 pub use guard::no_room;
+pub use harvest_store::day_of;
 pub use interrupts::Interrupts;
 pub use keyring::Keyring;
 pub use live::Live;
-pub use meter::day_of;
 pub use owner::Ownership;
 pub use people::People;
 pub use pool::{Limits, Notice, Pool, Summary};
 pub use prompting::{FailedCheck, Found, PromptBook, Remark, Situation};
+pub use quota::{Quota, Quotas};
 pub use recover::{Orphans, Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
@@ -281,6 +283,11 @@ impl Engine {
 
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.options.store
+    }
+
+    /// Who belongs to what, as it is now.
+    pub fn tenancy(&self) -> Arc<Tenancy> {
+        self.options.tenancy.now()
     }
 
     pub fn forges(&self) -> &Forges {

@@ -174,7 +174,11 @@ impl Elsewhere {
             meter: Arc::new(NoModel),
             credentials: Arc::new(NoCredentials),
             git: None,
-            egress: allowed::Access { policy: self.policy(), recorder: egress::recorder(&self.journal) },
+            egress: allowed::Access {
+                policy: self.policy(),
+                registries: true,
+                recorder: egress::recorder(&self.journal),
+            },
             server_tools: harvest_gateway::ServerTools::none(),
         };
         let serving = options.gateway.serve(options.provider.listen(id)?, session);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use harvest_core::budget::{Account, Purse};
-use harvest_core::{CallId, Clock, Cost, Entropy, Event, EventBody, OwnerId, Task, Timestamp, Usage};
+use harvest_core::{CallId, Clock, Cost, Entropy, Event, EventBody, OwnerId, Task, Usage};
 use harvest_gateway::{Ask, Call, Grant, Meter, Refused, Trouble};
 use harvest_store::{Bill, Charge, Lease, Reservation, Settlement, Step, Store};
 use harvest_vault::Redactor;
@@ -20,10 +20,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::failpoint;
 use crate::journal::Journal;
 use crate::tenancy::Tenancy;
 use crate::till::{Key, Span, Taken, Till};
+use crate::{day_of, failpoint};
 
 /// How long a call waits for others to give back what it needs.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -460,11 +460,6 @@ pub(crate) async fn charge_unsettled(journal: &Journal, task: &mut Task) -> Resu
         step = step.settling(Settlement { call, charge: Some(charge) });
     }
     journal.step(step).await
-}
-
-/// The day that a call at this time is counted for, `2026-01-31`. Days are UTC's.
-pub fn day_of(at: Timestamp) -> String {
-    at.to_string().split('T').next().unwrap_or_default().to_owned()
 }
 
 fn event_of(trouble: Trouble, count: u64) -> EventBody {

@@ -296,7 +296,7 @@ impl Engine {
             meter,
             credentials: self.credentials(served.task, purpose),
             git: Some(access),
-            egress: self.egress(served.task, served.journal),
+            egress: self.egress(served.task, served.journal, served.plans),
             server_tools: self.server_tools(served.task),
         };
         let tools = self.tools(purpose, served, &session.credentials);

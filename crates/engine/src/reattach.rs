@@ -10,7 +10,7 @@ use std::time::Duration;
 use harvest_agents::Agent;
 use harvest_core::{
     AttemptId, Event, EventBody, FailureReason, OwnerId, SandboxId, SandboxPurpose, Session, SessionId, StageName,
-    Task, Timestamp,
+    Task, Timestamp, Trust,
 };
 use harvest_sandbox::{Process, ProcessSpec};
 use harvest_store::{Lease, OwnerKind, SandboxRecord};
@@ -182,7 +182,9 @@ impl Engine {
         let repository = SessionRepository::existing(path).ok_or_else(lost)?;
         // Now, as nobody can push before it is served again.
         repository.break_locks().await?;
-        let plans = false;
+        // Of a stranger's task it matters whether its plan is still being made.
+        let stranger = task.settings.trust == Trust::Stranger && task.settings.plan;
+        let plans = stranger && journal.plan().await?.is_wanted();
         let served = Served { owner, task, session, journal, repository: &repository, plans };
         let serving = self.serve(id, SandboxPurpose::Execute, meter.clone(), served)?;
         let sandbox = options.provider.attach(id).await?;
@@ -198,7 +200,10 @@ impl Engine {
         } else {
             Some(sandbox.resume(&trace.process, offset).await?)
         };
-        let network = self.network_environment(&self.policy_of(task), &sandbox).env;
+        let network = match plans {
+            true => Vec::new(),
+            false => self.network_environment(&self.policy_of(task), &sandbox).env,
+        };
         let (attempt_id, sandbox_id) = (trace.attempt.clone(), trace.sandbox.clone());
         journal.write(vec![EventBody::AgentReattached { attempt_id, sandbox_id, offset }]).await?;
         failpoint::reach("reattach::attached")?;

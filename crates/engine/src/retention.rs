@@ -440,6 +440,7 @@ mod tests {
                 extra: None,
                 key: None,
                 warnings: Vec::new(),
+                admission: harvest_store::Admission::default(),
                 requested_by: "ada".into(),
                 claim_for: None,
                 at: "2026-01-01T00:00:00Z".parse().unwrap(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use harvest_core::{Clock, TaskId, Timestamp};
-use harvest_store::{NewTask, Schedule, Store};
+use harvest_store::{NewAudit, NewTask, Record, Schedule, Store, recorded};
 use tokio::sync::mpsc;
 
 use crate::Error;
@@ -99,28 +99,54 @@ impl Scheduler {
             Ok(decision) => decision,
             Err(error) => {
                 // A zone that this system no longer knows: it rests until someone makes it anew.
-                if self.store.fire_schedule(&id, due, None, Vec::new()).await? {
-                    self.tell(Run::Failed { schedule: id, error: error.to_string() }).await;
+                let error = error.to_string();
+                if self.store.fire_schedule(&id, due, None, Vec::new(), Some(&error)).await? {
+                    self.tell(Run::Failed { schedule: id, error }).await;
                 }
                 return Ok(None);
             }
         };
-        let mut tasks = Vec::new();
-        let mut run = Run::Skipped { schedule: id.clone(), due };
-        if decision.runs > 0 {
-            run = match self.planner.task(schedule).await {
-                Ok(task) => {
-                    let queued = Run::Queued { schedule: id.clone(), task: task.id.clone() };
-                    tasks.push(task);
-                    queued
-                }
-                Err(error) => Run::Failed { schedule: id.clone(), error },
-            };
+        if decision.runs == 0 {
+            if self.store.fire_schedule(&id, due, decision.next, Vec::new(), None).await? {
+                self.tell(Run::Skipped { schedule: id, due }).await;
+            }
+            return Ok(decision.next);
         }
-        if self.store.fire_schedule(&id, due, decision.next, tasks).await? {
-            self.tell(run).await;
+        let refused = match self.planner.task(schedule).await {
+            Ok(task) => {
+                let made = task.id.clone();
+                let fired = self.store.fire_schedule(&id, due, decision.next, vec![task], None);
+                match recorded(self.record(schedule), fired).await.0 {
+                    Ok(true) => {
+                        self.tell(Run::Queued { schedule: id, task: made }).await;
+                        return Ok(decision.next);
+                    }
+                    Ok(false) => return Ok(decision.next),
+                    // The quotas of its owner hold for what comes by the clock, too.
+                    Err(error @ harvest_store::Error::Quota(_)) => error.to_string(),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(error) => error,
+        };
+        if self.store.fire_schedule(&id, due, decision.next, Vec::new(), Some(&refused)).await? {
+            self.tell(Run::Failed { schedule: id, error: refused }).await;
         }
         Ok(decision.next)
+    }
+
+    /// A task that comes by the clock is in the audit log for the owner of its schedule.
+    fn record(&self, schedule: &Schedule) -> Record {
+        let owner = schedule.owner.as_ref().map(|owner| owner.user.as_str());
+        let audit = NewAudit {
+            at: self.clock.now(),
+            actor: owner.map_or_else(|| "schedule".to_owned(), |owner| format!("user:{owner}")),
+            action: "schedule.run".to_owned(),
+            target: String::new(),
+            project: None,
+            detail: serde_json::json!({ "schedule": schedule.id }),
+        };
+        Record { audit, answer: None }
     }
 
     fn until(&self, moment: Timestamp) -> Duration {
@@ -141,7 +167,7 @@ mod tests {
     use harvest_core::{
         BranchName, Cost, Entropy, OnFailedDependency, Priority, Prompt, SessionId, Settings, Source, TaskKind, TurnId,
     };
-    use harvest_store::{MissedRuns, Sqlite, TaskQuery};
+    use harvest_store::{Admission, Asker, AuditQuery, Limit, MissedRuns, Sqlite, TaskQuery};
 
     use super::*;
     use crate::Timetable;
@@ -164,6 +190,11 @@ mod tests {
             bytes[0] = self.0.fetch_add(1, Ordering::Relaxed);
             bytes
         }
+    }
+
+    fn nothing() -> Limit {
+        let asker = Asker::People(vec!["schedule".into()]);
+        Limit { holder: "user ada".into(), asker, unfinished: Some(0), daily: None, accounts: Vec::new() }
     }
 
     /// Makes a task whose prompt is the request, unless that says it cannot.
@@ -203,6 +234,10 @@ mod tests {
                 key: None,
                 warnings: Vec::new(),
                 requested_by: "schedule".into(),
+                admission: Admission {
+                    token: None,
+                    limits: (prompt == "too much").then(nothing).into_iter().collect(),
+                },
                 claim_for: None,
                 at: self.0.now(),
             })
@@ -238,6 +273,8 @@ mod tests {
                 request: prompt.into(),
                 next: Timetable::parse(cron, "UTC").unwrap().next_after(self.clock.now()),
                 last: None,
+                owner: None,
+                problem: None,
                 created_at: self.clock.now(),
             };
             self.store.save_schedule(schedule).await.unwrap();
@@ -303,6 +340,25 @@ mod tests {
         assert!(matches!(runs.try_recv().unwrap(), Run::Queued { schedule, .. } if schedule == "sound"));
         let next: Vec<_> = world.store.schedules().await.unwrap().into_iter().map(|schedule| schedule.next).collect();
         assert_eq!(next, [Some("2026-05-02T03:00:00Z".parse().unwrap()); 2]);
+    }
+
+    #[tokio::test]
+    async fn a_run_beyond_the_quota_makes_no_task_and_is_told_in_the_schedule() {
+        let world = World::new("2026-05-01T02:00:00Z");
+        world.add("daily", "0 3 * * *", MissedRuns::RunOnce, "too much").await;
+        world.add("modest", "0 3 * * *", MissedRuns::RunOnce, "Update").await;
+        let (scheduler, mut runs) = world.scheduler();
+        world.at("2026-05-01T03:00:00Z");
+        scheduler.fire_due().await.unwrap();
+        assert_eq!(world.tasks().await, 1);
+        let refused = "user ada has 0 tasks that have not ended, and may have 0";
+        assert_eq!(runs.try_recv().unwrap(), Run::Failed { schedule: "daily".into(), error: refused.into() });
+        let stored = world.store.schedules().await.unwrap();
+        assert_eq!(stored[0].problem.as_deref(), Some(refused));
+        assert_eq!(stored[0].next, Some("2026-05-02T03:00:00Z".parse().unwrap()));
+        // What did come is in the audit log, written with it.
+        let log = world.store.audit_log(AuditQuery { limit: 10, ..AuditQuery::default() }).await.unwrap();
+        assert_eq!(log.iter().map(|entry| entry.action.as_str()).collect::<Vec<_>>(), ["schedule.run"]);
     }
 
     #[tokio::test]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use harvest_core::{
     BranchName, Cost, Hook, McpServer, OnFailedDependency, OwnerId, Priority, Prompt, Race, SessionId, Settings,
-    Source, Supervision, TaskId, TaskKind, Turn, TurnId, Workflow,
+    Source, Supervision, Task, TaskId, TaskKind, TokenId, Trust, Turn, TurnId, Workflow,
 };
 use harvest_forge::{Base, Forge};
-use harvest_store::{IdempotencyKey, NewTask, NewTurn, Submitted};
+use harvest_store::{Admission, IdempotencyKey, NewTask, NewTurn, Submitted};
 use harvest_workspace::Author;
 
 use crate::opinion::agent_and_model;
@@ -41,6 +41,8 @@ pub struct Request {
     pub workflow: Workflow,
     /// A person decides on the tested result before anything leaves.
     pub gate: bool,
+    /// How far the words are trusted that it asks with.
+    pub trust: Trust,
     /// What offers tools to the agent.
     pub mcp: Vec<McpServer>,
     pub source: Source,
@@ -64,10 +66,10 @@ pub struct Queueing {
     /// What kind of task it is, where it is no plain prompt.
     pub kind: Option<TaskKind>,
     pub race: Option<Race>,
-    /// The id of the API token that it is asked for with.
-    pub token: Option<String>,
     /// Chosen before, so that tasks of one batch can wait for each other.
     pub id: Option<TaskId>,
+    /// The token that it was asked for with; its quota counts too.
+    pub token: Option<TokenId>,
 }
 
 /// Another prompt for a session.
@@ -80,6 +82,8 @@ pub struct FollowUp {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub key: Option<IdempotencyKey>,
+    /// The token that it was asked for with; its quota counts too.
+    pub token: Option<TokenId>,
 }
 
 impl Engine {
@@ -97,6 +101,7 @@ impl Engine {
         let new = NewTurn {
             id: TurnId::generate(self.options.entropy.as_ref()),
             caps: caps(&task.repository, &asked.author, provider.as_deref()),
+            admission: self.admission(&asked.author, &task.repository, asked.token),
             session: asked.session,
             prompt,
             author: asked.author,
@@ -117,6 +122,17 @@ impl Engine {
         // Marks may be longer than what they stand for, and a prompt has a limit.
         let end = clean.floor_char_boundary(prompt.as_str().len());
         Prompt::new(clean.get(..end).unwrap_or_default()).unwrap_or(prompt)
+    }
+
+    /// Queues a failed or cancelled task once more, for whoever asks.
+    pub async fn retry(&self, task: &Task, asker: &str, token: Option<TokenId>) -> Result<(), Error> {
+        let admission = self.admission(asker, &task.repository, token);
+        Ok(self.options.store.retry(&task.id, admission, self.options.clock.now()).await?)
+    }
+
+    /// The quotas that hold for work that someone begins now.
+    pub(crate) fn admission(&self, person: &str, repository: &str, token: Option<TokenId>) -> Admission {
+        self.options.tenancy.now().admission(person, repository, token)
     }
 
     /// Fetches what is needed to begin and queues the task.
@@ -171,6 +187,7 @@ impl Engine {
                 caps(&repository, &request.requested_by, provider.as_deref())
             }
         };
+        let admission = self.admission(&request.requested_by, &repository, queue.token.clone());
         Ok(NewTask {
             id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
             turn: TurnId::generate(entropy),
@@ -202,9 +219,10 @@ impl Engine {
                 plan_review: request.plan_review,
                 workflow: request.workflow,
                 gate: request.gate,
+                trust: request.trust,
                 mcp: request.mcp,
                 race: queue.race,
-                token: queue.token,
+                token: queue.token.map(|token| token.to_string()),
             },
             budget: request.budget,
             priority: queue.priority,
@@ -217,6 +235,7 @@ impl Engine {
             extra: queue.extra,
             key: queue.key,
             warnings,
+            admission,
             requested_by: request.requested_by,
             at: self.options.clock.now(),
         })

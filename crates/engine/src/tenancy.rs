@@ -3,6 +3,8 @@
 use harvest_core::budget::Account;
 use harvest_core::{Cost, Identity};
 
+use crate::Quotas;
+
 /// The people, teams and projects of an installation, as far as its settings name them.
 #[derive(Debug, Clone, Default)]
 pub struct Tenancy {
@@ -14,6 +16,7 @@ pub struct Tenancy {
     pub token_daily: Option<Cost>,
     pub teams: Vec<Team>,
     pub projects: Vec<Project>,
+    pub quotas: Quotas,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -118,6 +118,8 @@ mod tests {
             request: serde_json::Value::Null,
             next: Some(at(next)),
             last: None,
+            owner: None,
+            problem: None,
             created_at: at("2026-01-01T00:00:00Z"),
         }
     }

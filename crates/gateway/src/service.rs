@@ -191,12 +191,13 @@ async fn route(
     }
     let path = request.uri().path().to_owned();
     let git = context.session.git.as_ref();
+    let registries = shared.registries.as_ref().filter(|_| context.session.egress.registries);
     let answer = if let Some((vendor, rest)) = crate::model::Vendor::of_path(&path) {
         shared.models.handle(vendor, rest, request, context).await
     } else if let Some((access, rest)) = git.and_then(|access| Some((access, access.route(&path)?))) {
         git::handle(access, rest, request, &context.git_slots).await
     } else if let Some((registries, (ecosystem, rest))) =
-        shared.registries.as_ref().and_then(|registries| Some((registries, registry::of_path(&path)?)))
+        registries.and_then(|registries| Some((registries, registry::of_path(&path)?)))
     {
         registries.handle(ecosystem, rest, &request, &context.document_slots).await
     } else if let Some(name) = mcp::of_path(&path) {
@@ -204,7 +205,7 @@ async fn route(
     } else if git.is_some() && path.starts_with("/git/") {
         git::no_other_repository()
     } else {
-        answer::not_found(&path, git.map(|access| access.name.as_str()), shared.registries.is_some())
+        answer::not_found(&path, git.map(|access| access.name.as_str()), registries.is_some())
     };
     (answer, None)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harvest_agents::{Agent, Provider, Registry};
-use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, Prompt, PromptError, Source};
+use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, Prompt, PromptError, Source, Trust};
 use harvest_engine::{ModelChoice, Queueing, Request};
 use harvest_forge::{Forge, Forges};
 use harvest_gateway::cassette::Heading;
@@ -114,6 +114,7 @@ pub async fn request(
         plan_review: settings.text(Key::PlanReview),
         workflow: settings.workflow(),
         gate: settings.flag(Key::Gate),
+        trust: Trust::Member,
         mcp: settings.servers(mcp::catalogue(environment)?)?,
         source: Source::Cli,
         requested_by: user,

@@ -325,6 +325,15 @@ impl From<harvest_core::Workflow> for WorkflowName {
     }
 }
 
+impl From<WorkflowName> for harvest_core::Workflow {
+    fn from(name: WorkflowName) -> Self {
+        match name {
+            WorkflowName::Direct => Self::Direct,
+            WorkflowName::ResearchPlanImplement => Self::ResearchPlanImplement,
+        }
+    }
+}
+
 impl WorkflowName {
     /// As in the settings.
     pub fn name(self) -> &'static str {

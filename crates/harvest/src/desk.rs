@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use harvest_core::{Code, Credential, DEFAULT_CREDENTIAL, Prompt, Role, Scope};
 use harvest_engine::{Request, Stop, Tenancy};
 use harvest_server::{
-    AgentCheck, AgentInfo, Ask, Desk, NewCredential, NewRepository, NewSchedule, NewTemplate, Quotas, Reach, Refusal,
+    AgentCheck, AgentInfo, Ask, Desk, NewCredential, NewRepository, NewSchedule, NewTemplate, Reach, Refusal,
 };
-use harvest_store::{Repository, Schedule, Template};
+use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
 use harvest_vault::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -43,21 +43,31 @@ impl FrontDesk {
     pub fn new(global: Global, installation: Arc<Installation>) -> Self {
         Self { installation, global, rehearsing: Arc::default() }
     }
+
+    /// A budget that comes over the network is at most what the project of the repository, or the installation, sets.
+    fn within_the_budget(&self, ask: &Ask) -> Result<(), Refusal> {
+        let settings = self.installation.settings()?.for_repository(&ask.repository);
+        match (ask.budget_usd, settings.money(Key::BudgetUsd)) {
+            (Some(asked), Some(most)) if asked > most => {
+                let message =
+                    format!("budget_usd: {asked} is more than the {most} that tasks of this project may cost");
+                Err(refuse(Code::BadOption, message, "ask for less, or have an admin raise the project's `budget_usd`"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 #[async_trait]
 impl Desk for FrontDesk {
     async fn request(&self, ask: &Ask, person: &str) -> Result<Request, Refusal> {
         let (saved, prompt) = saved(ask)?;
+        self.within_the_budget(ask)?;
         Ok(saved.request_of(&self.installation, person.to_owned(), prompt).await?)
     }
 
     fn tenancy(&self) -> Tenancy {
         self.installation.settings().map(|settings| settings.tenancy()).unwrap_or_default()
-    }
-
-    fn quotas(&self) -> Quotas {
-        self.installation.settings().map(|settings| settings.quotas()).unwrap_or_default()
     }
 
     fn memberships(&self, user: &str) -> BTreeMap<String, Role> {
@@ -147,16 +157,18 @@ impl Desk for FrontDesk {
         Ok(repo::keep(&self.installation, options).await?)
     }
 
-    async fn add_schedule(&self, new: &NewSchedule, person: &str) -> Result<Schedule, Refusal> {
+    async fn add_schedule(&self, new: &NewSchedule, owner: ScheduleOwner) -> Result<Schedule, Refusal> {
         let (saved, prompt) = saved(&new.task)?;
+        self.within_the_budget(&new.task)?;
         let time_zone = new.time_zone.clone().unwrap_or_else(|| self.installation.environment.time_zone());
         let when = When { cron: new.cron.clone(), time_zone, missed: new.missed.into() };
-        Ok(schedule::keep(&self.installation, person.to_owned(), when, saved, prompt).await?)
+        Ok(schedule::keep(&self.installation, owner, when, saved, prompt).await?)
     }
 
     async fn add_template(&self, new: &NewTemplate, person: &str) -> Result<Template, Refusal> {
         let name = named(&new.name)?;
         let (saved, prompt) = saved(&new.task)?;
+        self.within_the_budget(&new.task)?;
         Ok(template::keep(&self.installation, person.to_owned(), name, saved, prompt).await?)
     }
 
@@ -167,21 +179,43 @@ impl Desk for FrontDesk {
     fn fill(&self, kept: &Template, values: BTreeMap<String, String>) -> Result<Ask, Refusal> {
         let values: Vec<(String, String)> = values.into_iter().collect();
         let prompt = template::render(&kept.name, &kept.prompt, &values)?;
-        let saved = SavedRequest::read(&kept.options)?;
+        // Every field by name, so that none that is added later gets lost between the template and its tasks.
+        let SavedRequest {
+            prompt: _,
+            repo,
+            base,
+            agent,
+            model,
+            test,
+            require_tests,
+            fallback_agents,
+            plan,
+            care: cli::Care { review_plan, workflow, gate, mcp },
+            timeout_ms,
+            budget_usd,
+            priority,
+            convoy,
+            retries,
+        } = SavedRequest::read(&kept.options)?;
         Ok(Ask {
             prompt,
-            repository: saved.repo.unwrap_or_default(),
-            base: saved.base,
-            agent: saved.agent,
-            model: saved.model,
-            test: saved.test,
-            require_tests: saved.require_tests,
-            plan: saved.plan,
-            priority: saved.priority,
-            convoy: saved.convoy,
-            retries: saved.retries,
-            budget_usd: saved.budget_usd,
-            timeout: saved.timeout_ms.map(|time| time.div_ceil(1000)),
+            repository: repo.unwrap_or_default(),
+            base,
+            agent,
+            model,
+            test,
+            require_tests,
+            fallback_agents,
+            plan,
+            plan_review: review_plan,
+            workflow: workflow.map(harvest_core::Workflow::from),
+            gate,
+            mcp,
+            priority,
+            convoy,
+            retries,
+            budget_usd,
+            timeout: timeout_ms.map(|time| time.div_ceil(1000)),
             ..Ask::default()
         })
     }

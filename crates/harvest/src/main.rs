@@ -60,17 +60,21 @@ mod works;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
 use environment::Environment;
 use failure::{Exit, Failure};
-use harvest_core::Code;
+use harvest_core::{Clock, Code};
+use harvest_store::{NewAudit, Record};
+use installation::SystemClock;
 
 fn main() -> ExitCode {
     let environment = Environment::read();
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let parsed =
+        Cli::command().try_get_matches().and_then(|given| Ok((Cli::from_arg_matches(&given)?, command_name(&given))));
+    let (cli, name) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return ExitCode::from(usage(&error) as u8),
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -80,7 +84,7 @@ fn main() -> ExitCode {
             return ExitCode::from(Exit::Failed as u8);
         }
     };
-    let exit = match runtime.block_on(dispatch(cli, environment)) {
+    let exit = match runtime.block_on(recorded(name, cli, environment)) {
         Ok(exit) => exit,
         Err(failure) => {
             failure.print();
@@ -88,6 +92,34 @@ fn main() -> ExitCode {
         }
     };
     ExitCode::from(exit as u8)
+}
+
+/// The words of a command, as operations are called in the audit log: `task.create`.
+fn command_name(given: &ArgMatches) -> String {
+    let mut words = Vec::new();
+    let mut here = given;
+    while let Some((word, below)) = here.subcommand() {
+        words.push(if word == "add" { "create" } else { word });
+        here = below;
+    }
+    words.join(".")
+}
+
+/// What is done on the command line is in the audit log too: the first change of a command carries its entry.
+async fn recorded(name: String, cli: Cli, environment: Environment) -> Result<Exit, Failure> {
+    // They work for everyone. What they do for someone has an entry of its own.
+    if matches!(cli.command, Command::Up(_) | Command::Serve(_) | Command::Demo(_)) {
+        return dispatch(cli, environment).await;
+    }
+    let audit = NewAudit {
+        at: SystemClock.now(),
+        actor: format!("user:{}", environment.user()),
+        action: name,
+        target: String::new(),
+        project: None,
+        detail: serde_json::json!({ "by": "command line" }),
+    };
+    harvest_store::recorded(Record { audit, answer: None }, dispatch(cli, environment)).await.0
 }
 
 async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {

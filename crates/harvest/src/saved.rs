@@ -126,12 +126,7 @@ impl SavedRequest {
         }
     }
 
-    /// The request as it is to be made now.
-    pub async fn request(&self, installation: &Installation, prompt: Prompt) -> Result<Request, Failure> {
-        self.request_of(installation, installation.environment.user(), prompt).await
-    }
-
-    /// The same for someone else than whoever runs this process.
+    /// The request as it is to be made now, for someone who need not be the one that runs this process.
     pub async fn request_of(
         &self,
         installation: &Installation,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use harvest_core::{Code, Prompt, Source, TaskId};
+use harvest_core::{Code, Prompt, Role, Source, TaskId};
 use harvest_engine::{BadTimetable, Engine, Planner, Request, Run, Scheduler, Timetable};
-use harvest_store::{MissedRuns, NewTask, Schedule as Stored};
+use harvest_store::{AccessToken, MissedRuns, NewTask, OwnerRight, Schedule as Stored, ScheduleOwner, TokenKind};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -20,8 +20,6 @@ use crate::view::{Style, clean};
 
 const RUNS: usize = 64;
 const ID_SHOWN: usize = 8;
-/// Who asked for a task that the clock asked for.
-const REQUESTED_BY: &str = "schedule";
 
 pub async fn schedule(global: &Global, environment: Environment, command: Schedule) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -47,7 +45,8 @@ async fn add(
         Missed::RunOnce => MissedRuns::RunOnce,
     };
     let times = When { cron: options.cron, time_zone, missed };
-    let stored = keep(installation, installation.environment.user(), times, saved, prompt).await?;
+    let owner = ScheduleOwner { user: installation.environment.user(), right: OwnerRight::Installation };
+    let stored = keep(installation, owner, times, saved, prompt).await?;
     let _ = if global.json {
         output::json(&stored)
     } else {
@@ -68,7 +67,7 @@ pub struct When {
 /// Checks a schedule as if it ran now, and keeps it.
 pub async fn keep(
     installation: &Installation,
-    person: String,
+    owner: ScheduleOwner,
     when: When,
     mut saved: SavedRequest,
     prompt: Prompt,
@@ -76,7 +75,7 @@ pub async fn keep(
     let prompt = ask::without_secrets(prompt);
     let timetable = Timetable::parse(&when.cron, &when.time_zone).map_err(|error| refuse(&error))?;
     // Only the base stays as it was named.
-    let request = saved.request_of(installation, person, prompt.clone()).await?;
+    let request = saved.request_of(installation, owner.user.clone(), prompt.clone()).await?;
     saved.repo = Some(request.forge.name().to_owned());
     saved.prompt = Some(prompt.into());
     let now = installation.clock.now();
@@ -88,6 +87,8 @@ pub async fn keep(
         request: saved.to_json()?,
         next: timetable.next_after(now),
         last: None,
+        owner: Some(owner),
+        problem: None,
         created_at: now,
     };
     installation.store.save_schedule(stored.clone()).await?;
@@ -120,7 +121,8 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         let place = style.dim(&clean(saved.repo.as_deref().unwrap_or_default()));
         let line =
             format!("{}  {:<16}  next {}  {title}  {place}", style.bold(short(&stored.id)), stored.cron, when(stored));
-        if output::line(&line).is_err() {
+        let problem = stored.problem.as_ref().map(|problem| format!("\n  {} {}", style.failed(), clean(problem)));
+        if output::line(&format!("{line}{}", problem.unwrap_or_default())).is_err() {
             break;
         }
     }
@@ -249,13 +251,62 @@ struct Asking {
     engine: Engine,
 }
 
+impl Asking {
+    /// What the owner of a schedule may is looked at again at each run: people leave, and tokens are revoked.
+    async fn check(&self, owner: &ScheduleOwner, repository: &str) -> Result<(), String> {
+        let Installation { store, clock, .. } = self.installation.as_ref();
+        let settings = self.installation.settings().map_err(|failure| failure.message)?;
+        let project = settings.tenancy().identity(&owner.user, repository).project;
+        let now = clock.now();
+        let reaches = |token: &AccessToken| {
+            let valid = token.revoked_at.is_none() && token.expires_at.is_none_or(|end| end > now);
+            let there = token.projects.as_ref().is_none_or(|names| project.iter().any(|one| names.contains(one)));
+            valid && there && token.role >= Role::Member
+        };
+        let members = store.members().await.map_err(|error| error.to_string())?;
+        let is_member = members.iter().any(|member| {
+            member.user == owner.user && Some(&member.project) == project.as_ref() && member.role >= Role::Member
+        });
+        let may = match &owner.right {
+            OwnerRight::Installation => true,
+            OwnerRight::Token { id } => {
+                let found = store.tokens_by_id(std::slice::from_ref(id)).await.map_err(|error| error.to_string())?;
+                found.iter().any(|token| reaches(token) && (token.kind != TokenKind::Personal || is_member))
+            }
+            OwnerRight::Person => {
+                let sessions = store.tokens(TokenKind::Person).await.map_err(|error| error.to_string())?;
+                is_member || sessions.iter().any(|token| token.user == owner.user && reaches(token))
+            }
+        };
+        if may {
+            return Ok(());
+        }
+        let why = match owner.right {
+            OwnerRight::Token { .. } => {
+                "the token it was made with is revoked, has expired, or may no longer give tasks there"
+            }
+            _ => "they may no longer give tasks there",
+        };
+        Err(format!("its owner {} is refused: {why}; have someone else make the schedule anew", clean(&owner.user)))
+    }
+}
+
 #[async_trait]
 impl Planner for Asking {
     async fn task(&self, schedule: &Stored) -> Result<NewTask, String> {
         let saved = SavedRequest::read(&schedule.request).map_err(|failure| failure.message)?;
         let prompt = Prompt::new(saved.prompt.clone().unwrap_or_default()).map_err(|error| error.to_string())?;
-        let request = saved.request(&self.installation, prompt).await.map_err(|failure| failure.message)?;
-        let request = Request { source: Source::Schedule, requested_by: REQUESTED_BY.to_owned(), ..request };
+        let owner = schedule.owner.clone().unwrap_or_else(|| ScheduleOwner {
+            user: self.installation.environment.user(),
+            right: OwnerRight::Installation,
+        });
+        self.check(&owner, saved.repo.as_deref().unwrap_or_default()).await?;
+        let request = saved.request_of(&self.installation, owner.user.clone(), prompt).await;
+        let request = request.map_err(|failure| failure.message)?;
+        let mut request = Request { source: Source::Schedule, requested_by: owner.user, ..request };
+        if let OwnerRight::Token { id } = owner.right {
+            request.queue.token = Some(id);
+        }
         self.engine.new_task(request).await.map_err(|error| Failure::from(error).message)
     }
 }

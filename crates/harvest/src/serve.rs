@@ -44,8 +44,8 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         installation.queueing_engine()?
     };
     let exporter = tracer::exporter(&installation)?;
-    let service = listen(global, &installation, &engine, options.door, exporter.clone()).await?;
     let (drain, close) = (Stop::default(), Stop::default());
+    let service = listen(global, &installation, &engine, options.door, exporter.clone(), drain.clone()).await?;
     on_signals(
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &drain,
@@ -103,6 +103,7 @@ pub async fn listen(
     engine: &Engine,
     door: Door,
     telemetry: Exporter,
+    draining: Stop,
 ) -> Result<Service, Failure> {
     let options = Options {
         listen: door.listen,
@@ -118,6 +119,7 @@ pub async fn listen(
         telemetry,
         sign_in: sign_in::options(installation).await?,
         webhooks: github::webhooks(installation)?,
+        draining,
     };
     Ok(Service::bind(options).await?)
 }

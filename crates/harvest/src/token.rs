@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harvest_core::{Code, Timestamp};
 use harvest_server::Mint;
-use harvest_store::{AccessToken, NewAudit, TokenKind};
+use harvest_store::{AccessToken, TokenKind, describe};
 use serde_json::{Value, json};
 
 use crate::cli::{Global, Token, TokenCreate};
@@ -48,8 +48,8 @@ async fn create(
         life: options.expires_in_days.map(|days| DAY * u32::try_from(days).unwrap_or(u32::MAX)),
     };
     let (token, secret) = mint.make(installation.clock.as_ref(), installation.entropy.as_ref())?;
+    note(&token);
     installation.store.add_token(token.clone()).await?;
-    record(installation, "token.create", &token).await?;
     let _ = if global.json {
         let mut shown = shown(&token);
         shown["token"] = secret.reveal().into();
@@ -62,7 +62,7 @@ async fn create(
 }
 
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
-    let tokens = installation.store.tokens(TokenKind::Api).await?;
+    let tokens = of_programs(installation).await?;
     if global.json {
         let items: Vec<Value> = tokens.iter().map(shown).collect();
         let _ = output::json(&json!({ "items": items, "next_cursor": null }));
@@ -92,7 +92,7 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
 }
 
 async fn revoke(global: &Global, installation: &Installation, style: Style, prefix: &str) -> Result<Exit, Failure> {
-    let tokens = installation.store.tokens(TokenKind::Api).await?;
+    let tokens = of_programs(installation).await?;
     let wanted = prefix.to_ascii_lowercase();
     let mut fitting = tokens.iter().filter(|token| !wanted.is_empty() && token.id.as_str().starts_with(&wanted));
     let token = match (fitting.next(), fitting.next()) {
@@ -106,9 +106,8 @@ async fn revoke(global: &Global, installation: &Installation, style: Style, pref
             return Err(Failure::refused(Code::UnknownToken, message, "see which there are: harvest token list"));
         }
     };
-    if installation.store.revoke_token(&token.id, installation.clock.now()).await? {
-        record(installation, "token.revoke", token).await?;
-    }
+    note(token);
+    installation.store.revoke_token(&token.id, installation.clock.now()).await?;
     let _ = if global.json {
         output::json(&json!({ "id": token.id, "revoked": true }))
     } else {
@@ -125,18 +124,17 @@ async fn link(global: &Global, installation: &Installation, url: &str) -> Result
     Ok(Exit::Done)
 }
 
-/// What is done on the command line is in the audit log too.
-async fn record(installation: &Installation, action: &str, token: &AccessToken) -> Result<(), Failure> {
-    let entry = NewAudit {
-        at: installation.clock.now(),
-        actor: format!("user:{}", installation.environment.user()),
-        action: action.to_owned(),
-        target: format!("token:{}", token.id),
-        project: None,
-        detail: json!({ "role": token.role, "for": token.user, "by": "command line" }),
-    };
-    installation.store.audit(entry).await?;
-    Ok(())
+/// Those that someone made for programs, newest first.
+async fn of_programs(installation: &Installation) -> Result<Vec<AccessToken>, Failure> {
+    let mut tokens = installation.store.tokens(TokenKind::Api).await?;
+    tokens.extend(installation.store.tokens(TokenKind::Personal).await?);
+    tokens.sort_by_key(|token| std::cmp::Reverse(token.created_at));
+    Ok(tokens)
+}
+
+/// More for the audit log, whose entry is written with the change.
+fn note(token: &AccessToken) {
+    describe(|entry| entry.detail = json!({ "role": token.role, "for": token.user, "by": "command line" }));
 }
 
 fn opens(token: &AccessToken, now: Timestamp) -> bool {

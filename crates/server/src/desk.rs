@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use harvest_core::{Code, Credential, Role, Scope};
 use harvest_engine::{Request, Tenancy};
-use harvest_store::{Repository, Schedule, Template};
+use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -15,7 +15,6 @@ use crate::api::credentials::NewCredential;
 use crate::api::repositories::NewRepository;
 use crate::api::schedules::NewSchedule;
 use crate::api::templates::NewTemplate;
-use crate::quota::Quotas;
 
 /// Answers what depends on settings, keys and programs of this machine, the same as on the command line.
 #[async_trait]
@@ -25,9 +24,6 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 
     /// Who belongs to what, as the settings say now.
     fn tenancy(&self) -> Tenancy;
-
-    /// How much each may have under way and spend, as the settings say now.
-    fn quotas(&self) -> Quotas;
 
     /// What someone may do in which project, as the projects' admins say now.
     fn memberships(&self, user: &str) -> BTreeMap<String, Role>;
@@ -49,7 +45,8 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 
     async fn add_repository(&self, new: &NewRepository) -> Result<Repository, Refusal>;
 
-    async fn add_schedule(&self, new: &NewSchedule, person: &str) -> Result<Schedule, Refusal>;
+    /// Keeps a schedule that runs as its owner.
+    async fn add_schedule(&self, new: &NewSchedule, owner: ScheduleOwner) -> Result<Schedule, Refusal>;
 
     async fn add_template(&self, new: &NewTemplate, person: &str) -> Result<Template, Refusal>;
 

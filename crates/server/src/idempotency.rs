@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::Json;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -10,7 +11,8 @@ use harvest_core::Code;
 use harvest_store::{Answer, AnswerKey, Begun, IdempotencyKey};
 use sha2::{Digest, Sha256};
 
-use crate::auth::Principal;
+use crate::api::{again, record};
+use crate::auth::{Principal, TOKEN_PREFIX};
 use crate::extract;
 use crate::problem::{self, Problem};
 use crate::state::App;
@@ -18,6 +20,8 @@ use crate::state::App;
 pub const HEADER: &str = "idempotency-key";
 /// Said of an answer that was given before.
 pub const REPLAYED: &str = "idempotency-replayed";
+/// What they make is known to the store by the key itself.
+const WITH_KEYS: [&str; 5] = ["task.create", "session.create", "template.use", "session.prompt", "session.fork"];
 const LONGEST: usize = 200;
 /// A request that has not been answered for so long died with its server.
 const STALE: Duration = Duration::from_secs(120);
@@ -42,16 +46,15 @@ impl Key {
 }
 
 pub async fn once(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
-    if request.method() != Method::POST {
-        return Ok(next.run(request).await);
-    }
-    let Some(given) = request.headers().get(HEADER) else { return Ok(next.run(request).await) };
+    let given = request.headers().get(HEADER).filter(|_| request.method() == Method::POST);
+    let Some(given) = given else { return Ok(record::carry_out(&app, request, next, None).await) };
     let given = given.to_str().ok().filter(|key| !key.is_empty() && key.len() <= LONGEST);
     let Some(given) = given.map(str::to_owned) else {
         let detail = format!("the key is empty, longer than {LONGEST} bytes, or not ASCII");
         return Err(Problem::bad("Idempotency-Key", detail));
     };
-    let user = request.extensions().get::<Principal>().map(|principal| principal.user.clone()).unwrap_or_default();
+    let principal = request.extensions().get::<Principal>().cloned();
+    let Some(principal) = principal else { return Ok(next.run(request).await) };
     let (mut parts, body) = request.into_parts();
     let body = extract::read(body).await?;
     let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
@@ -61,11 +64,15 @@ pub async fn once(State(app): State<App>, request: Request, next: Next) -> Resul
         hash.update(part);
     }
     let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    let key = AnswerKey { key: format!("{user} {given}"), digest };
+    // A name can have several tokens with different rights: what one of them was answered is not for the others.
+    let key = AnswerKey { key: format!("{} {given}", principal.token), digest };
     let now = app.clock.now();
     match app.store.begin_answer(&key, now, now.checked_sub(STALE).unwrap_or(now)).await? {
         Begun::New => {}
         Begun::Answered(answer) => return Ok(again(answer)),
+        Begun::Done { made } => {
+            return done(&app, &principal, key, made, Request::from_parts(parts, body.into()), next).await;
+        }
         Begun::UnderWay => {
             let detail = "the first request with this key is still being carried out";
             let problem = Problem::new(Code::KeyReused, detail).about("Idempotency-Key").retry_after(1);
@@ -78,17 +85,43 @@ pub async fn once(State(app): State<App>, request: Request, next: Next) -> Resul
         }
     }
     parts.extensions.insert(Key(key.clone()));
-    let response = next.run(Request::from_parts(parts, body.into())).await;
+    let request = Request::from_parts(parts, body.into());
+    let response = record::carry_out(&app, request, next, Some(key.clone())).await;
     settle(&app, &key, response).await
 }
 
-/// What may turn out differently the next time is not remembered.
+/// The request was carried out, and its server died before it could keep the answer.
+async fn done(
+    app: &App,
+    principal: &Principal,
+    key: AnswerKey,
+    made: String,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
+    let rule = app.rules.get(request.method(), &path);
+    let mut response = if rule.is_some_and(|rule| WITH_KEYS.contains(&rule.operation.as_str())) {
+        // The store knows the key, too: it makes nothing new, and the answer is the one that was lost.
+        request.extensions_mut().insert(Key(key));
+        next.run(request).await
+    } else {
+        let (status, body) = again::answer(app, principal, &made).await?;
+        (status, Json(body)).into_response()
+    };
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    Ok(response)
+}
+
+/// What may turn out differently the next time is not remembered, and an answer that shows a token never is: of that, only
+/// what was made is known.
 async fn settle(app: &App, key: &AnswerKey, response: Response) -> Result<Response, Problem> {
     let status = response.status();
     let (parts, body) = response.into_parts();
     let bytes = axum::body::to_bytes(body, usize::MAX).await.map_err(|error| Problem::internal(&error))?;
     let text = String::from_utf8(bytes.to_vec()).ok();
-    match text.filter(|_| !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS) {
+    let lasts = !status.is_server_error() && status != StatusCode::TOO_MANY_REQUESTS;
+    match text.filter(|body| lasts && !body.contains(TOKEN_PREFIX)) {
         Some(body) => app.store.finish_answer(key, Answer { status: status.as_u16(), body }).await?,
         None => app.store.abandon_answer(key).await?,
     }

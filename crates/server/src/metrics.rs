@@ -207,9 +207,9 @@ fn of_the_queue(page: &mut Page, queue: &QueueState) {
         page.value("harvest_tasks", &[("status", status)], *count as f64);
     }
     let ended = |status: &str| queue.tasks.get(status).copied().unwrap_or(0);
-    page.head("harvest_tasks_finished_total", "counter", "Tasks that have ended; its rate is the tasks per hour.");
-    let (completed, failed, cancelled) = (ended("completed"), ended("failed"), ended("cancelled"));
-    page.value("harvest_tasks_finished_total", &[], (completed + failed + cancelled) as f64);
+    page.head("harvest_tasks_finished_total", "counter", "How often tasks have ended; its rate is the tasks per hour.");
+    let (completed, failed) = (ended("completed"), ended("failed"));
+    page.value("harvest_tasks_finished_total", &[], queue.ever.finished as f64);
     page.head("harvest_task_success_ratio", "gauge", "The share of completed tasks among completed and failed ones.");
     let tried = completed + failed;
     page.value("harvest_task_success_ratio", &[], if tried == 0 { 1.0 } else { completed as f64 / tried as f64 });
@@ -218,7 +218,7 @@ fn of_the_queue(page: &mut Page, queue: &QueueState) {
         page.value("harvest_task_failures", &[("reason", reason)], *count as f64);
     }
     page.head("harvest_cost_usd_total", "counter", "Spent by all tasks.");
-    page.value("harvest_cost_usd_total", &[], Cost::from_nanos(queue.cost_nanos).dollars());
+    page.value("harvest_cost_usd_total", &[], Cost::from_nanos(queue.ever.cost_nanos).dollars());
     page.head("harvest_queue_paused", "gauge", "1 when nobody takes work.");
     page.value("harvest_queue_paused", &[], f64::from(u8::from(queue.settings.paused)));
 }

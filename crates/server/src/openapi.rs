@@ -27,8 +27,10 @@ pub fn document() -> OpenApi {
 /// What the operations are put into.
 pub fn frame() -> OpenApi {
     let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("`hv_…`")).build();
-    let cookie =
-        ApiKeyValue::with_description("harvest", "Set by the one-time link; changes also need `X-Harvest-CSRF`");
+    let cookie = ApiKeyValue::with_description(
+        "harvest",
+        "Set by the one-time link; it opens nothing without `X-Harvest-CSRF`, which only the page knows",
+    );
     let schemes = ComponentsBuilder::new()
         .security_scheme("token", SecurityScheme::Http(token))
         .security_scheme("cookie", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)))

@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use harvest_core::Code;
+use harvest_store::QuotaExceeded;
 use serde::Serialize;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -181,8 +182,24 @@ impl From<harvest_store::Error> for Problem {
             harvest_store::Error::IllegalMove(_) => {
                 Self::new(code, error.to_string()).with_status(StatusCode::CONFLICT).help("look at its status first")
             }
+            harvest_store::Error::Quota(exceeded) => over_quota(&exceeded),
             _ if status(code) == StatusCode::INTERNAL_SERVER_ERROR => Self::internal(&error),
             _ => Self::new(code, error.to_string()),
+        }
+    }
+}
+
+/// When a task that is under way may have ended.
+const SOON: u64 = 30;
+
+fn over_quota(exceeded: &QuotaExceeded) -> Problem {
+    let problem = Problem::new(Code::Quota, exceeded.to_string());
+    match exceeded {
+        QuotaExceeded::Unfinished { .. } => {
+            problem.retry_after(SOON).help("wait until one of them has ended, or cancel one")
+        }
+        QuotaExceeded::Daily { renewed_in_s, .. } => {
+            problem.retry_after(*renewed_in_s).help("wait until tomorrow (UTC), or ask an admin for more")
         }
     }
 }

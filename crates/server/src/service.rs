@@ -18,10 +18,10 @@ use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
 use crate::auth::github::{self, SignIn};
-use crate::auth::{Cookie, Mint, Origins};
+use crate::auth::{Cookie, Mint, Origins, Passes, passes};
 use crate::desk::Desk;
 use crate::events::{Feed, Presence, Tails};
-use crate::limits::{Limiter, Pace};
+use crate::limits::{Limiter, Pace, Peer};
 use crate::metrics::Metrics;
 use crate::patient::Patient;
 use crate::state::{App, Doorman, Rules, Shared};
@@ -61,6 +61,8 @@ pub struct Options {
     pub tokens_only: bool,
     /// Of GitHub, where there is a secret to know them by.
     pub webhooks: Option<Webhooks>,
+    /// Set when the process is asked to end, and still finishes what is under way.
+    pub draining: Stop,
 }
 
 #[derive(Debug)]
@@ -104,6 +106,8 @@ impl Service {
             pace: Limiter::new(options.pace),
             metrics: Metrics::default(),
             telemetry: options.telemetry,
+            draining: options.draining,
+            passes: Passes::default(),
             closing: Stop::default(),
             places: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
             store: options.store,
@@ -129,6 +133,7 @@ impl Service {
         let Self { listener, router, app } = self;
         let places = app.places.clone();
         let sweeping = tokio::spawn(sweep(app.clone()));
+        let watching = tokio::spawn(passes::watch(app.clone()));
         let acting = tokio::spawn(webhooks::run(app.clone(), app.closing.clone()));
         loop {
             let place = tokio::select! {
@@ -139,7 +144,7 @@ impl Service {
                 () = shutdown.requested() => break,
                 accepted = listener.accept() => accepted,
             };
-            let (stream, _) = match accepted {
+            let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Of this connection alone, or of too many files: both pass.
@@ -151,13 +156,14 @@ impl Service {
             let (router, app) = (router.clone(), app.clone());
             tokio::spawn(async move {
                 app.metrics.connections.enter();
-                serve(stream, router, &app.closing).await;
+                serve(stream, peer, router, &app.closing).await;
                 app.metrics.connections.leave();
                 drop(place);
             });
         }
         drop(listener);
         sweeping.abort();
+        watching.abort();
         app.closing.request();
         // What it was acting on is held until then, and goes to the next server.
         let _ = tokio::time::timeout(DRAIN, acting).await;
@@ -209,10 +215,13 @@ pub async fn link(
 }
 
 /// One connection to its end; when the server closes, after the request under way.
-async fn serve(stream: TcpStream, router: Router, closing: &Stop) {
+async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, closing: &Stop) {
     // Small answers and events go out at once.
     let _ = stream.set_nodelay(true);
-    let service = router.map_request(|request: hyper::Request<Incoming>| request.map(Body::new));
+    let service = router.map_request(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer.ip()));
+        request.map(Body::new)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_PATIENCE)

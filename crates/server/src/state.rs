@@ -12,7 +12,7 @@ use harvest_telemetry::Exporter;
 use tokio::sync::{Semaphore, watch};
 
 use crate::auth::github::SignIn;
-use crate::auth::{Cookie, Origins, Principal, secret};
+use crate::auth::{Cookie, Origins, Passes, Principal, secret};
 use crate::desk::Desk;
 use crate::events::{Feed, Presence, Tails};
 use crate::limits::Limiter;
@@ -47,6 +47,10 @@ pub struct Shared {
     pub metrics: Metrics,
     /// Where traces go.
     pub telemetry: Exporter,
+    /// Set when the process is asked to end, and still finishes what is under way.
+    pub draining: Stop,
+    /// Open streams, each of which ends with the token or session that it was opened with.
+    pub passes: Passes,
     /// Set when the server is to end: streams say so and close.
     pub closing: Stop,
     /// One for each connection; WebSockets outlive theirs and hold another.

@@ -263,6 +263,7 @@ fn new_task(ids: &Ids) -> Result<NewTask> {
         key: None,
         warnings: Vec::new(),
         requested_by: "ada".into(),
+        admission: harvest_store::Admission::default(),
         at: at(),
     })
 }

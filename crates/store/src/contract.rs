@@ -37,12 +37,13 @@ pub(crate) use neighbour::{MOST as MOST_NEIGHBOURS, ordered};
 pub use neighbour::{Neighbour, Neighbours};
 pub use project::{Member, Project, Projects};
 pub use queue::{
-    Cap, Claim, Convoy, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord, TurnCounts,
+    Cap, Claim, Convoy, Ever, Lease, Owner, OwnerKind, QueueSettings, QueueState, Reclaimed, Rows, SandboxRecord,
+    TurnCounts,
 };
-pub use quota::{Asker, Forgotten, Quotas};
+pub use quota::{Admission, Asker, Forgotten, Limit, QuotaExceeded, Quotas, day_of};
 pub use race::Races;
 pub use repository::Repository;
-pub use schedule::{MissedRuns, Schedule, Template};
+pub use schedule::{MissedRuns, OwnerRight, Schedule, ScheduleOwner, Template};
 pub use session::{SessionPage, SessionQuery, SessionSummary};
 pub use stats::{Stat, StatKey, StatQuery};
 pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Step};
@@ -53,7 +54,7 @@ pub trait Store:
     Access + Comments + Inbox + Neighbours + Projects + Quotas + Races + Send + Sync + std::fmt::Debug
 {
     /// Records tasks, each with its session, first turn and `task.created` event: all of them or none. They may wait for
-    /// each other in any order. With an idempotency key that is known already the task of that key is returned, or the
+    /// each other in any order. Refused when a quota leaves no room for all of them. With an idempotency key that is known already the task of that key is returned, or the
     /// whole request refused when it asks for something else.
     async fn create_tasks(&self, new: Vec<NewTask>) -> Result<Vec<Submitted>, Error>;
 
@@ -132,8 +133,8 @@ pub trait Store:
     /// The turns that `owner` works on and is asked to stop. Whoever waits for the queue is woken when there is a new one.
     async fn stops(&self, owner: &OwnerId) -> Result<Vec<(Lease, Stopping)>, Error>;
 
-    /// Queues a failed or cancelled task once more.
-    async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error>;
+    /// Queues a failed or cancelled task once more, unless a quota leaves no room for it.
+    async fn retry(&self, task: &TaskId, admission: Admission, at: Timestamp) -> Result<(), Error>;
 
     /// The journal of a session behind `after`, at most `limit` events, in order.
     async fn events(&self, session: &SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error>;
@@ -181,12 +182,14 @@ pub trait Store:
     async fn schedules(&self) -> Result<Vec<Schedule>, Error>;
     async fn remove_schedule(&self, id: &str) -> Result<bool, Error>;
     /// Moves a schedule on from `due` to `next`; false when someone else already did. The tasks come with it or not at all.
+    /// `problem`: why the run made none, told in the schedule until the next run.
     async fn fire_schedule(
         &self,
         id: &str,
         due: Timestamp,
         next: Option<Timestamp>,
         tasks: Vec<NewTask>,
+        problem: Option<&str>,
     ) -> Result<bool, Error>;
 
     async fn save_template(&self, template: Template) -> Result<(), Error>;

@@ -1,5 +1,7 @@
 use harvest_core::{Code, Credential, IllegalMove};
 
+use crate::contract::QuotaExceeded;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no task's id begins with `{0}`")]
@@ -14,6 +16,8 @@ pub enum Error {
     Cycle(String),
     #[error("the idempotency key `{0}` was used for something else")]
     KeyReused(String),
+    #[error(transparent)]
+    Quota(#[from] QuotaExceeded),
     #[error("there is a credential `{name}` for {provider} of {scope} already")]
     CredentialExists { provider: String, scope: String, name: String },
     #[error("the cursor `{0}` is not one of ours")]
@@ -51,6 +55,7 @@ impl Error {
             Self::UnknownDependency(_) => Code::UnknownDependency,
             Self::Cycle(_) => Code::DependencyCycle,
             Self::KeyReused(_) => Code::KeyReused,
+            Self::Quota(_) => Code::Quota,
             Self::CredentialExists { .. } => Code::CredentialExists,
             Self::BadCursor(_) | Self::BadAddress(_) => Code::BadOption,
             Self::TooNew { .. } => Code::DatabaseTooNew,

@@ -8,17 +8,20 @@ mod contract;
 mod decode;
 mod error;
 pub mod postgres;
+mod record;
 pub mod sqlite;
 
 pub use contract::{
-    Access, AccessToken, Answer, AnswerKey, Asker, AttemptUpdate, AuditEntry, AuditQuery, Balance, Begun, Bill,
-    BrokenChain, Cap, Charge, Claim, Comments, Convoy, CredentialRecord, Delivery, End, Forgotten, Grown,
-    IdempotencyKey, Inbox, Lease, Link, LinkEnd, LinkKind, Member, MissedRuns, Neighbour, Neighbours, NewAudit,
-    NewSecret, NewTask, NewTurn, Order, Owner, OwnerKind, PlanDecision, PlanVerdict, Project, Projects,
-    PullRequestStat, QueueSettings, QueueState, Quotas, Races, Reclaimed, Repository, Reservation, Rows, SandboxRecord,
-    Schedule, SessionPage, SessionQuery, SessionSummary, Settlement, Spending, Stat, StatKey, StatQuery, Step, Store,
-    Submitted, TaskDetail, TaskPage, TaskQuery, Template, TokenKind, TurnCounts,
+    Access, AccessToken, Admission, Answer, AnswerKey, Asker, AttemptUpdate, AuditEntry, AuditQuery, Balance, Begun,
+    Bill, BrokenChain, Cap, Charge, Claim, Comments, Convoy, CredentialRecord, Delivery, End, Ever, Forgotten, Grown,
+    IdempotencyKey, Inbox, Lease, Limit, Link, LinkEnd, LinkKind, Member, MissedRuns, Neighbour, Neighbours, NewAudit,
+    NewSecret, NewTask, NewTurn, Order, Owner, OwnerKind, OwnerRight, PlanDecision, PlanVerdict, Project, Projects,
+    PullRequestStat, QueueSettings, QueueState, QuotaExceeded, Quotas, Races, Reclaimed, Repository, Reservation, Rows,
+    SandboxRecord, Schedule, ScheduleOwner, SessionPage, SessionQuery, SessionSummary, Settlement, Spending, Stat,
+    StatKey, StatQuery, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template, TokenKind, TurnCounts,
+    day_of,
 };
 pub use error::Error;
 pub use postgres::Postgres;
+pub use record::{Record, Recorded, describe, recorded};
 pub use sqlite::Sqlite;

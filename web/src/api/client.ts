@@ -1,16 +1,11 @@
 // Every request of the page goes through here: typed by the API's own document, with the proof that the page made it.
 import createClient from "openapi-fetch";
+import { proof } from "./proof";
 import type { paths, SchemaProblem } from "./schema";
 
 export const api = createClient<paths>({ baseUrl: "/", credentials: "same-origin" });
 
-let csrf: string | null = null;
 let onSignedOut: () => void = () => {};
-
-/** Told by `GET /api/me`; changes are refused without it. */
-export function setCsrf(value: string | null | undefined) {
-  csrf = value ?? null;
-}
 
 export function whenSignedOut(listener: () => void) {
   onSignedOut = listener;
@@ -18,7 +13,8 @@ export function whenSignedOut(listener: () => void) {
 
 api.use({
   onRequest({ request }) {
-    if (csrf && request.method !== "GET") request.headers.set("X-Harvest-CSRF", csrf);
+    const known = proof();
+    if (known) request.headers.set("X-Harvest-CSRF", known);
     return request;
   },
   onResponse({ response, schemaPath }) {

@@ -2,6 +2,7 @@
 // when something is new to them, at most once a second.
 import type { InfiniteData, QueryClient } from "@tanstack/react-query";
 import type { SchemaPagePerson, SchemaPageTask, SchemaPerson, SchemaTask, SchemaTaskStatus } from "./schema";
+import { proved } from "./proof";
 import { taskPage, type TaskFilter } from "./queries";
 import { isOver } from "./words";
 
@@ -98,7 +99,7 @@ export function listen(client: QueryClient): () => void {
   let source: EventSource | null = null;
   const open = () => {
     if (source) return;
-    source = new EventSource("/api/events");
+    source = new EventSource(proved("/api/events"));
     source.addEventListener("notice", heard);
     source.addEventListener("missed", everything);
     source.addEventListener("presence", present);

@@ -1,6 +1,6 @@
 // What the page reads, by name, so that news can say what to read again.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { api, ok, setCsrf } from "./client";
+import { api, ok } from "./client";
 import { Fold } from "../stream/fold";
 import { readPage } from "../stream/follow";
 import type { SchemaStatus } from "./words";
@@ -25,7 +25,6 @@ export const queries = {
     retry: false,
     queryFn: async () => {
       const { data, response } = await api.GET("/api/me");
-      setCsrf(data?.csrf);
       return response.status === 401 ? null : ok(Promise.resolve({ data, response }));
     },
   }),

@@ -46,6 +46,7 @@ function Waiting({ task }: { task: SchemaTask }) {
         <StatusIcon status={task.status} />
         <h2 id={heading} className="min-w-0 flex-1 basis-48 font-semibold"><Link to="/tasks/$id" params={{ id: task.id }} className="hover:underline">{firstLine(task.prompt, 160)}</Link></h2>
         <Badge tone="accent">{waits?.kind === "delivery" ? "Delivery" : "Plan"}</Badge>
+        {task.settings.trust === "stranger" && <Badge tone="warn">From a stranger</Badge>}
         <span className="text-dim">{shortRepository(task.repository)}</span>
         <span className="text-dim">{task.agent}</span>
         <span className="text-dim tabular-nums">{money(task.cost_usd)} so far</span>

@@ -93,6 +93,7 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
             <StatusIcon status={task.status} size={17} />
             <h1 className="mr-auto min-w-0 flex-1 basis-24 truncate text-sm font-semibold" title={title}>{title}</h1>
             {link !== "live" && <Badge tone={link === "away" ? "warn" : "plain"}>{link === "away" ? "Connection lost, coming back" : "Connecting"}</Badge>}
+            {task.settings.trust === "stranger" && <Badge tone="warn">From a stranger</Badge>}
             <People session={session.id} link={link} />
             {extra}
             <Actions session={session} />

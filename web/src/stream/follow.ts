@@ -1,6 +1,7 @@
 // Reads a journal over a WebSocket from wherever it stands, and comes back by itself when the connection is lost. What
 // arrives is handed over in bundles, one for each frame, so that a thousand events a second draw no more than one would. A long
 // journal is read in pages first: its end, so that there is something to see, and then all of it.
+import { proof } from "../api/proof";
 import type { Journal, JournalEvent } from "./journal";
 
 export type Link = "connecting" | "live" | "away";
@@ -41,7 +42,8 @@ const parts: Parts = {
 
 /** Events behind a number, as many as asked for if there are. */
 export async function readPage(session: string, after: number, limit: number): Promise<JournalEvent[]> {
-  const answer = await fetch(`/api/sessions/${encodeURIComponent(session)}/events?after=${after}&limit=${limit}`);
+  const path = `/api/sessions/${encodeURIComponent(session)}/events?after=${after}&limit=${limit}`;
+  const answer = await fetch(path, { headers: { "X-Harvest-CSRF": proof() ?? "" } });
   if (!answer.ok) throw new Error(`the journal cannot be read: ${answer.status}`);
   return ((await answer.json()) as { items: JournalEvent[] }).items;
 }
@@ -59,6 +61,8 @@ export function follow(session: string, journal: Journal, last: number, told: (l
     const url = new URL(`/api/sessions/${encodeURIComponent(session)}/events`, location.href);
     url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
     url.searchParams.set("after", String(journal.after));
+    const known = proof();
+    if (known) url.searchParams.set("proof", known);
     const own = open(url.href);
     socket = own;
     let waiting: string[] = [];

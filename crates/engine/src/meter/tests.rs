@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use harvest_core::{
     BranchName, Clock, Event, Move, OnFailedDependency, Priority, Prompt, SessionId, Settings, Source, TaskId,
-    TaskKind, TurnId,
+    TaskKind, Timestamp, TurnId,
 };
 use harvest_gateway::{Credentials, Gateway, Options, Serving, Session, Upstream, Upstreams, egress};
 use harvest_store::{Claim, Lease, NewTask, Sqlite, Store};
@@ -103,6 +103,7 @@ impl World {
             extra: None,
             key: None,
             warnings: Vec::new(),
+            admission: harvest_store::Admission::default(),
             requested_by: user.into(),
             at: Noon.now(),
         };

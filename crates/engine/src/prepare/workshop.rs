@@ -91,7 +91,7 @@ impl Workshop {
         options.provider.prepare(&self.id).await?;
         // The same hosts as for sessions: what they may have installed, they may be given installed.
         let policy = options.egress.now().of(repository).clone();
-        let egress = Access { policy: policy.clone(), recorder: self.refused.clone() };
+        let egress = Access { policy: policy.clone(), registries: true, recorder: self.refused.clone() };
         let session = harvest_gateway::Session {
             id: self.id.to_string(),
             meter: Arc::new(NoModel),

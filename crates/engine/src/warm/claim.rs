@@ -8,6 +8,7 @@ use harvest_gateway::Meter;
 
 use super::seed::Waits;
 use super::{Key, Spare};
+use crate::egress;
 use crate::error::Halt;
 use crate::place::{Place, millis};
 use crate::turn::Turn;
@@ -15,7 +16,8 @@ use crate::turn::Turn;
 impl Turn {
     /// A place that was made before, if there is one that differs in nothing.
     pub(crate) async fn claim_spare(&self, meter: Arc<dyn Meter>) -> Result<Option<Place>, Halt> {
-        if !self.engine.warm.is_open() {
+        // A spare is made with the hosts and registries of its project, which a stranger's plan does not have.
+        if !self.engine.warm.is_open() || egress::is_closed(&self.task, self.plan.is_wanted()) {
             return Ok(None);
         }
         let Some(mut seed) = self.engine.seed(&self.task, &self.mirror) else { return Ok(None) };

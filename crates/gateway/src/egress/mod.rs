@@ -33,13 +33,15 @@ use crate::service::Context;
 #[derive(Debug, Clone)]
 pub struct Access {
     pub policy: Policy,
+    /// Whether packages can be had.
+    pub registries: bool,
     pub recorder: Arc<dyn Recorder>,
 }
 
 impl Access {
-    /// Nothing, and nobody.
+    /// No host but the package registries, and nobody is told.
     pub fn none() -> Self {
-        Self { policy: Policy::default(), recorder: Arc::new(Nobody) }
+        Self { policy: Policy::default(), registries: true, recorder: Arc::new(Nobody) }
     }
 }
 

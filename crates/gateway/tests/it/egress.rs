@@ -68,7 +68,7 @@ fn proxy(allow: &[&str], names: &[(&'static str, &[&[&str]])]) -> Proxy {
     let gateway = Gateway::new(Options { network, ..Options::default() }).unwrap();
     let (tell, told) = mpsc::unbounded_channel();
     let policy = Policy::parse(allow.iter().copied()).unwrap();
-    let served = serve_with(&gateway, None, Access { policy, recorder: Arc::new(Told(tell)) });
+    let served = serve_with(&gateway, None, Access { policy, registries: true, recorder: Arc::new(Told(tell)) });
     Proxy { served, names, told }
 }
 

@@ -135,6 +135,18 @@ impl World {
     }
 }
 
+#[tokio::test]
+async fn a_session_whose_registries_are_closed_has_none() {
+    let world = World::new(Ecosystem::Npm).await;
+    world.fake.page("/left-pad", json!({ "name": "left-pad", "versions": {} }).to_string());
+    let mirror = [(Ecosystem::Npm, world.fake.address.as_str())];
+    let closed = Access { registries: false, ..Access::none() };
+    let closed = serve_with(&gateway(world.folder.path(), &world.clock, &mirror), None, closed);
+    assert_eq!(get(&closed, "/registry/npm/left-pad").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(world.fake.paths(), Vec::<String>::new(), "nothing has left");
+    assert_eq!(world.get("/registry/npm/left-pad").await.0, StatusCode::OK);
+}
+
 fn request(method: Method, path: &str) -> Request<Full<Bytes>> {
     Request::builder()
         .method(method)

@@ -125,6 +125,7 @@ async fn rehearse(
         plan_review: None,
         workflow: harvest_core::Workflow::Direct,
         gate: false,
+        trust: harvest_core::Trust::Member,
         mcp: Vec::new(),
         source: Source::Cli,
         requested_by: installation.environment.user(),

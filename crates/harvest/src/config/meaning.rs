@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use harvest_agents::mcp::Catalogue;
 use harvest_core::{Code, Hook, McpServer, Supervision, Workflow};
-use harvest_engine::{DeliveryPolicy, Hosts, Tenancy};
+use harvest_engine::{DeliveryPolicy, Hosts, Quota, Quotas, Tenancy};
 use harvest_gateway::Patience;
 use harvest_gateway::ServerTools;
 use harvest_gateway::egress::Policy;
 use harvest_gateway::registry::Ecosystem;
-use harvest_server::{Pace, Quota, Quotas};
+use harvest_server::Pace;
 
 use super::layers::{Layers, Origin, Project, refuse};
 use super::value::{Key, Value};
@@ -110,6 +110,7 @@ impl Layers {
             token_daily: self.money(Key::QuotaTokenDailyUsd),
             teams: self.teams.clone(),
             projects: self.projects.iter().map(project).collect(),
+            quotas: self.quotas(),
         }
     }
 

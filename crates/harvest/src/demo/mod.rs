@@ -180,6 +180,7 @@ async fn request(installation: &Installation, repository: &Path, job: &Job) -> R
         plan_review: None,
         workflow: harvest_core::Workflow::Direct,
         gate: false,
+        trust: harvest_core::Trust::Member,
         mcp: Vec::new(),
         source: Source::Cli,
         requested_by: installation.environment.user(),

@@ -39,10 +39,19 @@ pub async fn open(
 ) -> Result<Service, Failure> {
     let door = |listen| Door { listen, public_url: None, tokens_only: false };
     let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    match serve::listen(global, installation, engine, door(wanted.unwrap_or(at(PORT))), Exporter::default()).await {
+    match serve::listen(
+        global,
+        installation,
+        engine,
+        door(wanted.unwrap_or(at(PORT))),
+        Exporter::default(),
+        Stop::default(),
+    )
+    .await
+    {
         // Most likely another Harvest, which is no reason to show nothing.
         Err(failure) if failure.code == Code::CannotListen && wanted.is_none() => {
-            serve::listen(global, installation, engine, door(at(0)), Exporter::default()).await
+            serve::listen(global, installation, engine, door(at(0)), Exporter::default(), Stop::default()).await
         }
         listening => listening,
     }

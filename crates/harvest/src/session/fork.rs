@@ -23,7 +23,7 @@ pub async fn fork(
         ask::find_agent(&crate::agent::registry(&installation.environment)?, agent)?;
     }
     let author = installation.environment.user();
-    let asked = Fork { session: session.clone(), at, prompt, author, agent, model };
+    let asked = Fork { session: session.clone(), at, prompt, author, agent, model, key: None, token: None };
     let made = installation.queueing_engine()?.fork(asked).await;
     let made = made.map_err(|error| Failure::from(error).refusing())?;
     let _ = if global.json {

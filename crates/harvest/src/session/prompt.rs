@@ -57,7 +57,7 @@ pub async fn ask_for(
     let digest = format!("{session} {agent:?} {model:?} {prompt}");
     let author = installation.environment.user();
     let key = idempotency_key.map(|key| IdempotencyKey { key, digest });
-    let asked = FollowUp { session: session.clone(), prompt, author, agent, model, key };
+    let asked = FollowUp { session: session.clone(), prompt, author, agent, model, key, token: None };
     let engine = installation.queueing_engine()?;
     let turn = engine.prompt(asked).await.map_err(|error| Failure::from(error).refusing())?;
     if follow {

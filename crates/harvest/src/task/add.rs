@@ -97,8 +97,8 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
         source_url: options.source_url,
         extra: None,
         kind: None,
-        token: None,
         id: None,
+        token: None,
         claim_for: None,
         race: None,
     })
@@ -111,7 +111,9 @@ pub async fn retry(global: &Global, installation: &Installation, style: Style, i
             format!("task {} is {}: only failed and cancelled tasks can be tried again", id.short(), before.status);
         return Err(Failure::refused(Code::NotRetryable, message, format!("see harvest task show {}", id.short())));
     }
-    installation.store.retry(id, installation.clock.now()).await?;
+    let engine = installation.queueing_engine()?;
+    let retried = engine.retry(&before, &installation.environment.user(), None).await;
+    retried.map_err(|error| Failure::from(error).refusing())?;
     let task = installation.store.task(id).await?.task;
     let _ = if global.json {
         output::json(&json!({ "task_id": id, "status": task.status }))

@@ -307,7 +307,7 @@ fn strangers_get_a_plan_and_no_way_out_until_someone_who_may_write_approves() {
     hub.status("Queued for a plan");
     let awaits = |task: &Value| task["status"] == "awaiting_approval";
     let task = wait_for(|| world.tasks().into_iter().next().filter(awaits));
-    assert_eq!((&task["settings"]["plan"], &task["settings"]["egress"]), (&json!(true), &json!([])));
+    assert_eq!((&task["settings"]["plan"], &task["settings"]["trust"]), (&json!(true), &json!("stranger")));
     hub.status("The plan waits for approval");
     hub.status("First the tests, then the script.");
     // Not by the stranger; and nothing was delivered so far.
@@ -318,6 +318,51 @@ fn strangers_get_a_plan_and_no_way_out_until_someone_who_may_write_approves() {
     ada.post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
     hub.exchange("a pull request", |call| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201);
     description::holds(&hub.fake.exchanges());
+    // What was decided in a comment is in the log like everything else.
+    let log = world.harvest(&["audit", "export"]).finish().stdout;
+    let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = |entry: &Value| (entry["action"].clone(), entry["actor"].clone(), entry["target"].clone());
+    let target = json!(format!("task:{}", task["id"].as_str().unwrap()));
+    let expected =
+        [json!("task.create"), json!("task.approve")].map(|action| (action, json!("github:ada"), target.clone()));
+    let theirs = entries.iter().filter(|entry| entry["actor"] == "github:ada");
+    assert_eq!(theirs.map(told).collect::<Vec<_>>(), expected, "{log}");
+}
+
+/// Says where it has its packages from, and what the gateway answers when it asks for one all the same.
+const LOOKS_FOR_PACKAGES: &str = r#"port=$(awk '$4 == "0A" { split($2, at, ":"); print at[2]; exit }' /proc/net/tcp)
+status=$(curl --silent --output /dev/null --write-out '%{http_code}' "http://127.0.0.1:$(printf %d "0x$port")/registry/npm/left-pad")
+echo "named ${npm_config_registry:-nowhere}, answered $status""#;
+
+#[test]
+fn no_package_can_be_had_while_a_strangers_plan_is_made_and_a_member_opens_them() {
+    let world = World::new();
+    world.write("look.sh", LOOKS_FOR_PACKAGES);
+    world.commit("A way to look");
+    let hub = Hub::new(&world);
+    world.add_agent("looker", "text", "cat > /dev/null; sh look.sh");
+    let config = world.path().join("harvest.toml");
+    fs::write(&config, "agent = \"looker\"\n").unwrap();
+    let server = world.serve_with(&json!([]), &["--agents", "1", "--config", config.to_str().unwrap()]);
+    hub.tell(&server);
+    hub.person("eve").post("/issues", &json!({ "title": "Make the failing test pass" })).ok();
+    hub.person("ada").post("/issues/1/labels", &json!({ "labels": ["harvest"] })).ok();
+    let task = wait_for(|| world.tasks().into_iter().next().filter(|task| task["status"] == "awaiting_approval"));
+    let client = server.with(&world.token(&[]));
+    let sessions = client.get(&format!("/api/sessions?task={}", task["id"].as_str().unwrap())).ok();
+    let session = &sessions["items"][0];
+    assert_eq!((&task["settings"]["trust"], &session["trust"]), (&json!("stranger"), &json!("stranger")));
+    let said = |from: u64| -> Vec<String> {
+        let path = format!("/api/sessions/{}/events?limit=1000&after={from}", session["id"].as_str().unwrap());
+        let events = client.get(&path).ok()["items"].as_array().unwrap().clone();
+        let lines = events.iter().filter_map(|event| event["data"]["text"].as_str().map(str::to_owned));
+        lines.filter(|line| line.starts_with("named ")).collect()
+    };
+    assert_eq!(said(0)[0], "named nowhere, answered 404");
+    let decided = client.get(&format!("/api/sessions/{}", session["id"].as_str().unwrap())).ok();
+    hub.person("ada").post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
+    let open = wait_for(|| said(decided["last_seq"].as_u64().unwrap()).into_iter().next());
+    assert!(open.starts_with("named http://127.0.0.1") && !open.ends_with("answered 404"), "{open}");
 }
 
 #[test]

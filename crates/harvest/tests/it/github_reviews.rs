@@ -86,7 +86,7 @@ fn a_strangers_change_is_reviewed_only_when_someone_who_may_write_approves() {
     hub.person("ada").post("/pulls/1/requested_reviewers", &json!({ "reviewers": ["harvest"] })).ok();
     let awaits = |task: &Value| task["status"] == "awaiting_approval";
     let task = wait_for(|| world.tasks().into_iter().next().filter(awaits));
-    assert_eq!((&task["settings"]["plan"], &task["settings"]["egress"]), (&json!(true), &json!([])));
+    assert_eq!((&task["settings"]["plan"], &task["settings"]["trust"]), (&json!(true), &json!("stranger")));
     assert!(!hub.fake.exchanges().iter().any(is_review), "nothing was said so far");
     hub.person("ada").post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
     hub.exchange("a review", |call| is_review(call) && call.status == 200);

@@ -123,6 +123,34 @@ fn a_delivery_sent_often_at_once_makes_one_task() {
 }
 
 #[test]
+fn what_is_asked_for_on_github_is_held_to_the_quota_of_whoever_asks() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let folder = world.home().join(".config/harvest");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("harvest.toml");
+    let before = std::fs::read_to_string(&file).unwrap_or_default();
+    std::fs::write(&file, format!("{before}\n[quota]\nuser_sessions = 1\n")).unwrap();
+    for title in ["Make the failing test pass", "And another", "And a third"] {
+        hub.person("ada").post("/issues", &json!({ "title": title })).ok();
+    }
+    let server = world.serve(&["--agents", "0"]);
+    for (number, by) in [(1, "ada"), (2, "ada"), (3, "bob")] {
+        let mut payload = asked(&hub);
+        payload["issue"]["number"] = json!(number);
+        payload["issue"]["html_url"] = json!(format!("{}/ada/shop/issues/{number}", hub.fake.url()));
+        payload["sender"]["login"] = json!(by);
+        assert_eq!(deliver(&server, "issues", &format!("d-{number}"), &payload).ok()["status"], "queued");
+    }
+    // Deliveries are acted on one after the other: with the third, the second has been.
+    let outcomes = settled(&world, 2);
+    assert!(outcomes.iter().all(|outcome| outcome.starts_with("task ")), "{outcomes:?}");
+    let mut asked: Vec<_> = world.tasks().iter().map(|task| task["requested_by"].to_string()).collect();
+    asked.sort();
+    assert_eq!(asked, ["\"github:ada\"", "\"github:bob\""]);
+}
+
+#[test]
 fn every_published_example_is_accepted() {
     let Some(examples) = examples() else {
         return harvest_testing::skip("npm is not installed");

@@ -59,6 +59,7 @@ mod security;
 mod serve;
 mod serve_access;
 mod serve_github;
+mod serve_limits;
 mod serve_projects;
 mod serve_races;
 mod serve_schema;

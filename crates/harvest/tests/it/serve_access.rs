@@ -202,24 +202,25 @@ fn a_token_is_shown_once_and_kept_nowhere() {
 }
 
 /// What a browser has after the link was opened.
-struct Browser {
-    cookie: String,
-    csrf: String,
+pub struct Browser {
+    pub cookie: String,
+    pub csrf: String,
     origin: String,
 }
 
-fn sign_in(server: &Server) -> Browser {
+pub fn sign_in(server: &Server) -> Browser {
     let path = server.link.strip_prefix(&server.url).unwrap();
     let opened = server.anyone().get(path);
-    assert_eq!((opened.status, opened.header("location")), (303, Some("/")), "{opened:?}");
+    assert_eq!(opened.status, 303, "{opened:?}");
+    let csrf = opened.header("location").unwrap().strip_prefix("/#proof=").unwrap().to_owned();
     let cookie = opened.header("set-cookie").unwrap();
     for part in ["HttpOnly", "SameSite=Lax", "Path=/"] {
         assert!(cookie.contains(part), "{cookie}");
     }
     let cookie = cookie.split(';').next().unwrap().to_owned();
-    let me = server.anyone().header("cookie", &cookie).get("/api/me").ok();
-    assert_eq!(me["role"], "admin");
-    Browser { cookie, csrf: me["csrf"].as_str().unwrap().to_owned(), origin: server.url.clone() }
+    let me = server.anyone().header("cookie", &cookie).header("x-harvest-csrf", &csrf).get("/api/me").ok();
+    assert_eq!((&me["role"], &me["csrf"]), (&json!("admin"), &json!(csrf)));
+    Browser { cookie, csrf, origin: server.url.clone() }
 }
 
 #[test]
@@ -236,7 +237,8 @@ fn the_link_opens_once_and_leaves_a_cookie() {
     };
     assert_eq!(own("/api/tasks").ok()["source"], "web");
     assert_eq!(own("/api/logout").status, 204);
-    server.anyone().header("cookie", &browser.cookie).get("/api/me").problem(401, "HV-0601");
+    let gone = server.anyone().header("cookie", &browser.cookie).header("x-harvest-csrf", &browser.csrf);
+    gone.get("/api/me").problem(401, "HV-0601");
     let another = world.json(&["token", "link", "--url", &server.url]);
     let path = another["link"].as_str().unwrap().strip_prefix(&server.url).unwrap().to_owned();
     assert_eq!(server.anyone().get(&path).status, 303);
@@ -268,13 +270,35 @@ fn other_pages_cannot_act_for_someone_who_is_signed_in() {
     server.with(secret).get("/api/me").problem(401, "HV-0601");
     let own = with(&[("x-harvest-csrf", &browser.csrf), ("origin", &browser.origin)]);
     let task = own.post("/api/tasks", &ask).ok();
-    let path = format!("/api/sessions/{}/events", task["sessions"][0]["id"].as_str().unwrap());
+    let session = task["sessions"][0]["id"].as_str().unwrap();
+    let path = format!("/api/sessions/{session}/events?proof={}", browser.csrf);
     let cookie = ("cookie", browser.cookie.as_str());
     assert!(websocket(&server, &path, &[cookie, ("origin", &browser.origin)]).is_ok());
     for headers in [vec![cookie, ("origin", "http://evil.example")], vec![cookie, ("origin", "null")], vec![]] {
         assert!(websocket(&server, &path, &headers).is_err(), "{headers:?}");
     }
     assert_eq!(world.tasks().len(), 1);
+}
+
+/// Browsers give the cookies of a host to all of its ports, and so to whatever else listens there.
+#[test]
+fn a_cookie_that_another_port_collects_opens_nothing() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let browser = sign_in(&server);
+    let task = server.with(&world.token(&[])).post("/api/tasks", &world.ask("Mend it")).ok();
+    let events = format!("/api/sessions/{}/events", task["sessions"][0]["id"].as_str().unwrap());
+    let cookie = ("cookie", browser.cookie.as_str());
+    let collected = server.anyone().header("cookie", &browser.cookie);
+    for path in ["/api/me", "/api/tasks", "/api/tasks?proof=guess", &events, "/api/events", "/metrics"] {
+        collected.get(path).problem(401, "HV-0601");
+    }
+    assert!(websocket(&server, &events, &[cookie, ("origin", &browser.origin)]).is_err());
+    // The other half alone is worth nothing either, and in an address it changes nothing.
+    server.anyone().header("x-harvest-csrf", &browser.csrf).get("/api/me").problem(401, "HV-0601");
+    let path = format!("/api/tasks?proof={}", browser.csrf);
+    collected.post(&path, &world.ask("Mend it")).problem(403, "HV-0603");
+    collected.header("x-harvest-csrf", &browser.csrf).get("/api/me").ok();
 }
 
 #[test]

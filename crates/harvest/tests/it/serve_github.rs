@@ -28,20 +28,25 @@ fn world(github: &FakeGithub, more: &str) -> World {
 struct Browser {
     url: String,
     cookies: Vec<(String, String)>,
+    /// What the page keeps beside the cookie.
+    proof: String,
 }
 
 impl Browser {
     fn new(server: &Server) -> Self {
-        Self { url: server.url.clone(), cookies: Vec::new() }
+        Self { url: server.url.clone(), cookies: Vec::new(), proof: String::new() }
     }
 
     fn client(&self) -> Client {
         let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        Client::at(&self.url).header("cookie", &cookies.join("; "))
+        Client::at(&self.url).header("cookie", &cookies.join("; ")).header("x-harvest-csrf", &self.proof)
     }
 
     fn get(&mut self, path: &str) -> Answer {
         let answer = self.client().get(path);
+        if let Some((_, proof)) = answer.header("location").and_then(|place| place.split_once("/#proof=")) {
+            self.proof = proof.to_owned();
+        }
         for (name, value) in &answer.headers {
             if name == "set-cookie" {
                 let (pair, attributes) = value.split_once("; ").unwrap();
@@ -90,7 +95,7 @@ fn who_belongs_comes_in_and_may_what_their_projects_give_them() {
     browser.me().problem(401, "HV-0601");
     github.member(FRUIT, "active");
     let entered = browser.sign_in(&github);
-    assert_eq!((entered.status, entered.header("location")), (303, Some("/")));
+    assert!(entered.status == 303 && entered.header("location").unwrap().starts_with("/#proof="), "{entered:?}");
     let me = browser.me().ok();
     assert_eq!((&me["user"], &me["role"], &me["projects"]), (&json!(ada), &json!("viewer"), &json!([])));
     assert_eq!(browser.client().get("/api/tasks").ok()["items"], json!([]));
@@ -104,8 +109,7 @@ fn who_belongs_comes_in_and_may_what_their_projects_give_them() {
     };
     set("shop", "viewer");
     set("garden", "member");
-    let csrf = browser.me().ok()["csrf"].as_str().unwrap().to_owned();
-    let own = browser.client().header("x-harvest-csrf", &csrf);
+    let own = browser.client();
     assert_eq!(browser.me().ok()["roles"], json!({ "garden": "member", "shop": "viewer" }));
     assert_eq!(own.get("/api/tasks").ok()["items"].as_array().unwrap().len(), 1);
     let said = own.post(&cancel, &json!({})).problem(403, "HV-0602");
@@ -127,6 +131,54 @@ fn who_belongs_comes_in_and_may_what_their_projects_give_them() {
     browser.me().problem(401, "HV-0601");
     let entry = admin.get("/api/audit?action=session.login").ok()["items"][0].clone();
     assert_eq!((&entry["actor"], &entry["detail"]["with"]), (&json!(format!("user:{ada}")), &json!("github")));
+}
+
+#[test]
+fn a_member_makes_tokens_of_their_own_that_never_may_more_than_they_may() {
+    let github = FakeGithub::start();
+    github.member(FRUIT, "active");
+    let world = world(&github, "organizations = ['fruit']");
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let ada = format!("ada@{}", github.url.strip_prefix("http://").unwrap());
+    let set = |project: &str, role: &str| {
+        let path = format!("/api/projects/{project}/members/{ada}");
+        admin.send(Method::PUT, &path, Some(&json!({ "role": role }))).ok();
+    };
+    let mut browser = Browser::new(&server);
+    browser.sign_in(&github);
+    let own = browser.client();
+    let make = |body: Value| own.post("/api/tokens", &body);
+    make(json!({ "name": "ci", "role": "viewer" })).problem(403, "HV-0602");
+    set("shop", "member");
+    set("garden", "viewer");
+    make(json!({ "name": "ci", "role": "admin" })).problem(403, "HV-0602");
+    make(json!({ "name": "ci", "role": "member", "projects": ["garden"] })).problem(403, "HV-0602");
+    make(json!({ "name": "ci", "role": "member", "user": "eve" })).problem(403, "HV-0602");
+    let made = make(json!({ "name": "ci", "role": "member" })).ok();
+    assert_eq!((&made["user"], &made["projects"]), (&json!(ada), &json!(["shop"])));
+    let program = server.with(made["token"].as_str().unwrap());
+    let task = program.post("/api/tasks", &world.ask("Mend it")).ok();
+    // A token makes no tokens, and nobody but its person and an admin sees it.
+    program.post("/api/tokens", &json!({ "name": "more", "role": "viewer" })).problem(403, "HV-0602");
+    assert_eq!(own.get("/api/tokens").ok()["items"].as_array().unwrap().len(), 1);
+    let other = server.with(&world.token(&["--role", "member", "--user", "eve"]));
+    assert_eq!(other.get("/api/tokens").ok()["items"], json!([]));
+    other.delete(&format!("/api/tokens/{}", made["id"].as_str().unwrap())).problem(404, "HV-0611");
+    // When the person may less, so does the token, and what it looks at ends.
+    set("shop", "viewer");
+    program.post("/api/tasks", &world.ask("Mend it")).problem(403, "HV-0602");
+    let session = task["sessions"][0]["id"].as_str().unwrap();
+    let mut stream = program.stream(&format!("/api/sessions/{session}/events"));
+    stream.until("task.created");
+    let begun = Instant::now();
+    assert_eq!(admin.delete(&format!("/api/projects/shop/members/{ada}")).status, 204);
+    while stream.next().is_some() {}
+    assert!(begun.elapsed() < std::time::Duration::from_secs(1), "the stream went on for {:?}", begun.elapsed());
+    program.get(&format!("/api/sessions/{session}")).problem(404, "HV-0154");
+    set("shop", "member");
+    assert_eq!(own.delete(&format!("/api/tokens/{}", made["id"].as_str().unwrap())).status, 204);
+    program.get("/api/me").problem(401, "HV-0601");
 }
 
 #[test]

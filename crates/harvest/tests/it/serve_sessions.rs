@@ -176,5 +176,8 @@ fn what_was_spent_today_is_counted_too_and_rates_can_be_set() {
         one.post("/api/tasks", &world.ask("Mend it")).problem(429, "HV-0617");
     }
     one.post("/api/tasks", &world.ask("Mend it")).problem(429, "HV-0607");
-    assert_eq!(client(&world, &server, &[]).post("/api/tasks", &world.ask("Mend it")).status, 201);
+    // Another token of the same person has no rate of its own.
+    let refused = client(&world, &server, &[]).post("/api/tasks", &world.ask("Mend it")).problem(429, "HV-0607");
+    assert!(refused["detail"].as_str().unwrap().starts_with("user "), "{refused}");
+    assert_eq!(client(&world, &server, &["--user", "grace"]).post("/api/tasks", &world.ask("Mend it")).status, 201);
 }

@@ -155,6 +155,7 @@ fn ambiguous_ids_are_refused_and_waiting_tasks_can_be_cancelled() {
                 key: None,
                 warnings: Vec::new(),
                 requested_by: "Ada".to_owned(),
+                admission: harvest_store::Admission::default(),
                 at: "2026-01-01T00:00:00Z".parse().unwrap(),
             };
             store.create_tasks(vec![new]).await.unwrap();

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::races::AskRace;
+use super::record;
 use crate::auth::{Principal, Way};
 use crate::idempotency::Key;
 use crate::problem::Problem;
-use crate::quota;
 use crate::repository_access;
 use crate::state::App;
 
@@ -146,6 +146,7 @@ impl Ask {
     /// The repository becomes what its name stands for, if the person may name it.
     pub async fn locate(&mut self, app: &App, principal: &Principal) -> Result<(), Problem> {
         self.repository = repository_access::accept(app, principal, &self.repository).await?;
+        record::concerns_repository(app, &principal.user, &self.repository);
         Ok(())
     }
 }
@@ -175,12 +176,9 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
     for (index, each) in asks.iter().enumerate() {
         let request: Request = app.desk.request(each, &principal.user).await?;
         principal.must_see_repository(request.forge.name())?;
-        if index == 0 {
-            quota::admit(app, principal, request.forge.name(), asks.len() as u64).await?;
-        }
         let source = if principal.way == Way::Cookie { Source::Web } else { Source::Api };
         let mut request = Request { source, requested_by: principal.user.clone(), ..request };
-        request.queue.token = (principal.way == Way::Token).then(|| principal.token.to_string());
+        request.queue.token = principal.counted_token();
         request.queue.after.clone_from(&after);
         request.queue.on_failed_dependency = ask.on_failed_dependency;
         request.queue.source_url.clone_from(&ask.source_url);
@@ -191,9 +189,6 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
         enter_race(app.entropy.as_ref(), &mut requests, race.judged_by, race.judge.clone());
     }
     let submitted = app.engine.submit_all(requests).await?;
-    for one in &submitted {
-        quota::note(app, principal, &one.task.id).await?;
-    }
     submitted.into_iter().next().ok_or_else(|| Problem::new(Code::Internal, "nothing was queued"))
 }
 

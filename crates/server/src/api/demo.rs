@@ -33,7 +33,8 @@ pub async fn begin(
     let mut demo = Demo { repository: String::new(), tasks: Vec::new() };
     for request in app.desk.demo().await? {
         request.forge.name().clone_into(&mut demo.repository);
-        let request = Request { source: Source::Web, requested_by: principal.user.clone(), ..request };
+        let mut request = Request { source: Source::Web, requested_by: principal.user.clone(), ..request };
+        request.queue.token = principal.counted_token();
         demo.tasks.push(app.engine.submit(request).await?.task.id);
     }
     Ok((StatusCode::CREATED, Json(demo)))

@@ -18,6 +18,10 @@ pub async fn ready(State(app): State<App>) -> (StatusCode, Json<Value>) {
     if app.closing.is_requested() {
         return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "closing" })));
     }
+    if app.draining.is_requested() {
+        // The API answers until the last turn is over; new requests are better off elsewhere.
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "draining" })));
+    }
     match app.store.queue_settings().await {
         Ok(_) => match app.engine.vitals().holding() {
             Some(why) => (StatusCode::OK, Json(json!({ "status": "ok", "holding": why }))),

@@ -18,7 +18,7 @@ pub struct Me {
     projects: Option<Vec<String>>,
     /// What one may do in each of them.
     roles: Option<BTreeMap<String, Role>>,
-    /// For pages: send it as `X-Harvest-CSRF` with everything that changes something.
+    /// For pages: what they showed as `X-Harvest-CSRF`, the half of the session's secret that is not in the cookie.
     csrf: Option<String>,
     version: &'static str,
 }

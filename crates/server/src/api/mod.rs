@@ -1,5 +1,6 @@
 //! The operations, a module for each resource, and what stands in front of all of them.
 
+pub mod again;
 mod agents;
 pub mod ask;
 mod audit;
@@ -15,7 +16,7 @@ mod projects;
 mod queue;
 pub mod races;
 mod range;
-mod record;
+pub mod record;
 pub mod repositories;
 pub mod schedules;
 pub mod sessions;
@@ -38,7 +39,7 @@ use utoipa_axum::routes;
 
 use crate::problem::Problem;
 use crate::state::App;
-use crate::{auth, events, idempotency, metrics, openapi, pages, telemetry, webhooks};
+use crate::{auth, events, idempotency, limits, metrics, openapi, pages, telemetry, webhooks};
 
 /// Everything that the document describes.
 pub fn router() -> (Router<App>, OpenApi) {
@@ -106,14 +107,28 @@ pub fn router() -> (Router<App>, OpenApi) {
 pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
     let guarded = described
         .route_layer(from_fn_with_state(app.clone(), idempotency::once))
-        .route_layer(from_fn_with_state(app.clone(), record::record))
         .route_layer(from_fn_with_state(app.clone(), auth::guard))
         .route_layer(from_fn_with_state(app.clone(), telemetry::trace))
         .route_layer(from_fn_with_state(app.clone(), metrics::measure))
-        .route("/login", get(auth::login::login).layer(from_fn(pages::tell_people)))
+        .route(
+            "/login",
+            get(auth::login::login)
+                .layer(from_fn_with_state(app.clone(), limits::sign_ins))
+                .layer(from_fn(pages::tell_people)),
+        )
         .route("/auth/ways", get(auth::login::ways))
-        .route("/auth/github", get(auth::github::begin).layer(from_fn(pages::tell_people)))
-        .route("/auth/github/callback", get(auth::github::callback).layer(from_fn(pages::tell_people)))
+        .route(
+            "/auth/github",
+            get(auth::github::begin)
+                .layer(from_fn_with_state(app.clone(), limits::sign_ins))
+                .layer(from_fn(pages::tell_people)),
+        )
+        .route(
+            "/auth/github/callback",
+            get(auth::github::callback)
+                .layer(from_fn_with_state(app.clone(), limits::sign_ins))
+                .layer(from_fn(pages::tell_people)),
+        )
         .merge(openapi::routes(document))
         .fallback(pages::serve)
         .method_not_allowed_fallback(not_so)
@@ -122,7 +137,7 @@ pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
     let open = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route("/webhooks/github", post(webhooks::github));
+        .route("/webhooks/github", post(webhooks::github).layer(from_fn_with_state(app.clone(), limits::webhooks)));
     guarded
         .merge(open)
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {

@@ -1,19 +1,19 @@
-//! Every change that someone made is in the audit log, by the name that the document gives its operation.
+//! Every change that someone makes is in the audit log, by the name that the document gives its operation, and is written
+//! there in the transaction of the change.
 
 use axum::Extension;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 use harvest_core::{Task, TaskId};
-use harvest_store::NewAudit;
+use harvest_store::{AnswerKey, NewAudit, Record, Recorded, describe, recorded};
 use serde_json::json;
 
 use crate::auth::{Principal, is_safe};
-use crate::idempotency;
 use crate::state::App;
 use crate::telemetry::About;
 
-/// Set by whoever knows better than the path what was done to what.
+/// What an operation was done to, for the traces.
 #[derive(Debug, Clone)]
 pub struct Concerns {
     target: String,
@@ -26,38 +26,63 @@ impl Concerns {
         Self { target, project: Some(project.to_owned()), task: None }
     }
 
-    /// Admins of its project find it in the log.
     pub fn task(app: &App, task: &Task) -> Extension<Self> {
         let project = app.desk.tenancy().identity(&task.requested_by, &task.repository).project;
         Extension(Self { target: format!("task:{}", task.id), project, task: Some(task.id.clone()) })
     }
 }
 
-pub async fn record(State(app): State<App>, request: Request, next: Next) -> Response {
+/// What follows is done to this task. Admins of its project find it in the log.
+pub fn concerns_task(app: &App, task: &Task) {
+    describe(|entry| {
+        entry.project = app.desk.tenancy().identity(&task.requested_by, &task.repository).project;
+        entry.target = format!("task:{}", task.id);
+    });
+}
+
+/// What follows is done to something of the project that this repository belongs to.
+pub fn concerns_repository(app: &App, user: &str, repository: &str) {
+    describe(|entry| entry.project = app.desk.tenancy().identity(user, repository).project);
+}
+
+pub fn concerns_project(project: &str) {
+    describe(|entry| entry.project = Some(project.to_owned()));
+}
+
+/// Carries a request out; the first change that it makes carries its entry, and the mark of its idempotency key.
+pub async fn carry_out(app: &App, request: Request, next: Next, key: Option<AnswerKey>) -> Response {
     let known = request.extensions().get::<Principal>().cloned();
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let rule = app.rules.get(request.method(), path.as_deref().unwrap_or_default()).cloned();
-    let (safe, target) = (is_safe(request.method()), request.uri().path().to_owned());
-    let mut response = next.run(request).await;
+    let (Some(principal), Some(rule), false) = (known, rule, is_safe(request.method())) else {
+        return about(next.run(request).await);
+    };
+    let path = request.uri().path().to_owned();
+    let audit = NewAudit {
+        at: app.clock.now(),
+        actor: format!("user:{}", principal.user),
+        action: rule.operation,
+        target: String::new(),
+        project: None,
+        detail: json!({ "token": principal.token }),
+    };
+    let record = Record { audit: audit.clone(), answer: key };
+    let (response, written) = recorded(record, next.run(request)).await;
+    // What changes nothing that the store keeps, say a rehearsal of an agent, has no transaction to be part of.
+    if written == Recorded::Unused && response.status().is_success() {
+        let concerns = response.extensions().get::<Concerns>().cloned();
+        let target = concerns.as_ref().map_or(path, |concerns| concerns.target.clone());
+        let entry = NewAudit { target, project: concerns.and_then(|concerns| concerns.project), ..audit };
+        if let Err(error) = app.store.audit(entry).await {
+            tracing::error!(%error, "an operation could not be written to the audit log");
+        }
+    }
+    about(response)
+}
+
+fn about(mut response: Response) -> Response {
     if let Some(task) = response.extensions().get::<Concerns>().and_then(|concerns| concerns.task.clone()) {
         response.extensions_mut().insert(About(task));
-    }
-    // An answer that was given before stands for nothing new.
-    let changed = response.status().is_success() && !safe && !response.headers().contains_key(idempotency::REPLAYED);
-    if let (Some(principal), Some(rule), true) = (known, rule, changed) {
-        let concerns = response.extensions().get::<Concerns>();
-        let entry = NewAudit {
-            at: app.clock.now(),
-            actor: format!("user:{}", principal.user),
-            action: rule.operation,
-            target: concerns.map_or(target, |concerns| concerns.target.clone()),
-            project: concerns.and_then(|concerns| concerns.project.clone()),
-            detail: json!({ "token": principal.token, "status": response.status().as_u16() }),
-        };
-        if let Err(error) = app.store.audit(entry).await {
-            // The change is made and cannot be taken back; that it is missing here must not go unnoticed.
-            tracing::error!(%error, "a change could not be written to the audit log");
-        }
     }
     response
 }

@@ -25,6 +25,10 @@ pub struct Schedule {
     request: serde_json::Value,
     next: Option<Timestamp>,
     last: Option<Timestamp>,
+    /// The person it runs as, within their rights and quotas at the time of the run.
+    owner: Option<String>,
+    /// Why the last run made no task.
+    problem: Option<String>,
     created_at: Timestamp,
 }
 
@@ -70,8 +74,10 @@ impl From<harvest_store::Schedule> for Schedule {
             MissedRuns::Skip => Missed::Skip,
             MissedRuns::RunOnce => Missed::RunOnce,
         };
-        let harvest_store::Schedule { id, cron, time_zone, request, next, last, created_at, .. } = schedule;
-        Self { id, cron, time_zone, missed, request, next, last, created_at }
+        let harvest_store::Schedule { id, cron, time_zone, request, next, last, owner, problem, created_at, .. } =
+            schedule;
+        let owner = owner.map(|owner| owner.user);
+        Self { id, cron, time_zone, missed, request, next, last, owner, problem, created_at }
     }
 }
 
@@ -114,7 +120,7 @@ pub async fn create(
     if !new.task.after.is_empty() || new.task.source_url.is_some() {
         return Err(Problem::bad("task", "what comes again waits for no task and comes from no address"));
     }
-    let made = app.desk.add_schedule(&new, &principal.user).await?;
+    let made = app.desk.add_schedule(&new, principal.schedule_owner()).await?;
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 

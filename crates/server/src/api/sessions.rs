@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use harvest_core::{
     BranchName, Code, EventBody, FileChange, MessageRole, Prompt, Role, Session, SessionId, Task, TaskId, TaskStatus,
-    Timestamp, Turn,
+    Timestamp, Trust, Turn,
 };
 use harvest_engine::{FollowUp, Fork};
 use harvest_store::{Forgotten, SessionQuery};
@@ -17,13 +17,12 @@ use utoipa::{IntoParams, ToSchema};
 use super::ask::{self, Ask};
 use super::page::{self, Page, Sort};
 use super::range::Range;
-use super::record::Concerns;
+use super::record::{Concerns, concerns_task};
 use super::tasks::{self, Stopped, TaskDetail};
 use crate::auth::Principal;
 use crate::extract::{Body, Id, Params, id_prefix};
 use crate::idempotency::Key;
 use crate::problem::Problem;
-use crate::quota;
 use crate::state::App;
 
 /// Events looked at for one page of messages.
@@ -63,6 +62,8 @@ pub struct SessionSummary {
     requested_by: String,
     /// The first line of what was asked.
     title: String,
+    /// `stranger`: someone had a part in what is asked who may not write to the repository.
+    trust: Trust,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -151,6 +152,7 @@ pub async fn list(
         agent: item.agent,
         requested_by: item.requested_by,
         title: item.title,
+        trust: item.trust,
     });
     Ok(Page { items: items.collect(), next_cursor: page.next_cursor })
 }
@@ -257,7 +259,6 @@ pub async fn prompt(
     Body(ask): Body<AskMore>,
 ) -> Result<(StatusCode, Extension<Concerns>, Json<Turn>), Problem> {
     let session = visible(&app, &principal, &id).await?;
-    quota::admit(&app, &principal, &session.task.repository, 1).await?;
     let key = key.map(|key| key.0.for_the_store());
     let asked = FollowUp {
         session: id,
@@ -266,6 +267,7 @@ pub async fn prompt(
         agent: ask.agent,
         model: ask.model,
         key,
+        token: principal.counted_token(),
     };
     let turn = app.engine.prompt(asked).await?;
     Ok((StatusCode::CREATED, Concerns::task(&app, &session.task), Json(turn)))
@@ -281,6 +283,7 @@ pub async fn prompt(
 pub async fn fork(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
+    key: Option<Extension<Key>>,
     Id(id): Id<SessionId>,
     Body(ask): Body<AskFork>,
 ) -> Result<(StatusCode, HeaderMap, Extension<Concerns>, Json<TaskDetail>), Problem> {
@@ -296,10 +299,10 @@ pub async fn fork(
         author: principal.user.clone(),
         agent: ask.agent,
         model: ask.model,
+        key: key.map(|key| key.0.for_the_store()),
+        token: principal.counted_token(),
     };
-    quota::admit(&app, &principal, &session.task.repository, 1).await?;
     let made = app.engine.fork(asked).await?;
-    quota::note(&app, &principal, &made.task.id).await?;
     let detail = tasks::visible(&app, &principal, &made.task.id).await?;
     let location = ask::location(&format!("/api/tasks/{}", detail.task.id));
     Ok((StatusCode::CREATED, location, Concerns::task(&app, &session.task), Json(detail)))
@@ -481,6 +484,7 @@ pub async fn visible(app: &App, principal: &Principal, id: &SessionId) -> Result
     })?;
     let harvest_store::TaskDetail { task, sessions } = app.store.task(&task_id).await?;
     principal.check(&task.repository, unknown)?;
+    concerns_task(app, &task);
     let session = sessions.into_iter().find(|session| session.id == *id).ok_or_else(unknown)?;
     let Session { id, task_id, branch, created_at, turns, .. } = session;
     Ok(SessionDetail { id, task_id, branch, created_at, turns, last_seq, task })

@@ -10,12 +10,11 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::ask::{self, Ask};
 use super::page::{self, Page, Sort};
-use super::record::Concerns;
+use super::record::{Concerns, concerns_task};
 use crate::auth::Principal;
 use crate::extract::{Body, Id, Params, id_prefix};
 use crate::idempotency::Key;
 use crate::problem::Problem;
-use crate::quota;
 use crate::state::App;
 
 /// So often a task may change hands while someone wants it ended.
@@ -220,8 +219,7 @@ pub async fn retry(
             format!("task {} is {}: only failed and cancelled tasks can be tried again", id.short(), before.status);
         return Err(Problem::new(Code::NotRetryable, detail));
     }
-    quota::admit(&app, &principal, &before.repository, 1).await?;
-    app.store.retry(&id, app.clock.now()).await?;
+    app.engine.retry(&before, &principal.user, principal.counted_token()).await?;
     Ok((Concerns::task(&app, &before), Json(detail(&app, &id).await?)))
 }
 
@@ -325,6 +323,7 @@ pub async fn visible(app: &App, principal: &Principal, id: &TaskId) -> Result<Ta
     let found =
         detail(app, id).await.map_err(|problem| if problem.is(Code::UnknownTask) { unknown() } else { problem })?;
     principal.check(&found.task.repository, unknown)?;
+    concerns_task(app, &found.task);
     Ok(found)
 }
 

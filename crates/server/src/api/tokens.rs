@@ -67,10 +67,11 @@ impl From<AccessToken> for Token {
     }
 }
 
-/// Make a token
+/// Make a token. An admin of the installation makes any; a person who is signed in makes one for themselves that may at most
+/// what they may, in some or all of their projects, and less when they may less
 #[utoipa::path(
     post, path = "/api/tokens", tag = "tokens", operation_id = "token.create", request_body = AskToken,
-    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 201, body = NewToken), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn create(
@@ -84,7 +85,7 @@ pub async fn create(
         if fits { Ok(()) } else { Err(Problem::bad(field, detail)) }
     };
     named("name", &ask.name)?;
-    let user = ask.user.unwrap_or(principal.user);
+    let user = ask.user.clone().unwrap_or_else(|| principal.user.clone());
     named("user", &user)?;
     if let Some(projects) = &ask.projects {
         if projects.len() > MOST_PROJECTS {
@@ -98,32 +99,86 @@ pub async fn create(
         return Err(Problem::bad("expires_in_days", format!("a token lives between 1 and {LONGEST_LIFE} days")));
     }
     let life = ask.expires_in_days.map(|days| std::time::Duration::from_secs(days * 24 * 60 * 60));
-    let mint = Mint { kind: TokenKind::Api, name: ask.name, user, role: ask.role, projects: ask.projects, life };
+    let (kind, projects) = match principal.role_everywhere() {
+        Some(Role::Admin) => (TokenKind::Api, ask.projects),
+        _ => (TokenKind::Personal, Some(own_projects(&app, &principal, &user, ask.role, ask.projects)?)),
+    };
+    let mint = Mint { kind, name: ask.name, user, role: ask.role, projects, life };
     let made = mint.make(app.clock.as_ref(), app.entropy.as_ref());
     let (token, secret) = made.map_err(|error| Problem::internal(&error))?;
     app.store.add_token(token.clone()).await?;
     Ok((StatusCode::CREATED, Json(NewToken { token: token.into(), secret: secret.reveal().to_owned() })))
 }
 
-/// List tokens, newest first
-#[utoipa::path(
-    get, path = "/api/tokens", tag = "tokens", operation_id = "token.list",
-    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
-    responses((status = 200, body = Page<Token>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
-)]
-pub async fn list(State(app): State<App>) -> Result<Page<Token>, Problem> {
-    let tokens = app.store.tokens(TokenKind::Api).await?;
-    Ok(Page::whole(tokens.into_iter().map(Token::from).collect()))
+/// The projects of a token that someone makes for themselves, none of which gives it more than they have. A token makes no
+/// tokens: one that leaked would outlive its revocation in those.
+fn own_projects(
+    app: &App,
+    principal: &Principal,
+    user: &str,
+    role: Role,
+    asked: Option<Vec<String>>,
+) -> Result<Vec<String>, Problem> {
+    if !principal.is_person() {
+        let detail = "tokens are made by an admin of the installation, or by a person who is signed in, for themselves";
+        return Err(Problem::new(Code::NotAllowed, detail).help("sign in by name, or ask an admin"));
+    }
+    if user != principal.user {
+        let detail = "only an admin of the installation makes tokens for others";
+        return Err(Problem::new(Code::NotAllowed, detail).about("user").help("leave it out, or ask an admin"));
+    }
+    // Membership is what it is held to later, whenever it is used.
+    let memberships = app.desk.memberships(user);
+    let enough = |name: &String| memberships.get(name) >= Some(&role);
+    let projects = asked.unwrap_or_else(|| memberships.keys().filter(|name| enough(name)).cloned().collect());
+    match projects.iter().find(|name| !enough(name)) {
+        None if !projects.is_empty() => Ok(projects),
+        Some(name) => {
+            let detail = format!("you do not have the role {role} in the project `{}`", name.escape_debug());
+            Err(Problem::new(Code::NotAllowed, detail).about("projects").help("ask for less, or leave the project out"))
+        }
+        None => {
+            let detail = format!("you have the role {role} in no project");
+            Err(Problem::new(Code::NotAllowed, detail).about("role").help("ask for less"))
+        }
+    }
 }
 
-/// Revoke a token: it opens nothing from now on
+/// List tokens, newest first: all for an admin of the installation, else one's own
+#[utoipa::path(
+    get, path = "/api/tokens", tag = "tokens", operation_id = "token.list",
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Page<Token>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn list(State(app): State<App>, Extension(principal): Extension<Principal>) -> Result<Page<Token>, Problem> {
+    Ok(Page::whole(visible(&app, &principal).await?.into_iter().map(Token::from).collect()))
+}
+
+async fn visible(app: &App, principal: &Principal) -> Result<Vec<AccessToken>, Problem> {
+    let mut tokens = app.store.tokens(TokenKind::Personal).await?;
+    if principal.role_everywhere() < Some(Role::Admin) {
+        tokens.retain(|token| token.user == principal.user);
+        return Ok(tokens);
+    }
+    tokens.extend(app.store.tokens(TokenKind::Api).await?);
+    tokens.sort_by_key(|token| std::cmp::Reverse(token.created_at));
+    Ok(tokens)
+}
+
+/// Revoke a token: it opens nothing from now on. Whoever is no admin of the installation revokes their own
 #[utoipa::path(
     delete, path = "/api/tokens/{id}", tag = "tokens", operation_id = "token.revoke", params(("id" = TokenId, Path)),
-    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 204, description = "Revoked"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub async fn revoke(State(app): State<App>, Id(id): Id<TokenId>) -> Result<StatusCode, Problem> {
-    let revoked = app.store.revoke_token(&id, app.clock.now()).await?;
+pub async fn revoke(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TokenId>,
+) -> Result<StatusCode, Problem> {
+    let known = principal.role_everywhere() == Some(Role::Admin)
+        || visible(&app, &principal).await?.iter().any(|token| token.id == id);
+    let revoked = known && app.store.revoke_token(&id, app.clock.now()).await?;
     app.doorman.forget();
     if revoked {
         return Ok(StatusCode::NO_CONTENT);

@@ -7,10 +7,11 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use harvest_core::Code;
-use harvest_store::{AccessToken, NewAudit, TokenKind};
+use harvest_store::{AccessToken, NewAudit, Record, TokenKind, recorded};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::secret::Secret;
 use super::{Cookie, Mint, Principal, Way, secret};
 use crate::problem::Problem;
 use crate::state::App;
@@ -43,11 +44,14 @@ pub async fn ways(State(app): State<App>) -> Response {
     ([(header::CACHE_CONTROL, "no-store")], axum::Json(json!({ "github": github }))).into_response()
 }
 
-/// The browser gets a cookie of its own, and the audit log says with what it came in.
+/// The browser gets a cookie of its own, and its page the other half of the secret behind `#`, which no browser sends
+/// anywhere. The audit log says with what someone came in.
 pub async fn welcome(app: &App, login: Mint, with: &str) -> Result<Response, Problem> {
     let seconds = login.life.and_then(|life| i64::try_from(life.as_secs()).ok()).unwrap_or(i64::MAX);
     let made = login.make(app.clock.as_ref(), app.entropy.as_ref());
-    let (login, cookie) = made.map_err(|error| Problem::internal(&error))?;
+    let (mut login, cookie) = made.map_err(|error| Problem::internal(&error))?;
+    let proof = Secret::generate("").map_err(|error| Problem::internal(&error))?;
+    login.digest = secret::digest(&secret::session(cookie.reveal(), proof.reveal()));
     let entry = NewAudit {
         at: app.clock.now(),
         actor: format!("user:{}", login.user),
@@ -56,9 +60,9 @@ pub async fn welcome(app: &App, login: Mint, with: &str) -> Result<Response, Pro
         project: None,
         detail: json!({ "role": login.role, "everywhere": login.projects.is_none(), "with": with }),
     };
-    app.store.add_token(login).await?;
-    app.store.audit(entry).await?;
-    Ok(signed(&app.cookie, cookie.reveal(), seconds, Redirect::to("/").into_response()))
+    recorded(Record { audit: entry, answer: None }, app.store.add_token(login)).await.0?;
+    let home = Redirect::to(&format!("/#proof={}", proof.reveal()));
+    Ok(signed(&app.cookie, cookie.reveal(), seconds, home.into_response()))
 }
 
 /// `POST /api/logout`: the cookie opens nothing any more.

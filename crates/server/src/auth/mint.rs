@@ -25,7 +25,10 @@ pub struct Mint {
 impl Mint {
     /// The record to keep, and the secret to show once.
     pub fn make(self, clock: &dyn Clock, entropy: &dyn Entropy) -> Result<(AccessToken, Secret), Error> {
-        let secret = Secret::generate(if self.kind == TokenKind::Api { TOKEN_PREFIX } else { "" })?;
+        let secret = Secret::generate(match self.kind {
+            TokenKind::Api | TokenKind::Personal => TOKEN_PREFIX,
+            TokenKind::Login | TokenKind::Person | TokenKind::Link => "",
+        })?;
         let now = clock.now();
         let token = AccessToken {
             id: TokenId::generate(entropy),

@@ -9,15 +9,18 @@ pub mod github;
 pub mod login;
 mod mint;
 mod origin;
+pub mod passes;
 mod principal;
 pub mod secret;
 
 pub use cookie::Cookie;
 pub use mint::Mint;
 pub use origin::{Origins, strict};
+pub use passes::{Pass, Passes, Shows};
 pub use principal::{Principal, Way};
 
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -29,16 +32,19 @@ use crate::state::App;
 
 /// What API tokens begin with, so that scanners and people recognise them.
 pub const TOKEN_PREFIX: &str = "hv_";
-/// The header in which our own page shows that it is ours.
+/// The header in which our own page shows its half of the session's secret.
 pub const CSRF_HEADER: &str = "x-harvest-csrf";
 
 /// In front of every operation of the API.
-pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Problem> {
-    let principal = authenticate(&app, request.method(), request.headers()).await?;
+pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let principal = authenticate(&app, &parts).await?;
+    let mut request = Request::from_parts(parts, body);
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let needs = app.rules.check(request.method(), path.as_deref().unwrap_or_default(), &principal)?;
     let principal = principal.needing(needs);
-    let standing = app.pace.take(&principal, request.method())?;
+    let teams = app.engine.tenancy().identity(&principal.user, "").teams;
+    let standing = app.pace.take(&principal, &teams, request.method())?;
     request.extensions_mut().insert(principal);
     let mut response = next.run(request).await;
     standing.describe(response.headers_mut());
@@ -46,27 +52,30 @@ pub async fn guard(State(app): State<App>, mut request: Request, next: Next) -> 
 }
 
 /// A token in the header counts before a cookie, so that a program in a browser is not mistaken for the person.
-async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result<Principal, Problem> {
+async fn authenticate(app: &App, request: &Parts) -> Result<Principal, Problem> {
+    let (method, headers) = (&request.method, &request.headers);
     let nobody = || {
         Problem::new(Code::NotSignedIn, "there is no token and no cookie that is valid")
             .help("send `Authorization: Bearer hv_…`; make one with `harvest token create`")
     };
+    let proof = proof(request);
     let (secret, way) = match bearer(headers) {
         Some(token) => (token.to_owned(), Way::Token),
-        None => (app.cookie.find(headers).ok_or_else(nobody)?, Way::Cookie),
+        None => {
+            let cookie = app.cookie.find(headers).ok_or_else(nobody)?;
+            (secret::session(&cookie, proof.as_deref().unwrap_or_default()), Way::Cookie)
+        }
     };
-    let token = app.doorman.find(&secret).await?.filter(|token| opens(token, way)).ok_or_else(nobody)?;
+    let unproved = || {
+        let detail = "the request comes with a cookie and without the proof that our own page made it";
+        let help = "sign in anew; the page sends what it was given then as X-Harvest-CSRF. Programs use a token";
+        Problem::new(Code::Forged, detail).about("X-Harvest-CSRF").help(help)
+    };
+    let refuse = || if way == Way::Cookie && !is_safe(method) { unproved() } else { nobody() };
+    let token = app.doorman.find(&secret).await?.filter(|token| opens(token, way)).ok_or_else(refuse)?;
     let now = app.clock.now();
     if token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now) {
         return Err(nobody());
-    }
-    if way == Way::Cookie && !is_safe(method) {
-        let shown = headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
-        if shown != Some(secret::csrf(&secret).as_str()) {
-            let detail = "the request comes with a cookie and without the proof that our own page made it";
-            let help = "send the value of `csrf` in GET /api/me as X-Harvest-CSRF, or use a token";
-            return Err(Problem::new(Code::Forged, detail).about("X-Harvest-CSRF").help(help));
-        }
     }
     app.doorman.note_use(&token, now);
     if token.kind == TokenKind::Person
@@ -74,13 +83,22 @@ async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result
     {
         sign_in.check_again(app, &token);
     }
-    let csrf = (way == Way::Cookie).then(|| secret::csrf(&secret));
-    Ok(Principal::new(&token, way, csrf, app.desk.as_ref()))
+    Ok(Principal::new(&token, way, proof.filter(|_| way == Way::Cookie), app.desk.as_ref()))
+}
+
+/// What our own page holds beside the cookie. Streams cannot send headers from a browser, and name it in their address;
+/// nothing that changes anything is believed that way.
+fn proof(request: &Parts) -> Option<String> {
+    if let Some(shown) = request.headers.get(CSRF_HEADER) {
+        return shown.to_str().ok().map(str::to_owned);
+    }
+    let query = request.uri.query().filter(|_| is_safe(&request.method))?;
+    query.split('&').find_map(|pair| pair.strip_prefix("proof=")).map(str::to_owned)
 }
 
 fn opens(token: &AccessToken, way: Way) -> bool {
     match way {
-        Way::Token => token.kind == TokenKind::Api,
+        Way::Token => matches!(token.kind, TokenKind::Api | TokenKind::Personal),
         Way::Cookie => matches!(token.kind, TokenKind::Login | TokenKind::Person),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use harvest_core::{Code, Role, TokenId};
 use harvest_engine::Tenancy;
-use harvest_store::{AccessToken, TokenKind};
+use harvest_store::{AccessToken, OwnerRight, ScheduleOwner, TokenKind};
 
 use crate::desk::Desk;
 use crate::problem::Problem;
@@ -20,6 +20,7 @@ pub enum Way {
 pub struct Principal {
     pub token: TokenId,
     pub way: Way,
+    kind: TokenKind,
     pub user: String,
     /// In all of the installation; `None`: they have their projects alone.
     everywhere: Option<Role>,
@@ -28,17 +29,27 @@ pub struct Principal {
     repositories: BTreeMap<String, Role>,
     /// What the operation takes.
     needs: Role,
-    /// Of a cookie: what our own page sends along.
+    /// Of a cookie: what our own page sent along.
     pub csrf: Option<String>,
 }
 
 impl Principal {
     pub fn new(token: &AccessToken, way: Way, csrf: Option<String>, desk: &dyn Desk) -> Self {
-        let everywhere = token.projects.is_none().then_some(token.role);
+        let everywhere = (token.projects.is_none() && token.kind != TokenKind::Personal).then_some(token.role);
         let mut projects: BTreeMap<String, Role> =
             token.projects.iter().flatten().map(|name| (name.clone(), token.role)).collect();
-        if token.kind == TokenKind::Person {
-            projects.extend(desk.memberships(&token.user));
+        match token.kind {
+            TokenKind::Person => projects.extend(desk.memberships(&token.user)),
+            TokenKind::Personal => {
+                let now = desk.memberships(&token.user);
+                projects.retain(|name, role| {
+                    now.get(name).is_some_and(|most| {
+                        *role = (*role).min(*most);
+                        true
+                    })
+                });
+            }
+            TokenKind::Api | TokenKind::Login | TokenKind::Link => {}
         }
         // Most are confined to nothing, and then nobody needs to know.
         let tenancy = if projects.is_empty() { Tenancy::default() } else { desk.tenancy() };
@@ -48,6 +59,7 @@ impl Principal {
         Self {
             token: token.id.clone(),
             way,
+            kind: token.kind,
             user: token.user.clone(),
             everywhere,
             repositories: repositories.collect(),
@@ -55,6 +67,26 @@ impl Principal {
             needs: Role::Viewer,
             csrf,
         }
+    }
+
+    /// Whether a person is signed in by name, who may make tokens for themselves.
+    pub fn is_person(&self) -> bool {
+        self.kind == TokenKind::Person
+    }
+
+    /// Themselves, as the owner of what comes later by the clock.
+    pub fn schedule_owner(&self) -> ScheduleOwner {
+        let right = match self.kind {
+            TokenKind::Api | TokenKind::Personal => OwnerRight::Token { id: self.token.clone() },
+            TokenKind::Person => OwnerRight::Person,
+            TokenKind::Login | TokenKind::Link => OwnerRight::Installation,
+        };
+        ScheduleOwner { user: self.user.clone(), right }
+    }
+
+    /// The token whose quota counts; a browser's session has none of its own.
+    pub fn counted_token(&self) -> Option<TokenId> {
+        (self.way == Way::Token).then(|| self.token.clone())
     }
 
     /// Asked for an operation that takes this role.

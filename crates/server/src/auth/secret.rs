@@ -45,9 +45,10 @@ pub fn digest(secret: &str) -> String {
     hex(&Sha256::digest(secret.as_bytes()))
 }
 
-/// What pages of ours send back to show that they are ours. It follows from the cookie and does not lead back to it.
-pub fn csrf(cookie: &str) -> String {
-    hex(&Sha256::digest(format!("csrf\0{cookie}").as_bytes()))
+/// The whole secret of a browser's session. Its cookie holds one half and the storage of our page the other: browsers send a
+/// cookie to every port of a host, and show storage to one origin alone.
+pub fn session(cookie: &str, proof: &str) -> String {
+    format!("{cookie}.{proof}")
 }
 
 /// Whether two are the same, in a time that does not tell where they differ.

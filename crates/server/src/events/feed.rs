@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 use utoipa::ToSchema;
 
 use super::sse::{HEARTBEAT, closing, response};
-use crate::auth::Principal;
+use crate::auth::{Pass, Principal, Shows};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -188,22 +188,31 @@ fn is_shown(body: &EventBody) -> bool {
 )]
 pub async fn all(State(app): State<App>, Extension(principal): Extension<Principal>) -> Response {
     let entered = app.metrics.streams.clone().entered();
-    let state = (app.feed.subscribe(), principal, app, entered, false);
-    let bytes = stream::unfold(state, |(mut told, principal, app, entered, greeted)| async move {
-        let bytes =
-            if greeted { next(&mut told, &principal, &app).await? } else { Bytes::from_static(b"retry: 1000\n\n") };
-        Some((Ok::<_, Infallible>(bytes), (told, principal, app, entered, true)))
+    let pass = app.passes.open(&principal, Shows::Everything(principal.repositories()));
+    let state = (app.feed.subscribe(), principal, app, (entered, pass), false);
+    let bytes = stream::unfold(state, |(mut told, principal, app, (entered, mut pass), greeted)| async move {
+        let bytes = match greeted {
+            true => next(&mut told, &principal, &app, &mut pass).await?,
+            false => Bytes::from_static(b"retry: 1000\n\n"),
+        };
+        Some((Ok::<_, Infallible>(bytes), (told, principal, app, (entered, pass), true)))
     });
     response(Body::from_stream(bytes))
 }
 
 /// `None` at the end.
-async fn next(told: &mut broadcast::Receiver<Told>, principal: &Principal, app: &App) -> Option<Bytes> {
+async fn next(
+    told: &mut broadcast::Receiver<Told>,
+    principal: &Principal,
+    app: &App,
+    pass: &mut Pass,
+) -> Option<Bytes> {
     const MISSED: Bytes = Bytes::from_static(b"event: missed\ndata: {}\n\n");
     loop {
         let heard = tokio::select! {
             biased;
             () = closing(app) => return None,
+            () = pass.ended() => return None,
             heard = told.recv() => heard,
             () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b": alive\n\n")),
         };

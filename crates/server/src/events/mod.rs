@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::sessions::visible;
-use crate::auth::{Principal, Way};
+use crate::auth::{Principal, Shows, Way};
 use crate::extract::{Id, Params};
 use crate::problem::Problem;
 use crate::state::App;
@@ -81,11 +81,13 @@ pub async fn events(
         // Programs look on unseen; people see each other.
         let person = principal.way == Way::Cookie;
         let here = person.then(|| app.presence.enter(&session, &seen.task.repository, &principal.user));
-        return Ok(socket::upgrade(upgrade, subscription, app, here));
+        let pass = app.passes.open(&principal, Shows::Repository(seen.task.repository));
+        return Ok(socket::upgrade(upgrade, subscription, app, here, pass));
     }
     if wants_stream(&parts.headers) {
         let subscription = app.tails.subscribe(&session, after).await?;
-        return Ok(sse::stream(subscription, app));
+        let pass = app.passes.open(&principal, Shows::Repository(seen.task.repository));
+        return Ok(sse::stream(subscription, app, pass));
     }
     let limit = since.limit.unwrap_or(100);
     if !(1..=MOST).contains(&limit) {

@@ -7,27 +7,36 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use axum::response::Response;
 
 use super::presence::Here;
-use super::sse::HEARTBEAT;
+use super::sse::{HEARTBEAT, REFUSED};
 use super::tail::{Next, Subscription};
+use crate::auth::Pass;
 use crate::state::App;
 
 /// Come back later, from where you were.
 const AGAIN: u16 = 1013;
 /// The server is ending.
 const AWAY: u16 = 1001;
+/// The reader has lost its right.
+const REFUSAL: u16 = 1008;
 /// Clients have nothing to say but that they are there.
 const LONGEST_MESSAGE: usize = 4 * 1024;
 /// For a message to be taken.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub fn upgrade(upgrade: WebSocketUpgrade, subscription: Subscription, app: App, here: Option<Here>) -> Response {
+pub fn upgrade(
+    upgrade: WebSocketUpgrade,
+    subscription: Subscription,
+    app: App,
+    here: Option<Here>,
+    pass: Pass,
+) -> Response {
     upgrade.max_message_size(LONGEST_MESSAGE).max_frame_size(LONGEST_MESSAGE).on_upgrade(async move |socket| {
-        run(socket, subscription, app).await;
+        run(socket, subscription, app, pass).await;
         drop(here);
     })
 }
 
-async fn run(mut socket: WebSocket, mut subscription: Subscription, app: App) {
+async fn run(mut socket: WebSocket, mut subscription: Subscription, app: App, mut pass: Pass) {
     // Beyond the bound on connections there are no sockets either.
     let Ok(_place) = app.places.clone().try_acquire_owned() else { return };
     let _entered = app.metrics.sockets.clone().entered();
@@ -37,6 +46,7 @@ async fn run(mut socket: WebSocket, mut subscription: Subscription, app: App) {
         let message = tokio::select! {
             biased;
             () = app.closing.requested() => break (AWAY, format!("the server is ending; resume with after={}", subscription.sent())),
+            () = pass.ended() => break (REFUSAL, REFUSED.to_owned()),
             heard = socket.recv() => match heard {
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 Some(Ok(_)) => continue,

@@ -13,10 +13,13 @@ use futures_util::stream;
 use tokio::time::{Instant, Interval};
 
 use super::tail::{Next, Subscription};
+use crate::auth::Pass;
 use crate::state::App;
 
 /// So often something is said, so that nobody in between takes the connection for dead.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
+/// Said when the token or session of a stream has lost its right.
+pub const REFUSED: &str = "what the stream was opened with is no longer valid, or may less than before";
 const BEAT: &[u8] = b": alive\n\n";
 /// When to come back after a stream has ended.
 const GREETING: &[u8] = b"retry: 1000\n\n";
@@ -27,25 +30,26 @@ enum Stage {
     Over,
 }
 
-pub fn stream(subscription: Subscription, app: App) -> Response {
+pub fn stream(subscription: Subscription, app: App, pass: Pass) -> Response {
     let entered = app.metrics.streams.clone().entered();
     let beat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
-    let state = (subscription, Stage::Greeting, app, beat, entered);
-    let bytes = stream::unfold(state, |(mut subscription, stage, app, mut beat, entered)| async move {
+    let state = (subscription, Stage::Greeting, app, beat, (entered, pass));
+    let bytes = stream::unfold(state, |(mut subscription, stage, app, mut beat, (entered, mut pass))| async move {
         let (bytes, stage) = match stage {
             Stage::Greeting => (Bytes::from_static(GREETING), Stage::Telling),
-            Stage::Telling => next(&mut subscription, &app, &mut beat).await,
+            Stage::Telling => next(&mut subscription, &app, &mut beat, &mut pass).await,
             Stage::Over => return None,
         };
-        Some((Ok::<_, Infallible>(bytes), (subscription, stage, app, beat, entered)))
+        Some((Ok::<_, Infallible>(bytes), (subscription, stage, app, beat, (entered, pass))))
     });
     response(Body::from_stream(bytes))
 }
 
-async fn next(subscription: &mut Subscription, app: &App, beat: &mut Interval) -> (Bytes, Stage) {
+async fn next(subscription: &mut Subscription, app: &App, beat: &mut Interval, pass: &mut Pass) -> (Bytes, Stage) {
     tokio::select! {
         biased;
         () = closing(app) => (last(subscription.sent(), "closing", "the server is ending"), Stage::Over),
+        () = pass.ended() => (last(subscription.sent(), "refused", REFUSED), Stage::Over),
         next = subscription.next() => match next {
             Next::Frame(frame) => {
                 app.metrics.events_sent.add(1);

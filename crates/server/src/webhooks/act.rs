@@ -4,7 +4,7 @@ use harvest_core::{SessionId, Stopping, TaskStatus};
 use harvest_engine::prepare::Push;
 use harvest_engine::{FailedCheck, FollowUp, Found, Situation};
 use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
-use harvest_store::{Delivery, IdempotencyKey, Link, LinkEnd, LinkKind, PlanDecision, PlanVerdict};
+use harvest_store::{Delivery, IdempotencyKey, Link, LinkEnd, LinkKind, PlanDecision, PlanVerdict, describe};
 
 use super::ask::{self, Wanted};
 use crate::state::App;
@@ -70,6 +70,10 @@ pub async fn act(app: &App, delivery: &Delivery) -> Result<String, Trouble> {
     let Some(forge) = app.engine.forges().open_hosted(&repository) else {
         return Ok("ignored: there is no account for it".to_owned());
     };
+    describe(|entry| {
+        entry.actor = format!("github:{by}");
+        entry.project = app.desk.tenancy().identity(&entry.actor, forge.name()).project;
+    });
     let Some(hosting) = forge.hosting() else { return Ok("ignored: there is no account for it".to_owned()) };
     let acting = Acting { app, forge: forge.as_ref(), hosting, by: &by, delivery, most_fixes: webhooks.most_fixes };
     match what {
@@ -146,6 +150,8 @@ impl Acting<'_> {
         let session = self.app.store.session(&link.session).await?;
         let task = self.app.store.task(&session.task_id).await?.task;
         if let (Some(verdict), TaskStatus::AwaitingApproval) = (verdict, task.status) {
+            let action = if verdict == PlanVerdict::Rejected { "task.reject" } else { "task.approve" };
+            describe(|entry| action.clone_into(&mut entry.action));
             let decision = PlanDecision { author: self.author(), verdict };
             self.app.store.decide(&task.id, decision, self.app.clock.now()).await?;
             return Ok(format!("decided on the plan of task {}", task.id));
@@ -160,6 +166,7 @@ impl Acting<'_> {
         let session = self.app.store.session(&link.session).await?;
         // Whoever still works on it works for nobody.
         if !self.app.store.task(&session.task_id).await?.task.status.is_finished() {
+            describe(|entry| "task.cancel".clone_into(&mut entry.action));
             self.app.end(&session.task_id, Stopping::Cancel).await?;
         }
         Ok(format!("{} after session {}", if merged { "merged" } else { "closed" }, link.session))
@@ -241,7 +248,9 @@ impl Acting<'_> {
         let prompt = harvest_core::Prompt::new(text).map_err(|error| Trouble::lasting(error.to_string()))?;
         // The first words under a key count, whatever they were.
         let key = Some(IdempotencyKey { digest: key.clone(), key });
-        let follow_up = FollowUp { session: session.clone(), prompt, author, agent: None, model: None, key };
+        let follow_up =
+            FollowUp { session: session.clone(), prompt, author, agent: None, model: None, key, token: None };
+        describe(|entry| "session.prompt".clone_into(&mut entry.action));
         let turn = self.app.engine.prompt(follow_up).await?;
         Ok(format!("turn {} of session {session}", turn.number))
     }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use harvest_core::{Prompt, Source, TaskKind};
+use harvest_core::{Prompt, Source, TaskKind, Trust};
 use harvest_engine::{Change, REVIEW, Remark, Situation};
 use harvest_forge::{Comment, Forge, Hosting, Place, Standing, Thread};
-use harvest_store::{IdempotencyKey, Link, LinkKind, Submitted};
+use harvest_store::{IdempotencyKey, Link, LinkKind, Submitted, describe};
 
 use super::act::Trouble;
 use crate::Ask;
@@ -75,7 +75,8 @@ struct Asked {
 
 async fn submit(app: &App, wanted: &Wanted<'_>, asked: Asked) -> Result<Submitted, Trouble> {
     let Wanted { repository, place, by, .. } = wanted;
-    // A stranger's words may make a plan, without a way out. A person who may write decides on it.
+    // A stranger's words may make a plan, without a way out. A person who may write decides on it; what is carried out then
+    // reaches what the project allows.
     let stranger = asked.standing == Standing::Stranger;
     let ask = Ask {
         prompt: asked.text.as_str().to_owned(),
@@ -91,12 +92,13 @@ async fn submit(app: &App, wanted: &Wanted<'_>, asked: Asked) -> Result<Submitte
     request.requested_by = person;
     request.base.author = Some(((*by).to_owned(), format!("{by}@users.noreply.github.com")));
     if stranger {
-        (request.plan, request.egress) = (true, Some(Vec::new()));
+        (request.plan, request.trust) = (true, Trust::Stranger);
     }
     request.queue.kind = Some(asked.kind);
     request.queue.source_url = Some(place.url.clone());
     // However often it is asked for, an issue has one task.
     request.queue.key = Some(IdempotencyKey { key: format!("github:{}", place.url), digest: place.url.clone() });
+    describe(|entry| "task.create".clone_into(&mut entry.action));
     let submitted = app.engine.submit(request).await?;
     let link = Link {
         url: place.url.clone(),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use harvest_core::Timestamp;
 use harvest_engine::Stop;
+use harvest_store::{NewAudit, Record, recorded};
+use serde_json::json;
 
 use super::act;
 use crate::state::App;
@@ -53,7 +55,16 @@ async fn next(app: &App) -> Result<bool, harvest_store::Error> {
     let now = app.clock.now();
     let later = |time: Duration| now.saturating_add(time).unwrap_or(Timestamp::MAX);
     let Some(delivery) = app.store.take_delivery(now, later(HOLDS)).await? else { return Ok(false) };
-    let outcome = match act::act(app, &delivery).await {
+    let audit = NewAudit {
+        at: now,
+        actor: "github".to_owned(),
+        action: format!("webhook.{}", delivery.event),
+        target: String::new(),
+        project: None,
+        detail: json!({ "delivery": delivery.id }),
+    };
+    let record = Record { audit, answer: None };
+    let outcome = match recorded(record, act::act(app, &delivery)).await.0 {
         Ok(outcome) => outcome,
         Err(trouble) if trouble.may_pass && delivery.tries < MOST_TRIES => {
             tracing::warn!(delivery.id, error = trouble.message, "a delivery is tried again later");

@@ -16,6 +16,9 @@ pub trait Access {
     /// Newest first, those that no longer open anything included.
     async fn tokens(&self, kind: TokenKind) -> Result<Vec<AccessToken>, Error>;
 
+    /// Those of these ids, whether or not they still open anything.
+    async fn tokens_by_id(&self, ids: &[TokenId]) -> Result<Vec<AccessToken>, Error>;
+
     /// The one whose secret has this digest, whether or not it still opens anything.
     async fn token(&self, digest: &str) -> Result<Option<AccessToken>, Error>;
 
@@ -82,6 +85,8 @@ pub struct AccessToken {
 pub enum TokenKind {
     /// For programs.
     Api,
+    /// For programs of a person who made it for themselves: it may at most what the person may when it is used.
+    Personal,
     /// The cookie of a browser that is signed in.
     Login,
     /// The cookie of someone who signed in by name: they may what the projects they are a member of give them.
@@ -93,7 +98,7 @@ pub enum TokenKind {
 /// What makes asking twice the same as asking once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnswerKey {
-    /// Who asks, and the key they chose.
+    /// The id of the token or session that asks, and the key it chose.
     pub key: String,
     /// Of everything that was asked for.
     pub digest: String,
@@ -110,6 +115,11 @@ pub enum Begun {
     /// Nobody asked before: carry it out.
     New,
     Answered(Answer),
+    /// The request was carried out, and its server died before it could keep the answer. `made`: what the change was made to,
+    /// as `schedule:ID`.
+    Done {
+        made: String,
+    },
     /// The first request with this key is still being carried out.
     UnderWay,
     /// The key was used for something else.

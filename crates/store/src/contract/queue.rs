@@ -93,7 +93,29 @@ pub struct QueueState {
     pub tasks: BTreeMap<String, u64>,
     pub failures: BTreeMap<String, u64>,
     pub cost_nanos: u64,
+    /// How often tasks have ended, and what they have cost, with those that are forgotten. Neither ever falls.
+    #[serde(skip)]
+    pub ever: Ever,
     pub caps: Vec<Cap>,
+}
+
+impl Ever {
+    /// `totals`: what counts beside the tasks that are there.
+    pub(crate) fn sum(tasks: &BTreeMap<String, u64>, cost_nanos: u64, totals: &BTreeMap<String, u64>) -> Self {
+        let total = |name: &str| totals.get(name).copied().unwrap_or(0);
+        let ended = ["completed", "failed", "cancelled"].iter().filter_map(|status| tasks.get(*status));
+        Self {
+            finished: ended.sum::<u64>() + total("finished"),
+            cost_nanos: cost_nanos.saturating_add(total("cost_nanos")),
+        }
+    }
+}
+
+/// Sums over everything that ever was.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ever {
+    pub finished: u64,
+    pub cost_nanos: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

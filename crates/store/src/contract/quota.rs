@@ -1,15 +1,15 @@
-//! How much someone has asked for, and the end of what nobody wants to keep.
+//! Quotas: what a person, a token, a team or a project may have under way and spend in a day, checked in the transaction that
+//! begins the work; and the end of sessions that nobody wants to keep.
 
 use async_trait::async_trait;
-use harvest_core::{Cost, SessionId, TaskId, TokenId};
+use harvest_core::{Cost, SessionId, TaskId, Timestamp, TokenId};
 
 use crate::Error;
 
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+
 #[async_trait]
 pub trait Quotas {
-    /// Writes down that a task was asked for with a token, on this day.
-    async fn note_asked(&self, token: &TokenId, task: &TaskId, day: &str) -> Result<(), Error>;
-
     /// How many tasks they have that have not ended.
     async fn unfinished(&self, of: &Asker) -> Result<u64, Error>;
 
@@ -21,6 +21,29 @@ pub trait Quotas {
     async fn forget_session(&self, session: &SessionId) -> Result<Forgotten, Error>;
 }
 
+/// On whose account work begins. The transaction that begins it counts and refuses, so that of any number of requests that
+/// arrive together no more are accepted than the quota allows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Admission {
+    /// The token that the request came with; its tasks are counted for it.
+    pub token: Option<TokenId>,
+    pub limits: Vec<Limit>,
+}
+
+/// The quota of one holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limit {
+    /// `user ada`, as people read it.
+    pub holder: String,
+    pub asker: Asker,
+    /// How many tasks may be under way; `None`: any number.
+    pub unfinished: Option<u64>,
+    /// What may be spent in a day; `None`: any amount.
+    pub daily: Option<Cost>,
+    /// The ledger's accounts whose spending counts. A token has none: its tasks' costs count.
+    pub accounts: Vec<String>,
+}
+
 /// Whose tasks are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asker {
@@ -28,6 +51,15 @@ pub enum Asker {
     /// All together.
     People(Vec<String>),
     Repositories(Vec<String>),
+}
+
+/// A quota that leaves no room for what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QuotaExceeded {
+    #[error("{holder} has {unfinished} tasks that have not ended, and may have {most}")]
+    Unfinished { holder: String, unfinished: u64, most: u64 },
+    #[error("{holder} has spent {spent} today, and may spend {most}")]
+    Daily { holder: String, spent: Cost, most: Cost, renewed_in_s: u64 },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,4 +70,47 @@ pub enum Forgotten {
     Busy,
     /// A task that has not ended waits for its task; nothing was changed.
     Needed(TaskId),
+}
+
+impl Admission {
+    /// Each limit once, with the number of admissions that it holds for.
+    pub(crate) fn limits<'a>(all: impl Iterator<Item = &'a Self>) -> Vec<(&'a Limit, u64)> {
+        let mut limits: Vec<(&Limit, u64)> = Vec::new();
+        for limit in all.flat_map(|one| &one.limits) {
+            match limits.iter_mut().find(|(known, _)| *known == limit) {
+                Some((_, count)) => *count += 1,
+                None => limits.push((limit, 1)),
+            }
+        }
+        limits
+    }
+}
+
+impl Limit {
+    /// Holds the limit against the tasks under way, the `new` ones included.
+    pub(crate) fn check_unfinished(&self, under_way: u64, new: u64) -> Result<(), QuotaExceeded> {
+        match self.unfinished.filter(|most| under_way > *most) {
+            None => Ok(()),
+            Some(most) => {
+                let unfinished = under_way.saturating_sub(new);
+                Err(QuotaExceeded::Unfinished { holder: self.holder.clone(), unfinished, most })
+            }
+        }
+    }
+
+    pub(crate) fn check_spent(&self, spent: Cost, at: Timestamp) -> Result<(), QuotaExceeded> {
+        match self.daily.filter(|most| spent >= *most) {
+            None => Ok(()),
+            Some(most) => {
+                let left_ms = DAY_MS - at.as_millisecond().rem_euclid(DAY_MS);
+                let renewed_in_s = (left_ms / 1000 + 1).unsigned_abs();
+                Err(QuotaExceeded::Daily { holder: self.holder.clone(), spent, most, renewed_in_s })
+            }
+        }
+    }
+}
+
+/// The day that something at this time is counted for, `2026-01-31`. Days are UTC's.
+pub fn day_of(at: Timestamp) -> String {
+    at.to_string().split('T').next().unwrap_or_default().to_owned()
 }

@@ -1,6 +1,6 @@
 //! Sessions as they are listed.
 
-use harvest_core::{BranchName, SessionId, TaskId, TaskStatus, Timestamp};
+use harvest_core::{BranchName, SessionId, TaskId, TaskStatus, Timestamp, Trust};
 use serde::Serialize;
 
 use super::Order;
@@ -37,4 +37,6 @@ pub struct SessionSummary {
     pub requested_by: String,
     /// The first line of what was asked.
     pub title: String,
+    /// How far the words are trusted that its task began with.
+    pub trust: Trust,
 }

@@ -6,7 +6,7 @@ use harvest_core::{
 };
 use serde::Serialize;
 
-use super::Lease;
+use super::{Admission, Lease};
 
 /// Everything that is known about a task before anyone works on it.
 #[derive(Debug, Clone)]
@@ -39,6 +39,7 @@ pub struct NewTask {
     /// What a person should know before work begins; journaled with the task.
     pub warnings: Vec<String>,
     pub requested_by: String,
+    pub admission: Admission,
     pub at: Timestamp,
 }
 
@@ -55,6 +56,8 @@ pub struct NewTurn {
     /// The names of the caps it counts against.
     pub caps: Vec<String>,
     pub key: Option<IdempotencyKey>,
+    /// Checked when the prompt makes an ended task go on.
+    pub admission: Admission,
     pub at: Timestamp,
 }
 
@@ -73,6 +76,8 @@ pub struct Submitted {
     pub turn: TurnId,
     /// Of whom it was claimed for.
     pub lease: Option<Lease>,
+    /// It was there already, under the same key.
+    pub known: bool,
 }
 
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,7 @@
 //! Tokens, answers, the audit log and lists of sessions.
 
 use async_trait::async_trait;
-use harvest_core::{SessionId, TaskId, TaskStatus, Timestamp, TokenId};
+use harvest_core::{SessionId, Settings, TaskId, TaskStatus, Timestamp, TokenId};
 use tokio::sync::broadcast;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -16,22 +16,32 @@ use crate::contract::{
     SessionSummary, Stat, StatQuery, TokenKind,
 };
 use crate::decode::{branch, from_json, from_word, id, prompt, to_word};
+use crate::record::Record;
 
 const MAX_PAGE: usize = 500;
 const MAX_ENTRIES: usize = 1000;
-/// One after the other: each entry carries the digest of the one before.
-const AUDIT_LOCK: &str = "SELECT pg_advisory_xact_lock(7233182601)";
+/// One after the other: each entry carries the digest of the one before. It is not the queue's lock, and is taken before that
+/// one, so that no claim waits for the audit log.
+const AUDIT_LOCK: &str = "SELECT pg_advisory_xact_lock(7233182603)";
 
 #[async_trait]
 impl Access for Postgres {
     async fn add_token(&self, token: AccessToken) -> Result<(), Error> {
-        add_token(self.lend().await?.get()?, &token).await
+        let change = self.change(format!("token:{}", token.id)).await?;
+        let done = add_token(change.db()?, &token).await;
+        change.end(done).await
     }
 
     async fn tokens(&self, kind: TokenKind) -> Result<Vec<AccessToken>, Error> {
         let lent = self.lend().await?;
         let sql = "SELECT * FROM tokens WHERE kind = $1 ORDER BY number DESC";
         lent.get()?.query(sql, &[&to_word(&kind)?]).await?.iter().map(token_from).collect()
+    }
+
+    async fn tokens_by_id(&self, ids: &[TokenId]) -> Result<Vec<AccessToken>, Error> {
+        let lent = self.lend().await?;
+        let ids: Vec<&str> = ids.iter().map(TokenId::as_str).collect();
+        lent.get()?.query("SELECT * FROM tokens WHERE id = ANY($1)", &[&ids]).await?.iter().map(token_from).collect()
     }
 
     async fn token(&self, digest: &str) -> Result<Option<AccessToken>, Error> {
@@ -54,12 +64,9 @@ impl Access for Postgres {
     }
 
     async fn revoke_token(&self, id: &TokenId, at: Timestamp) -> Result<bool, Error> {
-        let lent = self.lend().await?;
-        let db = lent.get()?;
-        let sql = "UPDATE tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
-        let revoked = db.execute(sql, &[&id.as_str(), &at.to_string()]).await? > 0;
-        db.query("SELECT harvest_wake()", &[]).await?;
-        Ok(revoked)
+        let change = self.change(format!("token:{id}")).await?;
+        let done = revoke_token(change.db()?, id, at).await;
+        change.end(done).await
     }
 
     async fn begin_answer(&self, key: &AnswerKey, at: Timestamp, stale: Timestamp) -> Result<Begun, Error> {
@@ -75,7 +82,7 @@ impl Access for Postgres {
 
     async fn abandon_answer(&self, key: &AnswerKey) -> Result<(), Error> {
         let lent = self.lend().await?;
-        let sql = "DELETE FROM answers WHERE key = $1 AND digest = $2 AND status IS NULL";
+        let sql = "DELETE FROM answers WHERE key = $1 AND digest = $2 AND status IS NULL AND made IS NULL";
         lent.get()?.execute(sql, &[&text(&key.key), &key.digest]).await.map(drop)
     }
 
@@ -114,6 +121,13 @@ impl Access for Postgres {
     fn watch_journals(&self) -> broadcast::Receiver<Grown> {
         self.shared.listener.watch_journals()
     }
+}
+
+async fn revoke_token(db: &Connection, id: &TokenId, at: Timestamp) -> Result<bool, Error> {
+    let sql = "UPDATE tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+    let revoked = db.execute(sql, &[&id.as_str(), &at.to_string()]).await? > 0;
+    db.query("SELECT harvest_wake()", &[]).await?;
+    Ok(revoked)
 }
 
 async fn add_token(db: &Connection, token: &AccessToken) -> Result<(), Error> {
@@ -160,24 +174,40 @@ async fn begin_answer(db: &Connection, key: &AnswerKey, at: Timestamp, stale: Ti
     let (now, name) = (at.as_millisecond(), text(&key.key));
     // One statement: of many who take up a request that died, one does.
     let sql = "INSERT INTO answers AS a (key, digest, begun_ms) VALUES ($1, $2, $3)
-         ON CONFLICT (key) DO UPDATE SET begun_ms = $3 WHERE a.digest = $2 AND a.status IS NULL AND a.begun_ms < $4";
+         ON CONFLICT (key) DO UPDATE SET begun_ms = $3 WHERE a.digest = $2 AND a.status IS NULL AND a.made IS NULL AND a.begun_ms < $4";
     if db.execute(sql, &[&name, &key.digest, &now, &stale.as_millisecond()]).await? > 0 {
         return Ok(Begun::New);
     }
-    let rows = db.query("SELECT digest, status, body FROM answers WHERE key = $1", &[&name]).await?;
+    let rows = db.query("SELECT digest, status, body, made FROM answers WHERE key = $1", &[&name]).await?;
     // Given up between the two statements: whoever asks again gets it.
     let Some(row) = rows.first() else { return Ok(Begun::UnderWay) };
     if row.get::<_, &str>("digest") != key.digest {
         return Ok(Begun::Reused);
     }
-    let Some(status) = row.get::<_, Option<i64>>("status") else { return Ok(Begun::UnderWay) };
+    let Some(status) = row.get::<_, Option<i64>>("status") else {
+        return Ok(row.get::<_, Option<String>>("made").map_or(Begun::UnderWay, |made| Begun::Done { made }));
+    };
     let status = u16::try_from(status).map_err(|error| Error::corrupt("answers.status", error))?;
     let body: Option<String> = row.get("body");
     Ok(Begun::Answered(Answer { status, body: body.unwrap_or_default() }))
 }
 
+pub(super) async fn lock_audit(db: &Connection) -> Result<(), Error> {
+    db.batch(AUDIT_LOCK).await
+}
+
+/// In the transaction of the change that the record is about, which holds the audit log's lock.
+pub(super) async fn write_record(db: &Connection, record: &Record, made: &str) -> Result<(), Error> {
+    audit(db, &record.audit).await?;
+    if let Some(key) = &record.answer {
+        let sql = "UPDATE answers SET made = $3 WHERE key = $1 AND digest = $2";
+        db.execute(sql, &[&text(&key.key), &key.digest, &text(made)]).await?;
+    }
+    Ok(())
+}
+
 async fn audit(db: &Connection, new: &NewAudit) -> Result<AuditEntry, Error> {
-    db.batch(AUDIT_LOCK).await?;
+    lock_audit(db).await?;
     let rows = db.query("SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1", &[]).await?;
     let last = rows.first().map(|row| (number(row, "number"), row.get("digest")));
     let clean = NewAudit {
@@ -266,7 +296,7 @@ async fn sessions(db: &Connection, query: &SessionQuery) -> Result<SessionPage, 
         filter.push_str(&format!(" AND t.repository = ANY(${})", values.len()));
     }
     let sql = format!(
-        "SELECT s.number, s.id, s.task_id, s.branch, s.created_at, t.status, t.repository, t.agent, t.requested_by, t.prompt
+        "SELECT s.number, s.id, s.task_id, s.branch, s.created_at, t.status, t.repository, t.agent, t.requested_by, t.prompt, t.settings
          FROM sessions AS s JOIN tasks AS t ON t.id = s.task_id WHERE {filter} ORDER BY s.number {} LIMIT $2",
         order.direction()
     );
@@ -288,5 +318,6 @@ fn summary_from(row: &Row) -> Result<SessionSummary, Error> {
         agent: row.get("agent"),
         requested_by: row.get("requested_by"),
         title: prompt(row.get("prompt"))?.title().to_owned(),
+        trust: from_json::<Settings>(row.get("settings"), "tasks.settings")?.trust,
     })
 }

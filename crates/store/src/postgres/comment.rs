@@ -19,7 +19,9 @@ impl Comments for Postgres {
         let (about, at) = (to_json(about, "comments.about")?, at.to_string());
         let values: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
             [&id.as_str(), &session_id.as_str(), &text(author), &at, &text(&about), &text(said)];
-        self.lend().await?.get()?.execute(sql, &values).await.map(drop)
+        let change = self.change(format!("comment:{session_id}/{id}")).await?;
+        let done = change.db()?.execute(sql, &values).await.map(drop);
+        change.end(done).await
     }
 
     async fn comments(&self, session: &SessionId) -> Result<Vec<Comment>, Error> {
@@ -35,8 +37,9 @@ impl Comments for Postgres {
     }
 
     async fn remove_comment(&self, id: &CommentId) -> Result<bool, Error> {
-        let lent = self.lend().await?;
-        Ok(lent.get()?.execute("DELETE FROM comments WHERE id = $1", &[&id.as_str()]).await? > 0)
+        let change = self.change(format!("comment:{id}")).await?;
+        let removed = change.db()?.execute("DELETE FROM comments WHERE id = $1", &[&id.as_str()]).await;
+        change.end(removed.map(|count| count > 0)).await
     }
 }
 

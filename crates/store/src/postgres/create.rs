@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::connection::Connection;
 use super::step::text;
 use super::tell::Teller;
-use super::{queue, read};
+use super::{queue, quota, read};
 use crate::Error;
 use crate::contract::{Claim, NewTask, Submitted};
 use crate::decode::{self, to_json, to_word};
@@ -86,7 +86,10 @@ const EVENTS: &str = "INSERT INTO events (session, seq, at, body)
 pub(super) async fn create_tasks(db: &Connection, teller: &Teller, new: &[NewTask]) -> Result<Vec<Submitted>, Error> {
     refuse_cycles(new)?;
     // Plain tasks touch no one else's rows and need not be alone.
-    let alone = new.iter().any(|task| task.key.is_some() || !task.after.is_empty() || !task.caps.is_empty());
+    let alone = |task: &NewTask| {
+        task.key.is_some() || !task.after.is_empty() || !task.caps.is_empty() || !task.admission.limits.is_empty()
+    };
+    let alone = new.iter().any(alone);
     db.query("SELECT harvest_lock($1)", &[&alone]).await?;
     let before = known(db, new).await?;
     let fresh: Vec<&NewTask> =
@@ -104,7 +107,12 @@ pub(super) async fn create_tasks(db: &Connection, teller: &Teller, new: &[NewTas
             leases.extend(queue::claim(db, teller, &claim).await?.into_iter().map(|lease| (lease.turn.clone(), lease)));
         }
     }
-    submitted(db, new, &before, leases).await
+    if let Some(first) = fresh.first() {
+        let new: Vec<_> = fresh.iter().map(|task| (&task.admission, &task.id)).collect();
+        quota::admit(db, &new, first.at).await?;
+    }
+    let made = fresh.iter().map(|task| &task.id).collect();
+    submitted(db, new, &before, &made, leases).await
 }
 
 fn refuse_cycles(new: &[NewTask]) -> Result<(), Error> {
@@ -283,6 +291,7 @@ async fn submitted(
     db: &Connection,
     new: &[NewTask],
     before: &HashMap<Option<String>, Known>,
+    made: &HashSet<&TaskId>,
     mut leases: HashMap<harvest_core::TurnId, crate::Lease>,
 ) -> Result<Vec<Submitted>, Error> {
     let ids: Vec<&TaskId> =
@@ -300,7 +309,8 @@ async fn submitted(
             let (session, turn) =
                 turns.get(id.as_str()).cloned().ok_or_else(|| Error::corrupt("turns", "a task without one"))?;
             let lease = leases.remove(&turn);
-            Ok(Submitted { task, session, turn, lease })
+            let known = !made.contains(id);
+            Ok(Submitted { task, session, turn, lease, known })
         })
         .collect()
 }

@@ -28,6 +28,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0021_race_stats.sql"),
     include_str!("migrations/0022_races.sql"),
     include_str!("migrations/0023_stops.sql"),
+    include_str!("migrations/0024_records.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

@@ -42,11 +42,12 @@ use tokio::sync::watch;
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
+    Admission, Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
     QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
     Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
-use connection::Address;
+use crate::record::{Change, Pending, task_made};
+use connection::{Address, Connection};
 use listen::Listener;
 use pool::{Lent, Pool};
 use tell::{News, Teller};
@@ -81,15 +82,57 @@ impl Postgres {
     async fn lend(&self) -> Result<Lent<'_>, Error> {
         self.shared.pool.lend().await
     }
+
+    /// Begins a change that someone asks for: its record is written in the same transaction. `made` names what is changed.
+    async fn change(&self, made: String) -> Result<Changing<'_>, Error> {
+        let pending = Pending::take();
+        let lent = self.lend().await?;
+        let db = lent.get()?;
+        db.begin().await?;
+        if pending.is_some() {
+            // Before any other lock: whoever waits for the audit log holds nothing that a claim needs.
+            access::lock_audit(db).await?;
+        }
+        Ok(Changing { lent, pending, made })
+    }
+}
+
+/// A transaction that changes what someone asked for.
+#[derive(Debug)]
+struct Changing<'a> {
+    lent: Lent<'a>,
+    pending: Option<Pending>,
+    made: String,
+}
+
+impl Changing<'_> {
+    fn db(&self) -> Result<&Connection, Error> {
+        self.lent.get()
+    }
+
+    /// Ends the transaction, with the record when anything was changed.
+    async fn end<T: Change>(self, done: Result<T, Error>) -> Result<T, Error> {
+        let db = self.lent.get()?;
+        let changed = done.as_ref().is_ok_and(Change::changed);
+        let record = self.pending.as_ref().filter(|_| changed).and_then(|pending| pending.for_change(&self.made));
+        let done = match (done, &record) {
+            (Ok(done), Some(record)) => access::write_record(db, record, &self.made).await.map(|()| done),
+            (done, _) => done,
+        };
+        let done = db.end(done).await?;
+        if let (Some(pending), Some(_)) = (self.pending, record) {
+            pending.written();
+        }
+        Ok(done)
+    }
 }
 
 #[async_trait]
 impl Store for Postgres {
     async fn create_tasks(&self, new: Vec<NewTask>) -> Result<Vec<Submitted>, Error> {
-        let lent = self.lend().await?;
-        let db = lent.get()?;
-        db.begin().await?;
-        let submitted = db.end(create::create_tasks(db, &self.shared.teller, &new).await).await?;
+        let change = self.change(task_made(&new)).await?;
+        let done = create::create_tasks(change.db()?, &self.shared.teller, &new).await;
+        let submitted = change.end(done).await?;
         for task in &new {
             let last = 1 + task.warnings.len() as u64;
             self.shared.teller.tell(News { session: task.session.clone(), last, wake: false });
@@ -98,10 +141,9 @@ impl Store for Postgres {
     }
 
     async fn prompt(&self, new: NewTurn) -> Result<Turn, Error> {
-        let lent = self.lend().await?;
-        let db = lent.get()?;
-        db.begin().await?;
-        db.end(prompt::prompt(db, &new).await).await
+        let change = self.change(format!("session:{}", new.session)).await?;
+        let done = prompt::prompt(change.db()?, &new).await;
+        Ok(change.end(done).await?.turn)
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Lease>, Error> {
@@ -155,11 +197,15 @@ impl Store for Postgres {
     }
 
     async fn resume(&self, task: &TaskId, author: &str, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error> {
-        hold::resume(self.lend().await?.get()?, task, author, prompt.as_ref(), at).await
+        let change = self.change(format!("task:{task}")).await?;
+        let done = hold::resume(change.db()?, task, author, prompt.as_ref(), at).await;
+        change.end(done).await
     }
 
     async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error> {
-        hold::decide(self.lend().await?.get()?, task, &decision, at).await
+        let change = self.change(format!("task:{task}")).await?;
+        let done = hold::decide(change.db()?, task, &decision, at).await;
+        change.end(done).await
     }
 
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
@@ -179,19 +225,25 @@ impl Store for Postgres {
     }
 
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
-        queue::cancel(self.lend().await?.get()?, task, at, "cancelled before anyone worked on it").await
+        let change = self.change(format!("task:{task}")).await?;
+        let done = queue::cancel(change.db()?, task, at, "cancelled before anyone worked on it").await;
+        change.end(done).await
     }
 
     async fn request_stop(&self, task: &TaskId, how: Stopping) -> Result<bool, Error> {
-        queue::request_stop(self.lend().await?.get()?, task, &how).await
+        let change = self.change(format!("task:{task}")).await?;
+        let done = queue::request_stop(change.db()?, task, &how).await;
+        change.end(done).await
     }
 
     async fn stops(&self, owner: &OwnerId) -> Result<Vec<(Lease, Stopping)>, Error> {
         queue::stops(self.lend().await?.get()?, owner).await
     }
 
-    async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error> {
-        queue::retry(self.lend().await?.get()?, task, at).await
+    async fn retry(&self, task: &TaskId, admission: Admission, at: Timestamp) -> Result<(), Error> {
+        let change = self.change(format!("task:{task}")).await?;
+        let done = queue::retry(change.db()?, task, &admission, at).await;
+        change.end(done).await
     }
 
     async fn events(&self, session: &SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error> {
@@ -267,11 +319,15 @@ impl Store for Postgres {
     }
 
     async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error> {
-        settings::set_queue(self.lend().await?.get()?, settings).await
+        let change = self.change("queue".to_owned()).await?;
+        let done = settings::set_queue(change.db()?, settings).await;
+        change.end(done).await
     }
 
     async fn set_cap(&self, name: &str, size: Option<u32>) -> Result<(), Error> {
-        settings::set_cap(self.lend().await?.get()?, name, size).await
+        let change = self.change(format!("cap:{name}")).await?;
+        let done = settings::set_cap(change.db()?, name, size).await;
+        change.end(done).await
     }
 
     async fn convoys(&self) -> Result<Vec<Convoy>, Error> {
@@ -279,7 +335,9 @@ impl Store for Postgres {
     }
 
     async fn save_schedule(&self, schedule: Schedule) -> Result<(), Error> {
-        settings::save_schedule(self.lend().await?.get()?, &schedule).await
+        let change = self.change(format!("schedule:{}", schedule.id)).await?;
+        let done = settings::save_schedule(change.db()?, &schedule).await;
+        change.end(done).await
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
@@ -287,7 +345,9 @@ impl Store for Postgres {
     }
 
     async fn remove_schedule(&self, id: &str) -> Result<bool, Error> {
-        settings::remove_schedule(self.lend().await?.get()?, id).await
+        let change = self.change(format!("schedule:{id}")).await?;
+        let done = settings::remove_schedule(change.db()?, id).await;
+        change.end(done).await
     }
 
     async fn fire_schedule(
@@ -296,15 +356,18 @@ impl Store for Postgres {
         due: Timestamp,
         next: Option<Timestamp>,
         tasks: Vec<NewTask>,
+        problem: Option<&str>,
     ) -> Result<bool, Error> {
-        let lent = self.lend().await?;
-        let db = lent.get()?;
-        db.begin().await?;
-        db.end(settings::fire_schedule(db, &self.shared.teller, id, due, next, &tasks).await).await
+        let change = self.change(format!("schedule:{id}")).await?;
+        let teller = &self.shared.teller;
+        let done = settings::fire_schedule(change.db()?, teller, id, due, next, &tasks, problem).await;
+        change.end(done).await
     }
 
     async fn save_template(&self, template: Template) -> Result<(), Error> {
-        settings::save_template(self.lend().await?.get()?, &template).await
+        let change = self.change(format!("template:{}", template.name)).await?;
+        let done = settings::save_template(change.db()?, &template).await;
+        change.end(done).await
     }
 
     async fn templates(&self) -> Result<Vec<Template>, Error> {
@@ -312,11 +375,15 @@ impl Store for Postgres {
     }
 
     async fn remove_template(&self, name: &str) -> Result<bool, Error> {
-        settings::remove_template(self.lend().await?.get()?, name).await
+        let change = self.change(format!("template:{name}")).await?;
+        let done = settings::remove_template(change.db()?, name).await;
+        change.end(done).await
     }
 
     async fn add_credential(&self, record: CredentialRecord) -> Result<(), Error> {
-        credential::add(self.lend().await?.get()?, &record).await
+        let change = self.change(format!("credential:{}", record.credential.id)).await?;
+        let done = credential::add(change.db()?, &record).await;
+        change.end(done).await
     }
 
     async fn credentials(&self) -> Result<Vec<CredentialRecord>, Error> {
@@ -328,7 +395,9 @@ impl Store for Postgres {
     }
 
     async fn replace_credential(&self, id: &CredentialId, new: NewSecret) -> Result<bool, Error> {
-        credential::replace(self.lend().await?.get()?, id, &new).await
+        let change = self.change(format!("credential:{id}")).await?;
+        let done = credential::replace(change.db()?, id, &new).await;
+        change.end(done).await
     }
 
     async fn credential_used(&self, id: &CredentialId, at: Timestamp) -> Result<(), Error> {
@@ -336,11 +405,15 @@ impl Store for Postgres {
     }
 
     async fn remove_credential(&self, id: &CredentialId) -> Result<bool, Error> {
-        credential::remove(self.lend().await?.get()?, id).await
+        let change = self.change(format!("credential:{id}")).await?;
+        let done = credential::remove(change.db()?, id).await;
+        change.end(done).await
     }
 
     async fn save_repository(&self, saved: Repository) -> Result<(), Error> {
-        repository::save_repository(self.lend().await?.get()?, &saved).await
+        let change = self.change(format!("repository:{}", saved.name)).await?;
+        let done = repository::save_repository(change.db()?, &saved).await;
+        change.end(done).await
     }
 
     async fn repositories(&self) -> Result<Vec<Repository>, Error> {
@@ -348,6 +421,8 @@ impl Store for Postgres {
     }
 
     async fn remove_repository(&self, name: &str) -> Result<bool, Error> {
-        repository::remove_repository(self.lend().await?.get()?, name).await
+        let change = self.change(format!("repository:{name}")).await?;
+        let done = repository::remove_repository(change.db()?, name).await;
+        change.end(done).await
     }
 }

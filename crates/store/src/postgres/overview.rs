@@ -7,7 +7,9 @@ use harvest_core::TaskId;
 use super::connection::Connection;
 use super::read::{number, small, time};
 use crate::Error;
-use crate::contract::{Cap, Convoy, Owner, QueueSettings, QueueState, SandboxRecord, Schedule, Template, TurnCounts};
+use crate::contract::{
+    Cap, Convoy, Ever, Owner, QueueSettings, QueueState, SandboxRecord, Schedule, Template, TurnCounts,
+};
 use crate::decode::{from_json, from_word, id, milliseconds};
 
 pub(super) async fn upcoming(db: &Connection, most: usize) -> Result<Vec<TaskId>, Error> {
@@ -39,10 +41,13 @@ pub(super) async fn queue(db: &Connection) -> Result<QueueState, Error> {
     };
     let failures = "SELECT reason, count(*) FROM tasks WHERE status = 'failed' AND reason IS NOT NULL GROUP BY reason";
     let cost = db.row("SELECT coalesce(sum(cost_nanos), 0)::bigint AS cost FROM tasks", &[]).await?;
+    let totals = pairs(db, "SELECT name, value AS count FROM totals").await?;
+    let tasks = pairs(db, "SELECT status, count(*) FROM tasks GROUP BY status").await?;
     Ok(QueueState {
         settings,
         turns,
-        tasks: pairs(db, "SELECT status, count(*) FROM tasks GROUP BY status").await?,
+        ever: Ever::sum(&tasks, number(&cost, "cost"), &totals),
+        tasks,
         failures: pairs(db, failures).await?,
         cost_nanos: number(&cost, "cost"),
         caps: caps(db).await?,
@@ -111,7 +116,8 @@ pub(super) async fn sandboxes(db: &Connection) -> Result<Vec<SandboxRecord>, Err
 }
 
 pub(super) async fn schedules(db: &Connection) -> Result<Vec<Schedule>, Error> {
-    let sql = "SELECT id, cron, time_zone, missed, request, next_ms, last_ms, created_at FROM schedules ORDER BY created_at, id";
+    let sql = "SELECT id, cron, time_zone, missed, request, next_ms, last_ms, created_at, owner, problem FROM schedules
+         ORDER BY created_at, id";
     let rows = db.query(sql, &[]).await?;
     rows.iter()
         .map(|row| {
@@ -123,6 +129,11 @@ pub(super) async fn schedules(db: &Connection) -> Result<Vec<Schedule>, Error> {
                 request: from_json(row.get("request"), "schedules.request")?,
                 next: milliseconds(row.get("next_ms"))?,
                 last: milliseconds(row.get("last_ms"))?,
+                owner: row
+                    .get::<_, Option<&str>>("owner")
+                    .map(|owner| from_json(owner, "schedules.owner"))
+                    .transpose()?,
+                problem: row.get("problem"),
                 created_at: time(row, "created_at")?,
             })
         })

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
+use super::connection::Connection;
 use super::read::{number, time};
 use super::step::text;
 use crate::Error;
@@ -36,7 +37,12 @@ impl Projects for Postgres {
         let (repositories, settings) = (to_json(&repositories, "repositories")?, to_json(&settings, "settings")?);
         let (name, created, updated) = (text(&name), created_at.to_string(), updated_at.to_string());
         let version = i64::try_from(version).map_err(|error| Error::corrupt("a version", error))?;
-        self.change_and_wake(sql, &[&name, &text(&repositories), &text(&settings), &version, &created, &updated]).await
+        self.change_and_wake(
+            format!("project:{name}"),
+            sql,
+            &[&name, &text(&repositories), &text(&settings), &version, &created, &updated],
+        )
+        .await
     }
 
     async fn change_project(&self, project: Project) -> Result<bool, Error> {
@@ -46,14 +52,19 @@ impl Projects for Postgres {
         let (repositories, settings) = (to_json(&repositories, "repositories")?, to_json(&settings, "settings")?);
         let version = i64::try_from(version).map_err(|error| Error::corrupt("a version", error))?;
         let (name, updated) = (text(&name), updated_at.to_string());
-        self.change_and_wake(sql, &[&name, &text(&repositories), &text(&settings), &version, &updated]).await
+        self.change_and_wake(
+            format!("project:{name}"),
+            sql,
+            &[&name, &text(&repositories), &text(&settings), &version, &updated],
+        )
+        .await
     }
 
     async fn remove_project(&self, name: &str) -> Result<bool, Error> {
         let sql = "WITH gone AS (DELETE FROM projects WHERE name = $1 RETURNING name),
                         left_over AS (DELETE FROM members WHERE project IN (SELECT name FROM gone))
                    SELECT name FROM gone";
-        self.change_and_wake(sql, &[&text(name)]).await
+        self.change_and_wake(format!("project:{name}"), sql, &[&text(name)]).await
     }
 
     async fn members(&self) -> Result<Vec<Member>, Error> {
@@ -76,22 +87,26 @@ impl Projects for Postgres {
                    ON CONFLICT (project, \"user\") DO UPDATE SET role = excluded.role";
         let Member { project, user, role, since } = member;
         let values: [&(dyn ToSql + Sync); 4] = [&text(&project), &text(&user), &to_word(&role)?, &since.to_string()];
-        self.change_and_wake(sql, &values).await.map(drop)
+        self.change_and_wake(format!("member:{project}/{user}"), sql, &values).await.map(drop)
     }
 
     async fn remove_member(&self, project: &str, user: &str) -> Result<bool, Error> {
         let sql = "DELETE FROM members WHERE project = $1 AND \"user\" = $2";
-        self.change_and_wake(sql, &[&text(project), &text(user)]).await
+        self.change_and_wake(format!("member:{project}/{user}"), sql, &[&text(project), &text(user)]).await
     }
 }
 
 impl Postgres {
     /// Whether anything was changed; whoever waits for the queue looks again.
-    async fn change_and_wake(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<bool, Error> {
-        let lent = self.lend().await?;
-        let db = lent.get()?;
-        let changed = db.execute(sql, values).await? > 0;
-        db.query("SELECT harvest_wake()", &[]).await?;
-        Ok(changed)
+    async fn change_and_wake(&self, made: String, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<bool, Error> {
+        let change = self.change(made).await?;
+        let done = change_and_wake(change.db()?, sql, values).await;
+        change.end(done).await
     }
+}
+
+async fn change_and_wake(db: &Connection, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<bool, Error> {
+    let changed = db.execute(sql, values).await? > 0;
+    db.query("SELECT harvest_wake()", &[]).await?;
+    Ok(changed)
 }

@@ -3,17 +3,19 @@
 use harvest_core::{EventBody, Priority, TaskStatus, Turn};
 
 use super::connection::Connection;
+use super::quota;
 use super::read::{self, small};
 use super::step::text;
 use crate::Error;
 use crate::contract::NewTurn;
 use crate::decode::{self, from_word, to_json};
+use crate::record::Prompted;
 
 /// In a transaction.
-pub(super) async fn prompt(db: &Connection, new: &NewTurn) -> Result<Turn, Error> {
+pub(super) async fn prompt(db: &Connection, new: &NewTurn) -> Result<Prompted, Error> {
     db.query("SELECT harvest_lock(true)", &[]).await?;
-    if let Some(known) = known(db, new).await? {
-        return Ok(known);
+    if let Some(turn) = known(db, new).await? {
+        return Ok(Prompted { turn, known: true });
     }
     let sql = "SELECT tasks.id, tasks.status, tasks.priority,
                    (SELECT max(ordinal) + 1 FROM turns WHERE task_id = tasks.id AND session_id = $1) AS ordinal
@@ -37,8 +39,11 @@ pub(super) async fn prompt(db: &Connection, new: &NewTurn) -> Result<Turn, Error
     db.query(sql, &[&new.session.as_str(), &new.at.to_string(), &event]).await?;
     if status.is_finished() {
         db.query("SELECT harvest_go_on($1)", &[&task]).await?;
+        quota::admit(db, &[(&new.admission, &decode::id(&task)?)], new.at).await?;
+    } else {
+        quota::admit_spending(db, &new.admission, new.at).await?;
     }
-    read::turn(db, &new.id).await
+    Ok(Prompted { turn: read::turn(db, &new.id).await?, known: false })
 }
 
 /// The turn that was made under the same key before.

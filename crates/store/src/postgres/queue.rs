@@ -4,10 +4,11 @@ use harvest_core::{IllegalMove, Move, Outcome, OwnerId, SessionId, Stopping, Tas
 use tokio_postgres::Row;
 
 use super::connection::{Connection, Params};
+use super::quota;
 use super::read::number;
 use super::tell::{News, Teller};
 use crate::Error;
-use crate::contract::{Claim, Lease, Reclaimed, Rows};
+use crate::contract::{Admission, Claim, Lease, Reclaimed, Rows};
 use crate::decode::{self, from_json, from_word, milliseconds, to_json};
 
 pub(super) async fn claim(db: &Connection, teller: &Teller, claim: &Claim) -> Result<Vec<Lease>, Error> {
@@ -80,10 +81,11 @@ pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(Lease
     asked.iter().map(|row| Ok((lease(row)?, decode::stopping(row.get(5))?))).collect()
 }
 
-pub(super) async fn retry(db: &Connection, task: &TaskId, at: Timestamp) -> Result<(), Error> {
+/// In a transaction.
+pub(super) async fn retry(db: &Connection, task: &TaskId, admission: &Admission, at: Timestamp) -> Result<(), Error> {
     let row = db.row("SELECT harvest_retry($1, $2)", &[&task.as_str(), &at.to_string()]).await?;
     match row.get::<_, Option<&str>>(0) {
-        None => Ok(()),
+        None => quota::admit(db, &[(admission, task)], at).await,
         Some("") => Err(Error::UnknownTask(task.to_string())),
         Some(status) => {
             let from: TaskStatus = from_word(status, "tasks.status")?;

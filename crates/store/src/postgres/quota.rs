@@ -1,54 +1,101 @@
-//! How much someone has asked for, and the end of what nobody wants to keep.
+//! Quotas, and the end of sessions that nobody wants to keep.
 
 use async_trait::async_trait;
-use harvest_core::{Cost, SessionId, TaskId, TokenId};
+use harvest_core::{Cost, SessionId, TaskId, Timestamp, TokenId};
 use tokio_postgres::types::ToSql;
 
 use super::connection::Connection;
-use super::{Postgres, stats};
+use super::{Postgres, ledger, stats};
 use crate::Error;
-use crate::contract::{Asker, Forgotten, Quotas};
+use crate::contract::{Admission, Asker, Forgotten, Limit, Quotas, day_of};
 use crate::decode::id;
 
 const UNFINISHED: &str = "status NOT IN ('completed', 'failed', 'cancelled')";
+const FORGET_ANSWERS: &str =
+    "DELETE FROM answers WHERE strpos(coalesce(body, '') || ' ' || coalesce(made, ''), $1) > 0";
 
 #[async_trait]
 impl Quotas for Postgres {
-    async fn note_asked(&self, token: &TokenId, task: &TaskId, day: &str) -> Result<(), Error> {
-        let sql = "INSERT INTO asked (token, day, task) SELECT $1, $2, number FROM tasks WHERE id = $3
-                   ON CONFLICT DO NOTHING";
-        let lent = self.lend().await?;
-        lent.get()?.execute(sql, &[&token.as_str(), &day, &task.as_str()]).await.map(drop)
-    }
-
     async fn unfinished(&self, of: &Asker) -> Result<u64, Error> {
-        let lent = self.lend().await?;
-        let count = |filter: &str| format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND {filter}");
-        let (sql, value): (String, Box<dyn ToSql + Send + Sync>) = match of {
-            Asker::Token(token) => {
-                (count("number IN (SELECT task FROM asked WHERE token = $1)"), Box::new(token.to_string()))
-            }
-            Asker::People(names) => (count("requested_by = ANY($1)"), Box::new(names.clone())),
-            Asker::Repositories(names) => (count("repository = ANY($1)"), Box::new(names.clone())),
-        };
-        let found: i64 = lent.get()?.row(&sql, &[&*value as &(dyn ToSql + Sync)]).await?.get(0);
-        Ok(found.max(0) as u64)
+        unfinished(self.lend().await?.get()?, of, None).await
     }
 
     async fn spent_with(&self, token: &TokenId, day: &str) -> Result<Cost, Error> {
-        let sql = "SELECT coalesce(sum(cost_nanos), 0)::BIGINT FROM asked JOIN tasks ON tasks.number = asked.task
-                   WHERE token = $1 AND day = $2";
-        let lent = self.lend().await?;
-        let nanos: i64 = lent.get()?.row(sql, &[&token.as_str(), &day]).await?.get(0);
-        Ok(Cost::from_nanos(nanos.max(0) as u64))
+        spent_with(self.lend().await?.get()?, token, day).await
     }
 
     async fn forget_session(&self, session: &SessionId) -> Result<Forgotten, Error> {
-        let lent = self.lend().await?;
-        let db = lent.get()?;
-        db.begin().await?;
-        db.end(forget(db, session).await).await
+        let change = self.change(format!("session:{session}")).await?;
+        let done = forget(change.db()?, session).await;
+        change.end(done).await
     }
+}
+
+/// Counts new work for its token, and refuses it when a quota leaves no room. The work is written already, under the queue's
+/// lock: nobody else is between the count and the commit. Whoever calls this gives up its transaction when it fails.
+pub(super) async fn admit(db: &Connection, new: &[(&Admission, &TaskId)], at: Timestamp) -> Result<(), Error> {
+    let day = day_of(at);
+    for (admission, task) in new {
+        if let Some(token) = &admission.token {
+            let sql = "INSERT INTO asked (token, day, task) SELECT $1, $2, number FROM tasks WHERE id = $3
+                       ON CONFLICT DO NOTHING";
+            db.execute(sql, &[&token.as_str(), &day, &task.as_str()]).await?;
+        }
+    }
+    // Someone may make another person's task go on: it is theirs too from then on.
+    let alone = new.first().filter(|_| new.len() == 1).map(|(_, task)| *task);
+    for (limit, count) in Admission::limits(new.iter().map(|(admission, _)| *admission)) {
+        if limit.unfinished.is_some() {
+            limit.check_unfinished(unfinished(db, &limit.asker, alone).await?, count)?;
+        }
+        check_spent(db, limit, at).await?;
+    }
+    Ok(())
+}
+
+/// Refuses more work for a task that is under way when the day's money is spent.
+pub(super) async fn admit_spending(db: &Connection, admission: &Admission, at: Timestamp) -> Result<(), Error> {
+    for limit in &admission.limits {
+        check_spent(db, limit, at).await?;
+    }
+    Ok(())
+}
+
+async fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<(), Error> {
+    if limit.daily.is_none() {
+        return Ok(());
+    }
+    let day = day_of(at);
+    let spent = match &limit.asker {
+        Asker::Token(token) => spent_with(db, token, &day).await?,
+        _ => {
+            let all = ledger::spending(db, &day).await?;
+            let theirs = all.iter().filter(|one| limit.accounts.contains(&one.account));
+            Cost::from_nanos(theirs.map(|one| one.cost_usd.nanos() + one.reserved_usd.nanos()).sum())
+        }
+    };
+    Ok(limit.check_spent(spent, at)?)
+}
+
+async fn unfinished(db: &Connection, of: &Asker, and: Option<&TaskId>) -> Result<u64, Error> {
+    let count = |filter: &str| format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND ({filter} OR id = $2)");
+    let (sql, value): (String, Box<dyn ToSql + Send + Sync>) = match of {
+        Asker::Token(token) => {
+            (count("number IN (SELECT task FROM asked WHERE token = $1)"), Box::new(token.to_string()))
+        }
+        Asker::People(names) => (count("requested_by = ANY($1)"), Box::new(names.clone())),
+        Asker::Repositories(names) => (count("repository = ANY($1)"), Box::new(names.clone())),
+    };
+    let and = and.map(TaskId::as_str);
+    let found: i64 = db.row(&sql, &[&*value as &(dyn ToSql + Sync), &and]).await?.get(0);
+    Ok(found.max(0) as u64)
+}
+
+async fn spent_with(db: &Connection, token: &TokenId, day: &str) -> Result<Cost, Error> {
+    let sql = "SELECT coalesce(sum(cost_nanos), 0)::BIGINT FROM asked JOIN tasks ON tasks.number = asked.task
+               WHERE token = $1 AND day = $2";
+    let nanos: i64 = db.row(sql, &[&token.as_str(), &day]).await?.get(0);
+    Ok(Cost::from_nanos(nanos.max(0) as u64))
 }
 
 async fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error> {
@@ -83,17 +130,13 @@ async fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error
         &format!("DELETE FROM queued WHERE turn IN ({turns})"),
         "DELETE FROM turns WHERE session_id = $1",
         "DELETE FROM sessions WHERE id = $1",
-        "DELETE FROM answers WHERE strpos(body, $1) > 0",
+        FORGET_ANSWERS,
     ] {
         db.execute(sql, &[&session.as_str()]).await?;
     }
     db.execute("DELETE FROM events WHERE session = $1", &[&number]).await?;
     if last {
-        for sql in [
-            "DELETE FROM dependencies WHERE task_id = $1",
-            "DELETE FROM tasks WHERE id = $1",
-            "DELETE FROM answers WHERE strpos(body, $1) > 0",
-        ] {
+        for sql in ["DELETE FROM dependencies WHERE task_id = $1", "DELETE FROM tasks WHERE id = $1", FORGET_ANSWERS] {
             db.execute(sql, &[&task]).await?;
         }
         for sql in [

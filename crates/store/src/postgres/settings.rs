@@ -47,14 +47,17 @@ pub(super) async fn set_cap(db: &Connection, name: &str, size: Option<u32>) -> R
 
 pub(super) async fn save_schedule(db: &Connection, schedule: &Schedule) -> Result<(), Error> {
     let sql = "WITH made AS (
-             INSERT INTO schedules (id, cron, time_zone, missed, request, next_ms, last_ms, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8))
+             INSERT INTO schedules (id, cron, time_zone, missed, request, next_ms, last_ms, created_at, owner, problem)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10))
          SELECT harvest_wake()";
     let (missed, request) = (to_word(&schedule.missed)?, to_json(&schedule.request, "a request")?);
     let (next, last) = (schedule.next.map(Timestamp::as_millisecond), schedule.last.map(Timestamp::as_millisecond));
     let (cron, zone) = (text(&schedule.cron), text(&schedule.time_zone));
     let created = schedule.created_at.to_string();
-    db.query(sql, &[&text(&schedule.id), &cron, &zone, &missed, &request, &next, &last, &created]).await.map(drop)
+    let owner = schedule.owner.as_ref().map(|owner| to_json(owner, "schedules.owner")).transpose()?;
+    let problem = schedule.problem.as_deref().map(text);
+    let id = text(&schedule.id);
+    db.query(sql, &[&id, &cron, &zone, &missed, &request, &next, &last, &created, &owner, &problem]).await.map(drop)
 }
 
 pub(super) async fn remove_schedule(db: &Connection, id: &str) -> Result<bool, Error> {
@@ -69,12 +72,13 @@ pub(super) async fn fire_schedule(
     due: Timestamp,
     next: Option<Timestamp>,
     tasks: &[NewTask],
+    problem: Option<&str>,
 ) -> Result<bool, Error> {
     // Everyone who writes takes the lock first.
     db.query("SELECT harvest_lock(true)", &[]).await?;
-    let sql = "UPDATE schedules SET next_ms = $3, last_ms = $2 WHERE id = $1 AND next_ms = $2";
+    let sql = "UPDATE schedules SET next_ms = $3, last_ms = $2, problem = $4 WHERE id = $1 AND next_ms = $2";
     let next = next.map(Timestamp::as_millisecond);
-    if db.execute(sql, &[&text(id), &due.as_millisecond(), &next]).await? == 0 {
+    if db.execute(sql, &[&text(id), &due.as_millisecond(), &next, &problem.map(text)]).await? == 0 {
         return Ok(false);
     }
     create::create_tasks(db, teller, tasks).await?;

@@ -1,7 +1,7 @@
 //! Tokens, answers, the audit log and lists of sessions.
 
 use async_trait::async_trait;
-use harvest_core::{SessionId, TaskId, TaskStatus, Timestamp, TokenId};
+use harvest_core::{SessionId, Settings, TaskId, TaskStatus, Timestamp, TokenId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use tokio::sync::broadcast;
 
@@ -13,6 +13,7 @@ use crate::contract::{
     SessionSummary, Stat, StatQuery, TokenKind,
 };
 use crate::decode::{branch, from_json, from_word, prompt, to_json, to_word};
+use crate::record::Record;
 
 const TOKEN: &str =
     "SELECT id, kind, name, user, role, projects, digest, created_at, expires_at, revoked_at, last_used_at
@@ -23,13 +24,28 @@ const MAX_ENTRIES: usize = 1000;
 #[async_trait]
 impl Access for Sqlite {
     async fn add_token(&self, token: AccessToken) -> Result<(), Error> {
-        self.write(move |db, _| add_token(db, &token)).await
+        self.change(format!("token:{}", token.id), move |db, _| add_token(db, &token)).await
     }
 
     async fn tokens(&self, kind: TokenKind) -> Result<Vec<AccessToken>, Error> {
         self.read(move |db| {
             let mut statement = db.prepare_cached(&format!("{TOKEN} WHERE kind = ?1 ORDER BY number DESC"))?;
             let mut rows = statement.query([to_word(&kind)?])?;
+            let mut tokens = Vec::new();
+            while let Some(row) = rows.next()? {
+                tokens.push(token_from(row)?);
+            }
+            Ok(tokens)
+        })
+        .await
+    }
+
+    async fn tokens_by_id(&self, ids: &[TokenId]) -> Result<Vec<AccessToken>, Error> {
+        let ids = to_json(&ids.iter().map(TokenId::as_str).collect::<Vec<_>>(), "ids")?;
+        self.read(move |db| {
+            let sql = format!("{TOKEN} WHERE id IN (SELECT value FROM json_each(?1))");
+            let mut statement = db.prepare_cached(&sql)?;
+            let mut rows = statement.query([ids])?;
             let mut tokens = Vec::new();
             while let Some(row) = rows.next()? {
                 tokens.push(token_from(row)?);
@@ -68,7 +84,7 @@ impl Access for Sqlite {
 
     async fn revoke_token(&self, id: &TokenId, at: Timestamp) -> Result<bool, Error> {
         let id = id.clone();
-        self.write(move |db, effects| {
+        self.change(format!("token:{id}"), move |db, effects| {
             effects.queue = true;
             let sql = "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
             Ok(db.execute(sql, params![id.as_str(), at.to_string()])? > 0)
@@ -94,7 +110,7 @@ impl Access for Sqlite {
     async fn abandon_answer(&self, key: &AnswerKey) -> Result<(), Error> {
         let key = key.clone();
         self.write(move |db, _| {
-            let sql = "DELETE FROM answers WHERE key = ?1 AND digest = ?2 AND status IS NULL";
+            let sql = "DELETE FROM answers WHERE key = ?1 AND digest = ?2 AND status IS NULL AND made IS NULL";
             db.execute(sql, [&key.key, &key.digest])?;
             Ok(())
         })
@@ -187,20 +203,34 @@ fn begin_answer(db: &Connection, key: &AnswerKey, at: Timestamp, stale: Timestam
     if db.execute(sql, params![key.key, key.digest, at.as_millisecond()])? > 0 {
         return Ok(Begun::New);
     }
-    let sql = "SELECT digest, begun_ms, status, body FROM answers WHERE key = ?1";
-    let (digest, begun, status, body): (String, i64, Option<u16>, Option<String>) =
-        db.query_row(sql, [&key.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    let sql = "SELECT digest, begun_ms, status, body, made FROM answers WHERE key = ?1";
+    type Found = (String, i64, Option<u16>, Option<String>, Option<String>);
+    let (digest, begun, status, body, made): Found =
+        db.query_row(sql, [&key.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))?;
     if digest != key.digest {
         return Ok(Begun::Reused);
     }
     if let Some(status) = status {
         return Ok(Begun::Answered(Answer { status, body: body.unwrap_or_default() }));
     }
+    if let Some(made) = made {
+        return Ok(Begun::Done { made });
+    }
     if begun >= stale.as_millisecond() {
         return Ok(Begun::UnderWay);
     }
     db.execute("UPDATE answers SET begun_ms = ?2 WHERE key = ?1", params![key.key, at.as_millisecond()])?;
     Ok(Begun::New)
+}
+
+/// In the transaction of the change that the record is about.
+pub(super) fn write_record(db: &Connection, record: &Record, made: &str) -> Result<(), Error> {
+    audit(db, &record.audit)?;
+    if let Some(key) = &record.answer {
+        let sql = "UPDATE answers SET made = ?3 WHERE key = ?1 AND digest = ?2";
+        db.execute(sql, [&key.key, &key.digest, made])?;
+    }
+    Ok(())
 }
 
 fn audit(db: &Connection, new: &NewAudit) -> Result<AuditEntry, Error> {
@@ -285,7 +315,7 @@ fn sessions(db: &Connection, query: &SessionQuery) -> Result<SessionPage, Error>
         filter.push_str(&format!(" AND t.repository IN (SELECT value FROM json_each(?{}))", values.len()));
     }
     let mut statement = db.prepare_cached(&format!(
-        "SELECT s.number, s.id, s.task_id, s.branch, s.created_at, t.status, t.repository, t.agent, t.requested_by, t.prompt
+        "SELECT s.number, s.id, s.task_id, s.branch, s.created_at, t.status, t.repository, t.agent, t.requested_by, t.prompt, t.settings
          FROM sessions AS s JOIN tasks AS t ON t.id = s.task_id WHERE {filter} ORDER BY s.number {} LIMIT ?2",
         order.direction()
     ))?;
@@ -307,6 +337,7 @@ fn sessions(db: &Connection, query: &SessionQuery) -> Result<SessionPage, Error>
             agent: row.get(7)?,
             requested_by: row.get(8)?,
             title: prompt(row.get(9)?)?.title().to_owned(),
+            trust: from_json::<Settings>(&row.get::<_, String>(10)?, "tasks.settings")?.trust,
         });
     }
     Ok(SessionPage { items, next_cursor: None })

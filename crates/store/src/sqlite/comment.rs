@@ -15,7 +15,7 @@ const COMMENT: &str = "SELECT id, session_id, author, at, about, text FROM comme
 #[async_trait]
 impl Comments for Sqlite {
     async fn add_comment(&self, comment: Comment) -> Result<(), Error> {
-        self.write(move |db, _| {
+        self.change(format!("comment:{}/{}", comment.session_id, comment.id), move |db, _| {
             let Comment { id, session_id, author, at, about, text } = &comment;
             let sql = "INSERT INTO comments (id, session_id, author, at, about, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             let about = to_json(about, "comments.about")?;
@@ -51,7 +51,10 @@ impl Comments for Sqlite {
 
     async fn remove_comment(&self, id: &CommentId) -> Result<bool, Error> {
         let id = id.clone();
-        self.write(move |db, _| Ok(db.execute("DELETE FROM comments WHERE id = ?1", [id.as_str()])? > 0)).await
+        self.change(format!("comment:{id}"), move |db, _| {
+            Ok(db.execute("DELETE FROM comments WHERE id = ?1", [id.as_str()])? > 0)
+        })
+        .await
     }
 }
 

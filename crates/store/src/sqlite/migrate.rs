@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0021_race_stats.sql"),
     include_str!("migrations/0022_races.sql"),
     include_str!("migrations/0023_stops.sql"),
+    include_str!("migrations/0024_records.sql"),
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {

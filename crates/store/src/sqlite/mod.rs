@@ -34,10 +34,11 @@ use tokio::sync::{Semaphore, broadcast, watch};
 
 use crate::Error;
 use crate::contract::{
-    Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
-    QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
-    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    Admission, Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Lease, NewSecret, NewTask, NewTurn, Owner,
+    PlanDecision, QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending,
+    Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
+use crate::record::{Change, Pending, task_made};
 use elsewhere::Elsewhere;
 use wake::{Bell, Waker};
 use write::Effects;
@@ -143,6 +144,28 @@ impl Sqlite {
         Ok(done)
     }
 
+    /// A change that someone asks for: writes its record in the same transaction. `made` names what is changed.
+    async fn change<T, F>(&self, made: String, write: F) -> Result<T, Error>
+    where
+        T: Change + Send + 'static,
+        F: Fn(&Connection, &mut Effects) -> Result<T, Error> + Send + 'static,
+    {
+        let Some(pending) = Pending::take() else { return self.write(write).await };
+        let record = pending.for_change(&made);
+        let recording = move |db: &Connection, effects: &mut Effects| {
+            let done = write(db, effects)?;
+            if let Some(record) = record.as_ref().filter(|_| done.changed()) {
+                access::write_record(db, record, &made)?;
+            }
+            Ok(done)
+        };
+        let done = self.write(recording).await?;
+        if done.changed() {
+            pending.written();
+        }
+        Ok(done)
+    }
+
     fn announce(&self, session: &SessionId, last: u64) {
         let _ = self.shared.grown.send(Grown::Session { id: session.clone(), last });
         let mut tails = self.shared.tails.lock().unwrap_or_else(PoisonError::into_inner);
@@ -192,11 +215,14 @@ fn wait(looks: i32) -> bool {
 #[async_trait]
 impl Store for Sqlite {
     async fn create_tasks(&self, new: Vec<NewTask>) -> Result<Vec<Submitted>, Error> {
-        self.write(move |db, effects| write::create::create_tasks(db, effects, &new)).await
+        let made = task_made(&new);
+        self.change(made, move |db, effects| write::create::create_tasks(db, effects, &new)).await
     }
 
     async fn prompt(&self, new: NewTurn) -> Result<Turn, Error> {
-        self.write(move |db, effects| write::prompt::prompt(db, effects, &new)).await
+        let made = format!("session:{}", new.session);
+        let prompted = self.change(made, move |db, effects| write::prompt::prompt(db, effects, &new)).await?;
+        Ok(prompted.turn)
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Lease>, Error> {
@@ -260,12 +286,15 @@ impl Store for Sqlite {
 
     async fn resume(&self, task: &TaskId, author: &str, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error> {
         let (task, author) = (task.clone(), author.to_owned());
-        self.write(move |db, effects| write::hold::resume(db, effects, &task, &author, prompt.as_ref(), at)).await
+        let made = format!("task:{task}");
+        self.change(made, move |db, effects| write::hold::resume(db, effects, &task, &author, prompt.as_ref(), at))
+            .await
     }
 
     async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error> {
         let task = task.clone();
-        self.write(move |db, effects| write::hold::decide(db, effects, &task, &decision, at)).await
+        let made = format!("task:{task}");
+        self.change(made, move |db, effects| write::hold::decide(db, effects, &task, &decision, at)).await
     }
 
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
@@ -291,12 +320,14 @@ impl Store for Sqlite {
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
         let task = task.clone();
         let why = "cancelled before anyone worked on it";
-        self.write(move |db, effects| write::end::cancel(db, effects, &task, at, why)).await
+        let made = format!("task:{task}");
+        self.change(made, move |db, effects| write::end::cancel(db, effects, &task, at, why)).await
     }
 
     async fn request_stop(&self, task: &TaskId, how: Stopping) -> Result<bool, Error> {
         let task = task.clone();
-        self.write(move |db, effects| write::claim::request_stop(db, effects, &task, &how)).await
+        let made = format!("task:{task}");
+        self.change(made, move |db, effects| write::claim::request_stop(db, effects, &task, &how)).await
     }
 
     async fn stops(&self, owner: &OwnerId) -> Result<Vec<(Lease, Stopping)>, Error> {
@@ -304,9 +335,10 @@ impl Store for Sqlite {
         self.read(move |db| write::claim::stops(db, &owner)).await
     }
 
-    async fn retry(&self, task: &TaskId, at: Timestamp) -> Result<(), Error> {
+    async fn retry(&self, task: &TaskId, admission: Admission, at: Timestamp) -> Result<(), Error> {
         let task = task.clone();
-        self.write(move |db, effects| write::end::retry(db, effects, &task, at)).await
+        let made = format!("task:{task}");
+        self.change(made, move |db, effects| write::end::retry(db, effects, &task, &admission, at)).await
     }
 
     async fn events(&self, session: &SessionId, after: u64, limit: usize) -> Result<Vec<Event>, Error> {
@@ -392,12 +424,13 @@ impl Store for Sqlite {
     }
 
     async fn set_queue(&self, settings: QueueSettings) -> Result<(), Error> {
-        self.write(move |db, effects| write::settings::set_queue(db, effects, settings)).await
+        self.change("queue".to_owned(), move |db, effects| write::settings::set_queue(db, effects, settings)).await
     }
 
     async fn set_cap(&self, name: &str, size: Option<u32>) -> Result<(), Error> {
         let name = name.to_owned();
-        self.write(move |db, effects| write::admit::set_cap(db, effects, &name, size)).await
+        let made = format!("cap:{name}");
+        self.change(made, move |db, effects| write::admit::set_cap(db, effects, &name, size)).await
     }
 
     async fn convoys(&self) -> Result<Vec<Convoy>, Error> {
@@ -405,7 +438,8 @@ impl Store for Sqlite {
     }
 
     async fn save_schedule(&self, schedule: Schedule) -> Result<(), Error> {
-        self.write(move |db, effects| write::settings::save_schedule(db, effects, &schedule)).await
+        let made = format!("schedule:{}", schedule.id);
+        self.change(made, move |db, effects| write::settings::save_schedule(db, effects, &schedule)).await
     }
 
     async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
@@ -414,7 +448,7 @@ impl Store for Sqlite {
 
     async fn remove_schedule(&self, id: &str) -> Result<bool, Error> {
         let id = id.to_owned();
-        self.write(move |db, _| write::settings::remove_schedule(db, &id)).await
+        self.change(format!("schedule:{id}"), move |db, _| write::settings::remove_schedule(db, &id)).await
     }
 
     async fn fire_schedule(
@@ -423,13 +457,20 @@ impl Store for Sqlite {
         due: Timestamp,
         next: Option<Timestamp>,
         tasks: Vec<NewTask>,
+        problem: Option<&str>,
     ) -> Result<bool, Error> {
         let id = id.to_owned();
-        self.write(move |db, effects| write::settings::fire_schedule(db, effects, &id, due, next, &tasks)).await
+        let made = format!("schedule:{id}");
+        let problem = problem.map(str::to_owned);
+        self.change(made, move |db, effects| {
+            write::settings::fire_schedule(db, effects, &id, due, next, &tasks, problem.as_deref())
+        })
+        .await
     }
 
     async fn save_template(&self, template: Template) -> Result<(), Error> {
-        self.write(move |db, _| write::settings::save_template(db, &template)).await
+        let made = format!("template:{}", template.name);
+        self.change(made, move |db, _| write::settings::save_template(db, &template)).await
     }
 
     async fn templates(&self) -> Result<Vec<Template>, Error> {
@@ -438,11 +479,12 @@ impl Store for Sqlite {
 
     async fn remove_template(&self, name: &str) -> Result<bool, Error> {
         let name = name.to_owned();
-        self.write(move |db, _| write::settings::remove_template(db, &name)).await
+        self.change(format!("template:{name}"), move |db, _| write::settings::remove_template(db, &name)).await
     }
 
     async fn add_credential(&self, record: CredentialRecord) -> Result<(), Error> {
-        self.write(move |db, effects| credential::add(db, effects, &record)).await
+        let made = format!("credential:{}", record.credential.id);
+        self.change(made, move |db, effects| credential::add(db, effects, &record)).await
     }
 
     async fn credentials(&self) -> Result<Vec<CredentialRecord>, Error> {
@@ -456,7 +498,7 @@ impl Store for Sqlite {
 
     async fn replace_credential(&self, id: &CredentialId, new: NewSecret) -> Result<bool, Error> {
         let id = id.clone();
-        self.write(move |db, effects| credential::replace(db, effects, &id, &new)).await
+        self.change(format!("credential:{id}"), move |db, effects| credential::replace(db, effects, &id, &new)).await
     }
 
     async fn credential_used(&self, id: &CredentialId, at: Timestamp) -> Result<(), Error> {
@@ -466,11 +508,12 @@ impl Store for Sqlite {
 
     async fn remove_credential(&self, id: &CredentialId) -> Result<bool, Error> {
         let id = id.clone();
-        self.write(move |db, effects| credential::remove(db, effects, &id)).await
+        self.change(format!("credential:{id}"), move |db, effects| credential::remove(db, effects, &id)).await
     }
 
     async fn save_repository(&self, repository: Repository) -> Result<(), Error> {
-        self.write(move |db, effects| write::repository::save_repository(db, effects, &repository)).await
+        let made = format!("repository:{}", repository.name);
+        self.change(made, move |db, effects| write::repository::save_repository(db, effects, &repository)).await
     }
 
     async fn repositories(&self) -> Result<Vec<Repository>, Error> {
@@ -479,6 +522,6 @@ impl Store for Sqlite {
 
     async fn remove_repository(&self, name: &str) -> Result<bool, Error> {
         let name = name.to_owned();
-        self.write(move |db, _| write::repository::remove_repository(db, &name)).await
+        self.change(format!("repository:{name}"), move |db, _| write::repository::remove_repository(db, &name)).await
     }
 }

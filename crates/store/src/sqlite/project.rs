@@ -34,7 +34,7 @@ impl Projects for Sqlite {
     }
 
     async fn add_project(&self, project: Project) -> Result<bool, Error> {
-        self.write(move |db, effects| {
+        self.change(format!("project:{}", project.name), move |db, effects| {
             effects.queue = true;
             let sql = "INSERT INTO projects (name, repositories, settings, version, created_at, updated_at)
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
@@ -47,7 +47,7 @@ impl Projects for Sqlite {
     }
 
     async fn change_project(&self, project: Project) -> Result<bool, Error> {
-        self.write(move |db, effects| {
+        self.change(format!("project:{}", project.name), move |db, effects| {
             effects.queue = true;
             let sql = "UPDATE projects SET repositories = ?2, settings = ?3, version = ?4, updated_at = ?5
                        WHERE name = ?1 AND version = ?4 - 1";
@@ -60,7 +60,7 @@ impl Projects for Sqlite {
 
     async fn remove_project(&self, name: &str) -> Result<bool, Error> {
         let name = name.to_owned();
-        self.write(move |db, effects| {
+        self.change(format!("project:{name}"), move |db, effects| {
             effects.queue = true;
             let removed = db.execute("DELETE FROM projects WHERE name = ?1", [&name])? > 0;
             if removed {
@@ -91,7 +91,7 @@ impl Projects for Sqlite {
     }
 
     async fn set_member(&self, member: Member) -> Result<(), Error> {
-        self.write(move |db, effects| {
+        self.change(format!("member:{}/{}", member.project, member.user), move |db, effects| {
             effects.queue = true;
             let sql = "INSERT INTO members (project, user, role, since) VALUES (?1, ?2, ?3, ?4)
                        ON CONFLICT (project, user) DO UPDATE SET role = ?3";
@@ -103,7 +103,7 @@ impl Projects for Sqlite {
 
     async fn remove_member(&self, project: &str, user: &str) -> Result<bool, Error> {
         let (project, user) = (project.to_owned(), user.to_owned());
-        self.write(move |db, effects| {
+        self.change(format!("member:{project}/{user}"), move |db, effects| {
             effects.queue = true;
             Ok(db.execute("DELETE FROM members WHERE project = ?1 AND user = ?2", [&project, &user])? > 0)
         })

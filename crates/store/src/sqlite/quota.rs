@@ -1,61 +1,32 @@
-//! How much someone has asked for, and the end of what nobody wants to keep.
+//! Quotas, and the end of sessions that nobody wants to keep.
 
 use async_trait::async_trait;
-use harvest_core::{Cost, SessionId, TaskId, TokenId};
+use harvest_core::{Cost, SessionId, TaskId, Timestamp, TokenId};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Sqlite, stats};
+use super::{Sqlite, ledger, stats};
 use crate::Error;
-use crate::contract::{Asker, Forgotten, Quotas};
+use crate::contract::{Admission, Asker, Forgotten, Limit, Quotas, day_of};
 use crate::decode::{id, to_json};
 
 const UNFINISHED: &str = "status NOT IN ('completed', 'failed', 'cancelled')";
+const FORGET_ANSWERS: &str = "DELETE FROM answers WHERE instr(coalesce(body, '') || ' ' || coalesce(made, ''), ?1) > 0";
 
 #[async_trait]
 impl Quotas for Sqlite {
-    async fn note_asked(&self, token: &TokenId, task: &TaskId, day: &str) -> Result<(), Error> {
-        let (token, task, day) = (token.clone(), task.clone(), day.to_owned());
-        self.write(move |db, _| {
-            let sql = "INSERT OR IGNORE INTO asked (token, day, task) SELECT ?1, ?2, number FROM tasks WHERE id = ?3";
-            db.execute(sql, params![token.as_str(), day, task.as_str()])?;
-            Ok(())
-        })
-        .await
-    }
-
     async fn unfinished(&self, of: &Asker) -> Result<u64, Error> {
         let of = of.clone();
-        self.read(move |db| {
-            let count = |filter: &str, value: String| {
-                let sql = format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND {filter}");
-                Ok(db.prepare_cached(&sql)?.query_row([value], |row| row.get(0))?)
-            };
-            match of {
-                Asker::Token(token) => count("number IN (SELECT task FROM asked WHERE token = ?1)", token.to_string()),
-                Asker::People(names) => {
-                    count("requested_by IN (SELECT value FROM json_each(?1))", to_json(&names, "people")?)
-                }
-                Asker::Repositories(names) => {
-                    count("repository IN (SELECT value FROM json_each(?1))", to_json(&names, "repositories")?)
-                }
-            }
-        })
-        .await
+        self.read(move |db| unfinished(db, &of, None)).await
     }
 
     async fn spent_with(&self, token: &TokenId, day: &str) -> Result<Cost, Error> {
         let (token, day) = (token.clone(), day.to_owned());
-        self.read(move |db| {
-            let sql = "SELECT coalesce(sum(cost_nanos), 0) FROM asked JOIN tasks ON tasks.number = asked.task
-                       WHERE token = ?1 AND day = ?2";
-            Ok(Cost::from_nanos(db.prepare_cached(sql)?.query_row([token.as_str(), &day], |row| row.get(0))?))
-        })
-        .await
+        self.read(move |db| spent_with(db, &token, &day)).await
     }
 
     async fn forget_session(&self, session: &SessionId) -> Result<Forgotten, Error> {
         let session = session.clone();
-        self.write(move |db, effects| {
+        self.change(format!("session:{session}"), move |db, effects| {
             effects.queue = true;
             // What is deleted is overwritten, too: the pages of a database outlive what was on them.
             db.pragma_update(None, "secure_delete", true)?;
@@ -65,6 +36,68 @@ impl Quotas for Sqlite {
         })
         .await
     }
+}
+
+/// Counts new work for its token, and refuses it when a quota leaves no room. The work is written already: whoever calls this
+/// gives up its transaction when it fails.
+pub(super) fn admit(db: &Connection, new: &[(&Admission, &TaskId)], at: Timestamp) -> Result<(), Error> {
+    let day = day_of(at);
+    for (admission, task) in new {
+        if let Some(token) = &admission.token {
+            let sql = "INSERT OR IGNORE INTO asked (token, day, task) SELECT ?1, ?2, number FROM tasks WHERE id = ?3";
+            db.prepare_cached(sql)?.execute(params![token.as_str(), day, task.as_str()])?;
+        }
+    }
+    // Someone may make another person's task go on: it is theirs too from then on.
+    let alone = new.first().filter(|_| new.len() == 1).map(|(_, task)| *task);
+    for (limit, count) in Admission::limits(new.iter().map(|(admission, _)| *admission)) {
+        if limit.unfinished.is_some() {
+            limit.check_unfinished(unfinished(db, &limit.asker, alone)?, count)?;
+        }
+        check_spent(db, limit, at)?;
+    }
+    Ok(())
+}
+
+/// Refuses more work for a task that is under way when the day's money is spent.
+pub(super) fn admit_spending(db: &Connection, admission: &Admission, at: Timestamp) -> Result<(), Error> {
+    admission.limits.iter().try_for_each(|limit| check_spent(db, limit, at))
+}
+
+fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<(), Error> {
+    if limit.daily.is_none() {
+        return Ok(());
+    }
+    let day = day_of(at);
+    let spent = match &limit.asker {
+        Asker::Token(token) => spent_with(db, token, &day)?,
+        _ => {
+            let all = ledger::spending(db, &day)?;
+            let theirs = all.iter().filter(|one| limit.accounts.contains(&one.account));
+            Cost::from_nanos(theirs.map(|one| one.cost_usd.nanos() + one.reserved_usd.nanos()).sum())
+        }
+    };
+    Ok(limit.check_spent(spent, at)?)
+}
+
+fn unfinished(db: &Connection, of: &Asker, and: Option<&TaskId>) -> Result<u64, Error> {
+    let count = |filter: &str, value: String| {
+        let sql = format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND ({filter} OR id = ?2)");
+        Ok(db.prepare_cached(&sql)?.query_row(params![value, and.map(TaskId::as_str)], |row| row.get(0))?)
+    };
+    match of {
+        Asker::Token(token) => count("number IN (SELECT task FROM asked WHERE token = ?1)", token.to_string()),
+        Asker::People(names) => count("requested_by IN (SELECT value FROM json_each(?1))", to_json(names, "people")?),
+        Asker::Repositories(names) => {
+            count("repository IN (SELECT value FROM json_each(?1))", to_json(names, "repositories")?)
+        }
+    }
+}
+
+fn spent_with(db: &Connection, token: &TokenId, day: &str) -> Result<Cost, Error> {
+    let sql = "SELECT coalesce(sum(cost_nanos), 0) FROM asked JOIN tasks ON tasks.number = asked.task
+               WHERE token = ?1 AND day = ?2";
+    Ok(Cost::from_nanos(db.prepare_cached(sql)?.query_row([token.as_str(), day], |row| row.get(0))?))
 }
 
 fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error> {
@@ -105,7 +138,7 @@ fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error> {
         db.execute(sql, [session.as_str()])?;
     }
     db.execute("DELETE FROM events WHERE session = ?1", [number])?;
-    db.execute("DELETE FROM answers WHERE instr(body, ?1) > 0", [session.as_str()])?;
+    db.execute(FORGET_ANSWERS, [session.as_str()])?;
     if last {
         for sql in ["DELETE FROM dependencies WHERE task_id = ?1", "DELETE FROM tasks WHERE id = ?1"] {
             db.execute(sql, [&task])?;
@@ -117,7 +150,7 @@ fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error> {
         ] {
             db.execute(sql, [task_number])?;
         }
-        db.execute("DELETE FROM answers WHERE instr(body, ?1) > 0", [&task])?;
+        db.execute(FORGET_ANSWERS, [&task])?;
     }
     Ok(Forgotten::Session)
 }

@@ -13,8 +13,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Error;
 use crate::contract::{
-    Cap, Convoy, Owner, OwnerKind, QueueSettings, QueueState, SandboxRecord, Schedule, TaskDetail, TaskPage, TaskQuery,
-    Template, TurnCounts,
+    Cap, Convoy, Ever, Owner, OwnerKind, QueueSettings, QueueState, SandboxRecord, Schedule, TaskDetail, TaskPage,
+    TaskQuery, Template, TurnCounts,
 };
 use crate::decode::{self, branch, from_json, from_word, id, milliseconds, prompt, to_json};
 
@@ -308,14 +308,18 @@ pub(super) fn queue(db: &Connection) -> Result<QueueState, Error> {
         .prepare_cached("SELECT name, size, used FROM caps ORDER BY name")?
         .query_map([], |row| Ok(Cap { name: row.get(0)?, size: row.get(1)?, used: row.get(2)? }))?
         .collect::<Result<_, _>>()?;
+    let totals = pairs("SELECT name, value FROM totals")?;
+    let tasks = pairs("SELECT status, count(*) FROM tasks GROUP BY status")?;
+    let cost_nanos = db.query_row("SELECT coalesce(sum(cost_nanos), 0) FROM tasks", [], |row| row.get(0))?;
     Ok(QueueState {
         settings,
         turns,
-        tasks: pairs("SELECT status, count(*) FROM tasks GROUP BY status")?,
+        ever: Ever::sum(&tasks, cost_nanos, &totals),
+        tasks,
         failures: pairs(
             "SELECT reason, count(*) FROM tasks WHERE status = 'failed' AND reason IS NOT NULL GROUP BY reason",
         )?,
-        cost_nanos: db.query_row("SELECT coalesce(sum(cost_nanos), 0) FROM tasks", [], |row| row.get(0))?,
+        cost_nanos,
         caps,
     })
 }
@@ -347,7 +351,8 @@ pub(super) fn convoys(db: &Connection) -> Result<Vec<Convoy>, Error> {
 
 pub(super) fn schedules(db: &Connection) -> Result<Vec<Schedule>, Error> {
     let mut statement = db.prepare_cached(
-        "SELECT id, cron, time_zone, missed, request, next_ms, last_ms, created_at FROM schedules ORDER BY created_at, id",
+        "SELECT id, cron, time_zone, missed, request, next_ms, last_ms, created_at, owner, problem FROM schedules
+         ORDER BY created_at, id",
     )?;
     let mut rows = statement.query([])?;
     let mut schedules = Vec::new();
@@ -360,6 +365,8 @@ pub(super) fn schedules(db: &Connection) -> Result<Vec<Schedule>, Error> {
             request: from_json(&row.get::<_, String>(4)?, "schedules.request")?,
             next: milliseconds(row.get(5)?)?,
             last: milliseconds(row.get(6)?)?,
+            owner: row.get::<_, Option<String>>(8)?.map(|owner| from_json(&owner, "schedules.owner")).transpose()?,
+            problem: row.get(9)?,
             created_at: time(row, 7)?,
         });
     }

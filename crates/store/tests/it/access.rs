@@ -2,8 +2,8 @@
 
 use harvest_core::{Role, SessionId, TaskStatus, TokenId};
 use harvest_store::{
-    AccessToken, Answer, AnswerKey, AuditEntry, AuditQuery, Begun, BrokenChain, Error, Grown, NewAudit, Order,
-    SessionQuery, StatKey, StatQuery, TaskQuery, TokenKind,
+    AccessToken, Admission, Answer, AnswerKey, AuditEntry, AuditQuery, Begun, BrokenChain, Error, Grown, NewAudit,
+    Order, SessionQuery, StatKey, StatQuery, TaskQuery, TokenKind,
 };
 use serde_json::json;
 
@@ -226,7 +226,7 @@ on_both! {
         let counts: Vec<_> = agents.iter().map(|stat| (stat.key.as_str(), stat.completed, stat.failed)).collect();
         assert_eq!(counts, [("builtin", 1, 0), ("codex", 0, 1)]);
         // A failure that is tried again and goes well is no failure any more.
-        store.retry(&second.task.id, later(60)).await.unwrap();
+        store.retry(&second.task.id, Admission::default(), later(60)).await.unwrap();
         assert_eq!(store.statistics(by(StatKey::Agent, None)).await.unwrap().len(), 1);
         let lease = claim(&store, &second.turn).await;
         complete(&store, &lease).await;

@@ -1,7 +1,7 @@
 //! Tasks that wait for others: held back until these complete, refused when they never could, taken along when asked to.
 
 use harvest_core::{EventBody, FailureReason, OnFailedDependency, TaskId, TaskStatus, TurnStatus};
-use harvest_store::{Error, NewTask};
+use harvest_store::{Admission, Error, NewTask};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -82,7 +82,7 @@ on_both! {
         assert_eq!(claim_all(&store).await, []);
         assert_eq!(store.task(&held.task.id).await.unwrap().task.status, TaskStatus::Pending);
         let also_held = create(&store, after(&[&first.task.id])).await;
-        store.retry(&first.task.id, now()).await.unwrap();
+        store.retry(&first.task.id, Admission::default(), now()).await.unwrap();
         complete(&store, &claim(&store, &first.turn).await).await;
         assert_eq!(claim_all(&store).await, [held.task.id, also_held.task.id]);
     }

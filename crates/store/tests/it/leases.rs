@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use harvest_core::{EventBody, FailureReason, Move, OwnerId, Stopping, TaskStatus, TurnId, TurnStatus};
-use harvest_store::{Claim, Error, NewTask, Reclaimed, Step, Store};
+use harvest_store::{Admission, Claim, Error, NewTask, Reclaimed, Step, Store};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -81,19 +81,19 @@ on_both! {
     async fn an_ended_task_is_retried_by_hand(place) {
         let store = place.open().await;
         let submitted = submit(&store).await;
-        let refused = store.retry(&submitted.task.id, now()).await;
+        let refused = store.retry(&submitted.task.id, Admission::default(), now()).await;
         assert!(matches!(refused, Err(Error::IllegalMove(_))), "{refused:?}");
-        let unknown = store.retry(&new_task("x").id, now()).await;
+        let unknown = store.retry(&new_task("x").id, Admission::default(), now()).await;
         assert!(matches!(unknown, Err(Error::UnknownTask(_))), "{unknown:?}");
         fail(&store, &claim(&store, &submitted.turn).await).await;
-        store.retry(&submitted.task.id, later(5)).await.unwrap();
+        store.retry(&submitted.task.id, Admission::default(), later(5)).await.unwrap();
         let task = store.task(&submitted.task.id).await.unwrap().task;
         assert_eq!((task.status, task.reason, task.error, task.finished_at), (TaskStatus::Pending, None, None, None));
         let journal = store.events(&submitted.session, 0, 100).await.unwrap();
         let retried = EventBody::TaskRetried { reason: FailureReason::Agent, error: FailureReason::Agent.to_string(), tries: 1, delay_ms: 0 };
         assert_eq!(journal.last().unwrap().body, retried);
         complete(&store, &claim(&store, &submitted.turn).await).await;
-        let refused = store.retry(&submitted.task.id, now()).await;
+        let refused = store.retry(&submitted.task.id, Admission::default(), now()).await;
         assert!(matches!(refused, Err(Error::IllegalMove(_))), "{refused:?}");
         store.cancel_waiting(&submitted.task.id, now()).await.unwrap();
     }
@@ -186,7 +186,7 @@ on_both! {
         assert!(store.request_stop(&lease.task, Stopping::Cancel).await.unwrap());
         fail(&store, &lease).await;
         // The same turn, because someone wants it again.
-        store.retry(&lease.task, now()).await.unwrap();
+        store.retry(&lease.task, Admission::default(), now()).await.unwrap();
         let lease = claim_any(&store, &owner).await.unwrap();
         assert_eq!(asked_of(&store, &owner).await, []);
         assert!(store.request_stop(&lease.task, Stopping::Cancel).await.unwrap());

@@ -32,5 +32,6 @@ mod prompts;
 mod property;
 mod quotas;
 mod races;
+mod records;
 mod requests;
 mod support;

@@ -78,7 +78,7 @@ async fn works_as_before(place: &Place) {
     let lease = claim_any(&store, &owner()).await.unwrap();
     assert_eq!((lease.task.as_str(), lease.fence), ("0000000000000001", 1));
     complete(&store, &lease).await;
-    store.retry(&"0000000000000002".parse().unwrap(), now()).await.unwrap();
+    store.retry(&"0000000000000002".parse().unwrap(), harvest_store::Admission::default(), now()).await.unwrap();
     let lease = claim_any(&store, &owner()).await.unwrap();
     assert_eq!(lease.task.as_str(), "0000000000000002");
     submit(&store).await;

@@ -1,7 +1,7 @@
 //! Sessions that go on: prompts keep their order and their authors, and nothing else goes before the last of them is done.
 
 use harvest_core::{EventBody, FailureReason, Move, TaskStatus, TurnStatus};
-use harvest_store::{Error, IdempotencyKey, NewTask, NewTurn, Step};
+use harvest_store::{Admission, Error, IdempotencyKey, NewTask, NewTurn, Step};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -105,7 +105,7 @@ on_both! {
         assert_eq!(store.task(&first.task.id).await.unwrap().task.status, TaskStatus::Cancelled);
         assert_eq!(claim_any(&store, &owner()).await, None);
         // A retry begins with the turn that was cancelled; what was in line follows.
-        store.retry(&first.task.id, now()).await.unwrap();
+        store.retry(&first.task.id, Admission::default(), now()).await.unwrap();
         let again = claim_any(&store, &owner()).await.unwrap();
         assert_eq!(again.turn, first.turn);
         store.append(&again, cancelling(&again)).await.unwrap();

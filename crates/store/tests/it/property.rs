@@ -6,7 +6,7 @@ use std::sync::Arc;
 use harvest_core::{
     EventBody, FailureReason, Move, OnFailedDependency, OwnerId, Priority, TaskStatus, Timestamp, TurnStatus,
 };
-use harvest_store::{Claim, Error, NewTask, NewTurn, Step, Store};
+use harvest_store::{Admission, Claim, Error, NewTask, NewTurn, Step, Store};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -170,7 +170,7 @@ impl Run {
             Op::Retry { task } => {
                 let Some(place) = self.task(task) else { return };
                 let id = self.model.tasks[place].new.id.clone();
-                let retried = self.store.retry(&id, self.now).await;
+                let retried = self.store.retry(&id, Admission::default(), self.now).await;
                 assert_eq!(retried.is_ok(), self.model.retry(place), "{retried:?}");
             }
             Op::Prompt { task } => {

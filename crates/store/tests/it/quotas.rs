@@ -1,7 +1,10 @@
 //! How much someone has asked for, and what is left of a session that was forgotten: nothing.
 
 use harvest_core::{SessionId, TokenId};
-use harvest_store::{Answer, AnswerKey, Asker, Error, Forgotten, StatKey, StatQuery};
+use harvest_store::{
+    Admission, Answer, AnswerKey, Asker, Error, Forgotten, IdempotencyKey, Limit, MissedRuns, NewTask, NewTurn,
+    QuotaExceeded, Schedule, StatKey, StatQuery,
+};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -10,14 +13,33 @@ fn by_day() -> StatQuery {
     StatQuery { by: StatKey::Day, from: "0000-00-00".into(), to: "9999-12-31".into(), among: None }
 }
 
+fn at_most(most: u64, asker: Asker) -> Limit {
+    Limit { holder: "someone".into(), asker, unfinished: Some(most), daily: None, accounts: Vec::new() }
+}
+
+fn schedule() -> Schedule {
+    Schedule {
+        id: "nightly".into(),
+        cron: "0 3 * * *".into(),
+        time_zone: "UTC".into(),
+        missed: MissedRuns::Skip,
+        request: serde_json::json!({}),
+        next: Some(later(60)),
+        last: None,
+        owner: None,
+        problem: None,
+        created_at: now(),
+    }
+}
+
 on_both! {
     async fn tasks_that_have_not_ended_are_counted_for_whoever_asked(place) {
         let store = place.open().await;
-        let (one, two) = (submit(&store).await, submit(&store).await);
-        let (person, repository) = (one.task.requested_by.clone(), one.task.repository.clone());
         let token = TokenId::generate(&Counter);
-        store.note_asked(&token, &one.task.id, "2026-01-31").await.unwrap();
-        store.note_asked(&token, &one.task.id, "2026-01-31").await.unwrap();
+        let admission = Admission { token: Some(token.clone()), limits: Vec::new() };
+        let one = create(&store, NewTask { admission, ..new_task("x") }).await;
+        let two = submit(&store).await;
+        let (person, repository) = (one.task.requested_by.clone(), one.task.repository.clone());
         let count = async |asker: Asker| store.unfinished(&asker).await.unwrap();
         assert_eq!(count(Asker::Token(token.clone())).await, 1);
         assert_eq!(count(Asker::Token(TokenId::generate(&Counter))).await, 0);
@@ -26,7 +48,103 @@ on_both! {
         assert_eq!(count(Asker::Repositories(Vec::new())).await, 0);
         store.cancel_waiting(&two.task.id, now()).await.unwrap().unwrap();
         assert_eq!(count(Asker::Repositories(vec![repository])).await, 1);
-        assert_eq!(store.spent_with(&token, "2026-01-31").await.unwrap(), harvest_core::Cost::ZERO);
+        assert_eq!(store.spent_with(&token, "2026-01-02").await.unwrap(), harvest_core::Cost::ZERO);
+    }
+
+    async fn of_twelve_that_come_together_a_quota_of_two_lets_in_two(place) {
+        let stores = [place.open().await, place.open().await];
+        let token = TokenId::generate(&Counter);
+        let askers = [
+            Asker::People(vec!["ada".into()]),
+            Asker::Repositories(vec!["/srv/orchard".into()]),
+            Asker::Token(token.clone()),
+        ];
+        for asker in askers {
+            let asking: Vec<_> = (0..12).map(|number| {
+                let store = stores[number % 2].clone();
+                let admission = Admission { token: Some(token.clone()), limits: vec![at_most(2, asker.clone())] };
+                let task = NewTask { admission, caps: Vec::new(), ..new_task("x") };
+                tokio::spawn(async move { store.create_tasks(vec![task]).await })
+            }).collect();
+            let mut made = Vec::new();
+            for asking in asking {
+                match asking.await.unwrap() {
+                    Ok(mut tasks) => made.push(tasks.pop().unwrap()),
+                    Err(Error::Quota(exceeded)) => assert_eq!(
+                        exceeded,
+                        QuotaExceeded::Unfinished { holder: "someone".into(), unfinished: 2, most: 2 }
+                    ),
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(made.len(), 2, "{asker:?}");
+            assert_eq!(stores[0].unfinished(&asker).await.unwrap(), 2, "nothing is left of those that were refused");
+            for task in made {
+                stores[0].cancel_waiting(&task.task.id, now()).await.unwrap().unwrap();
+            }
+        }
+    }
+
+    async fn a_batch_is_let_in_whole_or_not_at_all(place) {
+        let store = place.open().await;
+        let batch = |count: usize| {
+            let admission = Admission { token: None, limits: vec![at_most(3, Asker::People(vec!["ada".into()]))] };
+            (0..count).map(|_| NewTask { admission: admission.clone(), ..new_task("x") }).collect::<Vec<_>>()
+        };
+        store.create_tasks(batch(2)).await.unwrap();
+        let refused = store.create_tasks(batch(2)).await;
+        assert!(matches!(refused, Err(Error::Quota(QuotaExceeded::Unfinished { unfinished: 2, .. }))), "{refused:?}");
+        store.create_tasks(batch(1)).await.unwrap();
+        // A key that is known asks for nothing new.
+        let key = Some(IdempotencyKey { key: "k".into(), digest: "d".into() });
+        let known = NewTask { key: key.clone(), ..new_task("x") };
+        store.create_tasks(vec![known]).await.unwrap();
+        let again = NewTask { key, ..batch(1).remove(0) };
+        store.create_tasks(vec![again]).await.unwrap();
+    }
+
+    async fn schedules_prompts_and_retries_are_held_to_quotas_too(place) {
+        let store = place.open().await;
+        let one = || Admission { token: None, limits: vec![at_most(1, Asker::People(vec!["ada".into()]))] };
+        let exceeded = |result: Result<(), Error>| assert!(matches!(result, Err(Error::Quota(_))), "{result:?}");
+        let ended = submit(&store).await;
+        store.cancel_waiting(&ended.task.id, now()).await.unwrap().unwrap();
+        let under_way = create(&store, NewTask { admission: one(), ..new_task("x") }).await;
+        exceeded(store.create_tasks(vec![NewTask { admission: one(), ..new_task("x") }]).await.map(drop));
+        exceeded(store.retry(&ended.task.id, one(), now()).await);
+        exceeded(store.prompt(NewTurn { admission: one(), ..new_turn(&ended.session, "more") }).await.map(drop));
+        assert_eq!(store.session(&ended.session).await.unwrap().turns.len(), 1, "nothing of the prompt is left");
+        // What is under way goes on.
+        store.prompt(NewTurn { admission: one(), ..new_turn(&under_way.session, "more") }).await.unwrap();
+        store.save_schedule(schedule()).await.unwrap();
+        let run = NewTask { admission: one(), ..new_task("x") };
+        exceeded(store.fire_schedule("nightly", later(60), None, vec![run], None).await.map(drop));
+        assert_eq!(store.schedules().await.unwrap(), [schedule()], "it has not fired");
+    }
+
+    async fn a_task_that_goes_on_has_ended_all_the_same(place) {
+        let store = place.open().await;
+        let task = submit(&store).await;
+        store.cancel_waiting(&task.task.id, now()).await.unwrap().unwrap();
+        assert_eq!(store.queue().await.unwrap().ever.finished, 1);
+        store.retry(&task.task.id, Admission::default(), now()).await.unwrap();
+        assert_eq!(store.queue().await.unwrap().ever.finished, 1);
+        store.cancel_waiting(&task.task.id, now()).await.unwrap().unwrap();
+        assert_eq!(store.queue().await.unwrap().ever.finished, 2);
+    }
+
+    async fn what_was_spent_today_counts_in_the_same_transaction(place) {
+        let store = place.open().await;
+        let limit = |most| Limit {
+            unfinished: None,
+            daily: Some(harvest_core::Cost::from_nanos(most)),
+            accounts: vec!["user:ada".into()],
+            ..at_most(0, Asker::People(vec!["ada".into()]))
+        };
+        let asking = |most| NewTask { admission: Admission { token: None, limits: vec![limit(most)] }, ..new_task("x") };
+        let refused = store.create_tasks(vec![asking(0)]).await;
+        assert!(matches!(refused, Err(Error::Quota(QuotaExceeded::Daily { .. }))), "{refused:?}");
+        store.create_tasks(vec![asking(1)]).await.unwrap();
     }
 
     async fn of_a_forgotten_session_nothing_is_left_but_what_it_cost(place) {
@@ -41,6 +159,8 @@ on_both! {
         let answer = Answer { status: 201, body: format!("{{\"id\":\"{}\"}}", gone.task.id) };
         store.finish_answer(&key, answer).await.unwrap();
         let sums = store.statistics(by_day()).await.unwrap();
+        let ever = store.queue().await.unwrap().ever;
+        assert_eq!(ever.finished, 1);
         assert_eq!(store.forget_session(&gone.session).await.unwrap(), Forgotten::Session);
         assert!(matches!(store.session(&gone.session).await, Err(Error::UnknownSession(_))));
         assert!(matches!(store.task(&gone.task.id).await, Err(Error::UnknownTask(_))));
@@ -51,6 +171,7 @@ on_both! {
         assert!(matches!(store.forget_session(&SessionId::generate(&Counter)).await, Err(Error::UnknownSession(_))));
         assert_eq!(store.task(&stays.task.id).await.unwrap().sessions.len(), 1);
         let state = store.queue().await.unwrap();
+        assert_eq!(state.ever, ever, "what is counted for good does not fall with what is forgotten");
         assert_eq!((state.tasks.get("completed"), state.turns.ready), (None, 1), "{state:?}");
         // Its place in the queue is nobody's, and the other one is worked on as ever.
         let lease = claim(&store, &stays.turn).await;

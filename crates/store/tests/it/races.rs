@@ -1,7 +1,7 @@
 //! Races: one winner whoever asks, and nobody held up by those who wait for it.
 
 use harvest_core::{JudgedBy, Race, Settings, TaskStatus, TurnStatus};
-use harvest_store::{Cap, Error, NewTask, StatKey, StatQuery, Store, Submitted};
+use harvest_store::{Admission, Cap, Error, NewTask, StatKey, StatQuery, Store, Submitted};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -72,7 +72,7 @@ on_both! {
         let second = claim(&store, &two.turn).await;
         fail(&store, &first).await;
         assert_eq!(used(&store).await, 1);
-        store.retry(&one.task.id, now()).await.unwrap();
+        store.retry(&one.task.id, Admission::default(), now()).await.unwrap();
         assert_eq!(status(&store, &one).await, TurnStatus::Parked);
         complete(&store, &second).await;
         assert_eq!((status(&store, &one).await, used(&store).await), (TurnStatus::Ready, 1));
@@ -87,7 +87,7 @@ on_both! {
         store.step_aside(&lease).await.unwrap();
         fail(&store, &lease).await;
         store.set_cap("repo", Some(1)).await.unwrap();
-        store.retry(&one.task.id, now()).await.unwrap();
+        store.retry(&one.task.id, Admission::default(), now()).await.unwrap();
         assert_eq!(used(&store).await, 1);
         complete(&store, &claim(&store, &one.turn).await).await;
         assert_eq!(used(&store).await, 0);
@@ -143,7 +143,7 @@ on_both! {
         let counts: Vec<_> = agents.iter().map(|stat| (stat.key.as_str(), stat.races, stat.wins)).collect();
         assert_eq!(counts, [("a", 1, 1), ("b", 1, 0), ("builtin", 0, 0)]);
         // Asked again, and after one of them has been tried again, nobody is counted twice.
-        store.retry(&two.task.id, now()).await.unwrap();
+        store.retry(&two.task.id, Admission::default(), now()).await.unwrap();
         assert_eq!(store.statistics(query(StatKey::Model)).await.unwrap()[0].races, 1);
         fail(&store, &claim(&store, &two.turn).await).await;
         let models = store.statistics(query(StatKey::Model)).await.unwrap();

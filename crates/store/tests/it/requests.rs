@@ -2,7 +2,8 @@
 
 use harvest_core::{Cost, EventBody, TaskStatus};
 use harvest_store::{
-    Convoy, Error, IdempotencyKey, MissedRuns, NewTask, Repository, Schedule, Step, TaskQuery, Template,
+    Convoy, Error, IdempotencyKey, MissedRuns, NewTask, OwnerRight, Repository, Schedule, ScheduleOwner, Step,
+    TaskQuery, Template,
 };
 
 use crate::support::make::*;
@@ -25,6 +26,8 @@ fn schedule(id: &str) -> Schedule {
         request: serde_json::json!({ "prompt": "Update the dependencies\u{0}", "n": 1.5 }),
         next: Some(later(60)),
         last: None,
+        owner: Some(ScheduleOwner { user: "ada".into(), right: OwnerRight::Person }),
+        problem: None,
         created_at: now(),
     }
 }
@@ -168,7 +171,7 @@ on_both! {
         let firing: Vec<_> = (0..10).map(|number| {
             let store = stores[number % 2].clone();
             tokio::spawn(async move {
-                store.fire_schedule("nightly", later(60), Some(later(120)), vec![new_task("x"), new_task("y")]).await.unwrap()
+                store.fire_schedule("nightly", later(60), Some(later(120)), vec![new_task("x"), new_task("y")], None).await.unwrap()
             })
         }).collect();
         let mut fired = 0;
@@ -181,11 +184,13 @@ on_both! {
         assert_eq!(stores[1].schedules().await.unwrap(), std::slice::from_ref(&expected));
         // When its tasks cannot be made, it has not fired.
         let impossible = NewTask { after: vec![new_task("never made").id], ..new_task("x") };
-        let refused = stores[0].fire_schedule("nightly", later(120), None, vec![impossible]).await;
+        let refused = stores[0].fire_schedule("nightly", later(120), None, vec![impossible], None).await;
         assert!(matches!(refused, Err(Error::UnknownDependency(_))), "{refused:?}");
         assert_eq!(stores[0].schedules().await.unwrap(), [expected]);
-        assert!(stores[0].fire_schedule("nightly", later(120), None, Vec::new()).await.unwrap());
-        assert!(!stores[0].fire_schedule("unknown", later(120), None, Vec::new()).await.unwrap());
+        let why = Some("its owner is no longer a member");
+        assert!(stores[0].fire_schedule("nightly", later(120), None, Vec::new(), why).await.unwrap());
+        assert_eq!(stores[1].schedules().await.unwrap()[0].problem.as_deref(), why);
+        assert!(!stores[0].fire_schedule("unknown", later(120), None, Vec::new(), None).await.unwrap());
     }
 
     async fn templates_are_replaced_by_name(place) {

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 
 use super::ask::location;
 use super::page::Page;
-use super::record::Concerns;
+use super::record::{Concerns, concerns_project};
 use crate::auth::Principal;
 use crate::extract::{Body, Id};
 use crate::problem::Problem;
@@ -99,6 +99,7 @@ pub async fn create(
         let detail = format!("a name has at most {LONGEST_NAME} characters: a-z, 0-9, and inside of it . _ -");
         return Err(Problem::bad("name", detail));
     }
+    concerns_project(&name);
     let now = app.clock.now();
     let new = harvest_store::Project {
         repositories: located(&app, &name, ask.repositories).await?,
@@ -168,6 +169,7 @@ fn concerns(project: &str, target: String) -> Extension<Concerns> {
 fn known(app: &App, principal: &Principal, name: &str) -> Result<Project, Problem> {
     let found = visible(app, principal).into_iter().find(|project| project.name == name).ok_or_else(unknown)?;
     principal.check_project(name, unknown)?;
+    concerns_project(name);
     Ok(found)
 }
 
@@ -191,6 +193,7 @@ fn visible(app: &App, principal: &Principal) -> Vec<Project> {
 
 /// Something of it can be changed here.
 async fn made_here(app: &App, name: &str) -> Result<harvest_store::Project, Problem> {
+    concerns_project(name);
     let kept = app.store.projects().await?.into_iter().find(|project| project.name == name);
     kept.ok_or_else(|| match app.desk.tenancy().projects.iter().any(|project| project.name == name) {
         true => {

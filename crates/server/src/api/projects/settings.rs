@@ -23,7 +23,8 @@ use crate::state::App;
 pub struct ProjectSettings {
     /// What was set here.
     settings: Map<String, Value>,
-    /// Every setting as it holds for tasks of the project, unless their repository or whoever asks says otherwise.
+    /// Every setting as it holds for tasks of the project, unless their repository or whoever asks says otherwise. What the
+    /// installation itself sets is shown to those who are not confined to projects.
     in_force: Vec<SettingInForce>,
 }
 
@@ -62,7 +63,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     known(&app, &principal, &name)?;
     let (_, settings, version) = kept(&app, &name).await?;
-    let shown = describe(&app, &name, settings);
+    let shown = describe(&app, &principal, &name, settings);
     // What holds changes with the server's own file as well.
     let tag = format!("\"{version}-{}\"", tag_of(&shown));
     Ok(if_changed(&headers, tag, shown))
@@ -134,7 +135,7 @@ pub async fn put(
     }
     app.desk.projects_changed().await?;
     let (_, settings, version) = kept(&app, &name).await?;
-    let shown = describe(&app, &name, settings);
+    let shown = describe(&app, &principal, &name, settings);
     let mut headers = HeaderMap::new();
     if let Ok(tag) = format!("\"{version}-{}\"", tag_of(&shown)).parse() {
         headers.insert(header::ETAG, tag);
@@ -150,8 +151,20 @@ async fn kept(app: &App, name: &str) -> Result<(Option<harvest_store::Project>, 
     Ok((project, settings, version))
 }
 
-fn describe(app: &App, name: &str, settings: Map<String, Value>) -> ProjectSettings {
+/// Whoever has some projects alone sees what those set and what is the same everywhere. What the installation's own file says
+/// is for those who see all of it: where it lies, its limits, its hosts.
+fn describe(app: &App, principal: &Principal, name: &str, settings: Map<String, Value>) -> ProjectSettings {
     let all = app.desk.settings_of(name).unwrap_or_default();
-    let in_force = all.into_iter().filter_map(|setting| serde_json::from_value(setting).ok()).collect();
+    let known = all.into_iter().filter_map(|setting| serde_json::from_value::<SettingInForce>(setting).ok());
+    let in_force = match principal.sees_everything() {
+        true => known.collect(),
+        false => known
+            .filter(|setting| setting.origin != "file")
+            .map(|setting| match setting.origin.as_str() {
+                "project" => SettingInForce { source: format!("project {name}"), ..setting },
+                _ => setting,
+            })
+            .collect(),
+    };
     ProjectSettings { settings, in_force }
 }

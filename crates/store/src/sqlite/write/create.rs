@@ -9,7 +9,7 @@ use super::{Effects, admit, claim, end, journal};
 use crate::Error;
 use crate::contract::{Claim, NewTask, Submitted};
 use crate::decode;
-use crate::sqlite::read;
+use crate::sqlite::{quota, read};
 
 pub(crate) fn create_tasks(db: &Connection, effects: &mut Effects, new: &[NewTask]) -> Result<Vec<Submitted>, Error> {
     refuse_cycles(new)?;
@@ -26,12 +26,13 @@ pub(crate) fn create_tasks(db: &Connection, effects: &mut Effects, new: &[NewTas
                     session: task.session.clone(),
                     turn: task.turn.clone(),
                     lease: None,
+                    known: false,
                 });
             }
         }
     }
     // Only now, since a task may wait for one behind it in the batch.
-    for (turn, task) in turns {
+    for &(turn, task) in &turns {
         let doomed = link(db, task, &in_batch)?;
         admit::admit(db, effects, turn, &task.id)?;
         if doomed {
@@ -50,6 +51,10 @@ pub(crate) fn create_tasks(db: &Connection, effects: &mut Effects, new: &[NewTas
                 made.lease = lease;
             }
         }
+    }
+    let new: Vec<_> = turns.iter().map(|(_, task)| (&task.admission, &task.id)).collect();
+    if let Some((_, first)) = turns.first() {
+        quota::admit(db, &new, first.at)?;
     }
     for known in &mut submitted {
         known.task = read::task(db, &known.task.id)?;
@@ -80,7 +85,7 @@ fn known(db: &Connection, new: &NewTask) -> Result<Option<Submitted>, Error> {
     let detail = read::task_detail(db, &decode::id(&id)?)?;
     let session = detail.sessions.into_iter().next().ok_or_else(|| Error::corrupt("sessions", "a task without one"))?;
     let turn = session.turns.first().ok_or_else(|| Error::corrupt("turns", "a session without one"))?.id.clone();
-    Ok(Some(Submitted { task: detail.task, session: session.id, turn, lease: None }))
+    Ok(Some(Submitted { task: detail.task, session: session.id, turn, lease: None, known: true }))
 }
 
 fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, Error> {

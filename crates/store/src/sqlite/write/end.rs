@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Effects, admit, claim, journal};
 use crate::Error;
-use crate::contract::Rows;
+use crate::contract::{Admission, Rows};
 use crate::decode;
-use crate::sqlite::read;
+use crate::sqlite::{quota, read};
 
 /// Writes down how a task ended, and gives its place away.
 pub(crate) fn finish(
@@ -129,7 +129,13 @@ fn cancel_one(
 }
 
 /// Queues a failed or cancelled task once more.
-pub(crate) fn retry(db: &Connection, effects: &mut Effects, task: &TaskId, at: Timestamp) -> Result<(), Error> {
+pub(crate) fn retry(
+    db: &Connection,
+    effects: &mut Effects,
+    task: &TaskId,
+    admission: &Admission,
+    at: Timestamp,
+) -> Result<(), Error> {
     let before = read::task(db, task)?;
     before.status.after(Move::Retry)?;
     let (rows, session) = db
@@ -152,7 +158,7 @@ pub(crate) fn retry(db: &Connection, effects: &mut Effects, task: &TaskId, at: T
         delay_ms: 0,
     };
     journal::write(db, effects, rows.session, &decode::id(&session)?, at, &[event])?;
-    Ok(())
+    quota::admit(db, &[(admission, task)], at)
 }
 
 /// A task that has ended is pending, and nothing of how it ended stays.

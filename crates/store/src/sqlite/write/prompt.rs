@@ -7,11 +7,12 @@ use super::{Effects, admit, end, journal};
 use crate::Error;
 use crate::contract::NewTurn;
 use crate::decode;
-use crate::sqlite::read;
+use crate::record::Prompted;
+use crate::sqlite::{quota, read};
 
-pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> Result<Turn, Error> {
-    if let Some(known) = known(db, new)? {
-        return Ok(known);
+pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> Result<Prompted, Error> {
+    if let Some(turn) = known(db, new)? {
+        return Ok(Prompted { turn, known: true });
     }
     let session = db
         .prepare_cached("SELECT number, task_id FROM sessions WHERE id = ?1")?
@@ -63,8 +64,11 @@ pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> R
     journal::write(db, effects, session, &new.session, new.at, &[queued])?;
     if task.status.is_finished() {
         go_on(db, effects, task_number)?;
+        quota::admit(db, &[(&new.admission, &task.id)], new.at)?;
+    } else {
+        quota::admit_spending(db, &new.admission, new.at)?;
     }
-    read::turn(db, &new.id)
+    Ok(Prompted { turn: read::turn(db, &new.id)?, known: false })
 }
 
 /// The turn that was made under the same key before.

@@ -55,8 +55,8 @@ pub(crate) fn set_queue(db: &Connection, effects: &mut Effects, settings: QueueS
 pub(crate) fn save_schedule(db: &Connection, effects: &mut Effects, schedule: &Schedule) -> Result<(), Error> {
     let request = serde_json::to_string(&schedule.request).map_err(|error| Error::corrupt("a request", error))?;
     db.execute(
-        "INSERT INTO schedules (id, cron, time_zone, missed, request, next_ms, last_ms, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO schedules (id, cron, time_zone, missed, request, next_ms, last_ms, created_at, owner, problem)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             schedule.id,
             schedule.cron,
@@ -66,6 +66,8 @@ pub(crate) fn save_schedule(db: &Connection, effects: &mut Effects, schedule: &S
             schedule.next.map(Timestamp::as_millisecond),
             schedule.last.map(Timestamp::as_millisecond),
             schedule.created_at.to_string(),
+            schedule.owner.as_ref().map(|owner| decode::to_json(owner, "schedules.owner")).transpose()?,
+            schedule.problem,
         ],
     )?;
     effects.queue = true;
@@ -83,10 +85,11 @@ pub(crate) fn fire_schedule(
     due: Timestamp,
     next: Option<Timestamp>,
     tasks: &[NewTask],
+    problem: Option<&str>,
 ) -> Result<bool, Error> {
     let moved = db.execute(
-        "UPDATE schedules SET next_ms = ?3, last_ms = ?2 WHERE id = ?1 AND next_ms = ?2",
-        params![id, due.as_millisecond(), next.map(Timestamp::as_millisecond)],
+        "UPDATE schedules SET next_ms = ?3, last_ms = ?2, problem = ?4 WHERE id = ?1 AND next_ms = ?2",
+        params![id, due.as_millisecond(), next.map(Timestamp::as_millisecond), problem],
     )?;
     if moved == 0 {
         return Ok(false);

@@ -7,7 +7,7 @@ use harvest_core::{
     BranchName, Cost, Entropy, EventBody, FailureReason, Move, OnFailedDependency, Outcome, OwnerId, Priority, Prompt,
     SessionId, Settings, Source, TaskId, TaskKind, TaskStatus, Timestamp, TurnId,
 };
-use harvest_store::{Claim, Lease, NewTask, NewTurn, Step, Store, Submitted};
+use harvest_store::{Admission, Claim, Lease, NewTask, NewTurn, Step, Store, Submitted};
 
 /// Different every time and in every process, without any randomness.
 #[derive(Debug)]
@@ -70,6 +70,7 @@ pub fn new_task(prompt: &str) -> NewTask {
         key: None,
         warnings: Vec::new(),
         requested_by: "ada".into(),
+        admission: Admission::default(),
         at: now(),
     }
 }
@@ -84,6 +85,7 @@ pub fn new_turn(session: &SessionId, prompt: &str) -> NewTurn {
         model: None,
         caps: Vec::new(),
         key: None,
+        admission: Admission::default(),
         at: now(),
     }
 }

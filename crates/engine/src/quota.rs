@@ -1,0 +1,58 @@
+//! How much a token, a person, a team and a project may have under way and spend in a day.
+//!
+//! Whatever begins work carries an [`Admission`], and the store holds it against these limits in the transaction that begins
+//! the work. Work that is under way is held to its own budget and to the daily limits of its person and project, call by call;
+//! see `docs/gateway.md`.
+
+use harvest_core::{Cost, TokenId};
+use harvest_store::{Admission, Asker, Limit};
+
+use crate::Tenancy;
+
+/// What the settings allow; `None`: any amount.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Tasks that have not ended.
+    pub sessions: Option<u64>,
+    pub daily: Option<Cost>,
+}
+
+/// What each holder may.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quotas {
+    pub token: Quota,
+    pub user: Quota,
+    pub team: Quota,
+    pub project: Quota,
+}
+
+impl Tenancy {
+    /// The limits that hold for work that `user` begins on `repository`, with the token that it was asked for with.
+    pub fn admission(&self, user: &str, repository: &str, token: Option<TokenId>) -> Admission {
+        let Quotas { token: of_token, user: of_user, team: of_team, project: of_project } = self.quotas;
+        let identity = self.identity(user, repository);
+        let account = |name: &String| format!("user:{name}");
+        let mut limits = Vec::new();
+        if let Some(token) = &token {
+            limits.push(limit("this token".to_owned(), of_token, Asker::Token(token.clone()), Vec::new()));
+        }
+        let name = user.to_owned();
+        limits.push(limit(format!("user {user}"), of_user, Asker::People(vec![name.clone()]), vec![account(&name)]));
+        for team in self.teams.iter().filter(|team| identity.teams.contains(&team.name)) {
+            let accounts = team.members.iter().map(account).collect();
+            limits.push(limit(format!("team {}", team.name), of_team, Asker::People(team.members.clone()), accounts));
+        }
+        let project = self.projects.iter().find(|project| Some(&project.name) == identity.project.as_ref());
+        limits.extend(project.map(|project| {
+            let quota = Quota { sessions: of_project.sessions, daily: project.daily.or(of_project.daily) };
+            let asker = Asker::Repositories(project.repositories.clone());
+            limit(format!("project {}", project.name), quota, asker, vec![format!("project:{}", project.name)])
+        }));
+        limits.retain(|limit| limit.unfinished.is_some() || limit.daily.is_some());
+        Admission { token: token.filter(|_| of_token != Quota::default()), limits }
+    }
+}
+
+fn limit(holder: String, quota: Quota, asker: Asker, accounts: Vec<String>) -> Limit {
+    Limit { holder, asker, unfinished: quota.sessions, daily: quota.daily, accounts }
+}

@@ -1,0 +1,418 @@
+//! Quotas at every door, answers that hold no secret, changes that are recorded with themselves, streams that end with the
+//! token they were opened with, and schedules that may no more than their owner.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::serve::websocket;
+use crate::serve_access::sign_in;
+use crate::served::{Client, Server, Stream};
+use crate::support::{PATIENCE, World};
+
+/// What "at once" means for a token that is revoked.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+fn settings(world: &World, text: &str) {
+    let folder = world.home().join(".config/harvest");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("harvest.toml"), text).unwrap();
+}
+
+fn database(world: &World) -> rusqlite::Connection {
+    let database = rusqlite::Connection::open(world.data().join("harvest.db")).unwrap();
+    database.busy_timeout(PATIENCE).unwrap();
+    database
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value[field].as_str().unwrap_or_else(|| panic!("{field} of {value}"))
+}
+
+/// Asks until it is so.
+#[track_caller]
+fn eventually(client: &Client, path: &str, so: impl Fn(&Value) -> bool) -> Value {
+    let begun = Instant::now();
+    loop {
+        let answer = client.get(path).ok();
+        if so(&answer) {
+            return answer;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{answer}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn of_twelve_requests_at_once_a_quota_of_two_accepts_two() {
+    let world = World::new();
+    settings(&world, "[quota]\nuser_sessions = 2\n");
+    let server = world.serve(&["--agents", "0"]);
+    let client = server.with(&world.token(&[]));
+    let ask = world.ask("Mend it");
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..12).map(|_| scope.spawn(|| client.post("/api/tasks", &ask))).collect();
+        asking.into_iter().map(|asking| asking.join().unwrap()).collect()
+    });
+    let (made, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 201);
+    assert_eq!(made.len(), 2, "{answers:#?}");
+    for answer in refused {
+        answer.problem(429, "HV-0617");
+        assert_eq!(answer.header("retry-after"), Some("30"));
+    }
+    assert_eq!(client.get("/api/tasks").ok()["items"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn every_door_is_held_to_the_quota() {
+    let world = World::new();
+    settings(&world, "[quota]\nuser_sessions = 1\n");
+    let server = world.serve(&["--agents", "0"]);
+    let user = world.json(&["token", "create"]);
+    let client = server.with(text(&user, "token"));
+    let ended = client.post("/api/tasks", &world.ask("Mend it")).ok();
+    client.post(&format!("/api/tasks/{}/cancel", text(&ended, "id")), &json!({})).ok();
+    client.post("/api/templates", &json!({ "name": "mend", "task": world.ask("Mend {{ what }}") })).ok();
+    // One that is under way takes the only place.
+    client.post("/api/tasks", &world.ask("Mend it")).ok();
+    let session = text(&ended["sessions"][0], "id");
+    let race = json!({ "prompt": "Mend it", "repository": world.repo(), "race": { "agents": ["builtin", "builtin"] } });
+    let doors = [
+        ("/api/tasks".to_owned(), world.ask("Mend it")),
+        ("/api/tasks".to_owned(), race),
+        ("/api/sessions".to_owned(), world.ask("Mend it")),
+        ("/api/templates/mend/tasks".to_owned(), json!({ "values": { "what": "it" } })),
+        (format!("/api/tasks/{}/retry", text(&ended, "id")), json!({})),
+        (format!("/api/sessions/{session}/prompts"), json!({ "prompt": "Go on" })),
+    ];
+    for (path, body) in doors {
+        let answer = client.post(&path, &body);
+        assert_eq!(answer.status, 429, "{path}: {answer:?}");
+        answer.problem(429, "HV-0617");
+    }
+    let beads = world.path().join("beads.jsonl");
+    std::fs::write(&beads, "{\"id\":\"b-1\",\"title\":\"Mend it\",\"status\":\"open\"}\n").unwrap();
+    for command in [
+        vec!["task", "add", "Mend it"],
+        vec!["task", "retry", text(&ended, "id")],
+        vec!["session", "prompt", session, "Go on"],
+        vec!["import", "beads", beads.to_str().unwrap()],
+    ] {
+        let ran = world.harvest(&command).current_dir(&world.repo()).finish();
+        assert!(ran.exit != Some(0) && ran.stderr.contains("HV-0617"), "{command:?}: {ran:?}");
+    }
+    assert_eq!(world.tasks().len(), 2, "nothing is left of what was refused");
+}
+
+#[test]
+fn a_token_that_was_made_under_a_key_is_kept_nowhere_in_clear() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let keyed = admin.clone().header("idempotency-key", "once");
+    let ask = json!({ "name": "robot", "role": "member" });
+    let made = keyed.post("/api/tokens", &ask).ok();
+    let secret = text(&made, "token");
+    let again = keyed.post("/api/tokens", &ask);
+    let problem = again.problem(409, "HV-0173");
+    assert!(text(&problem, "detail").contains(text(&made, "id")) && !again.text.contains(secret), "{problem}");
+    let robots = |client: &Client| {
+        let all = client.get("/api/tokens").ok();
+        all["items"].as_array().unwrap().iter().filter(|token| token["name"] == "robot").count()
+    };
+    assert_eq!(robots(&admin), 1);
+    for file in std::fs::read_dir(world.data()).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_file() {
+            let bytes = std::fs::read(&path).unwrap();
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "the token is in {}", path.display());
+        }
+    }
+    // A key belongs to the token that it came with, not to a name that several tokens share.
+    let other = server.with(&world.token(&["--role", "admin"])).header("idempotency-key", "once");
+    other.post("/api/tokens", &ask).ok();
+    assert_eq!(robots(&admin), 2);
+}
+
+#[test]
+fn what_was_made_is_made_once_when_the_server_dies_before_it_has_kept_its_answer() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let task = admin.post("/api/tasks", &world.ask("Mend it")).ok();
+    let session = text(&task["sessions"][0], "id");
+    let about = json!({ "kind": "event", "seq": 1 });
+    let creates = [
+        ("/api/tasks".to_owned(), world.ask("Mend it"), "/api/tasks"),
+        ("/api/schedules".to_owned(), json!({ "cron": "0 3 * * *", "task": world.ask("Mend it") }), "/api/schedules"),
+        ("/api/templates".to_owned(), json!({ "name": "mend", "task": world.ask("Mend it") }), "/api/templates"),
+        ("/api/projects".to_owned(), json!({ "name": "orchard", "repositories": [] }), "/api/projects"),
+        (
+            "/api/credentials".to_owned(),
+            json!({ "provider": "anthropic", "secret": "sk-ant-0123456789abcdef" }),
+            "/api/credentials",
+        ),
+        (format!("/api/sessions/{session}/comments"), json!({ "text": "Hm.", "about": about }), "comments"),
+    ];
+    for (number, (path, body, list)) in creates.into_iter().enumerate() {
+        let list = if list == "comments" { path.as_str() } else { list };
+        let keyed = admin.clone().header("idempotency-key", &format!("key-{number}"));
+        let first = keyed.post(&path, &body);
+        assert_eq!(first.status, 201, "{path}: {first:?}");
+        let count = || admin.get(list).ok()["items"].as_array().unwrap().len();
+        let before = count();
+        // As a server leaves it that dies between the change and the answer.
+        let changed = database(&world)
+            .execute("UPDATE answers SET status = NULL, body = NULL WHERE key LIKE '% key-' || ?1", [number])
+            .unwrap();
+        assert_eq!(changed, 1, "{path}");
+        let again = keyed.post(&path, &body);
+        assert_eq!((again.status, again.header("idempotency-replayed")), (201, Some("true")), "{path}: {again:?}");
+        for field in ["id", "name"] {
+            assert_eq!(again.json()[field], first.json()[field], "{path}");
+        }
+        assert_eq!(count(), before, "{path}");
+    }
+}
+
+#[test]
+fn changes_on_the_command_line_are_in_the_audit_log() {
+    let world = World::new();
+    let in_repo = |args: &[&str]| {
+        let ran = world.harvest(args).current_dir(&world.repo()).finish();
+        assert_eq!(ran.exit, Some(0), "{args:?}: {ran:?}");
+    };
+    in_repo(&["task", "add", "Mend it"]);
+    in_repo(&["schedule", "add", "0 3 * * *", "Mend it"]);
+    in_repo(&["queue", "pause"]);
+    let task = world.tasks()[0].clone();
+    in_repo(&["task", "cancel", text(&task, "id")]);
+    in_repo(&["task", "retry", text(&task, "id")]);
+    in_repo(&["token", "create", "--role", "viewer"]);
+    // Looking is no change.
+    in_repo(&["task", "list"]);
+    let log = world.harvest(&["audit", "export"]).finish().stdout;
+    let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let actions: Vec<&str> = entries.iter().map(|entry| text(entry, "action")).collect();
+    let expected = ["task.create", "schedule.create", "queue.pause", "task.cancel", "task.retry", "token.create"];
+    assert_eq!(actions, expected, "{log}");
+    assert_eq!(text(&entries[0], "target"), format!("task:{}", text(&task, "id")));
+    assert!(entries.iter().all(|entry| text(entry, "actor").starts_with("user:")), "{log}");
+    assert_eq!(world.json(&["audit", "verify"])["intact"], true);
+}
+
+/// How long a stream goes on from here.
+fn until_the_end(mut stream: Stream) -> Duration {
+    let begun = Instant::now();
+    while stream.next().is_some() {}
+    begun.elapsed()
+}
+
+/// Opens every kind of stream with a token, and returns a check that all of them end at once.
+fn streams(server: &Server, token: &str, session: &str) -> impl FnOnce(&str) + use<> {
+    let client = server.with(token);
+    let journal = format!("/api/sessions/{session}/events");
+    let mut events = client.stream(&journal);
+    events.until("task.created");
+    let all = client.stream("/api/events");
+    let bearer = format!("Bearer {token}");
+    let mut socket = websocket(server, &journal, &[("authorization", &bearer)]).unwrap();
+    socket.read().unwrap();
+    let threads = [
+        std::thread::spawn(move || until_the_end(events)),
+        std::thread::spawn(move || until_the_end(all)),
+        std::thread::spawn(move || {
+            let begun = Instant::now();
+            while !matches!(socket.read(), Ok(tungstenite::Message::Close(_)) | Err(_)) {}
+            begun.elapsed()
+        }),
+    ];
+    let begun = Instant::now();
+    move |what| {
+        let since = begun.elapsed();
+        for (kind, thread) in ["journal", "feed", "socket"].into_iter().zip(threads) {
+            let took = thread.join().unwrap().saturating_sub(since);
+            assert!(took < AT_ONCE, "{what}: the {kind} went on for {took:?}");
+        }
+    }
+}
+
+#[test]
+fn streams_end_within_a_second_of_their_tokens_revocation_expiry_and_sign_out() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let owner = server.with(&world.token(&[]));
+    let task = owner.post("/api/tasks", &world.ask("Mend it")).ok();
+    let session = text(&task["sessions"][0], "id");
+    let revoked = world.json(&["token", "create"]);
+    let end = streams(&server, text(&revoked, "token"), session);
+    // By another process than the one that streams.
+    world.json(&["token", "revoke", text(&revoked, "id")]);
+    end("revoked");
+    let expiring = world.json(&["token", "create", "--expires-in-days", "1"]);
+    let soon = jiff::Timestamp::now() + Duration::from_secs(3);
+    database(&world)
+        .execute(
+            "UPDATE tokens SET expires_at = ?1 WHERE id = ?2",
+            [soon.to_string(), text(&expiring, "id").to_owned()],
+        )
+        .unwrap();
+    let end = streams(&server, text(&expiring, "token"), session);
+    while jiff::Timestamp::now() < soon {
+        std::thread::yield_now();
+    }
+    end("expired");
+    let browser = sign_in(&server);
+    let own = server.anyone().header("cookie", &browser.cookie).header("x-harvest-csrf", &browser.csrf);
+    let mut stream = own.stream(&format!("/api/sessions/{session}/events"));
+    stream.until("task.created");
+    let begun = Instant::now();
+    assert_eq!(own.post("/api/logout", &json!({})).status, 204);
+    until_the_end(stream);
+    assert!(begun.elapsed() < AT_ONCE, "signed out: the journal went on for {:?}", begun.elapsed());
+    // Others go on.
+    owner.get("/api/me").ok();
+}
+
+#[test]
+fn streams_of_another_server_on_the_same_database_end_too() {
+    let Some(cluster) = Cluster::private() else { return };
+    let world = World::new();
+    let url = cluster.url("postgres");
+    let serve = |data: &str| {
+        let all = ["serve", "--listen", "127.0.0.1:0", "--json", "--agents", "0", "--database-url", &url];
+        Server::started(world.harvest_at(&world.path().join(data), &all).start())
+    };
+    let (first, second) = (serve("first"), serve("second"));
+    let token = |args: &[&str]| {
+        let mut all = vec!["token", "create", "--database-url", &url];
+        all.extend(args);
+        world.json(&all)
+    };
+    let admin = first.with(text(&token(&["--role", "admin"]), "token"));
+    let task = admin.post("/api/tasks", &world.ask("Mend it")).ok();
+    let made = token(&[]);
+    let end = streams(&second, text(&made, "token"), text(&task["sessions"][0], "id"));
+    assert_eq!(admin.delete(&format!("/api/tokens/{}", text(&made, "id"))).status, 204);
+    end("revoked over another server");
+}
+
+#[test]
+fn a_schedule_runs_as_its_owner_and_no_longer_than_they_may() {
+    let world = World::new();
+    let server = world.serve_with(&json!([{ "say": "Done." }]), &["--agents", "1"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let made = world.json(&["token", "create", "--user", "grace", "--role", "member"]);
+    let grace = server.with(text(&made, "token"));
+    let ask = json!({ "cron": "0 3 1 1 *", "time_zone": "UTC", "task": world.ask("Mend it") });
+    let schedule = grace.post("/api/schedules", &ask).ok();
+    assert_eq!((&schedule["owner"], &schedule["problem"]), (&json!("grace"), &Value::Null));
+    let due = |moment: i64| {
+        let sql = "UPDATE schedules SET next_ms = ?1";
+        database(&world).execute(sql, [moment]).unwrap();
+        world.json(&["queue", "resume"]);
+    };
+    due(1_700_000_000_000);
+    let ran = eventually(&admin, "/api/schedules", |page| page["items"][0]["last"].is_string());
+    assert_eq!(ran["items"][0]["problem"], Value::Null, "{ran}");
+    let tasks = admin.get("/api/tasks").ok();
+    assert_eq!(
+        (&tasks["items"][0]["requested_by"], &tasks["items"][0]["source"]),
+        (&json!("grace"), &json!("schedule"))
+    );
+    world.json(&["token", "revoke", text(&made, "id")]);
+    due(1_700_000_001_000);
+    let refused = eventually(&admin, "/api/schedules", |page| page["items"][0]["problem"].is_string());
+    assert!(text(&refused["items"][0], "problem").contains("its owner grace is refused"), "{refused}");
+    assert_eq!(admin.get("/api/tasks").ok()["items"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_budget_given_over_the_api_never_exceeds_the_projects() {
+    let world = World::new();
+    settings(&world, &format!("[project.shop]\nrepositories = [{:?}]\nbudget_usd = 2\n", world.repo()));
+    let server = world.serve(&["--agents", "0"]);
+    let client = server.with(&world.token(&[]));
+    let with = |budget: f64| json!({ "prompt": "Mend it", "repository": world.repo(), "budget_usd": budget });
+    assert_eq!(client.post("/api/tasks", &with(1.5)).ok()["budget_usd"], 1.5);
+    for (path, body) in [
+        ("/api/tasks", with(2.5)),
+        ("/api/schedules", json!({ "cron": "0 3 * * *", "task": with(2.5) })),
+        ("/api/templates", json!({ "name": "mend", "task": with(2.5) })),
+    ] {
+        let answer = client.post(path, &body);
+        assert!(answer.status == 400 && answer.text.contains("budget_usd"), "{path}: {answer:?}");
+    }
+}
+
+#[test]
+fn those_of_one_project_do_not_see_the_settings_of_the_installation() {
+    let world = World::new();
+    let own = format!("[project.shop]\nrepositories = [{:?}]\nbudget_usd = 2\n", world.repo());
+    settings(&world, &format!("timeout = \"17m\"\n[quota]\nuser_sessions = 7\n{own}"));
+    let server = world.serve(&["--agents", "0"]);
+    let seen = |args: &[&str]| server.with(&world.token(args)).get("/api/projects/shop/settings").ok();
+    let all = seen(&["--role", "admin"]);
+    let viewer = seen(&["--role", "viewer", "--project", "shop"]);
+    let of = |page: &Value, key: &str| {
+        page["in_force"].as_array().unwrap().iter().find(|setting| setting["key"] == key).cloned()
+    };
+    for key in ["timeout", "quota.user_sessions"] {
+        assert!(of(&all, key).is_some() && of(&viewer, key).is_none(), "{key}: {viewer}");
+    }
+    assert_eq!(of(&viewer, "budget_usd").unwrap()["value"], 2.0);
+    assert!(!viewer.to_string().contains("harvest.toml"), "{viewer}");
+}
+
+#[test]
+fn a_template_used_over_the_api_loses_nothing_of_what_it_asks_for() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let client = server.with(&world.token(&["--role", "admin"]));
+    let ask = json!({
+        "prompt": "Mend {{ what }}", "repository": world.repo(), "gate": true, "plan_review": "builtin",
+        "workflow": "research-plan-implement", "fallback_agents": ["builtin"], "timeout": 90, "test": "make check",
+    });
+    let direct = client.post("/api/tasks", &ask).ok();
+    client.post("/api/templates", &json!({ "name": "mend", "task": ask })).ok();
+    let used = client.post("/api/templates/mend/tasks", &json!({ "values": { "what": "it" } })).ok();
+    assert_eq!(used["settings"], direct["settings"]);
+    assert_eq!((&used["settings"]["gate"], &used["settings"]["plan_review"]), (&json!(true), &json!("builtin")));
+}
+
+#[test]
+fn a_server_that_drains_is_not_ready_and_its_counters_never_fall() {
+    let world = World::new();
+    let waits = json!([{ "say": "Done.", "tokens": { "input": 100, "output": 10 } }, { "shell": "while [ ! -e go ]; do sleep 0.05; done" }, {}]);
+    let server = world.serve_with(&waits, &["--agents", "1"]);
+    let client = server.with(&world.token(&["--role", "admin"]));
+    let task = client.worked_off(&world.ask("Say it"));
+    let counters = || -> Vec<f64> {
+        let page = client.get("/metrics").text;
+        ["harvest_tasks_finished_total ", "harvest_cost_usd_total "]
+            .map(|name| page.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap())
+            .to_vec()
+    };
+    let before = counters();
+    assert!(before.iter().all(|value| *value > 0.0), "{before:?}");
+    let gone = client.delete(&format!("/api/sessions/{}", text(&task["sessions"][0], "id")));
+    assert_eq!(gone.status, 204, "{gone:?}");
+    assert_eq!(counters(), before);
+    let busy = client.post("/api/tasks", &world.ask("Wait")).ok();
+    client.stream(&format!("/api/sessions/{}/events", text(&busy["sessions"][0], "id"))).until("agent.started");
+    assert_eq!(server.anyone().get("/readyz").status, 200);
+    server.running.signal(Signal::TERM);
+    let begun = Instant::now();
+    let ready = loop {
+        let ready = server.anyone().get("/readyz");
+        if ready.status != 200 {
+            break ready;
+        }
+        assert!(begun.elapsed() < PATIENCE);
+    };
+    assert_eq!((ready.status, ready.json()), (503, json!({ "status": "draining" })));
+    assert_eq!(server.anyone().get("/healthz").status, 200);
+}

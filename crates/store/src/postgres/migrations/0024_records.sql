@@ -1,0 +1,34 @@
+-- What a request with an idempotency key has made, written with it: `schedule:ID`.
+ALTER TABLE answers ADD COLUMN made TEXT;
+-- Answers that show a token were kept once.
+DELETE FROM answers WHERE body LIKE '%"token":"hv\_%' ESCAPE '\';
+
+-- The person that a schedule runs as, as JSON, and why its last run made no task.
+ALTER TABLE schedules ADD COLUMN owner TEXT;
+ALTER TABLE schedules ADD COLUMN problem TEXT;
+
+-- Quotas count the tasks of a person.
+CREATE INDEX tasks_by_person ON tasks (requested_by, number);
+
+-- What counts beside the tasks that are there: those that were forgotten, and ends that were taken back by more work. With them
+-- the sums never fall.
+CREATE TABLE totals (
+  name TEXT PRIMARY KEY,
+  value BIGINT NOT NULL
+);
+INSERT INTO totals VALUES ('finished', 0), ('cost_nanos', 0);
+CREATE FUNCTION count_forgotten_task() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE totals SET value = value + (OLD.status IN ('completed', 'failed', 'cancelled'))::int WHERE name = 'finished';
+  UPDATE totals SET value = value + OLD.cost_nanos WHERE name = 'cost_nanos';
+  RETURN NULL;
+END $$;
+CREATE TRIGGER tasks_are_forgotten AFTER DELETE ON tasks FOR EACH ROW EXECUTE FUNCTION count_forgotten_task();
+CREATE FUNCTION count_repeated_task() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE totals SET value = value + 1 WHERE name = 'finished';
+  RETURN NULL;
+END $$;
+CREATE TRIGGER tasks_begin_again AFTER UPDATE OF status ON tasks FOR EACH ROW
+  WHEN (OLD.status IN ('completed', 'failed', 'cancelled') AND NEW.status NOT IN ('completed', 'failed', 'cancelled'))
+  EXECUTE FUNCTION count_repeated_task();
