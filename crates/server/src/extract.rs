@@ -5,8 +5,9 @@ use std::time::Duration;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use harvest_core::Code;
+use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -15,6 +16,8 @@ use crate::problem::Problem;
 
 /// Of a body.
 pub const MOST_BYTES: usize = 1024 * 1024;
+/// Of the rest of a body that is too large.
+const MOST_DROPPED: usize = 16 * 1024 * 1024;
 /// Until a body has arrived.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -32,7 +35,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             let status = axum::http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
             return Err(problem.with_status(status).help("send `Content-Type: application/json`"));
         }
-        parse(&read(request.into_body()).await?).map(Self)
+        parse(&read(request.into_body(), MOST_BYTES).await?).map(Self)
     }
 }
 
@@ -71,13 +74,16 @@ fn settle(value: &mut Value) {
     }
 }
 
-/// All of a body, if it is not too large and does not take for ever.
-pub async fn read(body: axum::body::Body) -> Result<Bytes, Problem> {
-    let reading = tokio::time::timeout(PATIENCE, axum::body::to_bytes(body, MOST_BYTES)).await;
+/// All of a body, if it has at most `most` bytes and does not take for ever.
+///
+/// The rest of a body that is too large is read and dropped, up to a bound: a client that is still sending when the
+/// connection closes would lose the answer that tells it why.
+pub async fn read(body: axum::body::Body, most: usize) -> Result<Bytes, Problem> {
+    let reading = tokio::time::timeout(PATIENCE, collect(body, most)).await;
     match reading {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_limit(&error) => {
-            let detail = format!("the body has more than {MOST_BYTES} bytes");
+        Ok(Ok(Some(bytes))) => Ok(bytes),
+        Ok(Ok(None)) => {
+            let detail = format!("the body has more than {most} bytes");
             Err(Problem::new(Code::TooLarge, detail).about("body").help("put long texts into a file of the repository"))
         }
         Ok(Err(error)) => Err(Problem::bad("body", format!("the body ended early: {error}"))),
@@ -88,15 +94,22 @@ pub async fn read(body: axum::body::Body) -> Result<Bytes, Problem> {
     }
 }
 
-fn is_limit(error: &axum::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<http_body_util::LengthLimitError>() {
-            return true;
+/// Nothing, if it is more than `most` bytes.
+async fn collect(mut body: axum::body::Body, most: usize) -> Result<Option<Bytes>, axum::Error> {
+    let (mut bytes, mut received) = (BytesMut::new(), 0);
+    while received <= most.saturating_add(MOST_DROPPED) {
+        let Some(frame) = body.frame().await else {
+            return Ok((received <= most).then(|| bytes.freeze()));
+        };
+        let Ok(data) = frame?.into_data() else { continue };
+        received += data.len();
+        if received <= most {
+            bytes.extend_from_slice(&data);
+        } else {
+            bytes = BytesMut::new();
         }
-        cause = error.source();
     }
-    false
+    Ok(None)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -56,7 +56,7 @@ pub async fn once(State(app): State<App>, request: Request, next: Next) -> Resul
     let principal = request.extensions().get::<Principal>().cloned();
     let Some(principal) = principal else { return Ok(next.run(request).await) };
     let (mut parts, body) = request.into_parts();
-    let body = extract::read(body).await?;
+    let body = extract::read(body, extract::MOST_BYTES).await?;
     let target = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let mut hash = Sha256::new();
     for part in [target.as_bytes(), &body] {

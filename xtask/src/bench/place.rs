@@ -138,6 +138,7 @@ pub fn new_task() -> anyhow::Result<NewTask> {
         retries: 0,
         claim_for: None,
         caps: Vec::new(),
+        admission: harvest_store::Admission::default(),
         extra: None,
         key: None,
         warnings: Vec::new(),

@@ -8,7 +8,7 @@ mod ask;
 mod worker;
 
 use axum::Json;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use harvest_core::Code;
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 pub use worker::{run, sweep};
 
+use crate::extract;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -43,7 +44,7 @@ pub async fn github(
         let help = "set GitHub up first: harvest github setup";
         return Err(Problem::new(Code::UnknownAddress, "no webhooks are expected here").help(help));
     };
-    let body = whole(body).await?;
+    let body = extract::read(body, MOST_BYTES).await?;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     // Before anything of it is looked at.
     if !text(SIGNATURE).is_some_and(|signature| webhooks.listener.is_genuine(signature, &body)) {
@@ -74,11 +75,4 @@ pub async fn github(
         }
     };
     Ok((StatusCode::ACCEPTED, Json(json!({ "status": status }))))
-}
-
-async fn whole(body: Body) -> Result<Bytes, Problem> {
-    axum::body::to_bytes(body, MOST_BYTES).await.map_err(|_| {
-        let problem = Problem::bad("body", "the body is longer than 25 MB, or did not arrive");
-        problem.with_status(StatusCode::PAYLOAD_TOO_LARGE)
-    })
 }
