@@ -54,9 +54,19 @@ fn files() {
     );
 }
 
+/// The built-in agent cuts what its tools print; another may print all of it.
 #[test]
 fn output() {
-    reaches("output = '16MiB'", "yes; true", "more than 16 MiB");
+    let world = World::new();
+    world.add_agent("flood", "text", &format!("cat > /dev/null; {FIX}; yes 0123456789abcdef"));
+    let config = world.path().join("limits.toml");
+    std::fs::write(&config, "[limits]\noutput = '4MiB'\n").unwrap();
+    let ran = world.run_with(&json!([{}]), &["--agent", "flood", "--config", config.to_str().unwrap()]).finish();
+    let outcome = ran.assert_ended(1, "failed", Some("agent"));
+    assert!(ran.stderr.contains("printed more than 4194304 bytes") && ran.stderr.contains("[limits] in harvest.toml"), "{}", ran.stderr);
+    assert_eq!(world.show(&format!("{}:src/two.sh", outcome["branch"].as_str().unwrap())), "echo two");
+    assert!(ran.stdout.len() < 100 << 20, "{} bytes", ran.stdout.len());
+    world.assert_nothing_left();
 }
 
 /// No more files can be opened than the limit says, which ends nothing: it is told to the program that asks for more.
