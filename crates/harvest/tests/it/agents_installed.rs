@@ -129,7 +129,8 @@ fn python_program_starts_from(bin: &Path) {
     let run = world.run_with(&json!([{}]), &["--agent", "mine", "--test", "true"]);
     let ran = run.env("PATH", &format!("{}:{PATH}", bin.display())).finish();
     ran.assert_ended(0, "completed", None);
-    let said: String = ran.of_type("message").iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect();
+    let said: String =
+        ran.of_type("message").iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect();
     assert!(said.contains("I run."), "{said}");
     world.assert_nothing_left();
 }

@@ -161,11 +161,8 @@ fn sources(folder: &Path) -> String {
             text += &sources(&path);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let source = fs::read_to_string(&path).unwrap();
-            text += if path.ends_with("it/failpoints.rs") {
-                source.split("const LISTS").next().unwrap()
-            } else {
-                &source
-            };
+            text +=
+                if path.ends_with("it/failpoints.rs") { source.split("const LISTS").next().unwrap() } else { &source };
         }
     }
     text

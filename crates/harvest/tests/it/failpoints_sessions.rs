@@ -141,7 +141,8 @@ fn a_crash_right_behind_a_review_leaves_exactly_one() {
     let hub = Hub::new(&world);
     crate::github_reviews::proposed(&world, &hub, "ada");
     let script = world.path().join("reviews.json");
-    fs::write(&script, json!({ "conversations": [{ "replies": [{ "say": "It says too little." }] }] }).to_string()).unwrap();
+    fs::write(&script, json!({ "conversations": [{ "replies": [{ "say": "It says too little." }] }] }).to_string())
+        .unwrap();
     let server = serve(&world, &hub, &script, Some("deliver::reviewed"));
     hub.person("ada").post("/pulls/1/requested_reviewers", &json!({ "reviewers": ["harvest"] })).ok();
     assert_crashed(&server.running.finish(), "deliver::reviewed");

@@ -333,9 +333,12 @@ fn a_disk_that_fails_under_the_database_is_told_and_waited_out() {
     let library = world.path().join("break.so");
     let source = world.path().join("break.c");
     fs::write(&source, BREAK_DISK).unwrap();
-    let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).arg("-ldl").status().unwrap();
+    let made =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).arg("-ldl").status().unwrap();
     assert!(made.success());
-    for (name, error) in [("EIO", libc_number(rustix::io::Errno::IO)), ("ENOSPC", libc_number(rustix::io::Errno::NOSPC))] {
+    for (name, error) in
+        [("EIO", libc_number(rustix::io::Errno::IO)), ("ENOSPC", libc_number(rustix::io::Errno::NOSPC))]
+    {
         let world = World::new();
         world.without_spares();
         let flag = world.path().join("broken");
@@ -387,6 +390,7 @@ fn row_33_a_host_that_refuses_or_loses_its_answers_gets_one_pull_request() {
     wait_for(|| world.tasks().into_iter().next().filter(|task| task["status"] == "completed"));
     assert_eq!(hub.calls("POST", "/pulls"), 1);
     assert_eq!(hub.calls("POST", "/issues/1/comments"), 1, "the status is one comment");
-    let branches = crate::support::git(&hub.repository(), &["for-each-ref", "--format=%(refname)", "refs/heads/harvest"]);
+    let branches =
+        crate::support::git(&hub.repository(), &["for-each-ref", "--format=%(refname)", "refs/heads/harvest"]);
     assert_eq!(branches.lines().count(), 1, "{branches}");
 }

@@ -63,7 +63,11 @@ fn output() {
     std::fs::write(&config, "[limits]\noutput = '4MiB'\n").unwrap();
     let ran = world.run_with(&json!([{}]), &["--agent", "flood", "--config", config.to_str().unwrap()]).finish();
     let outcome = ran.assert_ended(1, "failed", Some("agent"));
-    assert!(ran.stderr.contains("printed more than 4194304 bytes") && ran.stderr.contains("[limits] in harvest.toml"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("printed more than 4194304 bytes") && ran.stderr.contains("[limits] in harvest.toml"),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(world.show(&format!("{}:src/two.sh", outcome["branch"].as_str().unwrap())), "echo two");
     assert!(ran.stdout.len() < 100 << 20, "{} bytes", ran.stdout.len());
     world.assert_nothing_left();

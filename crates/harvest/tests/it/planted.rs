@@ -22,7 +22,11 @@ const FILES: [(&str, &str, &str); 4] = [
     (".netrc", "machine kestrel.example login ada password ", "kestrel-of-netrc-0123456789"),
     (".git-credentials", "https://ada@kestrel.example:", "kestrel-of-git-0123456789"),
     (".aws/credentials", "[default]\naws_secret_access_key = ", "kestrel+of/the/aws/0123456789abcdefghij"),
-    (".ssh/id_ed25519", "-----BEGIN OPENSSH PRIVATE KEY-----\n", "a2VzdHJlbC1vZi1zc2gtMDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1u"),
+    (
+        ".ssh/id_ed25519",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\n",
+        "a2VzdHJlbC1vZi1zc2gtMDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1u",
+    ),
 ];
 /// `scripts/test` names a file here, which gets a line for each world that was scanned.
 const SCANNED: &str = "HARVEST_TEST_SCANNED";
@@ -131,7 +135,8 @@ fn a_world_that_leaves_a_planted_secret_is_found_out() {
     let world = crate::support::World::empty();
     let clean = world.scan();
     assert_eq!(clean.found, Vec::<String>::new());
-    for (place, secret) in [("data/log", FILES[0].2), ("backup.txt", VARIABLES[0].1), ("home/.local/state", FILES[3].2)] {
+    for (place, secret) in [("data/log", FILES[0].2), ("backup.txt", VARIABLES[0].1), ("home/.local/state", FILES[3].2)]
+    {
         let file = world.path().join(place);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, format!("before {secret} after")).unwrap();

@@ -82,7 +82,8 @@ impl Scanner {
             list(place, &mut packed, &mut scanned.bytes);
         }
         let mut grep = self.grep();
-        let output = grep.args(["--recursive", "--with-filename", "--null", "--"]).args(places).output().unwrap().stdout;
+        let output =
+            grep.args(["--recursive", "--with-filename", "--null", "--"]).args(places).output().unwrap().stdout;
         for line in output.split(|byte| *byte == b'\n') {
             let Some(end) = line.iter().position(|byte| *byte == 0) else { continue };
             let path = Path::new(std::ffi::OsStr::from_bytes(&line[..end]));
@@ -125,7 +126,9 @@ impl Scanner {
                 let mut members = Scanned::default();
                 self.look_at(&[into.path()], depth + 1, &mut members);
                 let outside = into.path().display().to_string();
-                scanned.found.extend(members.found.iter().map(|line| line.replace(&outside, &path.display().to_string())));
+                scanned
+                    .found
+                    .extend(members.found.iter().map(|line| line.replace(&outside, &path.display().to_string())));
                 scanned.bytes += members.bytes;
             }
             Packed::Archive => {}

@@ -1,6 +1,5 @@
 //! The end of sessions over the API, and how much each may have under way and spend.
 
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
