@@ -115,6 +115,14 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, request: Request) 
         answer: reply.body.clone(),
     });
     shared.exchanged.send_modify(|count| *count += 1);
+    let is_lost = {
+        let mut world = shared.world();
+        let found = world.lost_answers.iter().position(|(of, end)| of == method && path.ends_with(end));
+        found.map(|index| world.lost_answers.remove(index)).is_some()
+    };
+    if is_lost {
+        return sent(Reply::refused(504, "Gateway Timeout"), Vec::new());
+    }
     // What has not changed is not sent again.
     let mut headers = Vec::new();
     if method == "GET" && reply.status == 200 {

@@ -182,6 +182,11 @@ impl Fake {
         self.shared.world().outage = times;
     }
 
+    /// Does what the next such request asks for, and answers as a proxy that waited too long for it.
+    pub fn lose_next_answer(&self, method: &str, path_end: &str) {
+        self.shared.world().lost_answers.push((method.to_owned(), path_end.to_owned()));
+    }
+
     /// How many of these are left.
     pub fn outage(&self) -> usize {
         self.shared.world().outage

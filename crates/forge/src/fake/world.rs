@@ -14,6 +14,8 @@ pub(super) struct World {
     pub(super) refusals: VecDeque<(u16, Vec<(String, String)>)>,
     /// So many requests fail.
     pub(super) outage: usize,
+    /// Requests whose answers are lost, by method and end of the path.
+    pub(super) lost_answers: Vec<(String, String)>,
     last_id: u64,
 }
 

@@ -2,6 +2,7 @@
 //! and the Python of that, and the interpreter in its first line.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -71,8 +72,15 @@ fn packages(package: &Path) -> Vec<PathBuf> {
         return vec![store.to_owned()];
     }
     let (mut seen, mut pending) = (BTreeSet::from([package.to_owned()]), vec![package.to_owned()]);
+    let mut is_linked = false;
     while let Some(package) = pending.pop() {
-        for found in dependencies(&package).iter().filter_map(|name| resolve(&package, name)) {
+        for place in dependencies(&package).iter().filter_map(|name| resolve(&package, name)) {
+            let Ok(found) = place.canonicalize() else { continue };
+            if found != place {
+                // Node.js comes to it by the link, so the folder with the link is needed too.
+                is_linked = true;
+                seen.extend(package_folder(&place));
+            }
             if seen.insert(found.clone()) {
                 pending.push(found);
             }
@@ -84,9 +92,19 @@ fn packages(package: &Path) -> Vec<PathBuf> {
     if places.len() <= MANY {
         return places;
     }
-    let folder =
-        places.iter().filter_map(|place| package_folder(place)).min_by_key(|folder| folder.components().count());
+    let folder = if is_linked {
+        common_store(&places)
+    } else {
+        places.iter().filter_map(|place| package_folder(place)).min_by_key(|folder| folder.components().count())
+    };
     folder.map_or(places, |folder| vec![folder])
+}
+
+/// The folder that holds all these packages, if that is a store of a package manager and not, say, someone's home.
+fn common_store(places: &[PathBuf]) -> Option<PathBuf> {
+    let folder = places.first()?.ancestors().find(|folder| places.iter().all(|place| place.starts_with(folder)))?;
+    let is_store = |name: &OsStr| ["node_modules", ".pnpm", "links"].iter().any(|store| name == *store);
+    folder.iter().any(is_store).then(|| folder.to_owned())
 }
 
 /// The `node_modules` that a package lies in.
@@ -108,7 +126,7 @@ fn dependencies(package: &Path) -> Vec<String> {
 /// Node.js looks in the `node_modules` of every folder from the package upwards.
 fn resolve(package: &Path, name: &str) -> Option<PathBuf> {
     let folders = package.ancestors().filter(|folder| folder.file_name().is_none_or(|name| name != "node_modules"));
-    folders.map(|folder| folder.join("node_modules").join(name)).find(|place| place.is_dir())?.canonicalize().ok()
+    folders.map(|folder| folder.join("node_modules").join(name)).find(|place| place.is_dir())
 }
 
 /// The interpreter in the first line of a script, unless the system has it.

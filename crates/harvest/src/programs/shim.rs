@@ -30,13 +30,17 @@ pub fn behind(typed: &Path, target: &Path) -> Option<PathBuf> {
     named_by_script(target).and_then(|relative| executable(&target_folder.join(relative)))
 }
 
-/// The path in a script of the kind that pnpm writes: `exec node "$basedir/…/node_modules/…" "$@"`.
+/// The path in a script of the kind that pnpm writes: `exec node "$basedir/…/node_modules/…" "$@"`, since version 11
+/// `exec node "$basedir_abs"/'…/node_modules/…' "$@"`.
 fn named_by_script(script: &Path) -> Option<PathBuf> {
     if fs::metadata(script).ok()?.len() > LONGEST {
         return None;
     }
     let text = fs::read_to_string(script).ok().filter(|text| text.starts_with("#!"))?;
-    let named = text.split("\"$basedir/").skip(1).filter_map(|rest| rest.split('"').next());
+    let named = text.split("\"$basedir").skip(1).filter_map(|rest| match rest.strip_prefix('/') {
+        Some(path) => path.split('"').next(),
+        None => rest.split_once('"')?.1.strip_prefix("/'")?.split('\'').next(),
+    });
     named.map(PathBuf::from).find(|path| path.components().any(|part| part.as_os_str() == "node_modules"))
 }
 

@@ -158,6 +158,52 @@ fn a_package_of_pnpm_is_found_behind_its_script_and_shown_with_its_store() {
     assert_eq!((program, shown), (script, vec![store]));
 }
 
+/// Since version 11 pnpm keeps each package in a store for all projects, with links between them.
+#[test]
+fn a_package_of_a_newer_pnpm_is_shown_with_the_links_to_the_packages_that_it_names() {
+    let place = place(&[]);
+    let root = place.path().canonicalize().unwrap();
+    let links = root.join("pnpm/store/v11/links/@openai/codex");
+    let (own, native) = (links.join("1/a0bf/node_modules"), links.join("1-linux-x64/8033/node_modules"));
+    write(&own.join("@openai/codex/bin/codex.js"), SCRIPT);
+    let manifest = r#"{"name":"@openai/codex","optionalDependencies":{"@openai/codex-linux-x64":"1"}}"#;
+    write(&own.join("@openai/codex/package.json"), manifest);
+    write(&native.join("@openai/codex/bin/codex"), "native");
+    link("../../../../1-linux-x64/8033/node_modules/@openai/codex", &own.join("@openai/codex-linux-x64"));
+    let global = root.join("pnpm/global/v11/3eec/node_modules/@openai/codex");
+    link(own.join("@openai/codex").to_str().unwrap(), &global);
+    let target = "'../global/v11/3eec/node_modules/@openai/codex/bin/codex.js' \"$@\"\n";
+    let shim = format!(
+        "#!/bin/sh\nif [ -x \"$basedir/node\" ]; then\n  exec \"$basedir/node\"  \"$basedir_abs\"/{target}else\n  exec node  \"$basedir_abs\"/{target}fi\n"
+    );
+    write(&root.join("pnpm/bin/codex"), &shim);
+    let (program, shown, _) = find_codex(&[root.join("pnpm/bin")]);
+    assert_eq!(program, own.join("@openai/codex/bin/codex.js"));
+    assert_eq!(shown, [own, native.join("@openai/codex")]);
+}
+
+/// Of a package with very many links the store is shown, but never a folder that is none.
+#[test]
+fn a_package_with_very_many_links_is_shown_with_its_store_or_each_by_itself() {
+    for (store, expected) in [("store/links", 1), ("home", 41)] {
+        let place = place(&[]);
+        let store = place.path().canonicalize().unwrap().join(store);
+        let own = store.join("codex/node_modules");
+        let names: Vec<String> = (0..40).map(|number| format!("part{number}")).collect();
+        for name in &names {
+            write(&store.join(name).join("package/index.js"), "");
+            link(&format!("../../{name}/package"), &own.join(name));
+        }
+        write(&own.join("codex/codex"), "");
+        let list: serde_json::Map<String, serde_json::Value> =
+            names.iter().map(|name| (name.clone(), "1".into())).collect();
+        write(&own.join("codex/package.json"), &serde_json::json!({ "dependencies": list }).to_string());
+        let shown = find_codex(&[own.join("codex")]).1;
+        assert_eq!(shown.len(), expected, "{shown:#?}");
+        assert!(expected > 1 || shown == [store], "{shown:#?}");
+    }
+}
+
 #[test]
 fn a_package_with_very_many_others_is_shown_with_their_folder() {
     let place = place(&[]);

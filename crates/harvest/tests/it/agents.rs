@@ -126,7 +126,7 @@ pub fn installed(name: &str, install: impl Fn(&Path)) -> PathBuf {
     folder
 }
 
-fn succeeds(command: &mut Command) {
+pub fn succeeds(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -54,7 +54,7 @@ impl Cli {
     }
 
     /// `harvest run` with this agent, on a model that gives these replies to the prompt and is brief with all else.
-    fn run_with(self, world: &World, replies: &Value) -> Harvest {
+    pub fn run_with(self, world: &World, replies: &Value) -> Harvest {
         let bin = self.installed(world);
         let conversations = json!([
             { "when_prompt_contains": "failing test", "replies": replies },

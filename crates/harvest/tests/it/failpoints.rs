@@ -1,6 +1,9 @@
 //! A crash at every named place: the next command leaves nothing behind, and every task ends exactly once.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 
 use harvest_engine::failpoint;
 use serde_json::json;
@@ -133,4 +136,54 @@ fn what_there_was_no_room_for_is_tried_again_when_there_is() {
     let outcome = ran.assert_ended(1, "failed", Some("internal"));
     assert!(outcome["error"].as_str().unwrap().contains("no room on the disk"), "{outcome:#}");
     world.assert_nothing_left();
+}
+
+/// Every list of places, with its name as tests use it.
+const LISTS: &[(&str, &[&str])] = &[
+    ("ALL", failpoint::ALL),
+    ("ROTATION", failpoint::ROTATION),
+    ("METERING", failpoint::METERING),
+    ("REATTACH", failpoint::REATTACH),
+    ("INTERRUPT", failpoint::INTERRUPT),
+    ("RACE", failpoint::RACE),
+    ("PLAN", failpoint::PLAN),
+    ("HOSTING", failpoint::HOSTING),
+    ("GATE", failpoint::GATE),
+    ("PREPARE", failpoint::PREPARE),
+];
+
+/// The text of every source file below a folder. Of this file only what precedes the lists.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            text += &sources(&path);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(&path).unwrap();
+            text +=
+                if path.ends_with("it/failpoints.rs") { source.split("const LISTS").next().unwrap() } else { &source };
+        }
+    }
+    text
+}
+
+/// Each place that the code reaches is in a list, each place of a list is reached, and a test makes the process die there:
+/// it goes through the whole list, or it names the place.
+#[test]
+fn every_place_is_listed_reached_and_has_a_test() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let code = sources(&crates.join("engine/src")) + &sources(&crates.join("harvest/src"));
+    let reached: BTreeSet<&str> =
+        code.split("failpoint::reach(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let listed: BTreeSet<&str> = LISTS.iter().flat_map(|(_, places)| places.iter().copied()).collect();
+    assert_eq!(reached, listed);
+    let declared = fs::read_to_string(crates.join("engine/src/failpoint.rs")).unwrap();
+    assert_eq!(declared.matches("pub const ").count(), LISTS.len(), "a list is missing here");
+    let tests = sources(&crates.join("harvest/tests/it"));
+    let goes_through = |list: &str| tests.contains(&format!("failpoint::{list} {{"));
+    let names = |place: &&str| ["\"", "="].iter().any(|end| tests.contains(&format!("\"{place}{end}")));
+    let by_name = LISTS.iter().filter(|(list, _)| !goes_through(list)).flat_map(|(_, places)| places.iter().copied());
+    let untested: Vec<&str> = by_name.filter(|place| !names(place)).collect();
+    assert_eq!(untested, Vec::<&str>::new());
 }

@@ -286,3 +286,111 @@ fn a_clock_that_jumps_costs_nothing() {
     assert_undisturbed(&world, &task, &world.json(&["task", "show", &task]), &journal(&world, &task));
     world.assert_nothing_left();
 }
+
+/// A library that makes writing to the database fail while a file says so; the file names the error.
+const BREAK_DISK: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+static int broken(int fd) {
+    char link[64], path[4096];
+    const char *flag = getenv("BREAK_FLAG");
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (!flag || length < 0) return 0;
+    path[length] = 0;
+    if (!strstr(path, "/harvest.db")) return 0;
+    FILE *file = fopen(flag, "r");
+    if (!file) return 0;
+    int number = 0;
+    if (fscanf(file, "%d", &number) != 1) number = 0;
+    fclose(file);
+    errno = number;
+    return number;
+}
+#define BREAK(result, name, types, values) \
+    result name types { \
+        static result (*real) types; \
+        if (!real) real = (result (*) types) dlsym(RTLD_NEXT, #name); \
+        return broken(fd) ? -1 : real values; \
+    }
+BREAK(ssize_t, write, (int fd, const void *from, size_t size), (fd, from, size))
+BREAK(ssize_t, pwrite, (int fd, const void *from, size_t size, off_t at), (fd, from, size, at))
+BREAK(ssize_t, pwrite64, (int fd, const void *from, size_t size, off64_t at), (fd, from, size, at))
+BREAK(int, fsync, (int fd), (fd))
+BREAK(int, fdatasync, (int fd), (fd))
+"#;
+
+/// What every user can have, unlike a full disk: an error of the disk in the middle of the work, and no room for the database.
+#[test]
+fn a_disk_that_fails_under_the_database_is_told_and_waited_out() {
+    let world = World::new();
+    let library = world.path().join("break.so");
+    let source = world.path().join("break.c");
+    fs::write(&source, BREAK_DISK).unwrap();
+    let made =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).arg("-ldl").status().unwrap();
+    assert!(made.success());
+    for (name, error) in
+        [("EIO", libc_number(rustix::io::Errno::IO)), ("ENOSPC", libc_number(rustix::io::Errno::NOSPC))]
+    {
+        let world = World::new();
+        world.without_spares();
+        let flag = world.path().join("broken");
+        let script = world.script(&steps(8));
+        let task = world.add_task("Mend it");
+        let mut running = world
+            .worker(&script, &["--until-empty", "--lease", "10s"])
+            .env("LD_PRELOAD", library.to_str().unwrap())
+            .env("BREAK_FLAG", flag.to_str().unwrap())
+            .start();
+        wait_until("it works", || count(&journal(&world, &task), "tool.result") >= 2);
+        let before = world.agents();
+        fs::write(&flag, error.to_string()).unwrap();
+        let why = running.wait_for_type("holding")["why"].as_str().unwrap().to_owned();
+        println!("with {name}: {why}");
+        assert!(why.contains("HV-"), "{why}");
+        assert_eq!(world.agents(), before, "{name}: its agent waits");
+        fs::remove_file(&flag).unwrap();
+        let ran = running.finish();
+        assert_eq!(ran.exit, Some(0), "{name}: {ran:?}");
+        assert_undisturbed(&world, &task, &world.json(&["task", "show", &task]), &journal(&world, &task));
+        world.assert_nothing_left();
+    }
+}
+
+fn libc_number(error: rustix::io::Errno) -> i32 {
+    error.raw_os_error()
+}
+
+/// GitHub asks for patience, fails, and loses answers to what it has done: there is one pull request and one comment.
+#[test]
+fn row_33_a_host_that_refuses_or_loses_its_answers_gets_one_pull_request() {
+    use crate::github::{Hub, wait_for};
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let script = world.path().join("github.json");
+    let conversations = json!([{ "replies": [{ "shell": FIX }, { "say": "Mended." }] }]);
+    fs::write(&script, json!({ "conversations": conversations }).to_string()).unwrap();
+    let server = world.serve(&["--agents", "1", "--model-script", script.to_str().unwrap()]);
+    hub.tell(&server);
+    for (method, path) in [("POST", "/issues/1/comments"), ("POST", "/pulls"), ("PATCH", "/pulls/2")] {
+        hub.fake.lose_next_answer(method, path);
+    }
+    let ada = hub.person("ada");
+    ada.post("/issues", &json!({ "title": "Make the failing test pass", "labels": ["harvest"] })).ok();
+    hub.fake.refuse_next(1, 429, &[("retry-after", "1")]);
+    hub.fake.refuse_next(2, 500, &[]);
+    hub.status("Done");
+    wait_for(|| world.tasks().into_iter().next().filter(|task| task["status"] == "completed"));
+    assert_eq!(hub.calls("POST", "/pulls"), 1);
+    assert_eq!(hub.calls("POST", "/issues/1/comments"), 1, "the status is one comment");
+    let branches =
+        crate::support::git(&hub.repository(), &["for-each-ref", "--format=%(refname)", "refs/heads/harvest"]);
+    assert_eq!(branches.lines().count(), 1, "{branches}");
+}

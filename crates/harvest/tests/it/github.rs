@@ -93,7 +93,7 @@ impl Hub {
             .count()
     }
 
-    fn repository(&self) -> std::path::PathBuf {
+    pub fn repository(&self) -> std::path::PathBuf {
         self.fake.repository("ada/shop")
     }
 }

@@ -23,7 +23,7 @@ pub fn commit(path: &Path, file: &str, content: &str) -> String {
     git(path, &["rev-parse", "HEAD"])
 }
 
-fn push(path: &Path, commit: &str) {
+pub fn push(path: &Path, commit: &str) {
     git(path, &["push", "--quiet", "origin", &format!("{commit}:refs/heads/main")]);
 }
 

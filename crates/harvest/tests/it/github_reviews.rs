@@ -15,7 +15,7 @@ const FINDINGS: &str = "The new file says too little.\n\n```json\n[{\"path\": \"
     {\"path\": \"src/one.sh\", \"line\": 1, \"body\": \"This could go.\"}]\n```";
 
 /// Someone's pull request, number 1, from a branch of the repository.
-fn proposed(world: &World, hub: &Hub, login: &str) -> String {
+pub fn proposed(world: &World, hub: &Hub, login: &str) -> String {
     let other = clone(world, hub);
     git(&other, &["switch", "--quiet", "--create", "three"]);
     let head = commit(&other, "src/new.sh", "echo one\necho three\n");

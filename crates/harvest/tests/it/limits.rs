@@ -53,3 +53,40 @@ fn files() {
         "more than 2000 files",
     );
 }
+
+/// The built-in agent cuts what its tools print; another may print all of it.
+#[test]
+fn output() {
+    let world = World::new();
+    world.add_agent("flood", "text", &format!("cat > /dev/null; {FIX}; yes 0123456789abcdef"));
+    let config = world.path().join("limits.toml");
+    std::fs::write(&config, "[limits]\noutput = '4MiB'\n").unwrap();
+    let ran = world.run_with(&json!([{}]), &["--agent", "flood", "--config", config.to_str().unwrap()]).finish();
+    let outcome = ran.assert_ended(1, "failed", Some("agent"));
+    assert!(
+        ran.stderr.contains("printed more than 4194304 bytes") && ran.stderr.contains("[limits] in harvest.toml"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(world.show(&format!("{}:src/two.sh", outcome["branch"].as_str().unwrap())), "echo two");
+    assert!(ran.stdout.len() < 100 << 20, "{} bytes", ran.stdout.len());
+    world.assert_nothing_left();
+}
+
+/// No more files can be opened than the limit says, which ends nothing: it is told to the program that asks for more.
+#[test]
+fn open_files() {
+    let world = World::new();
+    let config = world.path().join("limits.toml");
+    std::fs::write(&config, "[limits]\nopen_files = 200\n").unwrap();
+    let open = "python3 -c 'held = []\ntry:\n    while True: held.append(open(\"/dev/null\"))\nexcept OSError as error: print(len(held), error)'";
+    let forks = "python3 -c 'import os, resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (100000, 100000))' 2>&1 | tail -n 1";
+    let replies = json!([{ "shell": [open, forks, FIX] }, {}]);
+    let ran = world.run_with(&replies, &["--config", config.to_str().unwrap()]).finish();
+    ran.assert_ended(0, "completed", None);
+    let outputs = ran.tool_outputs();
+    let held: usize = outputs[0].split_whitespace().next().unwrap().parse().unwrap();
+    assert!(held < 200 && outputs[0].contains("Too many open files"), "{}", outputs[0]);
+    assert!(outputs[1].contains("Error"), "it cannot be raised: {}", outputs[1]);
+    world.assert_nothing_left();
+}

@@ -5,8 +5,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
 mod agents;
+mod agents_installed;
 mod agents_recover;
 mod agents_survive;
+mod attacks;
 mod attacks_git;
 mod bridges;
 mod cassette;
@@ -23,6 +25,8 @@ mod egress;
 mod evidence;
 #[cfg(feature = "failpoints")]
 mod failpoints;
+#[cfg(feature = "failpoints")]
+mod failpoints_sessions;
 mod fake_github;
 mod faults;
 mod gate;
@@ -42,6 +46,7 @@ mod ordinary;
 mod packages;
 mod page;
 mod plan;
+mod planted;
 mod plot;
 mod prompts;
 mod queue;

@@ -1,27 +1,11 @@
 //! The end of sessions over the API, and how much each may have under way and spend.
 
-use std::path::{Path, PathBuf};
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::serve_access::with_projects;
 use crate::served::{Client, Server};
 use crate::support::{FIX, World, init};
-
-/// Every file below a folder that has this in it.
-fn holding(folder: &Path, text: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap().filter_map(Result::ok) {
-        let path = entry.path();
-        if entry.file_type().unwrap().is_dir() {
-            found.extend(holding(&path, text));
-        } else if std::fs::read(&path).unwrap_or_default().windows(text.len()).any(|part| part == text.as_bytes()) {
-            found.push(path);
-        }
-    }
-    found
-}
 
 fn settings(world: &World, text: &str) {
     let folder = world.home().join(".config/harvest");
@@ -68,7 +52,7 @@ fn nothing_is_left_of_a_session_that_was_deleted() {
     database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0)).unwrap();
     drop(database);
     for word in ["antimacassar", session] {
-        let left: Vec<_> = holding(&world.data(), word);
+        let left: Vec<_> = crate::credentials::holding(&world.data(), word.as_bytes());
         // The log of who did what names the task; and the other session says the same words of its own.
         assert!(left.is_empty(), "{word}: {left:?}");
     }

@@ -74,7 +74,9 @@ impl World {
             all.extend(["--role", "admin"]);
         }
         all.extend(args);
-        self.json(&all)["token"].as_str().unwrap().to_owned()
+        let token = self.json(&all)["token"].as_str().unwrap().to_owned();
+        self.give(&token);
+        token
     }
 
     /// What to ask for to have the sample repository mended.
@@ -164,7 +166,9 @@ impl Client {
             .map(|(name, value)| (name.to_string(), value.to_str().unwrap_or_default().to_owned()));
         let headers = headers.collect();
         let status = response.status().as_u16();
-        Answer { status, headers, text: response.body_mut().read_to_string().unwrap() }
+        let text = response.body_mut().read_to_string().unwrap();
+        crate::planted::assert_absent(path, &text);
+        Answer { status, headers, text }
     }
 
     /// Server-sent events from a path.

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,6 +16,9 @@ use harvest_store::{Sqlite, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::planted::{self, Planted};
+use crate::secret_scan::Scanned;
 
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Nothing takes longer, even on a busy machine.
@@ -37,6 +41,7 @@ pub struct World {
     folder: TempDir,
     /// Of a PostgreSQL, where it does not keep its own.
     database: Option<String>,
+    planted: Arc<Planted>,
 }
 
 impl World {
@@ -63,11 +68,13 @@ impl World {
         for name in ["home", "repo"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        Self { folder, database: None }
+        let planted = Arc::new(Planted::at_home(&folder.path().join("home")));
+        Self { folder, database: None, planted }
     }
 
     /// What is asked of it is kept there.
     pub fn on_database(mut self, url: String) -> Self {
+        self.planted.uses_database(&url);
         self.database = Some(url);
         self
     }
@@ -128,17 +135,19 @@ impl World {
     }
 
     pub fn harvest_at<S: AsRef<OsStr>>(&self, data: &Path, args: &[S]) -> Harvest {
+        self.planted.uses_data(data);
         let mut command = Command::new(env!("CARGO_BIN_EXE_harvest"));
         command
             .env_clear()
             .envs([("PATH", PATH), ("LANG", "C.UTF-8")])
             .env("HOME", self.home())
+            .envs(planted::VARIABLES)
             .envs(self.database.iter().map(|url| ("HARVEST_DATABASE_URL", url)))
             .current_dir(self.repo())
             .arg("--data-dir")
             .arg(data)
             .args(args);
-        Harvest { command, input: Stdio::null() }
+        Harvest { command, input: Stdio::null(), planted: self.planted.clone() }
     }
 
     /// `harvest run PROMPT --model-script … --json` with more arguments.
@@ -185,6 +194,16 @@ impl World {
             left = self.leftovers();
         }
         assert!(left.is_empty(), "left behind: {left:#?}");
+    }
+
+    /// A secret that it must not keep in clear.
+    pub fn give(&self, secret: &str) {
+        self.planted.give(secret);
+    }
+
+    /// Looks for secrets in everything that there is of it.
+    pub fn scan(&self) -> Scanned {
+        self.planted.scan(self.path(), &self.home(), &self.runtime_folders())
     }
 
     /// Where the sockets of its sandboxes are, as long as there are any.
@@ -247,9 +266,14 @@ impl Drop for World {
             }
             let _ = self.harvest(&["task", "list"]).command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
+        let scanned = (!std::thread::panicking()).then(|| self.scan());
         // The system gives the number of this data directory to another.
         for folder in self.runtime_folders() {
             let _ = fs::remove_dir_all(folder);
+        }
+        if let Some(scanned) = scanned {
+            planted::report(&scanned);
+            assert!(scanned.found.is_empty(), "secrets were left: {:#?}", scanned.found);
         }
     }
 }
@@ -298,6 +322,7 @@ pub fn init(directory: &Path) {
 pub struct Harvest {
     pub command: Command,
     input: Stdio,
+    planted: Arc<Planted>,
 }
 
 impl Harvest {
@@ -307,12 +332,16 @@ impl Harvest {
     }
 
     pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.planted.give_variable(name, value);
         self.command.env(name, value);
         self
     }
 
     /// What it reads from standard input.
     pub fn input(mut self, text: &str) -> Self {
+        if self.command.get_args().any(|arg| arg == "credential") {
+            self.planted.give(text);
+        }
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
         file.rewind().unwrap();
@@ -341,6 +370,10 @@ impl Harvest {
     }
 
     pub fn start(mut self) -> Running {
+        let args: Vec<_> = self.command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        for pair in args.windows(2).filter(|pair| pair[0] == "--database-url") {
+            self.planted.uses_database(&pair[1]);
+        }
         let mut child = self.command.stdin(self.input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
         let stdout = child.stdout.take().unwrap();
@@ -420,8 +453,11 @@ impl Running {
             self.seen.push(line);
         }
         let status = self.wait(Instant::now() + PATIENCE);
-        let stdout = self.seen.iter().map(|line| format!("{line}\n")).collect();
-        Ran { exit: status.code(), status, stdout, stderr: self.stderr() }
+        let stdout: String = self.seen.iter().map(|line| format!("{line}\n")).collect();
+        let stderr = self.stderr();
+        planted::assert_absent("standard output", &stdout);
+        planted::assert_absent("the log", &stderr);
+        Ran { exit: status.code(), status, stdout, stderr }
     }
 
     #[track_caller]

@@ -21,7 +21,7 @@ pub fn place() -> Option<Place> {
     Some(place)
 }
 
-fn options(folder: &Path) -> container::Options {
+pub fn options(folder: &Path) -> container::Options {
     container::Options {
         sockets: vec![podman::get().unwrap().socket.clone()],
         image: podman::IMAGE.to_owned(),

@@ -8,6 +8,8 @@ mod confined;
 mod conformance;
 #[cfg(feature = "container")]
 mod container;
+#[cfg(feature = "container")]
+mod engine_faults;
 mod held;
 mod image;
 mod launchers;
