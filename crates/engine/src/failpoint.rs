@@ -47,12 +47,15 @@ pub const HOSTING: &[&str] = &["deliver::proposed", "deliver::reviewed", "carry:
 /// Every place of a delivery that waits for a person, and of a server that gets a sandbox of its own.
 pub const GATE: &[&str] = &["gate::before", "gate::asked", "mcp::recorded"];
 
+/// Every place of a request to the API that has changed something.
+pub const ANSWER: &[&str] = &["answer::before"];
+
 /// Every place of a snapshot that is being prepared.
 pub const PREPARE: &[&str] = &["prepare::recorded", "prepare::started", "prepare::installed", "prepare::frozen"];
 
 #[cfg(feature = "failpoints")]
 fn is_known(name: &str) -> bool {
-    [ALL, ROTATION, METERING, PLAN, HOSTING, GATE, PREPARE, REATTACH, INTERRUPT, RACE]
+    [ALL, ROTATION, METERING, PLAN, HOSTING, GATE, PREPARE, REATTACH, INTERRUPT, RACE, ANSWER]
         .iter()
         .any(|places| places.contains(&name))
 }

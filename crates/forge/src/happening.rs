@@ -1,5 +1,7 @@
 //! What a forge tells by webhook, in words that are the same for every forge.
 
+use harvest_core::Timestamp;
+
 /// Something happened at a repository that Harvest may have to act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Happening {
@@ -7,6 +9,8 @@ pub struct Happening {
     pub repository: String,
     /// Who did it.
     pub by: String,
+    /// When, by the forge's clock; `None` where the forge does not say.
+    pub at: Option<Timestamp>,
     pub what: What,
 }
 

@@ -1,23 +1,50 @@
-//! `harvest token …`: who may use the API of this data directory.
+//! `harvest token …`: tokens for the API of this data directory, or of the server that `HARVEST_URL` names.
 
 use std::time::Duration;
 
-use harvest_core::{Code, Timestamp};
+use harvest_core::{Code, Role, Timestamp, TokenId};
 use harvest_server::Mint;
 use harvest_store::{AccessToken, TokenKind, describe};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::cli::{Global, Token, TokenCreate};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::view::{Style, clean};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// A token without its secret: the same object as the API's.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TokenRow {
+    pub id: TokenId,
+    name: String,
+    user: String,
+    role: Role,
+    projects: Option<Vec<String>>,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+    last_used_at: Option<Timestamp>,
+}
+
+/// A token that was just made, with its secret.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct NewTokenRow {
+    #[serde(flatten)]
+    row: TokenRow,
+    token: String,
+}
+
 pub async fn token(global: &Global, environment: Environment, command: Token) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::token(global, style, &remote, command).await;
+    }
     let installation = Installation::open(global, environment).await?;
     match command {
         Token::Create(options) => create(global, &installation, style, options).await,
@@ -50,30 +77,37 @@ async fn create(
     let (token, secret) = mint.make(installation.clock.as_ref(), installation.entropy.as_ref())?;
     note(&token);
     installation.store.add_token(token.clone()).await?;
-    let _ = if global.json {
-        let mut shown = shown(&token);
-        shown["token"] = secret.reveal().into();
-        output::json(&shown)
-    } else {
-        output::complain(&format!("{} this is shown once; keep it where only {} can read it", style.ok(), token.user));
-        output::line(secret.reveal())
-    };
+    show_new(global, style, &NewTokenRow { row: token.into(), token: secret.reveal().to_owned() });
     Ok(Exit::Done)
 }
 
+/// Prints a new token's secret, this once.
+pub fn show_new(global: &Global, style: Style, new: &NewTokenRow) {
+    let _ = if global.json {
+        output::json(new)
+    } else {
+        let user = clean(&new.row.user);
+        output::complain(&format!("{} this is shown once; keep it where only {user} can read it", style.ok()));
+        output::line(&new.token)
+    };
+}
+
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
-    let tokens = of_programs(installation).await?;
+    let rows: Vec<TokenRow> = of_programs(installation).await?.into_iter().map(TokenRow::from).collect();
+    show_list(global, style, &rows, installation.clock.now());
+    Ok(Exit::Done)
+}
+
+pub fn show_list(global: &Global, style: Style, tokens: &[TokenRow], now: Timestamp) {
     if global.json {
-        let items: Vec<Value> = tokens.iter().map(shown).collect();
-        let _ = output::json(&json!({ "items": items, "next_cursor": null }));
-        return Ok(Exit::Done);
+        let _ = output::json(&json!({ "items": tokens, "next_cursor": null }));
+        return;
     }
     if tokens.is_empty() {
         let _ = output::line("no tokens yet; make one: harvest token create --role member");
     }
-    let now = installation.clock.now();
-    for token in &tokens {
-        let state = if opens(token, now) { style.ok() } else { style.failed() };
+    for token in tokens {
+        let state = if token.opens(now) { style.ok() } else { style.failed() };
         let projects = token.projects.as_ref().map_or_else(|| "all projects".to_owned(), |names| names.join(", "));
         let used = token.last_used_at.map_or_else(|| "never used".to_owned(), |time| format!("used {time}"));
         let line = format!(
@@ -88,32 +122,40 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
             break;
         }
     }
-    Ok(Exit::Done)
 }
 
 async fn revoke(global: &Global, installation: &Installation, style: Style, prefix: &str) -> Result<Exit, Failure> {
     let tokens = of_programs(installation).await?;
+    let token = find(&tokens, |token| &token.id, prefix)?;
+    note(token);
+    installation.store.revoke_token(&token.id, installation.clock.now()).await?;
+    show_revoked(global, style, &token.id);
+    Ok(Exit::Done)
+}
+
+/// The only token whose id begins so.
+pub fn find<'t, T>(tokens: &'t [T], id: impl Fn(&T) -> &TokenId, prefix: &str) -> Result<&'t T, Failure> {
     let wanted = prefix.to_ascii_lowercase();
-    let mut fitting = tokens.iter().filter(|token| !wanted.is_empty() && token.id.as_str().starts_with(&wanted));
-    let token = match (fitting.next(), fitting.next()) {
-        (Some(only), None) => only,
+    let mut fitting = tokens.iter().filter(|token| !wanted.is_empty() && id(token).as_str().starts_with(&wanted));
+    match (fitting.next(), fitting.next()) {
+        (Some(only), None) => Ok(only),
         (Some(_), Some(_)) => {
             let message = format!("`{}` fits more than one token", clean(prefix));
-            return Err(Failure::refused(Code::AmbiguousId, message, "type more of the id: harvest token list"));
+            Err(Failure::refused(Code::AmbiguousId, message, "type more of the id: harvest token list"))
         }
         _ => {
             let message = format!("no token's id begins with `{}`", clean(prefix));
-            return Err(Failure::refused(Code::UnknownToken, message, "see which there are: harvest token list"));
+            Err(Failure::refused(Code::UnknownToken, message, "see which there are: harvest token list"))
         }
-    };
-    note(token);
-    installation.store.revoke_token(&token.id, installation.clock.now()).await?;
+    }
+}
+
+pub fn show_revoked(global: &Global, style: Style, id: &TokenId) {
     let _ = if global.json {
-        output::json(&json!({ "id": token.id, "revoked": true }))
+        output::json(&json!({ "id": id, "revoked": true }))
     } else {
-        output::line(&format!("{} token {} opens nothing any more", style.ok(), token.id.short()))
+        output::line(&format!("{} token {} opens nothing any more", style.ok(), id.short()))
     };
-    Ok(Exit::Done)
 }
 
 async fn link(global: &Global, installation: &Installation, url: &str) -> Result<Exit, Failure> {
@@ -137,21 +179,16 @@ fn note(token: &AccessToken) {
     describe(|entry| entry.detail = json!({ "role": token.role, "for": token.user, "by": "command line" }));
 }
 
-fn opens(token: &AccessToken, now: Timestamp) -> bool {
-    token.revoked_at.is_none() && token.expires_at.is_none_or(|end| end > now)
+impl TokenRow {
+    fn opens(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| end > now)
+    }
 }
 
-/// The same object as the API's.
-fn shown(token: &AccessToken) -> Value {
-    json!({
-        "id": token.id,
-        "name": token.name,
-        "user": token.user,
-        "role": token.role,
-        "projects": token.projects,
-        "created_at": token.created_at,
-        "expires_at": token.expires_at,
-        "revoked_at": token.revoked_at,
-        "last_used_at": token.last_used_at,
-    })
+impl From<AccessToken> for TokenRow {
+    fn from(token: AccessToken) -> Self {
+        let AccessToken { id, name, user, role, projects, created_at, expires_at, revoked_at, last_used_at, .. } =
+            token;
+        Self { id, name, user, role, projects, created_at, expires_at, revoked_at, last_used_at }
+    }
 }

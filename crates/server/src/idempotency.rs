@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use harvest_core::Code;
+use harvest_engine::failpoint;
 use harvest_store::{Answer, AnswerKey, Begun, IdempotencyKey};
 use sha2::{Digest, Sha256};
 
@@ -116,6 +117,7 @@ async fn done(
 /// What may turn out differently the next time is not remembered, and an answer that shows a token never is: of that, only
 /// what was made is known.
 async fn settle(app: &App, key: &AnswerKey, response: Response) -> Result<Response, Problem> {
+    failpoint::reach("answer::before")?;
     let status = response.status();
     let (parts, body) = response.into_parts();
     let bytes = axum::body::to_bytes(body, usize::MAX).await.map_err(|error| Problem::internal(&error))?;

@@ -79,7 +79,7 @@ fn answer(file: &File, headers: &HeaderMap) -> Response {
 }
 
 /// Browsers say so when someone opens an address; programs and scripts do not.
-fn wants_page(headers: &HeaderMap) -> bool {
+pub fn wants_page(headers: &HeaderMap) -> bool {
     values(headers, header::ACCEPT).any(|kind| name(kind).eq_ignore_ascii_case("text/html"))
 }
 

@@ -13,7 +13,7 @@ use harvest_telemetry::Exporter;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
@@ -34,6 +34,10 @@ const HEADER_BYTES: usize = 16 * 1024;
 const HEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// A client that reads nothing for so long has gone.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a connection that the system keeps for a client that has not read them; it doubles them for its own needs.
+const SEND_BUFFER: u32 = 64 << 10;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1_024;
 /// How long requests under way may take at the end.
 const DRAIN: Duration = Duration::from_secs(10);
 const LINK_HOLDS: Duration = Duration::from_secs(60 * 60);
@@ -89,7 +93,7 @@ impl Service {
             return Err(Error::NobodySignsIn { address: options.listen });
         }
         let fail = |source| Error::CannotListen { address: options.listen, source };
-        let listener = TcpListener::bind(options.listen).await.map_err(fail)?;
+        let listener = listen(options.listen).map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
         let origins = Origins::new(address, options.public_url.as_deref())?;
         let (router, document) = api::router();
@@ -191,6 +195,16 @@ impl Handle {
         let (store, clock, entropy) = (&self.app.store, self.app.clock.as_ref(), self.app.entropy.as_ref());
         link(store.as_ref(), clock, entropy, &self.app.desk.owner(), self.url()).await
     }
+}
+
+/// Listens with a send buffer of fixed size, which every connection has from its listener. The system would let it grow to
+/// several megabytes for each reader that does not read.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Makes a link to a server at `url` that opens once.

@@ -5,7 +5,16 @@ import { Sheaf } from "../ui/icons";
 import { Button, Code } from "../ui/parts";
 
 /** Of the address that was opened; the router has its own by the time this is shown. */
-const used = new URLSearchParams(location.search).get("link") === "used";
+const opened = new URLSearchParams(location.search);
+const used = opened.get("link") === "used";
+/** Why GitHub did not sign someone in, by the server's word for it. */
+const WHY_NOT: Record<string, string> = {
+  not_member: "Your account at GitHub belongs to none of the organisations and teams that may come in here. Ask an admin of this server. If you do belong to one, let GitHub tell us: it asks when you sign in.",
+  another_account: "Your name at GitHub was someone else's when they last signed in here. Ask an admin of this server to remove the credential “sign-in” of that name.",
+  incomplete: "You were not signed in: GitHub was left before it was done, or it took too long. Try again.",
+  failed: "You were not signed in: GitHub could not be asked. Try again in a moment.",
+};
+const whyNot = WHY_NOT[opened.get("sign_in") ?? ""];
 
 export function SignedOut() {
   const ways = useQuery(queries.ways);
@@ -16,6 +25,7 @@ export function SignedOut() {
       <div className="card w-full max-w-md p-6 shadow-sm">
         <div className="mb-4 flex items-center gap-2"><Sheaf size={24} /><h1 className="text-base font-semibold">You are signed out</h1></div>
         {used && <p role="alert" className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">That link was used before or has expired. Each one opens once, within an hour.</p>}
+        {whyNot && <p role="alert" className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">{whyNot}</p>}
         {github && (
           <>
             <a href={github} className="mb-4 flex h-9 items-center justify-center rounded-md bg-accent px-3 font-medium text-on-accent hover:opacity-90">Sign in with GitHub</a>

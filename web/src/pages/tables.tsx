@@ -207,8 +207,9 @@ export function SchedulesPage() {
           <Table label="Schedules" rows={items} id={(row) => row.id} columns={[
             { name: "When", cell: (row) => <span><Code>{row.cron}</Code> <span className="text-dim">{row.time_zone}</span></span> },
             { name: "Task", cell: (row) => firstLine(promptOf(row.request), 120) },
+            { name: "Owner", minor: true, cell: (row) => row.owner ?? <span className="text-dim">This machine</span> },
             { name: "Last", minor: true, cell: (row) => <When at={row.last} /> },
-            { name: "Next", cell: (row) => <When at={row.next} /> },
+            { name: "Next", cell: (row) => <span><When at={row.next} />{row.problem && <span className="block text-xs text-bad">Last refused: {firstLine(row.problem, 200)}</span>}</span> },
             { name: "", number: true, cell: (row) => <RemoveSchedule id={row.id} /> },
           ]} />
         )}

@@ -1,5 +1,6 @@
 //! Webhooks: whether GitHub sent one, and what it tells.
 
+use harvest_core::Timestamp;
 use ring::hmac;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -111,7 +112,7 @@ impl Listener {
             }
             _ => return None,
         };
-        Some(Happening { repository: self.host.page(&repository), by, what })
+        Some(Happening { repository: self.host.page(&repository), by, at: moment(event, payload), what })
     }
 
     fn is_us(&self, user: &Value) -> bool {
@@ -147,6 +148,23 @@ impl Listener {
 impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Listener").field("host", &self.host).field("login", &self.login).finish_non_exhaustive()
+    }
+}
+
+/// When an event happened. It is part of what is signed, so a delivery that is sent again later still says so.
+fn moment(event: &str, payload: &Value) -> Option<Timestamp> {
+    let told = match event {
+        "issues" => &payload["issue"]["updated_at"],
+        "issue_comment" => &payload["comment"]["created_at"],
+        "pull_request" => &payload["pull_request"]["updated_at"],
+        "pull_request_review" => &payload["review"]["submitted_at"],
+        "check_run" => &payload["check_run"]["completed_at"],
+        "push" => &payload["repository"]["pushed_at"],
+        _ => return None,
+    };
+    match told {
+        Value::String(text) => text.parse().ok(),
+        told => Timestamp::from_second(told.as_i64()?).ok(),
     }
 }
 
@@ -253,9 +271,27 @@ mod tests {
             "user": { "login": "ada" } });
         let labelled = json!({ "issue": issue, "label": { "name": "Harvest" } });
         let told = |sender| listener().understand("issues", &event("labeled", sender, &labelled));
-        assert!(matches!(told(&ada), Some(Happening { what: What::Asked { .. }, .. })));
+        assert!(matches!(told(&ada), Some(Happening { at: None, what: What::Asked { .. }, .. })));
         assert_eq!((told(&bot), told(&us)), (None, None));
         let other = json!({ "issue": issue, "label": { "name": "bug" } });
         assert_eq!(listener().understand("issues", &event("labeled", &ada, &other)), None);
+    }
+
+    #[test]
+    fn the_moment_of_an_event_is_what_github_says_of_it() {
+        let second = |second| Some(Timestamp::from_second(second).unwrap());
+        let text = "2026-01-02T03:04:05Z";
+        for (event, payload, expected) in [
+            ("issues", json!({ "issue": { "updated_at": text } }), second(1_767_323_045)),
+            ("issue_comment", json!({ "comment": { "created_at": text } }), second(1_767_323_045)),
+            ("pull_request", json!({ "pull_request": { "updated_at": text } }), second(1_767_323_045)),
+            ("pull_request_review", json!({ "review": { "submitted_at": text } }), second(1_767_323_045)),
+            ("check_run", json!({ "check_run": { "completed_at": text } }), second(1_767_323_045)),
+            ("push", json!({ "repository": { "pushed_at": 1_767_323_045 } }), second(1_767_323_045)),
+            ("issues", json!({ "issue": { "updated_at": "yesterday" } }), None),
+            ("issues", json!({}), None),
+        ] {
+            assert_eq!(moment(event, &payload), expected, "{event}: {payload}");
+        }
     }
 }

@@ -100,8 +100,8 @@ pub struct TokenCreate {
   printf %s \"$TOKEN\" | harvest login --url http://127.0.0.1:7070 --from-stdin
   HARVEST_URL=https://harvest.example.com harvest task list
 
-With HARVEST_URL set, `harvest run`, `task`, `session`, `queue`, `status` and `interrupt` speak to it. The token is kept in
-login.json in the configuration folder, which only you can read; HARVEST_TOKEN goes before it.")]
+With HARVEST_URL set, `harvest run`, `task`, `session`, `queue`, `race`, `stats`, `status`, `interrupt` and `token` speak to it.
+The token is kept in login.json in the configuration folder, which only you can read; HARVEST_TOKEN goes before it.")]
 pub struct Login {
     /// Where the server is [default: HARVEST_URL]
     #[arg(long, value_name = "URL")]

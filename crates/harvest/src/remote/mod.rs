@@ -8,6 +8,7 @@ mod run;
 mod session;
 mod status;
 mod task;
+mod token;
 
 pub use interrupt::interrupt;
 pub use journal::Journal;
@@ -17,6 +18,7 @@ pub use run::run;
 pub use session::session;
 pub use status::status;
 pub use task::task;
+pub use token::token;
 
 use std::time::Duration;
 
@@ -120,21 +122,28 @@ impl Remote {
 
 /// The answer, or the problem in the server's own words.
 fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Failure> {
-    let not_ours = |why: String| {
-        let help = "check HARVEST_URL: something else seems to listen there, or another version";
-        Failure::refused(Code::ServerUnreachable, format!("the server's answer cannot be read: {why}"), help)
-    };
     if answer.is_success() {
-        return answer.json().map_err(|error| not_ours(error.to_string()));
+        return answer.json().map_err(|error| not_ours(&error.to_string()));
     }
-    let problem: Value =
-        answer.json().map_err(|_| not_ours(format!("it is no problem of ours, with status {}", answer.status)))?;
+    Err(refusal(answer))
+}
+
+/// What the server says in an answer that is no success.
+fn refusal(answer: &Answer) -> Failure {
+    let Ok(problem) = answer.json::<Value>() else {
+        return not_ours(&format!("it is no problem of ours, with status {}", answer.status));
+    };
     let Some(code) = problem["code"].as_str().and_then(|code| code.parse::<Code>().ok()) else {
-        return Err(not_ours(format!("a code that nobody knows here, with status {}", answer.status)));
+        return not_ours(&format!("a code that nobody knows here, with status {}", answer.status));
     };
     let text = |name: &str| problem[name].as_str().map(str::to_owned);
     let field = text("field").map(|field| format!("{field}: ")).unwrap_or_default();
     let message = format!("{field}{}", text("detail").unwrap_or_default());
     let exit = if answer.status >= 500 { Exit::Failed } else { Exit::Refused };
-    Err(Failure { code, message: crate::view::clean(&message), help: text("help"), exit })
+    Failure { code, message: crate::view::clean(&message), help: text("help"), exit }
+}
+
+fn not_ours(why: &str) -> Failure {
+    let help = "check HARVEST_URL: something else seems to listen there, or another version";
+    Failure::refused(Code::ServerUnreachable, format!("the server's answer cannot be read: {why}"), help)
 }

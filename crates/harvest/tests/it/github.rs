@@ -132,6 +132,7 @@ fn assign(hub: &Hub, server: &Server) {
     for field in ["number", "html_url", "title", "body", "user"] {
         payload["issue"][field] = issue[field].clone();
     }
+    payload["issue"]["updated_at"] = json!(jiff::Timestamp::now().to_string());
     payload["repository"]["full_name"] = json!("ada/shop");
     payload["assignee"]["login"] = json!("harvest");
     payload["sender"]["login"] = json!("ada");
@@ -327,6 +328,32 @@ fn strangers_get_a_plan_and_no_way_out_until_someone_who_may_write_approves() {
         [json!("task.create"), json!("task.approve")].map(|action| (action, json!("github:ada"), target.clone()));
     let theirs = entries.iter().filter(|entry| entry["actor"] == "github:ada");
     assert_eq!(theirs.map(told).collect::<Vec<_>>(), expected, "{log}");
+}
+
+#[test]
+fn the_status_comment_tells_that_a_tested_result_waits_for_approval() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let config = world.path().join("harvest.toml");
+    fs::write(&config, "[deliver]\napproval = true\n").unwrap();
+    let script = json!([{ "shell": FIX }, { "say": "Done." }]);
+    let server = world.serve_with(&script, &["--agents", "1", "--config", config.to_str().unwrap()]);
+    hub.tell(&server);
+    let ada = hub.person("ada");
+    ada.post("/issues", &json!({ "title": "Make the failing test pass", "labels": ["harvest"] })).ok();
+    let told = hub.status("the result waits for approval");
+    let body = told.request.unwrap()["body"].as_str().unwrap().to_owned();
+    assert!(body.contains("1 files changed") && body.contains("`approve` or `reject`"), "{body}");
+    assert_eq!((hub.calls("POST", "/pulls"), hub.calls("POST", "/issues/1/comments")), (0, 1), "one comment for all");
+    // What the comment tells people to say is what is listened to.
+    ada.post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
+    hub.exchange("a pull request", |call| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201);
+    hub.status("Done");
+    description::holds(&hub.fake.exchanges());
+    // The command that people are told of exists.
+    let command = body.split('`').find(|part| part.starts_with("harvest ")).unwrap();
+    let ran = world.harvest(&command.split(' ').skip(1).collect::<Vec<_>>()).finish();
+    assert!(ran.exit == Some(0) && ran.stdout.contains("Done."), "{command}: {ran:?}");
 }
 
 /// Says where it has its packages from, and what the gateway answers when it asks for one all the same.

@@ -112,14 +112,50 @@ fn a_delivery_sent_often_at_once_makes_one_task() {
     });
     assert_eq!(statuses.iter().filter(|status| *status == "queued").count(), 1, "{statuses:?}");
     // Another delivery about the same issue, and the same one after a restart.
-    let again = client(&server, "issues", "d-2", Some(&signed)).post("/webhooks/github", &payload);
-    assert_eq!(again.ok()["status"], "queued");
+    let mut later = payload.clone();
+    later["issue"]["updated_at"] = json!(jiff::Timestamp::now().to_string());
+    assert_eq!(deliver(&server, "issues", "d-2", &later).ok()["status"], "queued");
     hub.status("Queued");
     drop(server);
     let server = world.serve(&["--agents", "0"]);
     let known = client(&server, "issues", "d-1", Some(&signed)).post("/webhooks/github", &payload);
     assert_eq!(known.ok()["status"], "known");
     assert_eq!(world.tasks().len(), 1);
+}
+
+/// The number of a delivery is in its header, which nobody signs; so are the times at which it is sent.
+#[test]
+fn row_25_deliveries_that_are_replayed_under_another_number_or_too_late_have_no_effect() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    hub.person("ada").post("/issues", &json!({ "title": "Make the failing test pass" })).ok();
+    let server = world.serve(&["--agents", "0"]);
+    let days_ago = |days: i64| (jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * days)).to_string();
+    let mut payload = asked(&hub);
+    payload["issue"]["updated_at"] = json!(days_ago(0));
+    assert_eq!(deliver(&server, "issues", "d-1", &payload).ok()["status"], "queued");
+    settled(&world, 1);
+    let mut comment = payload.clone();
+    comment["action"] = json!("created");
+    comment["comment"] = json!({ "id": 7, "body": "@harvest and write notes", "created_at": days_ago(0) });
+    assert_eq!(deliver(&server, "issue_comment", "d-2", &comment).ok()["status"], "queued");
+    let outcomes = settled(&world, 2);
+    assert!(outcomes[0].starts_with("task ") && outcomes[1].starts_with("turn 2 "), "{outcomes:?}");
+    for number in 3..20 {
+        assert_eq!(deliver(&server, "issue_comment", &format!("d-{number}"), &comment).ok()["status"], "known");
+        assert_eq!(deliver(&server, "issues", &format!("e-{number}"), &payload).ok()["status"], "known");
+    }
+    // What happened long ago is nothing to act on, even when nobody remembers that it was told before.
+    comment["comment"]["created_at"] = json!(days_ago(8));
+    assert_eq!(deliver(&server, "issue_comment", "d-20", &comment).ok()["status"], "stale");
+    payload["issue"]["updated_at"] = json!(days_ago(31));
+    assert_eq!(deliver(&server, "issues", "d-21", &payload).ok()["status"], "stale");
+    payload["issue"]["updated_at"] = json!(days_ago(6));
+    assert_eq!(deliver(&server, "issues", "d-22", &payload).ok()["status"], "queued");
+    let outcomes = settled(&world, 3);
+    assert!(outcomes[2].starts_with("ignored"), "{outcomes:?}");
+    let shown = world.json(&["task", "show", world.tasks()[0]["id"].as_str().unwrap()]);
+    assert_eq!((world.tasks().len(), shown["sessions"][0]["turns"].as_array().unwrap().len()), (1, 2), "{shown:#}");
 }
 
 #[test]
@@ -159,8 +195,9 @@ fn every_published_example_is_accepted() {
     let _hub = Hub::new(&world);
     let server = world.serve(&["--agents", "0"]);
     let mut queued = 0;
-    for (number, (name, example)) in examples.iter().enumerate() {
-        let answer = deliver(&server, name, &format!("example-{number}"), example);
+    for (number, (name, mut example)) in examples.clone().into_iter().enumerate() {
+        happens_now(&mut example);
+        let answer = deliver(&server, &name, &format!("example-{number}"), &example);
         assert_eq!(answer.status, 202, "{name}: {answer:?}");
         queued += usize::from(answer.ok()["status"] == "queued");
     }
@@ -171,13 +208,33 @@ fn every_published_example_is_accepted() {
     assert_eq!(world.tasks().len(), 0);
 }
 
+/// The published examples are years old. Each gets times of its own, so that no two are the same.
+fn happens_now(payload: &mut Value) {
+    let now = jiff::Timestamp::now();
+    for (subject, field) in [
+        ("issue", "updated_at"),
+        ("comment", "created_at"),
+        ("pull_request", "updated_at"),
+        ("review", "submitted_at"),
+        ("check_run", "completed_at"),
+    ] {
+        if payload[subject][field].is_string() {
+            payload[subject][field] = json!(now.to_string());
+        }
+    }
+    if payload["repository"].is_object() {
+        payload["repository"]["pushed_at"] = json!(now.as_second());
+    }
+}
+
 /// What came of so many deliveries, once all have been acted on.
 fn settled(world: &World, many: usize) -> Vec<String> {
     let database = rusqlite::Connection::open(world.data().join("harvest.db")).unwrap();
     database.busy_timeout(crate::support::PATIENCE).unwrap();
     let begun = std::time::Instant::now();
     loop {
-        let mut asked = database.prepare("SELECT outcome FROM deliveries WHERE outcome IS NOT NULL").unwrap();
+        let mut asked =
+            database.prepare("SELECT outcome FROM deliveries WHERE outcome IS NOT NULL ORDER BY number").unwrap();
         let outcomes: Vec<String> = asked.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         if outcomes.len() == many {
             return outcomes;

@@ -63,6 +63,8 @@ mod secrets;
 mod security;
 mod serve;
 mod serve_access;
+#[cfg(feature = "failpoints")]
+mod serve_answers;
 mod serve_github;
 mod serve_limits;
 mod serve_projects;
@@ -70,6 +72,7 @@ mod serve_races;
 mod serve_schema;
 mod serve_sessions;
 mod serve_streams;
+mod serve_tenants;
 mod serve_trace;
 mod served;
 mod session;

@@ -201,3 +201,63 @@ fn a_race_is_asked_for_and_looked_at_and_counted_over_a_server() {
     let unknown = at(&["race", "show", "zzzz"]).finish();
     assert!(unknown.exit == Some(2) && unknown.stderr.contains("HV-0151"), "{unknown:?}");
 }
+
+#[test]
+fn a_task_of_a_server_is_followed_and_terminated() {
+    let world = World::new();
+    let waits = json!([{ "say": "I wait.", "shell": "while [ ! -e go ]; do sleep 0.05; done" }, {}]);
+    let server = world.serve_with(&waits, &["--agents", "1"]);
+    let token = world.token(&[]);
+    let at = |args: &[&str]| remote(&world, &server.url, args).env("HARVEST_TOKEN", &token);
+    let repo = world.repo();
+    let asked = json_of(&at(&["task", "add", "Wait", "--repo", repo.to_str().unwrap(), "--json"]).finish());
+    let id = asked["id"].as_str().unwrap();
+    let mut following = at(&["task", "logs", &id[..6], "--follow", "--json"]).start();
+    following.wait_for_type("agent.started");
+    let told = json_of(&at(&["task", "terminate", &id[..6], "--json"]).finish());
+    assert_eq!(told["task_id"], *id);
+    let ran = following.finish();
+    let events = ran.events();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    assert_eq!(events.last().unwrap()["data"]["status"], "cancelled", "{events:#?}");
+    let client = server.with(&token);
+    let task = client.get(&format!("/api/tasks/{id}")).ok();
+    assert_eq!(task["status"], "cancelled");
+    let journal = client.journal(task["sessions"][0]["id"].as_str().unwrap(), 0);
+    assert_eq!(events, journal, "each event once");
+    // One that has ended is printed whole, and does not end again.
+    assert_eq!(at(&["task", "logs", id, "--follow", "--json"]).finish().events(), journal);
+    let again = at(&["task", "terminate", id]).finish();
+    assert!(again.exit == Some(2) && again.stderr.contains("HV-0153"), "{again:?}");
+}
+
+#[test]
+fn tokens_of_a_server_are_made_listed_and_revoked() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let (admin, eve) = (world.token(&[]), world.token(&["--role", "member", "--user", "eve"]));
+    let at = |token: &str, args: &[&str]| remote(&world, &server.url, args).env("HARVEST_TOKEN", token).finish();
+    let create = ["token", "create", "--name", "ci", "--role", "viewer", "--user", "ada", "--expires-in-days", "2"];
+    let made = json_of(&at(&admin, &[&create[..], &["--project", "shop", "--json"]].concat()));
+    assert_eq!(
+        (&made["name"], &made["user"], &made["role"], &made["projects"]),
+        (&json!("ci"), &json!("ada"), &json!("viewer"), &json!(["shop"]))
+    );
+    let secret = made["token"].as_str().unwrap();
+    assert_eq!(server.with(secret).get("/api/me").ok()["user"], "ada");
+    let listed = json_of(&at(&admin, &["token", "list", "--json"]));
+    let rows = listed["items"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["id"] == made["id"] && row["token"] == Value::Null), "{listed:#}");
+    assert!(at(&admin, &["token", "list"]).stdout.contains("ci"));
+    // A token of someone who is no admin makes none, and sees none of others.
+    let refused = at(&eve, &create);
+    assert!(refused.exit == Some(2) && refused.stderr.contains("HV-0602"), "{refused:?}");
+    assert_eq!(json_of(&at(&eve, &["token", "list", "--json"]))["items"], json!([]));
+    let unknown = at(&eve, &["token", "revoke", made["id"].as_str().unwrap()]);
+    assert!(unknown.exit == Some(2) && unknown.stderr.contains("HV-0611"), "{unknown:?}");
+    let short = &made["id"].as_str().unwrap()[..8];
+    assert_eq!(json_of(&at(&admin, &["token", "revoke", short, "--json"]))["revoked"], true);
+    server.with(secret).get("/api/me").problem(401, "HV-0601");
+    let link = at(&admin, &["token", "link"]);
+    assert!(link.exit == Some(2) && link.stderr.contains("HARVEST_URL"), "{link:?}");
+}

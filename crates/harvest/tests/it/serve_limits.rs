@@ -7,9 +7,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::github::Hub;
 use crate::serve::websocket;
 use crate::serve_access::sign_in;
-use crate::served::{Client, Server, Stream};
+use crate::served::{Answer, Client, Server, Stream};
 use crate::support::{PATIENCE, World};
 
 /// What "at once" means for a token that is revoked.
@@ -70,8 +71,7 @@ fn every_door_is_held_to_the_quota() {
     let world = World::new();
     settings(&world, "[quota]\nuser_sessions = 1\n");
     let server = world.serve(&["--agents", "0"]);
-    let user = world.json(&["token", "create"]);
-    let client = server.with(text(&user, "token"));
+    let client = server.with(&world.token(&[]));
     let ended = client.post("/api/tasks", &world.ask("Mend it")).ok();
     client.post(&format!("/api/tasks/{}/cancel", text(&ended, "id")), &json!({})).ok();
     client.post("/api/templates", &json!({ "name": "mend", "task": world.ask("Mend {{ what }}") })).ok();
@@ -135,47 +135,6 @@ fn a_token_that_was_made_under_a_key_is_kept_nowhere_in_clear() {
     let other = server.with(&world.token(&["--role", "admin"])).header("idempotency-key", "once");
     other.post("/api/tokens", &ask).ok();
     assert_eq!(robots(&admin), 2);
-}
-
-#[test]
-fn what_was_made_is_made_once_when_the_server_dies_before_it_has_kept_its_answer() {
-    let world = World::new();
-    let server = world.serve(&["--agents", "0"]);
-    let admin = server.with(&world.token(&["--role", "admin"]));
-    let task = admin.post("/api/tasks", &world.ask("Mend it")).ok();
-    let session = text(&task["sessions"][0], "id");
-    let about = json!({ "kind": "event", "seq": 1 });
-    let creates = [
-        ("/api/tasks".to_owned(), world.ask("Mend it"), "/api/tasks"),
-        ("/api/schedules".to_owned(), json!({ "cron": "0 3 * * *", "task": world.ask("Mend it") }), "/api/schedules"),
-        ("/api/templates".to_owned(), json!({ "name": "mend", "task": world.ask("Mend it") }), "/api/templates"),
-        ("/api/projects".to_owned(), json!({ "name": "orchard", "repositories": [] }), "/api/projects"),
-        (
-            "/api/credentials".to_owned(),
-            json!({ "provider": "anthropic", "secret": "sk-ant-0123456789abcdef" }),
-            "/api/credentials",
-        ),
-        (format!("/api/sessions/{session}/comments"), json!({ "text": "Hm.", "about": about }), "comments"),
-    ];
-    for (number, (path, body, list)) in creates.into_iter().enumerate() {
-        let list = if list == "comments" { path.as_str() } else { list };
-        let keyed = admin.clone().header("idempotency-key", &format!("key-{number}"));
-        let first = keyed.post(&path, &body);
-        assert_eq!(first.status, 201, "{path}: {first:?}");
-        let count = || admin.get(list).ok()["items"].as_array().unwrap().len();
-        let before = count();
-        // As a server leaves it that dies between the change and the answer.
-        let changed = database(&world)
-            .execute("UPDATE answers SET status = NULL, body = NULL WHERE key LIKE '% key-' || ?1", [number])
-            .unwrap();
-        assert_eq!(changed, 1, "{path}");
-        let again = keyed.post(&path, &body);
-        assert_eq!((again.status, again.header("idempotency-replayed")), (201, Some("true")), "{path}: {again:?}");
-        for field in ["id", "name"] {
-            assert_eq!(again.json()[field], first.json()[field], "{path}");
-        }
-        assert_eq!(count(), before, "{path}");
-    }
 }
 
 #[test]
@@ -307,6 +266,7 @@ fn a_schedule_runs_as_its_owner_and_no_longer_than_they_may() {
     let admin = server.with(&world.token(&["--role", "admin"]));
     let made = world.json(&["token", "create", "--user", "grace", "--role", "member"]);
     let grace = server.with(text(&made, "token"));
+    admin.post("/api/repositories", &json!({ "source": world.repo(), "name": "shop" })).ok();
     let ask = json!({ "cron": "0 3 1 1 *", "time_zone": "UTC", "task": world.ask("Mend it") });
     let schedule = grace.post("/api/schedules", &ask).ok();
     assert_eq!((&schedule["owner"], &schedule["problem"]), (&json!("grace"), &Value::Null));
@@ -415,4 +375,53 @@ fn a_server_that_drains_is_not_ready_and_its_counters_never_fall() {
     };
     assert_eq!((ready.status, ready.json()), (503, json!({ "status": "draining" })));
     assert_eq!(server.anyone().get("/healthz").status, 200);
+}
+
+/// Asks until it is refused, and returns how often it was not.
+fn until_refused(client: &Client, ask: impl Fn(&Client) -> Answer) -> usize {
+    for count in 0..10_000 {
+        let answer = ask(client);
+        if answer.status == 429 {
+            answer.problem(429, "HV-0607");
+            assert!(answer.header("retry-after").is_some_and(|wait| wait.parse::<u64>().is_ok()), "{answer:?}");
+            return count;
+        }
+    }
+    panic!("nothing was refused");
+}
+
+#[test]
+fn an_address_that_nobody_knows_signs_in_and_sends_webhooks_so_often_and_no_more() {
+    let world = World::new();
+    let _hub = Hub::new(&world);
+    let server = world.serve(&["--agents", "0"]);
+    let anyone = server.anyone();
+    let sign_ins = until_refused(&anyone, |client| client.get("/login?code=guess"));
+    assert!(sign_ins >= 120, "{sign_ins}");
+    // Every way of signing in is held to the same rate, and other requests are not.
+    anyone.get("/auth/github").problem(429, "HV-0607");
+    anyone.get("/auth/github/callback?code=guess").problem(429, "HV-0607");
+    assert_eq!(anyone.get("/healthz").status, 200);
+    let client = server.with(&world.token(&[]));
+    client.get("/api/me").ok();
+    let unsigned = until_refused(&anyone, |client| client.post("/webhooks/github", &json!({})));
+    assert!(unsigned >= 1_200, "{unsigned}");
+    client.get("/api/me").ok();
+}
+
+#[test]
+fn a_team_has_a_rate_too_however_many_people_it_has() {
+    let world = World::new();
+    settings(&world, "[rate]\nwrites = 1\n[team.fruit]\nmembers = ['a', 'b', 'c', 'd', 'e', 'f']\n");
+    let server = world.serve(&["--agents", "0"]);
+    let write = |user: &str| {
+        let client = server.with(&world.token(&["--user", user]));
+        client.post("/api/tasks", &world.ask("Mend it"))
+    };
+    for user in ["a", "b", "c", "d", "e"] {
+        write(user).ok();
+    }
+    let refused = write("f").problem(429, "HV-0607");
+    assert!(text(&refused, "detail").starts_with("team fruit: more than 5 writes in a minute"), "{refused}");
+    write("grace").ok();
 }

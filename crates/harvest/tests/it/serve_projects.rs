@@ -151,3 +151,30 @@ fn members_are_listed_and_removed_by_admins_of_their_project() {
     assert_eq!(local.delete(member).status, 204);
     local.delete(member).problem(404, "HV-0614");
 }
+
+#[test]
+fn a_setting_of_a_project_that_holds_a_key_is_refused_and_kept_nowhere() {
+    let world = World::new();
+    with_projects(&world);
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let path = "/api/projects/shop/settings";
+    let before = admin.get(path);
+    let keys = [
+        format!("sk-ant-api03-{}", "A1b2C3d4".repeat(12)),
+        format!("ghp_{}", "A1b2C3d4E5f6".repeat(3)),
+        format!("hv_{}", "0123456789abcdef".repeat(4)),
+    ];
+    for key in &keys {
+        let settings = json!({ "settings": { "test": format!("KEY={key} make check") } });
+        let refused = put(&admin, path, before.header("etag"), &settings);
+        let problem = refused.problem(400, "HV-0604");
+        assert_eq!(problem["field"], "settings", "{problem}");
+        assert!(
+            problem["help"].as_str().unwrap().contains("credential add") && !refused.text.contains(key),
+            "{problem}"
+        );
+        assert_eq!(crate::credentials::holding(&world.data(), key.as_bytes()), Vec::<String>::new(), "{key}");
+    }
+    assert_eq!(admin.get(path).json(), before.json());
+}

@@ -15,7 +15,7 @@ const SETTINGS: &str = "[checks.positive_data_acceptance]\n\
 
 #[test]
 #[ignore = "needs the network"]
-fn schemathesis_finds_nothing() {
+fn row_27_schemathesis_finds_no_failure_and_no_answer_outside_of_the_document() {
     let program = python_package("schemathesis-4.32.5", "schemathesis==4.32.5").join("bin/schemathesis");
     let world = World::new();
     let server = world.serve(&["--agents", "0"]);

@@ -119,7 +119,7 @@ fn clients_that_come_and_go_each_end_with_exactly_the_journal() {
 }
 
 #[test]
-fn a_reader_that_does_not_read_harms_nobody() {
+fn row_29_a_thousand_readers_that_do_not_read_harm_nobody() {
     let world = World::new();
     // So much that neither the buffers of the system nor ours hold it.
     let flood = json!({ "say": "word after word ".repeat(3_000), "shell": "true" });
@@ -129,7 +129,7 @@ fn a_reader_that_does_not_read_harms_nobody() {
     assert_eq!(server.with(&token).worked_off(&world.ask("Make the failing test pass"))["status"], "completed");
     let task = server.with(&token).post("/api/tasks", &world.ask("Make it pass again")).ok();
     let session = task["sessions"][0]["id"].as_str().unwrap().to_owned();
-    let mut stuck: Vec<TcpStream> = (0..50)
+    let mut stuck: Vec<TcpStream> = (0..1_000)
         .map(|_| {
             let mut stream = TcpStream::connect(server.host()).unwrap();
             rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 4096).unwrap();
@@ -147,7 +147,7 @@ fn a_reader_that_does_not_read_harms_nobody() {
     assert_gapless(&journal);
     assert_eq!(journal.last().unwrap()["data"]["status"], "completed");
     let grown = resident(server.running.pid()).saturating_sub(before);
-    assert!(grown < 40 << 20, "the server grew by {} MiB", grown >> 20);
+    assert!(grown < 160 << 20, "the server grew by {} MiB", grown >> 20);
     // Whoever reads at last is told where to go on, and finds everything there.
     let mut text = String::new();
     let mut late = stuck.remove(0);

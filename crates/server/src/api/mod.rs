@@ -117,17 +117,10 @@ pub fn finish(described: Router<App>, app: &App, document: &OpenApi) -> Router {
                 .layer(from_fn(pages::tell_people)),
         )
         .route("/auth/ways", get(auth::login::ways))
-        .route(
-            "/auth/github",
-            get(auth::github::begin)
-                .layer(from_fn_with_state(app.clone(), limits::sign_ins))
-                .layer(from_fn(pages::tell_people)),
-        )
+        .route("/auth/github", get(auth::github::begin).layer(from_fn_with_state(app.clone(), limits::sign_ins)))
         .route(
             "/auth/github/callback",
-            get(auth::github::callback)
-                .layer(from_fn_with_state(app.clone(), limits::sign_ins))
-                .layer(from_fn(pages::tell_people)),
+            get(auth::github::callback).layer(from_fn_with_state(app.clone(), limits::sign_ins)),
         )
         .merge(openapi::routes(document))
         .fallback(pages::serve)

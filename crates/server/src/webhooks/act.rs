@@ -63,7 +63,8 @@ impl From<harvest_engine::Error> for Trouble {
 pub async fn act(app: &App, delivery: &Delivery) -> Result<String, Trouble> {
     let Some(webhooks) = &app.webhooks else { return Err(Trouble::lasting("no webhooks are expected here")) };
     let told = webhooks.listener.translate(&delivery.event, delivery.payload.as_bytes());
-    let Some(Happening { repository, by, what }) = told.map_err(|error| Trouble::lasting(error.to_string()))? else {
+    let Some(Happening { repository, by, what, .. }) = told.map_err(|error| Trouble::lasting(error.to_string()))?
+    else {
         return Ok("ignored".to_owned());
     };
     // Whatever the delivery calls it, it is never a path of this machine.

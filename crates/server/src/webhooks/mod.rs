@@ -1,20 +1,25 @@
 //! What GitHub tells us: checked, kept, answered at once, and acted on afterwards.
 //!
-//! A delivery is believed for its signature alone. It is kept under GitHub's own number for it, in the transaction that makes
-//! it work to do; so of any number of copies one counts, also when the server dies in between.
+//! A delivery is believed for its signature alone, which covers its body and nothing else. It is therefore kept under a digest
+//! of what was signed, in the transaction that makes it work to do: of any number of copies one counts, under whatever number
+//! they come, also when the server dies in between. What happened longer ago than copies are remembered is not acted on.
 
 mod act;
 mod ask;
 mod worker;
+
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use harvest_core::Code;
+use harvest_forge::Happening;
 use harvest_forge::github::webhook::{DELIVERY, EVENT, Listener, SIGNATURE};
 use harvest_store::Delivery;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 pub use worker::{run, sweep};
 
@@ -25,6 +30,8 @@ use crate::state::App;
 /// What GitHub sends at most.
 const MOST_BYTES: usize = 25 << 20;
 const LONGEST_NAME: usize = 100;
+/// What happened before that comes too late. GitHub sends nothing again after three days; copies are known for thirty.
+const STALE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// How webhooks are taken.
 #[derive(Debug)]
@@ -59,20 +66,33 @@ pub async fn github(
         value.filter(plain).ok_or_else(|| Problem::bad(name, "GitHub sends this header with every webhook"))
     };
     let (event, id) = (named(EVENT)?, named(DELIVERY)?);
+    let now = app.clock.now();
     let told = webhooks.listener.translate(event, &body);
+    let oldest = now.checked_sub(STALE).unwrap_or(now);
+    let stale = |happening: &Happening| happening.at.is_some_and(|at| at < oldest);
     let status = match told.map_err(|error| Problem::bad("body", error.to_string()))? {
         None => "ignored",
+        Some(happening) if stale(&happening) => "stale",
         Some(_) => {
             let payload = String::from_utf8(body.to_vec()).map_err(|error| Problem::bad("body", error.to_string()))?;
             let delivery = Delivery {
-                id: format!("github:{id}"),
+                id: format!("github:{}", digest(event, &body)),
                 event: event.to_owned(),
                 payload,
-                received_at: app.clock.now(),
+                received_at: now,
                 tries: 0,
             };
-            if app.store.receive(delivery).await? { "queued" } else { "known" }
+            let kept = delivery.id.clone();
+            let new = app.store.receive(delivery).await?;
+            tracing::info!(number = id, delivery.id = kept, new, "a delivery of GitHub was received");
+            if new { "queued" } else { "known" }
         }
     };
     Ok((StatusCode::ACCEPTED, Json(json!({ "status": status }))))
+}
+
+/// Of what tells one delivery from another. The number in its header is not signed, so it does not.
+fn digest(event: &str, body: &[u8]) -> String {
+    let digest = Sha256::new().chain_update(event).chain_update([0]).chain_update(body).finalize();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -19,6 +19,7 @@ use super::{SignIn, Standing};
 use crate::auth::login::welcome;
 use crate::auth::secret::{Secret, same};
 use crate::auth::{Cookie, Mint};
+use crate::pages;
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -55,36 +56,79 @@ pub async fn begin(State(app): State<App>) -> Result<Response, Problem> {
     Ok(response)
 }
 
-/// `GET /auth/github/callback`
-pub async fn callback(
-    State(app): State<App>,
-    Query(returned): Query<Returned>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let sign_in = configured(&app)?;
+/// Why someone is not signed in, as the page is told. It is a word of a closed list, since anyone can make an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    NotMember,
+    AnotherAccount,
+    /// GitHub was left early, or the browser did not leave from here.
+    Incomplete,
+    Failed,
+}
+
+/// A sign-in that did not succeed.
+#[derive(Debug)]
+struct NotEntered {
+    why: Why,
+    problem: Problem,
+}
+
+impl Why {
+    fn word(self) -> &'static str {
+        match self {
+            Self::NotMember => "not_member",
+            Self::AnotherAccount => "another_account",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+        }
+    }
+
+    fn because(self, problem: Problem) -> NotEntered {
+        NotEntered { why: self, problem }
+    }
+}
+
+impl From<Problem> for NotEntered {
+    fn from(problem: Problem) -> Self {
+        Why::Failed.because(problem)
+    }
+}
+
+/// `GET /auth/github/callback`: a person is told by the page why they are not signed in, a program by the problem.
+pub async fn callback(State(app): State<App>, Query(returned): Query<Returned>, headers: HeaderMap) -> Response {
+    let person = pages::wants_page(&headers);
+    match come_back(&app, returned, &headers).await {
+        Ok(response) => response,
+        Err(NotEntered { why, .. }) if person => Redirect::to(&format!("/?sign_in={}", why.word())).into_response(),
+        Err(NotEntered { problem, .. }) => problem.into_response(),
+    }
+}
+
+async fn come_back(app: &App, returned: Returned, headers: &HeaderMap) -> Result<Response, NotEntered> {
+    let sign_in = configured(app)?;
     let Ok(_place) = sign_in.places.try_acquire() else {
         let detail = "too many people sign in at this moment";
-        return Err(Problem::new(Code::TooMany, detail).retry_after(5).help("try again in a few seconds"));
+        return Err(Problem::new(Code::TooMany, detail).retry_after(5).help("try again in a few seconds").into());
     };
     let again = "begin again: /auth/github";
-    let errand = Errand::of(&app.errand, &headers)
+    let errand = Errand::of(&app.errand, headers)
         .filter(|errand| returned.state.as_deref().is_some_and(|state| same(state, &errand.state)));
     let Some(errand) = errand else {
         let detail = "this is not where your browser left for GitHub, or that was too long ago";
-        return Err(Problem::new(Code::Forged, detail).about("state").help(again));
+        return Err(Why::Incomplete.because(Problem::new(Code::Forged, detail).about("state").help(again)));
     };
     let Some(code) = returned.code else {
         let why = returned.error_description.or(returned.error).unwrap_or_else(|| "it sent no code".to_owned());
         let detail = format!("GitHub did not sign you in: {}", why.escape_debug());
-        return Err(Problem::new(Code::NotSignedIn, detail).help(again));
+        return Err(Why::Incomplete.because(Problem::new(Code::NotSignedIn, detail).help(again)));
     };
-    let entered = enter(&app, &sign_in, &code, &errand.verifier).await.map_err(|trouble| match trouble {
+    let entered = enter(app, &sign_in, &code, &errand.verifier).await.map_err(|trouble| match trouble {
         Trouble::Refused(why) => {
             let detail = format!("GitHub did not sign you in: {}", why.escape_debug());
-            Problem::new(Code::NotSignedIn, detail).help(again)
+            Why::Incomplete.because(Problem::new(Code::NotSignedIn, detail).help(again))
         }
-        Trouble::Vault(_) => Problem::internal(&trouble),
-        trouble => Problem::new(Code::SignInUnreachable, trouble.to_string()).help("try again in a moment"),
+        Trouble::Vault(_) => Problem::internal(&trouble).into(),
+        trouble => Problem::new(Code::SignInUnreachable, trouble.to_string()).help("try again in a moment").into(),
     })??;
     let mut response = entered;
     set(&mut response, app.errand.remove());
@@ -92,7 +136,12 @@ pub async fn callback(
 }
 
 /// The inner answer is for the person, the outer trouble is GitHub's or the vault's.
-async fn enter(app: &App, sign_in: &SignIn, code: &str, verifier: &str) -> Result<Result<Response, Problem>, Trouble> {
+async fn enter(
+    app: &App,
+    sign_in: &SignIn,
+    code: &str,
+    verifier: &str,
+) -> Result<Result<Response, NotEntered>, Trouble> {
     let redirect = redirect(app);
     let fields = [
         ("client_id", sign_in.options.client_id.as_str()),
@@ -108,16 +157,16 @@ async fn enter(app: &App, sign_in: &SignIn, code: &str, verifier: &str) -> Resul
     let Some(Standing { role, projects }) = sign_in.standing(&token.access_token, &person.login).await? else {
         let detail = format!("{} belongs to none of those who may come in here", user.escape_debug());
         let help = "ask an admin of this server; if you belong to an organisation, let GitHub tell us";
-        return Ok(Err(Problem::new(Code::NotAllowed, detail).help(help)));
+        return Ok(Err(Why::NotMember.because(Problem::new(Code::NotAllowed, detail).help(help))));
     };
     if kept::read(app, &user).await?.is_some_and(|known| known.account != person.id) {
         let detail = format!("{} was someone else when they last signed in here", user.escape_debug());
         let help = "ask an admin of this server to remove the credential `sign-in` of that name";
-        return Ok(Err(Problem::new(Code::NotAllowed, detail).help(help)));
+        return Ok(Err(Why::AnotherAccount.because(Problem::new(Code::NotAllowed, detail).help(help))));
     }
     kept::keep(app, &user, &UserToken { account: person.id, ..token }).await?;
     let login = Mint { kind: TokenKind::Person, name: "GitHub".to_owned(), user, role, projects, life: Some(STAY) };
-    Ok(welcome(app, login, "github").await)
+    Ok(welcome(app, login, "github").await.map_err(NotEntered::from))
 }
 
 impl Errand {
