@@ -2,7 +2,7 @@
 //!
 //! A test is named as `crate: test`, `crate: module::test` or `crate: module`, which stands for all tests of that file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -27,16 +27,17 @@ struct Tests {
 
 /// Every name that leads nowhere and every row that nothing shows, one sentence each.
 pub fn faults() -> anyhow::Result<Vec<String>> {
-    let mut faults = Vec::new();
+    let (mut faults, mut crates) = (Vec::new(), BTreeMap::new());
     for document in DOCUMENTS {
         let path = manifest::root().join(document);
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         for (krate, test) in references(&text) {
-            let folder = manifest::root().join("crates").join(&krate);
-            if !folder.is_dir() {
-                faults.push(format!("{document}: `{krate}: {test}`: there is no crate {krate}"));
-            } else if !tests_of(&folder)?.has(&test) {
-                faults.push(format!("{document}: `{krate}: {test}`: crates/{krate} has no such test"));
+            if !crates.contains_key(&krate) {
+                let tests = tests_of(&manifest::root().join("crates").join(&krate))?;
+                crates.insert(krate.clone(), tests);
+            }
+            if !crates.get(&krate).is_some_and(|tests: &Tests| tests.has(&test)) {
+                faults.push(format!("{document}: `{krate}: {test}`: there is no such test in crates/{krate}"));
             }
         }
         for file in end_to_end_files(&text).filter(|file| !manifest::root().join(file).is_file()) {
