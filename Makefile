@@ -31,12 +31,13 @@ test: page ## Install what the tests need, run them all and count
 	@scripts/need strace libfaketime || echo "Without them no clock jumps, and what the kernel is asked is not looked at."
 	@scripts/env scripts/test --features $(FEATURES) $(ARGS)
 
-check: ## Formatting, lints, licences, dependency directions
+check: ## Formatting, lints, licences, dependency directions, types of the page
 	@scripts/need cargo cc
 	scripts/env cargo fmt --all --check
 	scripts/env cargo clippy --workspace --all-targets --features $(FEATURES) -- --deny warnings
 	scripts/env cargo run --quiet -p xtask -- check
 	scripts/env scripts/deny check --hide-inclusion-graph licenses bans sources
+	@scripts/env scripts/check-page
 
 bench: ## Measure against the bare thing, and fail when a bound is broken
 	@scripts/need cargo cc git bwrap postgres setpriv

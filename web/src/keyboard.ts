@@ -1,5 +1,5 @@
 // Keys that work on every page. While someone writes, only those with Ctrl do.
-import { useEffect, useRef } from "react";
+import { useEffect, useLayoutEffect, useRef } from "react";
 import { NAV, type NavItem } from "./nav";
 
 interface Actions {
@@ -17,7 +17,7 @@ export function isWriting(target: EventTarget | null): boolean {
 
 export function useKeys(actions: Actions) {
   const latest = useRef(actions);
-  latest.current = actions;
+  useLayoutEffect(() => { latest.current = actions; });
   useEffect(() => {
     let leader = 0;
     const press = (event: KeyboardEvent) => {

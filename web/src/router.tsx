@@ -34,7 +34,7 @@ const home = createRoute({
   getParentRoute: () => root,
   path: "/",
   beforeLoad: () => {
-    throw redirect({ to: "/tasks", replace: true });
+    redirect({ to: "/tasks", replace: true, throw: true });
   },
 });
 

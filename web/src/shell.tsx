@@ -31,7 +31,12 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
   const close = useCallback(() => setOpen(null), []);
 
   useEffect(() => listen(client), [client]);
-  useEffect(close, [path, close]);
+  // Whatever was opened on one page is closed on the next.
+  const [openedAt, setOpenedAt] = useState(path);
+  if (openedAt !== path) {
+    setOpenedAt(path);
+    setOpen(null);
+  }
   useKeys({
     palette: () => setOpen((now) => (now === "palette" ? null : "palette")),
     help: () => setOpen("keys"),

@@ -7,6 +7,7 @@ mod bench;
 mod count;
 mod layers;
 mod manifest;
+mod named_tests;
 mod tidy;
 
 use std::process::ExitCode;
@@ -14,7 +15,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: cargo run -p xtask -- check
        cargo run -p xtask --release --features bench -- bench [--quick] [SUBJECT ...]
-       subjects: sandbox, workspace, gateway, journal, queue, agents; without any it is all of them";
+       subjects: sandbox, workspace, gateway, journal, queue, agents, parsers, warm, api, clone, recovery;
+       without any it is all of them";
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,11 +43,15 @@ fn check() -> anyhow::Result<ExitCode> {
     let packages = manifest::read_workspace()?;
     let mut faults = layers::faults(&packages);
     faults.extend(tidy::faults(&packages)?);
+    faults.extend(named_tests::faults()?);
     for fault in &faults {
         eprintln!("{fault}");
     }
     if faults.is_empty() {
-        println!("{} packages: dependency directions and source files are as they should be", packages.len());
+        println!(
+            "{} packages: dependency directions, source files and the tests that documents name are as they should be",
+            packages.len()
+        );
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::FAILURE)

@@ -62,7 +62,8 @@ fn calls(code: &str, name: &str) -> bool {
     })
 }
 
-fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// Every Rust file below a folder.
+pub fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
         let path = entry?.path();

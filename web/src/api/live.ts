@@ -65,18 +65,17 @@ export function listen(client: QueryClient): () => void {
     const found = new Set<string>();
     client.setQueriesData<InfiniteData<SchemaPageTask>>({ queryKey: ["tasks"] }, (lists) => {
       if (!lists) return lists;
-      let changed = false;
       const pages = lists.pages.map((page) => {
         let items: SchemaTask[] | null = null;
-        page.items.forEach((task, index) => {
+        for (const [index, task] of page.items.entries()) {
           const notice = news.get(task.id);
-          if (!notice) return;
+          if (!notice) continue;
           found.add(task.id);
           if (task.status !== notice.status) (items ??= page.items.slice())[index] = { ...task, status: notice.status };
-        });
-        changed ||= items !== null;
+        }
         return items ? { ...page, items } : page;
       });
+      const changed = pages.some((page, index) => page !== lists.pages[index]);
       return changed ? { ...lists, pages } : lists;
     });
     later("queue", "race");

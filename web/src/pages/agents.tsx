@@ -43,7 +43,7 @@ function CheckDialog({ agent, onClose }: { agent: SchemaAgentInfo; onClose: () =
   return (
     <Dialog title={`Check of ${agent.name}`} onClose={onClose}>
       <div className="flex flex-col gap-3 p-4">
-        {check.isPending || isIdle ? <Rehearsing /> : check.isError ? <Trouble error={check.error} /> : check.data && <Result of={check.data} name={agent.name} />}
+        {check.isPending || isIdle ? <Rehearsing /> : check.isError ? <Trouble error={check.error} /> : <Result of={check.data} name={agent.name} />}
         <div className="flex justify-end gap-2">
           {!check.isPending && <Button icon="retry" onClick={() => mutate()}>Check again</Button>}
           <Button look="primary" onClick={onClose}>Close</Button>

@@ -87,7 +87,7 @@ export function TokensPage() {
             { name: "Name", cell: (row) => <span className="font-medium">{firstLine(row.name, 60)}</span> },
             { name: "User", minor: true, cell: (row) => row.user },
             { name: "Role", cell: (row) => words(row.role) },
-            { name: "Projects", minor: true, cell: (row) => row.projects ? (row.projects as string[]).join(", ") : <span className="text-dim">All</span> },
+            { name: "Projects", minor: true, cell: (row) => row.projects ? row.projects.join(", ") : <span className="text-dim">All</span> },
             { name: "Last used", minor: true, cell: (row) => <span className="text-dim">{ago(row.last_used_at)}</span> },
             { name: "State", cell: (row) => row.revoked_at ? <Badge tone="bad">Revoked</Badge> : row.expires_at ? <Badge tone={Date.parse(row.expires_at) < Date.now() ? "bad" : "plain"}>{Date.parse(row.expires_at) < Date.now() ? "Expired" : `Ends ${ago(row.expires_at)}`}</Badge> : <Badge tone="good">Valid</Badge> },
             { name: "", number: true, cell: (row) => row.revoked_at ? null : <RevokeToken id={row.id} name={row.name} /> },

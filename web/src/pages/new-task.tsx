@@ -1,10 +1,11 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useId, useRef, useState, type FormEvent, type KeyboardEvent } from "react";
+import { useId, useRef, useState, type KeyboardEvent, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaAsk } from "../api/schema";
 import { Race, racing } from "./race-field";
+import { fieldText } from "../ui/form";
 import { Button, Dialog, Field, Key, Trouble } from "../ui/parts";
 
 const LAST = "harvest-last-repository";
@@ -28,13 +29,13 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
     },
   });
 
-  const submit = (event: FormEvent<HTMLFormElement>) => {
+  const submit = (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
     const data = new FormData(event.currentTarget);
-    const text = (name: string) => String(data.get(name) ?? "").trim() || undefined;
+    const text = (name: string) => fieldText(data, name).trim() || undefined;
     const number = (name: string) => (text(name) === undefined ? undefined : Number(text(name)));
     create.mutate({
-      prompt: String(data.get("prompt") ?? ""),
+      prompt: fieldText(data, "prompt"),
       repository: text("repository") ?? "",
       // Agents that race are named there.
       agent: text("race") === "agents" ? undefined : text("agent"),

@@ -123,10 +123,8 @@ function Settings({ project, may }: { project: string; may: boolean }) {
   const [editing, setEditing] = useState<{ name: string; value: string } | null>(null);
   const put = useMutation({ mutationFn: (next: Record<string, unknown>) => ok(api.PUT("/api/projects/{name}/settings", { params: { path: { name: project } }, headers: { "If-Match": settings.data?.version ?? "" }, body: { settings: next } })), onSuccess: () => setEditing(null) });
   const save = (name: string, text: string | undefined) => {
-    const next: Record<string, unknown> = { ...settings.data?.settings };
-    if (text === undefined) delete next[name];
-    else next[name] = valueOf(text);
-    put.mutate(next);
+    const others = Object.entries(settings.data?.settings ?? {}).filter(([key]) => key !== name);
+    put.mutate(Object.fromEntries(text === undefined ? others : [...others, [name, valueOf(text)]]));
   };
   return (
     <section aria-label="Settings" className="flex flex-col gap-2">

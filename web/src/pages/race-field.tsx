@@ -1,6 +1,7 @@
 // Several who do the same, of whom the best is delivered: so many of one agent, or agents against each other.
 import { useState } from "react";
 import type { SchemaAgentInfo, SchemaAsk } from "../api/schema";
+import { fieldText } from "../ui/form";
 import { Field } from "../ui/parts";
 
 export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
@@ -39,13 +40,13 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
 
 /** What the form says about a race. */
 export function racing(data: FormData): SchemaAsk["race"] {
-  const kind = String(data.get("race") ?? "");
+  const kind = fieldText(data, "race");
   if (kind === "") return undefined;
   const judged_by = data.get("judged_by") === "time" ? "time" : "cost";
   if (kind !== "agents") return { number: Number(kind), judged_by };
-  const agents = data.getAll("racer").map((id) => {
-    const model = String(data.get(`model of ${String(id)}`) ?? "").trim();
-    return model ? `${String(id)}:${model}` : String(id);
+  const agents = data.getAll("racer").filter((id) => typeof id === "string").map((id) => {
+    const model = fieldText(data, `model of ${id}`).trim();
+    return model ? `${id}:${model}` : id;
   });
   return { agents, judged_by };
 }

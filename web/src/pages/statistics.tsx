@@ -111,7 +111,7 @@ function Chart({ title, days, items, series }: { title: string; days: number; it
     const sums = xs.map(() => 0);
     const stacked = series.map((one) => xs.map((x, index) => {
       const found = byDay.get(new Date(x * 1000).toISOString().slice(0, 10));
-      return (sums[index] = sums[index]! + (found ? one.of(found) : 0));
+      return (sums[index] = (sums[index] ?? 0) + (found ? one.of(found) : 0));
     }));
     // There is no half of a task.
     const whole = stacked.flat().every(Number.isInteger) ? { incrs: [1, 2, 5].flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((power) => step * 10 ** power)).sort((a, b) => a - b) } : {};

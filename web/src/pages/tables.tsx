@@ -1,12 +1,13 @@
 // Pages that are a table: what there is, and the little that can be done about it.
 import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState, type FormEvent, type ReactNode } from "react";
+import { useState, type ReactNode, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaRepository } from "../api/schema";
 import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
+import { fieldText } from "../ui/form";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, Dialog, Empty, Field, Page, Table, Trouble, Waiting } from "../ui/parts";
 import { ago, exact, useNow } from "../ui/time";
@@ -57,7 +58,7 @@ export function QueuePage() {
             </dl>
             {data.workers === 0 && <p className="text-dim">No worker is there. <Code>harvest serve</Code> works on tasks itself unless it was started with <Code>--agents 0</Code>; <Code>harvest up</Code> adds workers on this or other machines.</p>}
             {mayChange && (
-              <form className="flex items-end gap-2" onSubmit={(event: FormEvent<HTMLFormElement>) => { event.preventDefault(); change.mutate({ agents: Number(new FormData(event.currentTarget).get("agents")) }); }}>
+              <form className="flex items-end gap-2" onSubmit={(event: SubmitEvent<HTMLFormElement>) => { event.preventDefault(); change.mutate({ agents: Number(new FormData(event.currentTarget).get("agents")) }); }}>
                 <div className="w-44"><Field label="Agents side by side">{(id) => <input key={data.agents ?? ""} id={id} name="agents" className="field" type="number" min="0" max="1000" required defaultValue={data.agents ?? ""} placeholder="As many as fit" />}</Field></div>
                 <Button type="submit" className="h-8" disabled={change.isPending}>Set</Button>
               </form>
@@ -162,10 +163,10 @@ interface FormProps {
 }
 
 export function FormOf({ children, error, busy, act, onClose, submit }: FormProps) {
-  const send = (event: FormEvent<HTMLFormElement>) => {
+  const send = (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
     const data = new FormData(event.currentTarget);
-    submit((name) => String(data.get(name) ?? "").trim() || undefined);
+    submit((name) => fieldText(data, name).trim() || undefined);
   };
   return (
     <form onSubmit={send} className="flex flex-col gap-3 p-4">
@@ -220,7 +221,7 @@ export function SchedulesPage() {
 }
 
 function promptOf(request: unknown): string {
-  const found = typeof request === "object" && request !== null && "prompt" in request ? (request as { prompt: unknown }).prompt : null;
+  const found = typeof request === "object" && request !== null && "prompt" in request ? request.prompt : null;
   return typeof found === "string" ? found : "";
 }
 

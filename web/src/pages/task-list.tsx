@@ -67,7 +67,7 @@ export function TaskList({ tasks, more }: { tasks: SchemaTask[]; more: () => voi
   };
 
   const state = useRef({ at, tasks });
-  state.current = { at, tasks };
+  useLayoutEffect(() => { state.current = { at, tasks }; });
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target) || document.querySelector("dialog[open]")) return;

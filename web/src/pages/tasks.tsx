@@ -1,6 +1,6 @@
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, getRouteApi, useNavigate } from "@tanstack/react-router";
-import { lazy, memo, Suspense, useCallback, useEffect, useRef, useState } from "react";
+import { lazy, memo, Suspense, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { queries } from "../api/queries";
 import type { SchemaTask } from "../api/schema";
 import { STATUSES, shortRepository, verdict } from "../api/words";
@@ -62,7 +62,7 @@ function Filters({ search, change }: { search: TaskSearch; change: (next: Partia
   const agents = useQuery(queries.agents);
   const [q, setQ] = useState(search.q ?? "");
   const latest = useRef(change);
-  latest.current = change;
+  useLayoutEffect(() => { latest.current = change; });
   useEffect(() => {
     if (q === (search.q ?? "")) return;
     const timer = setTimeout(() => latest.current({ q: q || undefined }), 200);

@@ -5,6 +5,7 @@ import { useEffect, useState, type ReactNode } from "react";
 import { api, ok } from "../api/client";
 import type { SchemaSessionDetail } from "../api/schema";
 import { isOver } from "../api/words";
+import { copy } from "../ui/clipboard";
 import { Button, Dialog, Field, Trouble } from "../ui/parts";
 import { offer, sends } from "./keys";
 
@@ -43,8 +44,8 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
         <Menu.Trigger asChild><Button look="quiet" icon="more" label="More actions" /></Menu.Trigger>
         <Menu.Portal>
           <Menu.Content align="end" sideOffset={4} className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 shadow-lg">
-            <Item act={() => void navigator.clipboard?.writeText(session.branch)}>Copy name of branch</Item>
-            <Item act={() => void navigator.clipboard?.writeText(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
+            <Item act={() => copy(session.branch)}>Copy name of branch</Item>
+            <Item act={() => copy(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
             <Item act={() => window.open(`/api/sessions/${session.id}/events?limit=1000`, "_blank", "noopener")}>Events as JSON</Item>
             {!over && <Item act={() => terminate.mutate()} danger>Terminate at once</Item>}
           </Menu.Content>

@@ -27,7 +27,7 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
   const { fold } = journal;
   const over = isOver(session.task.status);
   const navigate = useNavigate();
-  const { of } = useSearch({ strict: false }) as { of?: string };
+  const { of } = useSearch({ strict: false });
   const { whole, turns, commits } = ranges(session, fold);
   const range = [whole, ...turns, ...commits].find((one) => one.id === of) ?? whole;
   const diff = useQuery(queries.diff(session.id, fold.workChanges, range.from, range.to));
@@ -59,7 +59,7 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
       ) : (
         <div className="flex flex-col gap-4 p-4">
           {files.length > 1 && <Contents files={files} />}
-          {files.slice(0, MOST_FILES).map((file, index) => <DiffFile key={`${file.oldPath} ${file.newPath}`} file={file} sum={sums[index]!} split={split} />)}
+          {files.slice(0, MOST_FILES).map((file, index) => <DiffFile key={`${file.oldPath} ${file.newPath}`} file={file} sum={sums[index] ?? count(file)} split={split} />)}
           {files.length > MOST_FILES && <p className="text-dim">and {files.length - MOST_FILES} more files: look at the branch</p>}
         </div>
       )}

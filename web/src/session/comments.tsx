@@ -1,6 +1,6 @@
 // What people say about events and changed lines. Agents do not read it.
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { createContext, useContext, useMemo, useState, type FormEvent, type ReactNode } from "react";
+import { createContext, useContext, useMemo, useState, type ReactNode, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaComment, SchemaCommentPlace } from "../api/schema";
@@ -82,7 +82,7 @@ function Remove({ comment }: { comment: SchemaComment }) {
 function Say({ session, about, onDone }: { session: string; about: SchemaCommentPlace; onDone: () => void }) {
   const [text, setText] = useState("");
   const say = useMutation({ mutationFn: () => ok(api.POST("/api/sessions/{id}/comments", { params: { path: { id: session } }, body: { about, text } })), onSuccess: onDone });
-  const send = (event: FormEvent) => {
+  const send = (event: SubmitEvent) => {
     event.preventDefault();
     if (text.trim() && !say.isPending) say.mutate();
   };

@@ -1,7 +1,7 @@
 // What a person says to a session: more to do, yes or no to a plan, another way from an earlier moment.
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useRef, useState, type FormEvent } from "react";
+import { useRef, useState, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail } from "../api/schema";
@@ -58,7 +58,7 @@ export function Decide({ task, plan, wide }: { task: string; plan?: string; wide
   const reject = useMutation({ mutationFn: (comment?: string) => ok(api.POST("/api/tasks/{id}/reject", { ...path, body: { comment } })) });
   const busy = approve.isPending || reject.isPending;
   const error = approve.error ?? reject.error;
-  const submit = (event: FormEvent) => {
+  const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const text = input.current?.value.trim() || undefined;
     if (mode === "edit") approve.mutate(text);

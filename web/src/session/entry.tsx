@@ -196,7 +196,7 @@ function inputText(input: unknown): string {
     const entries = Object.entries(input as Record<string, unknown>);
     return entries.map(([name, value]) => (typeof value === "string" ? `${name}: ${value}` : `${name}: ${JSON.stringify(value)}`)).join("\n");
   }
-  return input == null ? "" : String(input);
+  return input == null ? "" : JSON.stringify(input);
 }
 
 export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: boolean }) {

@@ -1,5 +1,5 @@
 // What the keyboard does in a session, and what the palette offers there.
-import { useEffect, useRef, type KeyboardEvent as Pressed } from "react";
+import { useEffect, useLayoutEffect, useRef, type KeyboardEvent as Pressed } from "react";
 import { isWriting } from "../keyboard";
 import type { IconName } from "../ui/icons";
 
@@ -28,7 +28,7 @@ export const sends = (event: Pressed) => event.key === "Enter" && (event.ctrlKey
 /** `r` writes to the session, `1` to `7` show its parts, Escape stops writing. */
 export function useSessionKeys(actions: { tab: (index: number) => void }) {
   const latest = useRef(actions);
-  latest.current = actions;
+  useLayoutEffect(() => { latest.current = actions; });
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

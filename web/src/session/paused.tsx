@@ -1,6 +1,6 @@
 // In place of the box for prompts while a session is interrupted: who interrupted it and why, and how it goes on.
 import { useMutation } from "@tanstack/react-query";
-import { useEffect, useState, useSyncExternalStore } from "react";
+import { useState, useSyncExternalStore } from "react";
 import { api, ok } from "../api/client";
 import type { Journal } from "../stream/journal";
 import { firstLine } from "../text/harmless";
@@ -13,10 +13,9 @@ export function Paused({ session, journal }: { session: string; journal: Journal
   const interruption = useSyncExternalStore(journal.subscribe, () => journal.shown.interruption);
   const now = useNow();
   const [text, setText] = useState("");
-  const resume = useMutation({ mutationFn: () => ok(api.POST("/api/sessions/{id}/resume", { params: { path: { id: session } }, body: { prompt: text.trim() || undefined } })) });
-  const { isSuccess, isPending } = resume;
   // What was typed stays until it is taken.
-  useEffect(() => { if (isSuccess) setText(""); }, [isSuccess]);
+  const resume = useMutation({ mutationFn: () => ok(api.POST("/api/sessions/{id}/resume", { params: { path: { id: session } }, body: { prompt: text.trim() || undefined } })), onSuccess: () => setText("") });
+  const { isSuccess, isPending } = resume;
   return (
     <section aria-label="Interrupted" className="shrink-0 border-t border-line bg-side px-4 py-3">
       <form className="mx-auto flex max-w-4xl flex-col gap-2" onSubmit={(event) => { event.preventDefault(); if (!isPending) resume.mutate(); }}>

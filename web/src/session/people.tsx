@@ -28,6 +28,6 @@ const TONES = ["bg-accent-soft text-accent", "bg-good-soft text-good", "bg-warn-
 
 /** The same person looks the same everywhere. */
 export function Face({ name }: { name: string }) {
-  const sum = [...name].reduce((total, character) => total + (character.codePointAt(0) ?? 0), 0);
+  const sum = Array.from(name).reduce((total, character) => total + (character.codePointAt(0) ?? 0), 0);
   return <span aria-hidden className={`flex size-6 shrink-0 items-center justify-center rounded-full border-2 border-page text-[11px] font-semibold uppercase ${TONES[sum % TONES.length]}`}>{firstLine(name, 40).slice(0, 1)}</span>;
 }

@@ -42,7 +42,7 @@ export function useRows(entries: readonly Entry[], guess: (entry: Entry) => numb
   const other = kept.current.of !== entries;
   if (other) kept.current = { of: entries, heights: new Heights() };
   const { heights } = kept.current;
-  for (let index = heights.length; index < entries.length; index += 1) heights.push(known.current.get(entries[index]!.seq)?.height ?? guess(entries[index]!));
+  for (const entry of entries.slice(heights.length)) heights.push(known.current.get(entry.seq)?.height ?? guess(entry));
   if (other && !view.current.stays) view.current.top += heights.total - before;
 
   const now = view.current;

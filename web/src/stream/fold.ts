@@ -313,7 +313,7 @@ export class Fold {
         this.stateChanges += 1;
         this.workChanges += 1;
         const turn = this.turns.at(-1);
-        this.tip = event.data.commit ?? this.tip;
+        this.tip = event.data.commit;
         if (turn) turn.to = this.tip;
         this.push({ ...common, kind: "end", outcome: event.data });
         break;
@@ -327,7 +327,8 @@ export class Fold {
   trim(): void {
     const end = this.entries.length - KEPT;
     while (this.weight > this.mostWeight && this.trimmed < end) {
-      const entry = this.entries[this.trimmed]!;
+      const entry = this.entries[this.trimmed];
+      if (!entry) return;
       const place = away(entry);
       if (place) {
         this.weight -= weigh(entry);

@@ -79,7 +79,10 @@ export function follow(session: string, journal: Journal, last: number, told: (l
       } while (events.length < waiting.length && performance.now() < until);
       waiting = waiting.slice(events.length);
       pause = events.length > MANY ? LEFT : 0;
-      if (journal.take(events) === "gap") return again();
+      if (journal.take(events) === "gap") {
+        again();
+        return;
+      }
       if (waiting.length > 0) plan();
     };
     const plan = () => {
@@ -87,7 +90,10 @@ export function follow(session: string, journal: Journal, last: number, told: (l
       planned = true;
       let left = pause;
       const step = () => {
-        if (left === 0) return hand();
+        if (left === 0) {
+          hand();
+          return;
+        }
         left -= 1;
         soon(step);
       };
@@ -118,19 +124,20 @@ export function follow(session: string, journal: Journal, last: number, told: (l
     };
   };
 
+  const isOver = () => over;
   const readAhead = async () => {
     if (journal.after === 0) {
       const end = await page(session, last - GLIMPSE, GLIMPSE);
       if (over) return;
       journal.show(end);
     }
-    for (let next = page(session, journal.after, PAGE); !over; ) {
+    for (let next = page(session, journal.after, PAGE); !isOver(); ) {
       const events = await next;
       // The next is under way while this one is looked at.
       const more = events.length === PAGE;
       const behind = events.at(-1)?.seq ?? 0;
       if (more) next = page(session, behind, PAGE);
-      if (over || journal.take(events) === "gap" || !more) return;
+      if (isOver() || journal.take(events) === "gap" || !more) return;
     }
   };
 

@@ -27,7 +27,7 @@ export class Heights {
     // What this node stands for: itself and the nodes below it.
     const place = this.count;
     let sum = height;
-    for (let below = place - 1, end = place - (place & -place); below > end; below -= below & -below) sum += this.tree[below]!;
+    for (let below = place - 1, end = place - (place & -place); below > end; below -= below & -below) sum += this.tree[below] ?? 0;
     this.tree[place] = sum;
   }
 
@@ -35,13 +35,13 @@ export class Heights {
     const change = height - this.of(index);
     this.own[index] = height;
     this.sum += change;
-    for (let place = index + 1; place <= this.count; place += place & -place) this.tree[place]! += change;
+    for (let place = index + 1; place <= this.count; place += place & -place) this.tree[place] = (this.tree[place] ?? 0) + change;
   }
 
   /** Where a row begins. */
   top(index: number): number {
     let sum = 0;
-    for (let place = Math.min(index, this.count); place > 0; place -= place & -place) sum += this.tree[place]!;
+    for (let place = Math.min(index, this.count); place > 0; place -= place & -place) sum += this.tree[place] ?? 0;
     return sum;
   }
 
@@ -50,9 +50,10 @@ export class Heights {
     let place = 0;
     let left = height;
     for (let step = 2 ** Math.floor(Math.log2(Math.max(1, this.count))); step >= 1; step /= 2) {
-      if (place + step <= this.count && this.tree[place + step]! <= left) {
+      const below = this.tree[place + step] ?? 0;
+      if (place + step <= this.count && below <= left) {
         place += step;
-        left -= this.tree[place]!;
+        left -= below;
       }
     }
     return Math.max(0, Math.min(place, this.count - 1));

@@ -203,7 +203,7 @@ describe("opening a long session", () => {
 
 class Fake {
   onopen = () => {};
-  onmessage = (_: { data: string }) => {};
+  onmessage: (event: { data: string }) => void = () => {};
   onclose = () => {};
   constructor(readonly url: string) {}
   close() {}

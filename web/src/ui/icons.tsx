@@ -62,7 +62,7 @@ export function Sheaf({ size = 20 }: { size?: number }) {
 
 /** What a task is doing, told by shape and colour and name. */
 export function StatusIcon({ status, size = 15 }: { status: string; size?: number }) {
-  const look = looks[status] ?? looks.pending!;
+  const look = looks[status] ?? pending;
   return (
     <svg width={size} height={size} viewBox="0 0 16 16" role="img" aria-label={words(status)} className={`shrink-0 ${look.colour}`}>
       <title>{words(status)}</title>
@@ -75,8 +75,9 @@ const ring = { fill: "none", stroke: "currentColor", strokeWidth: 1.6 } as const
 const disc = <circle cx="8" cy="8" r="7" fill="currentColor" />;
 const sign = { fill: "none", stroke: "var(--page)", strokeWidth: 1.6, strokeLinecap: "round", strokeLinejoin: "round" } as const;
 
+const pending = { colour: "text-dim", draw: <circle cx="8" cy="8" r="6.200" {...ring} strokeDasharray="2.200 2" /> };
 const looks: Record<string, { colour: string; draw: ReactNode }> = {
-  pending: { colour: "text-dim", draw: <circle cx="8" cy="8" r="6.200" {...ring} strokeDasharray="2.200 2" /> },
+  pending,
   provisioning: { colour: "text-warn", draw: <><circle cx="8" cy="8" r="6.200" {...ring} /><path className="pulse" d="M8 8V4.200A3.800 3.800 0 0 1 11.800 8z" fill="currentColor" /></> },
   running: { colour: "text-warn", draw: <><circle cx="8" cy="8" r="6.200" {...ring} /><path className="pulse" d="M8 4.200a3.800 3.800 0 0 1 0 7.600z" fill="currentColor" /></> },
   awaiting_approval: { colour: "text-accent", draw: <><circle cx="8" cy="8" r="6.200" {...ring} /><path d="M8 4.800v3.700M8 11h.01" {...ring} strokeLinecap="round" /></> },

@@ -1,6 +1,7 @@
 // The small parts that every page is made of.
 import { useEffect, useId, useRef, type ButtonHTMLAttributes, type ReactNode } from "react";
 import { problemOf } from "../api/client";
+import { copy } from "./clipboard";
 import { Icon, type IconName } from "./icons";
 
 type Look = "plain" | "primary" | "danger" | "quiet";
@@ -165,7 +166,7 @@ export function Page({ title, actions, children, fill, about }: { title: string;
 }
 
 export function CopyButton({ text, label }: { text: string; label: string }) {
-  return <Button look="quiet" icon="copy" label={label} onClick={() => void navigator.clipboard?.writeText(text)} />;
+  return <Button look="quiet" icon="copy" label={label} onClick={() => copy(text)} />;
 }
 
 export function Meter({ part, label }: { part: number; label: string }) {

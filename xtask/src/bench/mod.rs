@@ -1,7 +1,7 @@
 //! What Harvest promises about time, measured against the bare thing in the same run.
 //!
-//! One module per promise; each returns [`Row`]s. A bound that is broken by more than [`TOLERANCE`] fails the run. Nothing is
-//! written outside of temporary folders, except what is built and what is installed to be measured against.
+//! One module per promise; each returns [`Row`]s. A bound that is broken fails the run. Nothing is written
+//! outside of temporary folders, except what is built and what is installed to be measured against.
 
 mod agents;
 mod api;
@@ -9,6 +9,7 @@ mod clone;
 mod container;
 mod gateway;
 mod graphile;
+mod installation;
 mod journal;
 mod litellm;
 mod parsers;
@@ -16,6 +17,7 @@ mod place;
 mod postgres;
 mod programs;
 mod queue;
+mod recovery;
 mod sandbox;
 mod statistics;
 mod streams;
@@ -27,9 +29,6 @@ use std::process::ExitCode;
 
 use place::Place;
 use table::{Row, Verdict};
-
-/// How far beyond its bound a row may be before the run fails: machines are shared and disks have moods.
-const TOLERANCE: f64 = 0.25;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Size {
@@ -59,10 +58,11 @@ enum Subject {
     Warm,
     Api,
     Clone,
+    Recovery,
 }
 
 impl Subject {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Sandbox,
         Self::Workspace,
         Self::Gateway,
@@ -73,6 +73,7 @@ impl Subject {
         Self::Warm,
         Self::Api,
         Self::Clone,
+        Self::Recovery,
     ];
 
     fn name(self) -> &'static str {
@@ -87,6 +88,7 @@ impl Subject {
             Self::Warm => "warm",
             Self::Api => "api",
             Self::Clone => "clone",
+            Self::Recovery => "recovery",
         }
     }
 
@@ -117,6 +119,7 @@ impl Subject {
             Self::Warm => warm::measure(place, size).await,
             Self::Api => api::measure(place, size).await,
             Self::Clone => clone::measure(place, size).await,
+            Self::Recovery => recovery::measure(place, size).await,
         }
     }
 }
@@ -163,13 +166,12 @@ pub fn serve_gateway(arguments: &[String]) -> anyhow::Result<ExitCode> {
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let findings = runtime.block_on(measure(options))?;
-    println!("{}", table::render(&findings.rows, TOLERANCE));
+    println!("{}", table::render(&findings.rows));
     for note in &findings.notes {
         println!("{note}");
     }
-    println!("A bound counts as broken from {:.0} % beyond it on.", TOLERANCE * 100.0);
-    let broken = findings.rows.iter().filter(|row| row.verdict(TOLERANCE) == Verdict::Broken).count();
-    let judged = findings.rows.iter().filter(|row| row.verdict(TOLERANCE) != Verdict::NotJudged).count();
+    let broken = findings.rows.iter().filter(|row| row.verdict() == Verdict::Broken).count();
+    let judged = findings.rows.iter().filter(|row| row.verdict() != Verdict::NotJudged).count();
     println!("\n{judged} bounds, {broken} broken");
     Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -49,8 +49,6 @@ pub enum Bound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Kept,
-    /// Beyond the bound, but not by more than measuring is worth.
-    Tolerated,
     Broken,
     NotJudged,
 }
@@ -80,11 +78,10 @@ impl Row {
         })
     }
 
-    pub fn verdict(&self, tolerance: f64) -> Verdict {
+    pub fn verdict(&self) -> Verdict {
         match self.used() {
             None => Verdict::NotJudged,
             Some(used) if used <= 1.0 => Verdict::Kept,
-            Some(used) if used <= 1.0 + tolerance => Verdict::Tolerated,
             // Not a number, for want of samples, is no success either.
             Some(_) => Verdict::Broken,
         }
@@ -136,7 +133,6 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Kept => "ok",
-            Self::Tolerated => "ok, tolerated",
             Self::Broken => "BROKEN",
             Self::NotJudged => "not judged",
         })
@@ -197,7 +193,7 @@ fn shown(used: f64) -> String {
 }
 
 /// Two lines per row: the figures, and what they are held against.
-pub fn render(rows: &[Row], tolerance: f64) -> String {
+pub fn render(rows: &[Row]) -> String {
     const HEAD: [&str; 7] = ["", "ours", "theirs", "ratio", "bound", "used of the bound", ""];
     let mut lines = vec![HEAD.map(str::to_owned)];
     lines.extend(rows.iter().map(|row| {
@@ -208,7 +204,7 @@ pub fn render(rows: &[Row], tolerance: f64) -> String {
             row.ratio().map(ratio).unwrap_or_default(),
             row.bound.to_string(),
             row.used().filter(|used| used.is_finite()).map(shown).unwrap_or_default(),
-            row.verdict(tolerance).to_string(),
+            row.verdict().to_string(),
         ]
     }));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
@@ -243,10 +239,9 @@ mod tests {
 
     #[test]
     fn each_kind_of_bound_is_judged_by_its_own_measure() {
-        let verdict = |row: &Row| row.verdict(0.25);
+        let verdict = |row: &Row| row.verdict();
         assert_eq!(verdict(&row(30, 10, Bound::Times(3.0))), Verdict::Kept);
-        assert_eq!(verdict(&row(35, 10, Bound::Times(3.0))), Verdict::Tolerated);
-        assert_eq!(verdict(&row(40, 10, Bound::Times(3.0))), Verdict::Broken);
+        assert_eq!(verdict(&row(31, 10, Bound::Times(3.0))), Verdict::Broken);
         assert_eq!(verdict(&row(15, 9000, Bound::Within(Duration::from_millis(15)))), Verdict::Kept);
         assert_eq!(verdict(&row(5, 9, Bound::Added(Duration::from_millis(2)))), Verdict::Kept);
         assert_eq!(verdict(&row(15, 9, Bound::Added(Duration::from_millis(2)))), Verdict::Broken);
@@ -256,11 +251,10 @@ mod tests {
         let speedup = |ours| Row { ours: Amount::PerSecond(ours), theirs: Some(Amount::PerSecond(0.1)), ..rate(0.0) };
         let speedup = |ours| Row { bound: Bound::TimesAtLeast(2.0), ..speedup(ours) };
         assert_eq!(verdict(&speedup(0.21)), Verdict::Kept);
-        assert_eq!(verdict(&speedup(0.19)), Verdict::Tolerated);
-        assert_eq!(verdict(&speedup(0.1)), Verdict::Broken);
+        assert_eq!(verdict(&speedup(0.19)), Verdict::Broken);
         let count = |ours| Row { ours: Amount::Count(ours), theirs: None, ..row(0, 1, Bound::AtMost(0)) };
         assert_eq!(verdict(&count(0)), Verdict::Kept);
-        assert_eq!(verdict(&count(1)), Verdict::Broken, "nothing is tolerated where things are counted");
+        assert_eq!(verdict(&count(1)), Verdict::Broken);
         assert_eq!(verdict(&Row { theirs: None, ..row(1, 1, Bound::Times(3.0)) }), Verdict::Broken);
         assert_eq!(verdict(&row(9, 1, Bound::Open)), Verdict::NotJudged);
         assert_eq!(verdict(&row(0, 0, Bound::Times(3.0))), Verdict::Broken, "nothing measured is nothing shown");
@@ -288,6 +282,6 @@ this   123,457/s   2,000/s   61.73×   ≥ 50,000/s   █████·····�
   against that
 this           0                             ≤ 0   ············   0 %   ok
 ";
-        assert_eq!(format!("\n{}", render(&rows, 0.25)), expected);
+        assert_eq!(format!("\n{}", render(&rows)), expected);
     }
 }

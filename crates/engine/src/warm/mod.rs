@@ -30,9 +30,9 @@ pub(crate) use shelf::Shelf;
 pub use shelf::Stats;
 use spare::Spare;
 
-/// A spare that nobody wanted for this long goes.
 /// A spare is kept this long after the task it was made for has left the queue, which then claims it.
 const CLAIMING: Duration = Duration::from_secs(3);
+/// A spare that nobody wanted for this long goes.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 /// Snapshots that another process built are noticed after this long at most.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);

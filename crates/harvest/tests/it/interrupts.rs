@@ -1,8 +1,9 @@
-//! Interrupted by every way, noticed at once, and resumed with what was done and said.
+//! Interrupted by every way, and resumed with what was done and said.
+//!
+//! How soon an interrupt is obeyed is measured by `make bench ARGS=recovery`.
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use harvest_store::{Sqlite, Store};
 use rustix::process::Signal;
@@ -13,10 +14,6 @@ use crate::killed::journal;
 use crate::reattach::wait_until;
 use crate::remote::remote;
 use crate::support::{FIX, Running, World};
-
-/// What noticing may take, on a machine that does other things as well.
-const AT_ONCE: Duration = Duration::from_secs(1);
-const BUSY: u32 = 4;
 
 /// Works and then hangs in a tool call. When it goes on it is told so, and finds what it did.
 fn script(world: &World, told: &str) -> PathBuf {
@@ -40,9 +37,8 @@ fn hanging(world: &World, told: &str) -> (Running, String) {
 }
 
 #[track_caller]
-fn assert_interrupted(world: &World, task: &str, asked: Instant, author: Option<&str>, reason: &str) {
+fn assert_interrupted(world: &World, task: &str, author: Option<&str>, reason: &str) {
     wait_until("it is interrupted", || world.json(&["task", "show", task])["status"] == "interrupted");
-    println!("interrupted {:?} after it was asked for", asked.elapsed());
     let events = journal(world, task);
     let interrupted = &of_type(&events, "session.interrupted")[0]["data"];
     let asker = world.json(&["task", "show", task])["requested_by"].as_str().unwrap().to_owned();
@@ -76,11 +72,9 @@ fn by_a_command_and_resumed_with_a_word() {
     let world = World::new();
     world.without_spares();
     let (mut running, task) = hanging(&world, "leave the other one alone");
-    let asked = Instant::now();
     let told = world.json(&["interrupt", &task, "--reason", "lunch"]);
     assert_eq!(told["items"][0]["status"], "interrupted");
-    assert!(asked.elapsed() < AT_ONCE * BUSY, "{:?}", asked.elapsed());
-    assert_interrupted(&world, &task, asked, None, "lunch");
+    assert_interrupted(&world, &task, None, "lunch");
     let again = world.harvest(&["interrupt", &task]).finish();
     assert!(again.exit == Some(2) && again.stderr.starts_with("error[HV-0175]"), "{again:?}");
     world.json(&["session", "resume", &task, "Go on, and leave the other one alone"]);
@@ -95,10 +89,8 @@ fn by_a_file_and_resumed_without_a_word() {
     let world = World::new();
     world.without_spares();
     let (mut running, task) = hanging(&world, "This was interrupted");
-    let asked = Instant::now();
     fs::write(world.data().join("interrupts").join(&task), "out of credit\n").unwrap();
-    assert_interrupted(&world, &task, asked, Some("operator"), "out of credit");
-    assert!(asked.elapsed() < AT_ONCE * BUSY, "{:?}", asked.elapsed());
+    assert_interrupted(&world, &task, Some("operator"), "out of credit");
     world.json(&["session", "resume", &task]);
     assert_resumed(&world, &mut running, &task);
     end(&world, running);
@@ -116,11 +108,9 @@ fn by_the_api_and_resumed_by_it() {
     let (id, session) = (task["id"].as_str().unwrap(), task["sessions"][0]["id"].as_str().unwrap());
     client.post(&format!("/api/sessions/{session}/resume"), &json!({})).problem(409, "HV-0176");
     wait_until("it hangs", || of_type(&journal(&world, id), "tool.call").len() == 2);
-    let asked = Instant::now();
     let answer = client.post(&format!("/api/sessions/{session}/interrupt"), &json!({ "reason": "later" }));
     assert_eq!(answer.status, 202, "{answer:?}");
-    assert_interrupted(&world, id, asked, None, "later");
-    assert!(asked.elapsed() < AT_ONCE * BUSY, "{:?}", asked.elapsed());
+    assert_interrupted(&world, id, None, "later");
     client.post(&format!("/api/tasks/{id}/interrupt"), &json!({})).problem(409, "HV-0175");
     let resumed = client.post(&format!("/api/sessions/{session}/resume"), &json!({ "prompt": "And use tabs" })).ok();
     assert!(["pending", "provisioning"].contains(&resumed["status"].as_str().unwrap()), "{resumed:#}");
@@ -147,9 +137,7 @@ fn across_processes_on_postgresql() {
     let mut running = world.worker(&script, &database).start();
     let events = || at(&["task", "logs", task]).events();
     wait_until("it hangs", || of_type(&events(), "tool.call").len() == 2);
-    let asked = Instant::now();
     at(&["interrupt", "--all"]);
-    assert!(asked.elapsed() < AT_ONCE * BUSY, "{:?}", asked.elapsed());
     assert_eq!(of_type(&events(), "session.interrupted").len(), 1);
     at(&["session", "resume", task]);
     running.wait_for_type("finished");
@@ -190,15 +178,13 @@ fn all_of_them_by_a_command_to_a_server() {
         .map(|_| client.post("/api/tasks", &world.ask("Mend it")).ok()["id"].as_str().unwrap().to_owned())
         .collect();
     wait_until("they hang", || ids.iter().all(|id| of_type(&journal(&world, id), "tool.call").len() == 2));
-    let asked = Instant::now();
     let mut interrupt = remote(&world, &server.url, &["interrupt", "--all", "--reason", "lunch", "--json"]);
     interrupt.command.env("HARVEST_TOKEN", &token);
     let told: Value = serde_json::from_str(&interrupt.finish().stdout).unwrap();
     assert_eq!(told["items"].as_array().unwrap().len(), 2, "{told:#}");
     for id in &ids {
-        assert_interrupted(&world, id, asked, None, "lunch");
+        assert_interrupted(&world, id, None, "lunch");
     }
-    assert!(asked.elapsed() < AT_ONCE * BUSY, "{:?}", asked.elapsed());
     let mut again = remote(&world, &server.url, &["interrupt", &ids[0]]);
     again.command.env("HARVEST_TOKEN", &token);
     let again = again.finish();
@@ -290,7 +276,7 @@ fn a_file_outlives_whoever_has_read_it() {
     assert_eq!(running.finish().status.signal(), Some(6));
     assert!(!file.exists());
     let mut running = world.worker(&script, &[]).start();
-    assert_interrupted(&world, &task, Instant::now(), Some("operator"), "out of credit");
+    assert_interrupted(&world, &task, Some("operator"), "out of credit");
     world.json(&["session", "resume", &task]);
     assert_resumed(&world, &mut running, &task);
     end(&world, running);

@@ -1,17 +1,12 @@
 //! The same task for several: the verified one wins, then the cheaper, and only its work is delivered.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::killed::journal;
 use crate::support::{FIX, World, git};
-
-/// What the sandboxes of losers may outlive the verdict by, on a machine that does other things as well.
-const GONE: Duration = Duration::from_secs(1);
-const BUSY: u32 = 4;
 
 /// Everyone in a race by the name of its model.
 fn entrants(world: &World, race: &str) -> BTreeMap<String, Value> {
@@ -20,12 +15,7 @@ fn entrants(world: &World, race: &str) -> BTreeMap<String, Value> {
     items.map(|item| (item["model"].as_str().unwrap_or_default().to_owned(), item.clone())).collect()
 }
 
-fn at(event: &Value) -> SystemTime {
-    let at: harvest_core::Timestamp = event["at"].as_str().unwrap().parse().unwrap();
-    at.into()
-}
-
-/// One breaks the tests, one takes for ever, one mends it.
+/// One breaks the tests, one takes for ever, one mends it. How soon the loser is stopped is measured by `make bench ARGS=recovery`.
 #[test]
 fn the_verified_one_wins_and_the_others_are_stopped() {
     let world = World::new();
@@ -53,12 +43,6 @@ fn the_verified_one_wins_and_the_others_are_stopped() {
     assert_eq!(world.show(&format!("{branches}:src/two.sh")), "echo two");
     let diff = world.harvest(&["task", "diff", by_agent["hangs"]["task_id"].as_str().unwrap()]).finish();
     assert!(diff.stdout.contains("junk"), "{diff:?}");
-    let decided = journal(&world, by_agent["mends"]["task_id"].as_str().unwrap());
-    let verdict = decided.iter().find(|event| event["type"] == "race.decided").unwrap();
-    let loser = journal(&world, by_agent["hangs"]["task_id"].as_str().unwrap());
-    let gone = at(loser.last().unwrap()).duration_since(at(verdict)).unwrap_or_default();
-    println!("the loser was gone {gone:?} after the verdict");
-    assert!(gone < GONE * BUSY, "{gone:?}");
     world.assert_nothing_left();
 }
 

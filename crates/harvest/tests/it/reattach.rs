@@ -1,12 +1,12 @@
-//! Agents outlive their worker: the next one on the same data directory goes on with the same processes, at once.
+//! Agents outlive their worker: the next one on the same data directory goes on with the same processes.
 //!
-//! `HARVEST_TEST_SESSIONS=100 cargo test -p harvest --test it -- reattach --nocapture` does the large one with a hundred.
+//! How soon it does is measured by `make bench ARGS=recovery`, with a hundred of them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -14,10 +14,6 @@ use serde_json::{Value, json};
 use crate::killed::journal;
 use crate::support::{FIX, Harvest, PATIENCE, World};
 use crate::survive::lose_sandboxes;
-
-/// What a restart may take until the last agent is back. Measured with a hundred on two cores; a busy machine gets more.
-const BACK: Duration = Duration::from_secs(1);
-const BUSY: u32 = 5;
 
 impl World {
     pub fn add_task(&self, prompt: &str) -> String {
@@ -89,15 +85,10 @@ fn assert_went_on(world: &World, task: &str, times: usize) -> Vec<Value> {
     events
 }
 
-fn at(event: &Value) -> SystemTime {
-    let at: harvest_core::Timestamp = event["at"].as_str().unwrap().parse().unwrap();
-    at.into()
-}
-
 /// Many at work, each in its own way: in a tool, waiting for an answer, in the middle of one.
 #[test]
-fn every_live_agent_is_back_within_a_second_of_the_restart() {
-    let sessions: usize = std::env::var("HARVEST_TEST_SESSIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
+fn every_live_agent_is_reattached_after_the_restart() {
+    let sessions = 12;
     let world = World::new();
     world.without_spares();
     // Until the last of them has begun, and has been taken over.
@@ -125,24 +116,17 @@ fn every_live_agent_is_back_within_a_second_of_the_restart() {
     running.signal(Signal::KILL);
     running.finish();
     assert_eq!(world.agents(), before, "the agents have outlived it");
-    let (restarted, began) = (SystemTime::now(), Instant::now());
     let mut second = worker().start();
     for _ in 0..sessions {
         second.wait_for_type("taken_over");
     }
-    println!("taken over: {sessions} turns after {:?}", began.elapsed());
     wait_until("all are back", || tasks.iter().all(|task| count(&journal(&world, task), "agent.reattached") == 1));
     assert_eq!(world.agents(), before, "no agent was started again");
     let ran = second.finish();
     assert_eq!(ran.exit, Some(0), "{ran:?}");
-    let mut slowest = Duration::ZERO;
     for task in &tasks {
-        let events = assert_went_on(&world, task, 1);
-        let back = events.iter().find(|event| event["type"] == "agent.reattached").unwrap();
-        slowest = slowest.max(at(back).duration_since(restarted).unwrap_or_default());
+        assert_went_on(&world, task, 1);
     }
-    println!("{sessions} reattached in {} ms", slowest.as_millis());
-    assert!(slowest < BACK * BUSY, "{slowest:?}");
     world.assert_nothing_left();
 }
 

@@ -448,3 +448,52 @@ fn prompts_may_be_long_and_odd() {
         list.stdout
     );
 }
+
+#[test]
+fn a_key_file_that_others_can_read_is_refused() {
+    let world = World::new();
+    let keys = world.home().join(".config/harvest/keys");
+    fs::create_dir_all(keys.parent().unwrap()).unwrap();
+    fs::write(&keys, "ANTHROPIC_API_KEY=sk-ant-canary\n").unwrap();
+    for mode in [0o644, 0o640, 0o604, 0o602] {
+        fs::set_permissions(&keys, PermissionsExt::from_mode(mode)).unwrap();
+        let ran = world.harvest(&["doctor"]).finish();
+        assert_refused(&ran, "HV-0141", "can be read by others");
+        assert!(ran.stderr.contains("chmod 600") && !ran.stderr.contains("canary"), "{mode:o}: {ran:?}");
+    }
+    fs::set_permissions(&keys, PermissionsExt::from_mode(0o600)).unwrap();
+    let ran = world.harvest(&["doctor"]).finish();
+    assert!(!ran.stderr.contains("HV-0141") && !ran.stdout.is_empty(), "{ran:?}");
+}
+
+/// Whoever makes the folder first would get between sandboxes and their gateway.
+#[test]
+fn a_folder_for_sockets_that_is_a_link_or_someone_elses_is_refused() {
+    let world = World::new();
+    let (run, elsewhere) = (world.path().join("run"), world.path().join("elsewhere"));
+    let shared = run.join("harvest");
+    for folder in [&run, &elsewhere] {
+        fs::create_dir(folder).unwrap();
+    }
+    let refused = |what: &str, folder: &Path| {
+        let ran = run_in(&world, &run).finish();
+        assert!(ran.exit.is_some_and(|exit| exit != 0), "{what}: {ran:?}");
+        assert!(ran.stderr.contains("belongs to someone else"), "{what}: {ran:?}");
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 0, "{what}: something was made there");
+    };
+    std::os::unix::fs::symlink(&elsewhere, &shared).unwrap();
+    refused("a link", &elsewhere);
+    fs::remove_file(&shared).unwrap();
+    // Only root can make a folder for someone else.
+    if uid() == 0 {
+        fs::create_dir(&shared).unwrap();
+        std::os::unix::fs::chown(&shared, Some(12_345), Some(12_345)).unwrap();
+        refused("another user's", &shared);
+        fs::remove_dir(&shared).unwrap();
+    }
+    assert_eq!(run_in(&world, &run).finish().exit, Some(0));
+}
+
+fn run_in(world: &World, runtime: &Path) -> Harvest {
+    world.run_with(&json!([{ "shell": FIX }, {}]), &[]).env("XDG_RUNTIME_DIR", runtime.to_str().unwrap())
+}

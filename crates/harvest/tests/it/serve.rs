@@ -1,7 +1,5 @@
 //! `harvest serve`: tasks, sessions and their journals over HTTP, from the first request to the last event.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
@@ -265,17 +263,12 @@ fn everything_that_happens_is_told_in_short() {
     assert!(!kinds.iter().any(|kind| kind.starts_with("message")), "{kinds:?}");
 }
 
+/// How soon it is ready is measured by `make bench ARGS=api`.
 #[test]
-fn a_server_is_there_at_once() {
+fn a_server_that_says_where_it_listens_is_ready() {
     let world = World::new();
-    // The first start makes the data directory.
-    drop(world.serve(&["--agents", "0"]));
-    let begun = Instant::now();
     let server = world.serve(&["--agents", "0"]);
     assert_eq!(server.anyone().get("/readyz").status, 200);
-    let took = begun.elapsed();
-    // 200 ms is the promise of a release; this is a debug build on a machine that does other things.
-    assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
 #[test]

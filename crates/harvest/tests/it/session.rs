@@ -21,7 +21,7 @@ impl World {
         self.add_agent_with(id, dialect, script, "");
     }
 
-    fn add_agent_with(&self, id: &str, dialect: &str, script: &str, more: &str) {
+    pub fn add_agent_with(&self, id: &str, dialect: &str, script: &str, more: &str) {
         let agents = self.home().join(".config/harvest/agents");
         std::fs::create_dir_all(&agents).unwrap();
         let text = format!(

@@ -73,6 +73,21 @@ fn an_agent_that_prints_lines_is_checkpointed_while_it_runs() {
     assert!(saved["data"]["commit"].is_string(), "{saved:#}");
 }
 
+/// An agent on a terminal draws rather than tells; its work is checkpointed by the time, too.
+#[test]
+fn an_agent_that_draws_a_terminal_is_checkpointed_while_it_runs() {
+    let world = World::new();
+    let draws = format!("read -r prompt; {FIX}; while :; do tput home 2>/dev/null; printf working; sleep 1; done");
+    world.add_agent_with("drawer", "text", &draws, "terminal = true");
+    let script = world.script(&json!([{}]));
+    let args = ["run", "Mend it", "--agent", "drawer", "--json", "--model-script", script.to_str().unwrap()];
+    let mut run = world.harvest(&args).start();
+    let saved = run.wait_for_type("checkpoint.created");
+    run.signal(Signal::INT);
+    run.finish();
+    assert!(saved["data"]["commit"].is_string(), "{saved:#}");
+}
+
 /// The last lines of an agent that fails without a word of its own are part of what people are told.
 #[test]
 fn an_agent_that_exits_with_an_error_is_reported_with_its_last_lines() {

@@ -174,6 +174,30 @@ fn whoever_asks_again_is_served_from_the_spares() {
     world.assert_nothing_left();
 }
 
+/// Spares are made for what is claimed next, not for what was asked for last.
+#[test]
+fn the_task_that_is_claimed_next_finds_its_sandbox_though_many_newer_ones_wait() {
+    let world = World::new();
+    let script = world.conversations(&[
+        // Long enough for the spare of the next task to be made.
+        ("Wait", json!([{ "say": "Waited.", "delay": "5s" }])),
+        ("", json!([{ "shell": FIX }, {}])),
+    ]);
+    let wait = add(&world, "Wait", &["--priority", "urgent"]);
+    let next = add(&world, "Next", &["--timeout", "9m", "--priority", "high"]);
+    for number in 0..66 {
+        add(&world, &format!("Later {number}"), &["--timeout", "7m", "--priority", "low"]);
+    }
+    let mut up = world.harvest(&["up", "--json", "--agents", "1", "--model-script", script.to_str().unwrap()]).start();
+    finished(&mut up, &wait);
+    finished(&mut up, &next);
+    let place = place(&world, &next);
+    assert_eq!(place["warm"], true, "{place:#}");
+    up.signal(Signal::TERM);
+    assert_eq!(up.finish().exit, Some(0));
+    world.assert_nothing_left();
+}
+
 /// Their agents are started with more than is known before, in a sandbox that was there before.
 #[test]
 fn a_plan_tools_and_a_follow_up_use_a_spare_too() {
