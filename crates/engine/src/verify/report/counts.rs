@@ -35,7 +35,7 @@ type Reader = fn(&[String]) -> Option<Counts>;
 pub fn read_counts(output: &str) -> Counts {
     let lines: Vec<String> = output.lines().map(|line| without_colors(line).trim().to_owned()).collect();
     let readers: [Reader; 16] = [
-        cargo, nextest, maven, unittest, jest, mocha, node, ava, phpunit, minitest, ctest, bats, go, tap, worded, none,
+        nextest, cargo, maven, unittest, jest, mocha, node, ava, phpunit, minitest, ctest, bats, go, tap, worded, none,
     ];
     readers.iter().find_map(|read| read(&lines)).unwrap_or_default()
 }
@@ -132,7 +132,8 @@ fn node(lines: &[String]) -> Option<Counts> {
     Some(Counts::of(find("pass ")?, find("fail ")?, find("skipped ").unwrap_or(0)))
 }
 
-/// `5 tests passed`, `1 test failed`, `2 tests skipped`, each on a line of its own.
+/// `5 tests passed`, `1 test failed`, `2 tests skipped`, each on a line of its own. When some failed, only the marks tell
+/// how many passed.
 fn ava(lines: &[String]) -> Option<Counts> {
     let find = |word: &str| {
         lines.iter().rev().find_map(|line| {
@@ -142,8 +143,10 @@ fn ava(lines: &[String]) -> Option<Counts> {
         })
     };
     let (passed, failed) = (find(" passed"), find(" failed"));
-    (passed.is_some() || failed.is_some())
-        .then(|| Counts::of(passed.unwrap_or(0), failed.unwrap_or(0), find(" skipped").unwrap_or(0)))
+    (passed.is_some() || failed.is_some()).then(|| {
+        let marked = || lines.iter().filter(|line| line.starts_with("✔ ")).count() as u64;
+        Counts::of(passed.unwrap_or_else(marked), failed.unwrap_or(0), find(" skipped").unwrap_or(0))
+    })
 }
 
 /// `OK (5 tests, 8 assertions)` or `Tests: 5, Assertions: 8, Failures: 1, Errors: 1, Skipped: 1.`

@@ -44,28 +44,37 @@ pub fn read_names(output: &str) -> TestNames {
         let names = found.iter().filter(move |(_, outcome)| **outcome == wanted);
         names.map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
-    // Some runners name a failed test twice: in the tree, and alone or behind the name of its file.
-    let mut failed = of(Outcome::Failed);
-    let paths: Vec<String> = failed.iter().map(|name| name.replace(" > ", SEPARATOR)).collect();
-    let is_again = |index: usize| {
-        let within = format!("{SEPARATOR}{}", paths[index]);
+    let failed = without_repeats(of(Outcome::Failed));
+    TestNames { passed: of(Outcome::Passed), failed, skipped: of(Outcome::Skipped), cut: false }
+}
+
+/// Some runners name a failed test twice: in the tree, and alone or with all its titles. The longer name is kept.
+fn without_repeats(mut failed: Vec<String>) -> Vec<String> {
+    let paths: Vec<Vec<String>> = failed
+        .iter()
+        .map(|name| name.replace(" > ", SEPARATOR).split(SEPARATOR).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let repeats = |short: &[String], long: &[String]| {
+        let (ends, begins) = (long.ends_with(short), long.first() == short.first() && long.last() == short.last());
+        short.len() < long.len() && (ends || begins)
+    };
+    let is_repeat = |index: usize| {
         paths
             .iter()
             .enumerate()
-            .any(|(other, path)| path.ends_with(&within) || (*path == paths[index] && other < index))
+            .any(|(other, long)| repeats(&paths[index], long) || (other < index && *long == paths[index]))
     };
-    let again: Vec<bool> = (0..failed.len()).map(is_again).collect();
-    let mut again = again.iter();
-    failed.retain(|_| again.next() != Some(&true));
-    TestNames { passed: of(Outcome::Passed), failed, skipped: of(Outcome::Skipped), cut: false }
+    let mut repeated = (0..failed.len()).map(is_repeat).collect::<Vec<_>>().into_iter();
+    failed.retain(|_| repeated.next() != Some(true));
+    failed
 }
 
 /// Formats that need no context.
 fn read_line(line: &str) -> Option<Told> {
     let trimmed = line.trim();
-    let readers: [fn(&str) -> Option<Told>; 9] =
-        [cargo, nextest, pytest, unittest, go, ctest, minitest, gradle, failures];
-    readers.iter().find_map(|read| read(trimmed)).or_else(|| tap(trimmed))
+    let readers: [fn(&str) -> Option<Told>; 8] = [nextest, pytest, unittest, go, ctest, minitest, gradle, failures];
+    // nextest shows the output of a test that failed indented, and in it the line of the test once more.
+    cargo(line).or_else(|| readers.iter().find_map(|read| read(trimmed))).or_else(|| tap(trimmed))
 }
 
 fn told(outcome: Outcome, name: &str) -> Option<Told> {
@@ -410,6 +419,48 @@ mod tests {
         ];
         for (runner, output, expected) in cases {
             assert_eq!(read_names(output), expected, "{runner}");
+        }
+    }
+
+    /// What real runners printed for three tests: `adds` passes, `fails` fails and `later` is skipped.
+    #[test]
+    fn recorded_runs_of_real_runners_are_read() {
+        macro_rules! recorded {
+            ($name:literal) => {
+                ($name, include_str!(concat!("recorded/", $name, ".txt")))
+            };
+        }
+        let runs = [
+            (recorded!("ava"), "adds", "fails"),
+            (recorded!("bats"), "adds", "fails"),
+            (recorded!("cargo"), "tests::adds", "tests::fails"),
+            (recorded!("ctest"), "adds", "fails"),
+            (recorded!("jest"), "j/x.test.js › sum › adds", "j/x.test.js › sum › fails"),
+            (recorded!("minitest"), "", "XTest#test_fails"),
+            (recorded!("minitest-v"), "XTest#test_adds", "XTest#test_fails"),
+            (recorded!("mocha"), "calc › add › adds calc › divides", "calc › add › fails"),
+            (recorded!("nextest"), "app tests::adds", "app tests::fails"),
+            (recorded!("node"), "adds alone", "fails sum"),
+            (recorded!("node-spec"), "alone sum › adds", "sum sum › fails"),
+            (recorded!("phpunit"), "", "XTest::testFails"),
+            (recorded!("phpunit-testdox"), "Adds", "Fails"),
+            (recorded!("pytest"), "test_x.py::test_a test_x.py::test_b[1]", "test_x.py::test_b[a b]"),
+            (recorded!("pytest-q"), "", "test_x.py::test_b[a b]"),
+            (recorded!("tap"), "adds inner", "fails one is two t/x.test.cjs"),
+            (recorded!("unittest"), "", "test_u.T.test_b"),
+            (recorded!("unittest-v"), "test_u.T.test_a", "test_u.T.test_b"),
+            (recorded!("vitest"), "v2/x.test.mjs › adds", "v2/x.test.mjs > sum > fails"),
+            (recorded!("vitest-v"), "v2/x.test.mjs > sum > adds", "v2/x.test.mjs > sum > fails"),
+        ];
+        for ((runner, output), passed, failed) in runs {
+            let names = read_names(output);
+            assert_eq!((names.passed.join(" "), names.failed.join(" ")), (passed.into(), failed.into()), "{runner}");
+            let counts = super::super::read_counts(output);
+            assert!(
+                counts.failed.is_some_and(|failed| failed > 0 && failed <= names.failed.len() as u64),
+                "{runner}: {counts:?}"
+            );
+            assert!(counts.passed.is_some_and(|passed| passed > 0), "{runner}: {counts:?}");
         }
     }
 

@@ -86,16 +86,17 @@ fn mark(text: &str, indent: usize) -> Option<(Outcome, &str)> {
 
 /// Without what differs from run to run: `(5 ms)`, `5ms`, `(0.5s)`, `# SKIP`, `(3 tests | 1 failed)`.
 fn without_figures(name: &str) -> &str {
-    let name = name.split(" # ").next().unwrap_or(name).trim_end();
-    if let Some((rest, last)) = name.rsplit_once(" (")
-        && last.ends_with(')')
-        && (is_time(last.trim_end_matches(')')) || last.contains(" test"))
-    {
-        return rest.trim_end();
-    }
-    match name.rsplit_once(' ') {
-        Some((rest, last)) if is_time(last) => rest.trim_end(),
-        _ => name,
+    let mut name = name.split(" # ").next().unwrap_or(name).trim_end();
+    loop {
+        let bracketed = name.rsplit_once(" (").filter(|(_, last)| {
+            last.strip_suffix(')')
+                .is_some_and(|last| is_time(last) || last.ends_with(" tests") || last.contains(" tests | "))
+        });
+        let timed = name.rsplit_once(' ').filter(|(_, last)| is_time(last));
+        match bracketed.or(timed) {
+            Some((rest, _)) => name = rest.trim_end(),
+            None => return name,
+        }
     }
 }
 
