@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     AttemptId, BranchName, CallId, Cost, Evidence, FailureReason, HookStage, Outcome, Prompt, SandboxId, SessionId,
-    TaskId, Timestamp, TurnId, Usage,
+    TaskId, TestNames, Timestamp, TurnId, Usage,
 };
 
 /// One entry of a session's journal, numbered 1, 2, 3 … without gaps.
@@ -381,6 +381,8 @@ pub struct TestRun {
     pub duration_ms: u64,
     /// The end of what the tests printed.
     pub output_tail: String,
+    #[serde(default, skip_serializing_if = "TestNames::is_empty")]
+    pub names: TestNames,
 }
 
 impl EventBody {

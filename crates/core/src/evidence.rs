@@ -22,6 +22,127 @@ pub struct Evidence {
     pub flags: Vec<Flag>,
     #[serde(default)]
     pub changed: ChangedFiles,
+    /// What the runs come to; see [`Evidence::verdict`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<TestVerdict>,
+    /// How single tests differ between the base and the result.
+    #[serde(default, skip_serializing_if = "TestChanges::is_empty")]
+    pub tests: TestChanges,
+    /// The last lines that the tests printed at the result, unless they passed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
+    /// Why the tests could not run, if the cause is known, and the way out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// What the runs at the base and at the result come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TestVerdict {
+    /// The tests pass, and nothing makes that worthless.
+    Verified,
+    /// Tests fail that failed at the base already, and no other.
+    Unchanged,
+    /// No test ran, neither at the base nor at the result.
+    NoTests,
+    /// The test command could not run.
+    CannotRun,
+    /// The tests pass, but that proves nothing: a flag tells why.
+    Doubtful,
+    Failed,
+}
+
+impl TestVerdict {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::Unchanged => "unchanged",
+            Self::NoTests => "no_tests",
+            Self::CannotRun => "cannot_run",
+            Self::Doubtful => "doubtful",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// In a few words, for people.
+    pub fn explain(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::Unchanged => "unchanged: the tests that fail also fail at the base",
+            Self::NoTests => "not verified: no tests ran, before or after",
+            Self::CannotRun => "not verified: the test command could not run",
+            Self::Doubtful => "not verified: the tests pass but prove nothing",
+            Self::Failed => "the tests fail",
+        }
+    }
+}
+
+/// Which tests a runner named, in one run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TestNames {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
+    /// There are more than are kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+}
+
+impl TestNames {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How tests differ between the base and the result, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TestChanges {
+    /// Failed at the base and pass at the result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fixed: Vec<String>,
+    /// Fail at the result and did not at the base.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broken: Vec<String>,
+    /// Fail at both.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub still_failing: Vec<String>,
+    /// Pass at the result and were not there at the base.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
+    /// Ran at the base and are not there at the result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vanished: Vec<String>,
+    /// So many names are left off.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_off: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl TestChanges {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Each list with its name for people.
+    pub fn lists(&self) -> [(&'static str, &[String]); 5] {
+        [
+            ("fail → pass", &self.fixed),
+            ("pass → fail", &self.broken),
+            ("still failing", &self.still_failing),
+            ("new", &self.added),
+            ("vanished", &self.vanished),
+        ]
+    }
 }
 
 /// The same command at the base commit.
@@ -107,6 +228,19 @@ impl Flag {
 impl Evidence {
     /// Green, and nothing that makes green worthless.
     pub fn proves_success(&self) -> bool {
-        self.exit_code == 0 && !self.flags.iter().any(|flag| flag.disqualifies())
+        self.verdict() == TestVerdict::Verified
+    }
+
+    /// What the runs come to. Evidence from before there were verdicts has the one that its exit code and flags allow.
+    pub fn verdict(&self) -> TestVerdict {
+        self.verdict.unwrap_or_else(|| {
+            if self.exit_code != 0 {
+                TestVerdict::Failed
+            } else if self.flags.iter().any(|flag| flag.disqualifies()) {
+                TestVerdict::Doubtful
+            } else {
+                TestVerdict::Verified
+            }
+        })
     }
 }

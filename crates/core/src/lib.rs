@@ -36,7 +36,7 @@ pub use event::{
     EgressVerdict, Event, EventBody, FileChange, McpOutcome, MessageRole, OutputStream, Remedy, SandboxPurpose,
     StageName, SupervisedLimit, TestRun, WorkspaceKind,
 };
-pub use evidence::{Baseline, ChangedFiles, Evidence, Flag};
+pub use evidence::{Baseline, ChangedFiles, Evidence, Flag, TestChanges, TestNames, TestVerdict};
 pub use id::{
     AttemptId, CallId, CommentId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TokenId,
     TurnId,

@@ -59,6 +59,9 @@ pub struct Settings {
     pub test: Option<String>,
     /// Without a test command the task fails.
     pub require_tests: bool,
+    /// Work passes when tests fail that failed at the base already, and no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_unchanged: bool,
     /// How long the agent may work on a turn.
     pub timeout_ms: u64,
     /// How often the agent may call the model in a turn.
@@ -152,6 +155,7 @@ impl Default for Settings {
         Self {
             test: None,
             require_tests: false,
+            accept_unchanged: false,
             timeout_ms: 30 * 60 * 1000,
             max_turns: 50,
             provider: None,

@@ -306,9 +306,9 @@ impl TurnMeter {
         }
         for one in &reached {
             let account = one.account.to_string();
-            events.extend(one.percents.iter().map(|percent| EventBody::BudgetReached {
-                account: account.clone(),
-                percent: *percent,
+            events.extend(one.percent.map(|percent| EventBody::BudgetReached {
+                account,
+                percent,
                 spent_usd: one.spent,
                 limit_usd: one.limit,
             }));

@@ -58,6 +58,8 @@ pub(crate) struct Ran {
     pub(crate) is_lost: bool,
     /// The end of what it printed, both streams as they came.
     pub(crate) tail: String,
+    /// The tail is everything that it printed.
+    pub(crate) is_whole: bool,
     pub(crate) duration: Duration,
 }
 
@@ -385,7 +387,8 @@ pub(crate) async fn run_to_end(sandbox: &Sandbox, spec: ProcessSpec, limit: Dura
             None
         }
     };
-    Ok(Ran { exit_code, timed_out, is_lost, tail: tail.into_text(), duration: begun.elapsed() })
+    let is_whole = !tail.is_cut();
+    Ok(Ran { exit_code, timed_out, is_lost, tail: tail.into_text(), is_whole, duration: begun.elapsed() })
 }
 
 /// The exit code, if it has one; `None` when the sandbox was lost.
@@ -431,23 +434,30 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 pub(crate) struct Tail {
     bytes: std::collections::VecDeque<u8>,
     limit: usize,
+    is_cut: bool,
 }
 
 impl Tail {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { bytes: std::collections::VecDeque::new(), limit }
+        Self { bytes: std::collections::VecDeque::new(), limit, is_cut: false }
     }
 
     pub(crate) fn push(&mut self, line: &[u8], ends: bool) {
         self.bytes.extend(line.iter().copied().chain(ends.then_some(b'\n')));
         let surplus = self.bytes.len().saturating_sub(self.limit);
         self.bytes.drain(..surplus);
+        self.is_cut |= surplus > 0;
     }
 
     pub(crate) fn push_if(&mut self, wanted: OutputStream, stream: OutputStream, line: &[u8], ends: bool) {
         if stream == wanted {
             self.push(line, ends);
         }
+    }
+
+    /// More was printed than is kept.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     pub(crate) fn into_text(self) -> String {

@@ -25,6 +25,7 @@ pub struct Request {
     /// Given by the person; found in the repository otherwise.
     pub test: Option<String>,
     pub require_tests: bool,
+    pub accept_unchanged: bool,
     pub timeout: std::time::Duration,
     pub max_turns: u32,
     pub supervision: Supervision,
@@ -204,6 +205,7 @@ impl Engine {
             settings: Settings {
                 test,
                 require_tests: request.require_tests,
+                accept_unchanged: request.accept_unchanged,
                 timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
                 max_turns: request.max_turns,
                 provider,

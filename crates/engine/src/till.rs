@@ -70,7 +70,8 @@ impl Held {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reached {
     pub(crate) account: Account,
-    pub(crate) percents: Vec<u8>,
+    /// The largest share that was reached; none once all is spent, since a warning then comes too late.
+    pub(crate) percent: Option<u8>,
     pub(crate) is_spent: bool,
     pub(crate) spent: Cost,
     pub(crate) limit: Cost,
@@ -191,10 +192,10 @@ impl Till {
                 held.reserved = held.reserved - taken;
                 held.spent += spent;
                 let Purse { spent, limit, .. } = held.purse();
-                let percents: Vec<u8> = reached(limit, before, spent).collect();
                 let is_spent = spent >= limit;
-                if is_spent || !percents.is_empty() {
-                    all.push(Reached { account: key.account.clone(), percents, is_spent, spent, limit });
+                let percent = reached(limit, before, spent).max().filter(|_| !is_spent);
+                if is_spent || percent.is_some() {
+                    all.push(Reached { account: key.account.clone(), percent, is_spent, spent, limit });
                 }
             }
         }
@@ -274,12 +275,21 @@ mod tests {
         till.open(task.clone(), nanos(100), nanos(40));
         let keys = [task];
         assert_eq!(till.take(&keys, call(20)), granted(20));
-        assert_eq!(till.give_back(&keys, nanos(20), nanos(15))[0].percents, [50]);
+        assert_eq!(till.give_back(&keys, nanos(20), nanos(15))[0].percent, Some(50));
         assert_eq!(till.take(&keys, call(20)), granted(20));
         assert_eq!(till.give_back(&keys, nanos(20), nanos(5)), []);
         assert_eq!(till.take(&keys, call(500)), granted(40));
         let last = till.give_back(&keys, nanos(40), nanos(60)).remove(0);
-        assert_eq!((last.percents.as_slice(), last.is_spent, last.spent), ([80].as_slice(), true, nanos(120)));
+        assert_eq!((last.percent, last.is_spent, last.spent), (None, true, nanos(120)));
+    }
+
+    #[test]
+    fn of_two_shares_that_are_reached_together_the_larger_is_told() {
+        let till = Till::default();
+        let keys = [key("2026-01-02")];
+        till.open(keys[0].clone(), nanos(100), Cost::ZERO);
+        till.take(&keys, call(90));
+        assert_eq!(till.give_back(&keys, nanos(90), nanos(90))[0].percent, Some(80));
     }
 
     #[test]

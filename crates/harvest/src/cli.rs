@@ -415,8 +415,17 @@ pub enum Task {
     #[command(after_help = "Examples:\n  harvest task diff 7k3m\n  harvest task diff 7k3m | git apply --check")]
     Diff { id: String },
     /// Merge a task's branch into the current branch of its repository
-    #[command(after_help = "Examples:\n  harvest task apply 7k3m")]
-    Apply { id: String },
+    ///
+    /// Only in the task's own repository, and into the branch that is checked out there.
+    #[command(
+        after_help = "Examples:\n  harvest task apply 7k3m\n  harvest task apply 7k3m --force      failed or not verified"
+    )]
+    Apply {
+        id: String,
+        /// Merge work that failed or is not verified
+        #[arg(long)]
+        force: bool,
+    },
     /// Let a task carry out the plan it has made, or deliver what it has done
     #[command(after_help = "Examples:
   harvest task approve 7k3m

@@ -1,12 +1,14 @@
 //! What commits and pull requests say: pure texts of what is known.
 
-use harvest_core::{Cost, Evidence, Session, Source, Task};
+use harvest_core::{Cost, Evidence, Session, Source, Task, TestVerdict};
 
 use super::Finished;
 use super::status::issue_number;
 
 const LONGEST_TITLE: usize = 72;
 const LONGEST_SUMMARY: usize = 6000;
+/// Of each list of tests.
+const MOST_NAMES: usize = 20;
 
 /// Everything that a pull request tells.
 pub(super) struct About<'a> {
@@ -74,10 +76,42 @@ fn evidence(evidence: Option<&Evidence>) -> String {
         row("base", baseline.exit_code, baseline.passed, baseline.failed, baseline.skipped),
         row("result", evidence.exit_code, evidence.passed, evidence.failed, evidence.skipped),
     ];
+    let verdict = evidence.verdict();
+    if !matches!(verdict, TestVerdict::Verified | TestVerdict::Failed) {
+        lines.push(format!("\n**{}**", sentence(verdict.explain())));
+    }
+    if evidence.passed.is_none() {
+        lines.push("\nThe test runner printed no counts that Harvest can read.".to_owned());
+    }
     for flag in &evidence.flags {
         lines.push(format!("\n⚠ {}", flag.explain()));
     }
+    for (title, names) in evidence.tests.lists().into_iter().filter(|(_, names)| !names.is_empty()) {
+        let shown: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{}`", in_code(name))).collect();
+        let more = names.len().saturating_sub(MOST_NAMES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        lines.push(format!("\n**{title}** ({}): {}{more}", names.len(), shown.join(", ")));
+    }
+    lines.extend(evidence.hint.as_deref().map(|hint| format!("\n{}", sentence(&quiet(hint)))));
+    if !evidence.output.is_empty() {
+        // A fence within the output must not end this one.
+        let output = evidence.output.replace("```", "'''");
+        let block = format!("```text\n{output}\n```");
+        lines.push(format!("\n<details><summary>Last lines of the tests</summary>\n\n{block}\n\n</details>"));
+    }
     lines.join("\n")
+}
+
+/// A phrase as a sentence.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+/// Text of a stranger between backticks: it stays there, on one line.
+fn in_code(text: &str) -> String {
+    text.chars().map(|letter| if letter == '`' || letter.is_control() { '\'' } else { letter }).collect()
 }
 
 fn checklist(evidence: Option<&Evidence>) -> String {

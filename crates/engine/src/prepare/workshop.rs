@@ -152,11 +152,13 @@ impl Workshop {
             process.signal(Signal::Kill).await?;
             let _ = tokio::time::timeout(KILL_LIMIT, drain(&mut process, &mut tail, &mut line)).await;
         }
+        let is_whole = !tail.is_cut();
         Ok(ended.map(|(exit_code, timed_out)| Ran {
             exit_code,
             timed_out,
             is_lost: false,
             tail: tail.into_text(),
+            is_whole,
             duration: begun.elapsed(),
         }))
     }

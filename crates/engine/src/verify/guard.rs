@@ -202,6 +202,7 @@ mod tests {
             timed_out: false,
             duration_ms: 0,
             output_tail: String::new(),
+            names: harvest_core::TestNames::default(),
         }
     }
 

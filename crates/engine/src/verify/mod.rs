@@ -3,17 +3,19 @@
 //! The command and whatever it is made of come from the base commit or the project, never from what the agent produced.
 
 mod command;
-mod counts;
+mod compare;
 mod guard;
+mod hint;
+mod report;
 
 use std::time::Duration;
 
-use harvest_core::{Baseline, EventBody, Evidence, FailureReason, Flag, SandboxPurpose, TestRun};
+use harvest_core::{Baseline, EventBody, Evidence, FailureReason, Flag, SandboxPurpose, TestRun, TestVerdict};
 use harvest_workspace::script;
 use sha2::{Digest, Sha256};
 
 pub use command::find_test_command;
-pub use counts::{Counts, read_counts};
+pub use report::{Counts, read_counts};
 
 use crate::error::Halt;
 use crate::meter::NoModel;
@@ -28,6 +30,11 @@ const MOST_SANDBOXES: usize = 4;
 /// What git says when the disk is full.
 const NO_ROOM: [&str; 2] = ["No space left on device", "Out of diskspace"];
 const TAIL_SHOWN: usize = 8 * 1024;
+/// Of what the tests printed, in the evidence itself.
+const LAST_LINES: usize = 20;
+const LAST_BYTES: usize = 2 * 1024;
+/// pytest names each test only when it is told to.
+const TEST_ENVIRONMENT: [(&str, &str); 2] = [("CI", "true"), ("PYTEST_ADDOPTS", "-v")];
 /// What a shell reports for a program that was killed or ran out of time.
 const TIMED_OUT: i32 = 124;
 const KILLED: i32 = 137;
@@ -57,6 +64,14 @@ impl Turn {
         if !self.engine.options.provider.capabilities().isolated {
             flags.push(Flag::NotIsolated);
         }
+        let tests = compare::compare(&baseline.names, &result.names);
+        let hint = hint::find(result.exit_code, &result.output_tail);
+        let cannot_run = hint.as_ref().is_some_and(|hint| hint.cannot_run);
+        let verdict = compare::verdict(&baseline, &result, &tests, &flags, cannot_run);
+        let output = match verdict {
+            TestVerdict::Verified => String::new(),
+            _ => last_lines(&result.output_tail),
+        };
         let evidence = Evidence {
             commit: commit.to_owned(),
             command: command.to_owned(),
@@ -74,6 +89,10 @@ impl Turn {
             },
             flags,
             changed: guard.changed(),
+            verdict: Some(verdict),
+            tests,
+            output,
+            hint: hint.map(|hint| hint.text),
         };
         failpoint::reach("verify::after")?;
         Ok(Some(evidence))
@@ -87,15 +106,29 @@ impl Turn {
                 failed("no test command was found, and tests are required".to_owned())
             }
             None => None,
-            Some(evidence) if evidence.proves_success() => None,
-            Some(evidence) if evidence.exit_code != 0 => {
-                failed(format!("`{}` ended with exit code {} at the result", evidence.command, evidence.exit_code))
-            }
-            Some(evidence) => {
-                let why: Vec<&str> =
-                    evidence.flags.iter().filter(|flag| flag.disqualifies()).map(|flag| flag.explain()).collect();
-                failed(format!("the tests are green but prove nothing: {}", why.join("; ")))
-            }
+            Some(evidence) => match evidence.verdict() {
+                TestVerdict::Verified => None,
+                TestVerdict::Unchanged if self.task.settings.accept_unchanged => None,
+                TestVerdict::NoTests if self.task.settings.require_tests => {
+                    failed(format!("`{}` ran no tests, and tests are required", evidence.command))
+                }
+                TestVerdict::NoTests => None,
+                TestVerdict::Unchanged => failed(format!(
+                    "`{}` fails at the result as it does at the base; accept_unchanged lets such work pass",
+                    evidence.command
+                )),
+                TestVerdict::CannotRun | TestVerdict::Failed => failed(format!(
+                    "`{}` ended with exit code {} at the result{}",
+                    evidence.command,
+                    evidence.exit_code,
+                    evidence.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default()
+                )),
+                TestVerdict::Doubtful => {
+                    let why: Vec<&str> =
+                        evidence.flags.iter().filter(|flag| flag.disqualifies()).map(|flag| flag.explain()).collect();
+                    failed(format!("the tests are green but prove nothing: {}", why.join("; ")))
+                }
+            },
         }
     }
 
@@ -169,6 +202,7 @@ impl Turn {
             timed_out: ran.timed_out,
             duration_ms: millis(ran.duration),
             output_tail: last(&ran.tail, TAIL_SHOWN).to_owned(),
+            names: report::bounded_names(&ran.tail, ran.is_whole),
         };
         self.journal.write(vec![EventBody::TestsFinished(run.clone())]).await?;
         Ok(run)
@@ -200,7 +234,7 @@ impl Turn {
                 return Err(Failure::new(FailureReason::Sandbox, message).into());
             }
         }
-        Ok(self.run(place, "tests", command, &[("CI", "true")], TEST_LIMIT).await?)
+        Ok(self.run(place, "tests", command, &TEST_ENVIRONMENT, TEST_LIMIT).await?)
     }
 
     /// The same digest means that the tests ran in the same kind of place.
@@ -223,4 +257,11 @@ impl Turn {
 fn last(text: &str, bytes: usize) -> &str {
     let start = (text.len().saturating_sub(bytes)..text.len()).find(|index| text.is_char_boundary(*index));
     start.map_or("", |start| &text[start..])
+}
+
+/// The last lines that are not empty, as far as they fit.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = last(text.trim_end(), LAST_BYTES).lines().collect();
+    let start = lines.len().saturating_sub(LAST_LINES);
+    lines[start..].join("\n").trim_start_matches('\n').to_owned()
 }

@@ -114,6 +114,7 @@ async fn rehearse(
         model: Some(choice),
         test: Some(format!("test -s {FILE}")),
         require_tests: true,
+        accept_unchanged: false,
         timeout: TIMEOUT,
         max_turns: MAX_TURNS,
         budget: Cost::from_dollars(1.0).ok_or_else(|| internal(&"the budget"))?,

@@ -16,6 +16,8 @@ pub enum Key {
     Model,
     Test,
     RequireTests,
+    /// Tests that fail at the base already may go on failing.
+    AcceptUnchanged,
     /// Plans are made first, for a person to decide on.
     Plan,
     /// Who looks for what is wrong with a plan.
@@ -114,11 +116,12 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 67] = [
         Self::Agent,
         Self::Model,
         Self::Test,
         Self::RequireTests,
+        Self::AcceptUnchanged,
         Self::Plan,
         Self::PlanReview,
         Self::Workflow,
@@ -192,6 +195,7 @@ impl Key {
             Self::Model => "model",
             Self::Test => "test",
             Self::RequireTests => "require_tests",
+            Self::AcceptUnchanged => "accept_unchanged",
             Self::Plan => "plan",
             Self::PlanReview => "plan_review",
             Self::Workflow => "workflow",
@@ -267,6 +271,7 @@ impl Key {
             Self::Model => "model = \"claude-sonnet-4-5\"",
             Self::Test => "test = \"make check\"",
             Self::RequireTests => "require_tests = true",
+            Self::AcceptUnchanged => "accept_unchanged = true",
             Self::Plan => "plan = true",
             Self::PlanReview => "plan_review = \"codex\"",
             Self::Workflow => "workflow = \"research-plan-implement\"",
@@ -346,7 +351,8 @@ impl Key {
     pub fn may_be_set_by_a_project(self) -> bool {
         matches!(
             self,
-            Self::Retries
+            Self::AcceptUnchanged
+                | Self::Retries
                 | Self::OnQuota
                 | Self::Plan
                 | Self::PlanReview
@@ -366,7 +372,9 @@ impl Key {
         let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
         match self {
             Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm | Self::PlanReview => None,
-            Self::RequireTests | Self::Plan | Self::Gate | Self::GithubDraftFailed => Some(Value::Flag(false)),
+            Self::RequireTests | Self::AcceptUnchanged | Self::Plan | Self::Gate | Self::GithubDraftFailed => {
+                Some(Value::Flag(false))
+            }
             Self::GithubLogin | Self::GithubLabel => Some(Value::Text("harvest".to_owned())),
             Self::GithubFixes => Some(Value::Count(5)),
             Self::Workflow => Some(Value::Text("direct".to_owned())),
@@ -472,7 +480,7 @@ impl Key {
                 }
             }
             Self::GithubFixes => count(0, 100),
-            Self::RequireTests | Self::Plan | Self::Gate | Self::GithubDraftFailed => {
+            Self::RequireTests | Self::AcceptUnchanged | Self::Plan | Self::Gate | Self::GithubDraftFailed => {
                 value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned())
             }
             Self::Timeout | Self::Stall | Self::Grace | Self::Lease | Self::BreakerPause | Self::SignInBelieved => {

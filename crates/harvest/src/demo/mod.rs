@@ -169,6 +169,7 @@ async fn request(installation: &Installation, repository: &Path, job: &Job) -> R
         model: None,
         test: Some(job.test.to_owned()),
         require_tests: true,
+        accept_unchanged: false,
         timeout: TIMEOUT,
         max_turns: MAX_TURNS,
         budget,

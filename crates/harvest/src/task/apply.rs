@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use harvest_core::{Code, TaskId};
+use harvest_core::{Code, Evidence, Task, TaskId, TaskStatus, TestVerdict};
 use harvest_forge::{Forge, Local};
 use harvest_workspace::{Error, Git, SessionRepository};
 use serde_json::json;
@@ -13,7 +13,13 @@ use crate::installation::Installation;
 use crate::output;
 use crate::view::Style;
 
-pub async fn apply(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
+pub async fn apply(
+    global: &Global,
+    installation: &Installation,
+    style: Style,
+    id: &TaskId,
+    force: bool,
+) -> Result<Exit, Failure> {
     let detail = installation.store.task(id).await?;
     let (task, short) = (&detail.task, id.short());
     let (Some(branch), Some(commit), Some(session)) = (&task.branch, &task.commit, detail.sessions.first()) else {
@@ -25,9 +31,7 @@ pub async fn apply(global: &Global, installation: &Installation, style: Style, i
         ));
     };
     let git = installation.environment.git();
-    // A remote's branch goes into the repository around the current folder, where the person is working on it.
-    let place = if Path::new(&task.repository).exists() { task.repository.as_str() } else { "." };
-    let local = Local::open(Path::new(place), git.clone()).await?;
+    let local = here(&git, task).await?;
     let into = local.path();
     let refuse = |message: String, help: String| Failure::refused(Code::CannotApply, message, help);
     let current = git.line(into, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await.map_err(|_| {
@@ -36,6 +40,12 @@ pub async fn apply(global: &Global, installation: &Installation, style: Style, i
             format!("go to one first: git switch main, then harvest task apply {short}"),
         )
     })?;
+    if let Some(doubt) = doubt(task).filter(|_| !force) {
+        return Err(refuse(
+            format!("task {short} {doubt}, and would be merged into {current}"),
+            format!("look at it first: harvest task diff {short}; then harvest task apply {short} --force"),
+        ));
+    }
     local.resolve(None).await?;
     let changed = git.line(into, &["status", "--porcelain", "--untracked-files=no"]).await?;
     if !changed.is_empty() {
@@ -76,6 +86,45 @@ pub async fn apply(global: &Global, installation: &Installation, style: Style, i
         ))
     };
     Ok(Exit::Done)
+}
+
+/// The work tree around the current folder, if it is one of the task's repository.
+async fn here(git: &Git, task: &Task) -> Result<Local, Failure> {
+    let elsewhere = || {
+        let repository = &task.repository;
+        let help = match Path::new(repository).exists() {
+            true => format!("go there first: cd {repository} && harvest task apply {}", task.id.short()),
+            false => format!("go to a clone of it first, then harvest task apply {}", task.id.short()),
+        };
+        let message = format!("the task is of {repository}, and the current folder is not in that repository");
+        Failure::refused(Code::CannotApply, message, help)
+    };
+    let local = Local::open(Path::new("."), git.clone()).await.map_err(|_| elsewhere())?;
+    let repository = Path::new(&task.repository);
+    let is_same = if repository.exists() {
+        // Work trees of one repository share this folder.
+        let common = async |folder: &Path| {
+            let found = git.line(folder, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).await.ok()?;
+            std::fs::canonicalize(found).ok()
+        };
+        let (this, wanted) = (common(local.path()).await, common(repository).await);
+        this.is_some() && this == wanted
+    } else {
+        // Of a repository behind a URL any clone will do; it has the commit that the task began with.
+        git.run(local.path(), &["cat-file", "-e", &format!("{}^{{commit}}", task.base)]).await.is_ok()
+    };
+    if is_same { Ok(local) } else { Err(elsewhere()) }
+}
+
+/// Why a person should look at the work before it is merged.
+fn doubt(task: &Task) -> Option<String> {
+    match (task.status, task.evidence.as_ref().map(Evidence::verdict)) {
+        // A project has said that it accepts unchanged failures, or the task would have failed.
+        (TaskStatus::Completed, Some(TestVerdict::Verified | TestVerdict::Unchanged)) => None,
+        (TaskStatus::Completed, Some(verdict)) => Some(format!("is {}", verdict.explain())),
+        (TaskStatus::Completed, None) => Some("is not verified: there was no test command".to_owned()),
+        (status, _) => Some(format!("is {status}")),
+    }
 }
 
 /// Tries the merge in memory, so that a conflict leaves the work tree as it was.

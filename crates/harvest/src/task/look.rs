@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::follow::{Follow, ends};
 use crate::installation::Installation;
 use crate::output;
-use crate::view::{Activity, Style, clean, evidence_line};
+use crate::view::{Activity, Style, clean, evidence_details, evidence_line};
 
 const TITLE: usize = 52;
 
@@ -139,6 +139,8 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
     field("base", &task.base);
     if let Some(branch) = &task.branch {
         field("branch", branch.as_str());
+    } else if task.status == TaskStatus::Completed {
+        field("changes", "no changes");
     }
     if let Some(commit) = &task.commit {
         field("commit", commit);
@@ -147,8 +149,8 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
     field("test", task.settings.test.as_deref().unwrap_or("none"));
     if let Some(evidence) = &task.evidence {
         field("evidence", &evidence_line(style.without_color(), evidence));
-        for flag in &evidence.flags {
-            field("", flag.explain());
+        for line in evidence_details(style.without_color(), evidence) {
+            field("", &line);
         }
     }
     let usage = &task.usage;

@@ -42,7 +42,7 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
         Task::Show { id } => look::show(global, &installation, style, &find(&id).await?).await,
         Task::Logs { id, follow } => look::logs(global, &installation, style, &find(&id).await?, follow).await,
         Task::Diff { id } => look::diff(global, &installation, style, &find(&id).await?).await,
-        Task::Apply { id } => apply::apply(global, &installation, style, &find(&id).await?).await,
+        Task::Apply { id, force } => apply::apply(global, &installation, style, &find(&id).await?, force).await,
         Task::Approve { id, edit } => {
             plan::approve(global, &installation, style, &find(&id).await?, edit.as_deref()).await
         }

@@ -8,6 +8,8 @@ use super::style::{Style, clean, elapsed};
 
 const OUTPUT_LINES: usize = 4;
 const WIDTH: usize = 110;
+/// Of what failing tests printed.
+const LAST_LINES: usize = 8;
 
 /// Turns the events of one session into lines for a person. Keeps what it needs between events.
 #[derive(Debug)]
@@ -103,7 +105,7 @@ impl Activity {
                 };
                 vec![format!("  {sign} {}", clean(path))]
             }
-            EventBody::TestsFinished(run) => vec![format!("  {}", tests(style, run))],
+            EventBody::TestsFinished(run) => tests(style, run),
             EventBody::LimitReached { message, .. } => {
                 vec![format!("  {} {}", style.warn("ending it:"), clean(message))]
             }
@@ -199,14 +201,23 @@ fn result(style: Style, output: &str, is_error: bool) -> Vec<String> {
     shown
 }
 
-fn tests(style: Style, run: &TestRun) -> String {
+/// The counts and, if the result fails, the last lines that its tests printed.
+fn tests(style: Style, run: &TestRun) -> Vec<String> {
     let place = if run.purpose == SandboxPurpose::Baseline { "at the base" } else { "at the result" };
     let sign = if run.exit_code == 0 { style.ok() } else { style.failed() };
     let counts = match (run.passed, run.failed) {
+        (Some(0), Some(0)) => "no tests ran".to_owned(),
         (Some(passed), Some(failed)) => format!("{passed} passed, {failed} failed"),
-        _ => format!("exit code {}", run.exit_code),
+        _ => format!("exit code {} (no counts)", run.exit_code),
     };
-    format!("{sign} tests {place}: {counts} {}", style.dim(&format!("({})", elapsed(run.duration_ms))))
+    let took = style.dim(&format!("({})", elapsed(run.duration_ms)));
+    let mut lines = vec![format!("  {sign} tests {place}: {counts} {took}")];
+    if run.exit_code != 0 && run.purpose != SandboxPurpose::Baseline {
+        let printed: Vec<&str> = run.output_tail.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let start = printed.len().saturating_sub(LAST_LINES);
+        lines.extend(printed[start..].iter().map(|line| format!("    {}", style.dim(&shorten(style, &clean(line))))));
+    }
+    lines
 }
 
 fn shorten(style: Style, line: &str) -> String {

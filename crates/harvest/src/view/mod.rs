@@ -6,4 +6,4 @@ mod summary;
 
 pub use activity::Activity;
 pub use style::{Style, clean, elapsed};
-pub use summary::{evidence_line, summary};
+pub use summary::{evidence_details, evidence_line, summary};

@@ -1,9 +1,12 @@
 //! How a task ended, in a few lines, with the next command to type.
 
-use harvest_core::{Evidence, Outcome, TaskStatus};
+use harvest_core::{Evidence, Outcome, TaskStatus, TestVerdict};
 
 use super::style::{Style, clean};
 use crate::failure::code_of;
+
+/// Of each list of tests.
+const MOST_NAMES: usize = 5;
 
 pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &str) -> String {
     let mut lines = vec![String::new(), headline(style, outcome)];
@@ -15,13 +18,13 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
             field(if index == 0 { "changes" } else { "" }, clean(line.trim()));
         }
     } else {
-        field("changes", "none".to_owned());
+        field("changes", "no changes".to_owned());
     }
     match &outcome.evidence {
         Some(evidence) => {
             field("evidence", evidence_line(style, evidence));
-            for flag in &evidence.flags {
-                field("", style.warn(&format!("{}: {}", flag.as_str(), flag.explain())));
+            for line in evidence_details(style, evidence) {
+                field("", line);
             }
         }
         None if outcome.status == TaskStatus::Completed => {
@@ -37,7 +40,9 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
     }
     let id = outcome.task_id.short();
     match (&outcome.branch, outcome.status) {
-        (Some(_), TaskStatus::Completed) => field("next", style.accent(&format!("harvest task apply {id}"))),
+        (Some(_), TaskStatus::Completed) if outcome.evidence.as_ref().is_some_and(Evidence::proves_success) => {
+            field("next", style.accent(&format!("harvest task apply {id}")))
+        }
         (Some(_), _) => field("next", style.accent(&format!("harvest task diff {id}"))),
         _ => field("next", style.accent(&format!("harvest task logs {id}"))),
     }
@@ -47,10 +52,14 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
 fn headline(style: Style, outcome: &Outcome) -> String {
     let why = outcome.error.as_deref().map(clean).unwrap_or_default();
     match (outcome.status, outcome.reason) {
-        (TaskStatus::Completed, _) if outcome.evidence.is_some() => {
-            format!("{} {}", style.ok(), style.bold("completed and verified"))
+        (TaskStatus::Completed, _) => {
+            let verdict = match outcome.evidence.as_ref().map(Evidence::verdict) {
+                Some(TestVerdict::Verified) => "completed and verified".to_owned(),
+                Some(verdict) => format!("completed, {}", verdict.explain()),
+                None => "completed, not verified".to_owned(),
+            };
+            format!("{} {}", style.ok(), style.bold(&verdict))
         }
-        (TaskStatus::Completed, _) => format!("{} {}", style.ok(), style.bold("completed, not verified")),
         (_, Some(reason)) if reason.is_stop() => format!("{} {} {why}", style.stopped(), style.bold("stopped:")),
         _ => format!("{} {} {why}", style.failed(), style.bold("failed:")),
     }
@@ -61,13 +70,33 @@ pub fn evidence_line(style: Style, evidence: &Evidence) -> String {
     let counts = |exit_code: i32, passed: Option<u64>, failed: Option<u64>| match (passed, failed) {
         (Some(passed), Some(0)) => format!("{passed} passed"),
         (Some(passed), Some(failed)) => format!("{passed} passed, {failed} failed"),
-        _ => format!("exit code {exit_code}"),
+        _ => format!("exit code {exit_code} (no counts)"),
     };
     let baseline = &evidence.baseline;
     let before = counts(baseline.exit_code, baseline.passed, baseline.failed);
     let after = counts(evidence.exit_code, evidence.passed, evidence.failed);
     let paint = if evidence.proves_success() { Style::good } else { Style::bad };
     format!("`{}`  {before} {} {}", clean(&evidence.command), style.arrow(), paint(style, &after))
+}
+
+/// What is behind the evidence: doubts, single tests, why the tests could not run and what they printed last.
+pub fn evidence_details(style: Style, evidence: &Evidence) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !matches!(evidence.verdict(), TestVerdict::Verified | TestVerdict::Failed) {
+        lines.push(style.warn(evidence.verdict().explain()));
+    }
+    for flag in &evidence.flags {
+        lines.push(style.warn(&format!("{}: {}", flag.as_str(), flag.explain())));
+    }
+    for (title, names) in evidence.tests.lists().into_iter().filter(|(_, names)| !names.is_empty()) {
+        let shown = names.iter().take(MOST_NAMES).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
+        let more = names.len().saturating_sub(MOST_NAMES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        lines.push(format!("{title}: {shown}{more}"));
+    }
+    lines.extend(evidence.hint.as_deref().map(|hint| style.warn(&clean(hint))));
+    lines.extend(evidence.output.lines().map(|line| style.dim(&clean(line))));
+    lines
 }
 
 #[cfg(test)]
@@ -99,6 +128,10 @@ mod tests {
                 baseline: Baseline { exit_code: 1, passed: Some(2), failed: Some(1), skipped: Some(0) },
                 flags: vec![Flag::TestsChanged],
                 changed: Default::default(),
+                verdict: Some(TestVerdict::Verified),
+                tests: harvest_core::TestChanges { fixed: vec!["adds".into()], ..Default::default() },
+                output: String::new(),
+                hint: None,
             }),
             usage: Usage { input_tokens: 1200, output_tokens: 40, ..Usage::default() },
             cost_usd: Cost::from_nanos(4_200_000),
@@ -115,6 +148,18 @@ mod tests {
         failed.error = Some("the budget of $0.0010 is spent ($0.0036)".into());
         failed.evidence = None;
         failed.branch = None;
-        insta::assert_snapshot!(format!("{good}\n{}", summary(style, &failed, &[], "")));
+        let mut missing = outcome();
+        missing.status = TaskStatus::Failed;
+        missing.reason = Some(FailureReason::Tests);
+        missing.error = Some("`make test` ended with exit code 127 at the result".into());
+        if let Some(evidence) = &mut missing.evidence {
+            (evidence.exit_code, evidence.passed, evidence.failed) = (127, None, None);
+            evidence.verdict = Some(TestVerdict::CannotRun);
+            evidence.tests = Default::default();
+            evidence.output = "sh: 1: pytest: not found".into();
+            evidence.hint = Some("`pytest` is not installed in the sandbox".into());
+        }
+        let ends = [good, summary(style, &failed, &[], ""), summary(style, &missing, &["Fix it".into()], "")];
+        insta::assert_snapshot!(ends.join("\n"));
     }
 }

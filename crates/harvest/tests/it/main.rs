@@ -83,5 +83,6 @@ mod support;
 mod survive;
 mod task;
 mod torture;
+mod verdicts;
 mod warm;
 mod worker_limits;

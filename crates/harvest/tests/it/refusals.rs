@@ -360,7 +360,7 @@ fn folders_may_have_any_name() {
         assert_eq!(git(&repository, &["show", &format!("{branch}:src/two.sh")]), "echo two", "{name:?}");
         assert_eq!(fs::read_dir(data.join("owners")).unwrap().count(), 0, "{name:?}");
         let id = outcome["task_id"].as_str().unwrap();
-        let applied = world.harvest_at(&data, &["task", "apply", id]).finish();
+        let applied = world.harvest_at(&data, &["task", "apply", id]).current_dir(&repository).finish();
         assert_eq!(applied.exit, Some(0), "{name:?}: {applied:?}");
     }
     // Git has no way to write down that one object store stands on another with such a name.

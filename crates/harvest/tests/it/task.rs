@@ -246,6 +246,45 @@ fn apply_refuses_conflicts_changes_and_unfinished_work() {
     assert_refused(&world.harvest(&["task", "apply", &id(&nothing)]).finish(), "HV-0161");
 }
 
+#[test]
+fn apply_touches_only_the_tasks_own_repository() {
+    let world = World::new();
+    let outcome = fixed(&world);
+    let other = world.path().join("other");
+    git(world.path(), &["clone", "--quiet", "repo", "other"]);
+    let (before, mine) = (fingerprint(&other), fingerprint(&world.repo()));
+    for folder in [other.as_path(), world.path()] {
+        let ran = world.harvest(&["task", "apply", &id(&outcome)]).current_dir(folder).finish();
+        assert_refused(&ran, "HV-0162");
+        let says = format!("cd {} && harvest task apply", world.repo().display());
+        assert!(ran.stderr.contains(&says), "{}", ran.stderr);
+    }
+    assert_eq!((before, mine), (fingerprint(&other), fingerprint(&world.repo())), "nothing was touched");
+    // Another work tree of the same repository is where the person is.
+    let tree = world.path().join("tree");
+    git(&world.repo(), &["worktree", "add", "--quiet", "-b", "side", tree.to_str().unwrap()]);
+    let ran = world.harvest(&["task", "apply", &id(&outcome)]).current_dir(&tree.join("src")).finish();
+    assert!(ran.exit == Some(0) && ran.stdout.contains("is now part of side"), "{ran:?}");
+    assert_eq!(git(&tree, &["show", "HEAD:src/two.sh"]), "echo two");
+}
+
+#[test]
+fn apply_asks_for_force_when_work_failed_or_is_not_verified() {
+    let world = World::new();
+    let broken = world.run(&json!([{ "shell": "echo 'echo broken' > src/one.sh" }, {}]), &[]).outcome();
+    let untested = world.run(&json!([{ "shell": "echo x > x" }, {}]), &["--test", "echo no tests ran"]).outcome();
+    for (outcome, says) in [(&broken, "is failed"), (&untested, "no tests ran, before or after")] {
+        let head = world.head();
+        let ran = world.harvest(&["task", "apply", &id(outcome)]).finish();
+        assert_refused(&ran, "HV-0162");
+        assert!(ran.stderr.contains(says) && ran.stderr.contains("into main"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("--force"), "{}", ran.stderr);
+        assert_eq!(world.head(), head);
+    }
+    world.json(&["task", "apply", &id(&broken), "--force"]);
+    assert_eq!(world.show("HEAD:src/one.sh"), "echo broken");
+}
+
 /// The branch may have been deleted meanwhile: Harvest still has it.
 #[test]
 fn apply_works_after_the_branch_was_deleted() {

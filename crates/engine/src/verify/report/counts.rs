@@ -1,5 +1,7 @@
 //! Reads how many tests passed and failed from what a test runner printed. What it cannot read it leaves open.
 
+use super::without_colors;
+
 /// `None` where the output does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
@@ -31,27 +33,11 @@ type Reader = fn(&[String]) -> Option<Counts>;
 
 /// The sum of all summaries of the first test runner whose format is found.
 pub fn read_counts(output: &str) -> Counts {
-    let lines: Vec<String> = output.lines().map(plain).collect();
-    let readers: [Reader; 10] = [cargo, nextest, maven, unittest, jest, mocha, node, go, tap, worded];
+    let lines: Vec<String> = output.lines().map(|line| without_colors(line).trim().to_owned()).collect();
+    let readers: [Reader; 16] = [
+        nextest, cargo, maven, unittest, jest, mocha, node, ava, phpunit, minitest, ctest, bats, go, tap, worded, none,
+    ];
     readers.iter().find_map(|read| read(&lines)).unwrap_or_default()
-}
-
-/// Without terminal colours and surrounding decoration.
-fn plain(line: &str) -> String {
-    let mut text = String::with_capacity(line.len());
-    let mut chars = line.chars();
-    while let Some(c) = chars.next() {
-        if c == '\u{1b}' {
-            for c in chars.by_ref() {
-                if c.is_ascii_alphabetic() {
-                    break;
-                }
-            }
-        } else {
-            text.push(c);
-        }
-    }
-    text.trim().to_owned()
 }
 
 /// The number right before a word: `before("3 passed; 1 failed", "failed")` is 1.
@@ -111,7 +97,9 @@ fn maven(lines: &[String]) -> Option<Counts> {
 fn unittest(lines: &[String]) -> Option<Counts> {
     let start = lines.iter().rposition(|line| line.starts_with("Ran ") && line.contains(" in "))?;
     let ran = after(&lines[start], "Ran")?;
-    let verdict = lines[start..].iter().find(|line| line.starts_with("OK") || line.starts_with("FAILED"))?;
+    let verdict = lines[start..]
+        .iter()
+        .find(|line| ["OK", "FAILED", "NO TESTS RAN"].iter().any(|word| line.starts_with(word)))?;
     let failed = after(verdict, "failures").unwrap_or(0) + after(verdict, "errors").unwrap_or(0);
     let skipped = after(verdict, "skipped").unwrap_or(0);
     Some(Counts::of(ran.saturating_sub(failed + skipped), failed, skipped))
@@ -142,6 +130,78 @@ fn node(lines: &[String]) -> Option<Counts> {
         })
     };
     Some(Counts::of(find("pass ")?, find("fail ")?, find("skipped ").unwrap_or(0)))
+}
+
+/// `5 tests passed`, `1 test failed`, `2 tests skipped`, each on a line of its own. When some failed, only the marks tell
+/// how many passed.
+fn ava(lines: &[String]) -> Option<Counts> {
+    let find = |word: &str| {
+        lines.iter().rev().find_map(|line| {
+            let (number, rest) = line.split_once(' ')?;
+            let is_it = ["test", "tests"].iter().any(|test| rest.strip_prefix(test) == Some(word));
+            number.parse::<u64>().ok().filter(|_| is_it)
+        })
+    };
+    let (passed, failed) = (find(" passed"), find(" failed"));
+    (passed.is_some() || failed.is_some()).then(|| {
+        let marked = || lines.iter().filter(|line| line.starts_with("✔ ")).count() as u64;
+        Counts::of(passed.unwrap_or_else(marked), failed.unwrap_or(0), find(" skipped").unwrap_or(0))
+    })
+}
+
+/// `OK (5 tests, 8 assertions)` or `Tests: 5, Assertions: 8, Failures: 1, Errors: 1, Skipped: 1.`
+fn phpunit(lines: &[String]) -> Option<Counts> {
+    lines.iter().rev().find_map(|line| {
+        if let Some(rest) = line.strip_prefix("OK (") {
+            let ran = before(rest, "tests").or_else(|| before(rest, "test"))?;
+            return rest.contains("assertion").then(|| Counts::of(ran, 0, 0));
+        }
+        let rest = line.strip_prefix("Tests: ").filter(|rest| rest.contains("Assertions:"))?.trim_end_matches('.');
+        let ran = rest.split(',').next()?.trim().parse::<u64>().ok()?;
+        let failed = after(rest, "Failures").unwrap_or(0) + after(rest, "Errors").unwrap_or(0);
+        let skipped = after(rest, "Skipped").unwrap_or(0) + after(rest, "Incomplete").unwrap_or(0);
+        Some(Counts::of(ran.saturating_sub(failed + skipped), failed, skipped))
+    })
+}
+
+/// `5 runs, 8 assertions, 1 failures, 1 errors, 1 skips`; test-unit says `tests` and `pendings`.
+fn minitest(lines: &[String]) -> Option<Counts> {
+    total(lines, |line| {
+        let ran = before(line, "runs").or_else(|| before(line, "tests").filter(|_| line.contains(" assertions, ")))?;
+        let failed = before(line, "failures")? + before(line, "errors")?;
+        let skipped = before(line, "skips").or_else(|| before(line, "pendings")).unwrap_or(0);
+        Some(Counts::of(ran.saturating_sub(failed + skipped), failed, skipped))
+    })
+}
+
+/// `67% tests passed, 1 tests failed out of 3`
+fn ctest(lines: &[String]) -> Option<Counts> {
+    total(lines, |line| {
+        let (_, rest) = line.split_once("% tests passed, ")?;
+        let (failed, all) =
+            rest.split_once(" tests failed out of ").or_else(|| rest.split_once(" test failed out of "))?;
+        let (failed, all) = (failed.parse().ok()?, all.trim().parse::<u64>().ok()?);
+        Some(Counts::of(all.saturating_sub(failed), failed, 0))
+    })
+}
+
+/// `3 tests, 1 failure, 1 skipped`
+fn bats(lines: &[String]) -> Option<Counts> {
+    total(lines, |line| {
+        let ran = before(line, "tests").or_else(|| before(line, "test"))?;
+        let failed = before(line, "failures").or_else(|| before(line, "failure"))?;
+        let skipped = before(line, "skipped").unwrap_or(0);
+        let is_whole = line.starts_with(|c: char| c.is_ascii_digit()) && line.len() < 80;
+        is_whole.then(|| Counts::of(ran.saturating_sub(failed + skipped), failed, skipped))
+    })
+}
+
+/// Runners that found nothing to run say so in words: pytest, Jest, Vitest, Mocha.
+fn none(lines: &[String]) -> Option<Counts> {
+    const WORDS: [&str; 5] =
+        ["no tests ran", "No tests found", "No test files found", "No test suite found", "collected 0 items"];
+    let is_none = lines.iter().any(|line| WORDS.iter().any(|words| line.contains(words)));
+    is_none.then(|| Counts::of(0, 0, 0))
 }
 
 /// `--- PASS: TestX (0.00s)` lines of `go test -v`.
@@ -209,6 +269,15 @@ mod tests {
             ("7 examples, 2 failures, 1 pending", Counts::of(4, 2, 1)),
             ("1..3\nok 1 - a\nnot ok 2 - b\nok 3 # SKIP later", Counts::of(1, 1, 1)),
             ("2 passed, 0 failed", Counts::of(2, 0, 0)),
+            ("  1 test failed\n  2 tests passed\n  1 test skipped", Counts::of(2, 1, 1)),
+            ("OK (5 tests, 8 assertions)", Counts::of(5, 0, 0)),
+            ("FAILURES!\nTests: 5, Assertions: 8, Failures: 1, Errors: 1, Skipped: 1.", Counts::of(2, 2, 1)),
+            ("5 runs, 8 assertions, 1 failures, 1 errors, 1 skips", Counts::of(2, 2, 1)),
+            ("67% tests passed, 1 tests failed out of 3", Counts::of(2, 1, 0)),
+            ("3 tests, 1 failure, 1 skipped", Counts::of(1, 1, 1)),
+            ("collected 0 items\n\n===== no tests ran in 0.01s =====", Counts::of(0, 0, 0)),
+            ("Ran 0 tests in 0.000s\n\nNO TESTS RAN", Counts::of(0, 0, 0)),
+            ("No test files found, exiting with code 1", Counts::of(0, 0, 0)),
         ];
         for (output, expected) in cases {
             assert_eq!(read_counts(output), expected, "{output}");

@@ -1,0 +1,143 @@
+//! Holds the run at the result against the run at the base: test by test, and as a whole.
+
+use std::collections::BTreeSet;
+
+use harvest_core::{Flag, TestChanges, TestNames, TestRun, TestVerdict};
+
+use super::Counts;
+
+/// Names kept in each list of the evidence.
+const MOST_NAMES: usize = 100;
+
+/// How tests differ, as far as the runner names them.
+pub(super) fn compare(base: &TestNames, result: &TestNames) -> TestChanges {
+    let set = |names: &'_ [String]| names.iter().cloned().collect::<BTreeSet<String>>();
+    let (failed_then, failed_now) = (set(&base.failed), set(&result.failed));
+    let (passed_then, passed_now) = (set(&base.passed), set(&result.passed));
+    let (skipped_then, skipped_now) = (set(&base.skipped), set(&result.skipped));
+    // Many runners name only what failed; whether anything is new or has vanished is not known then.
+    let named_then = !passed_then.is_empty() && !base.cut;
+    let named_now = !passed_now.is_empty() && !result.cut;
+    let known_then: BTreeSet<&String> = failed_then.iter().chain(&passed_then).chain(&skipped_then).collect();
+    let known_now: BTreeSet<&String> = failed_now.iter().chain(&passed_now).chain(&skipped_now).collect();
+    let mut left_off = 0;
+    let mut list = |names: Vec<String>| {
+        left_off += names.len().saturating_sub(MOST_NAMES) as u64;
+        names.into_iter().take(MOST_NAMES).collect::<Vec<_>>()
+    };
+    let fixed = failed_then.iter().filter(|name| {
+        if named_now { passed_now.contains(*name) } else { !known_now.contains(name) && !result.is_empty() }
+    });
+    let added = passed_now.iter().filter(|name| named_then && !known_then.contains(name));
+    let vanished = known_then.iter().filter(|name| named_now && !known_now.contains(**name));
+    TestChanges {
+        fixed: list(fixed.cloned().collect()),
+        broken: list(failed_now.difference(&failed_then).cloned().collect()),
+        still_failing: list(failed_now.intersection(&failed_then).cloned().collect()),
+        added: list(added.cloned().collect()),
+        vanished: list(vanished.map(|name| (*name).clone()).collect()),
+        left_off,
+    }
+}
+
+/// What both runs come to.
+pub(super) fn verdict(
+    base: &TestRun,
+    result: &TestRun,
+    changes: &TestChanges,
+    flags: &[Flag],
+    cannot_run: bool,
+) -> TestVerdict {
+    let executed = |run: &TestRun| Counts { passed: run.passed, failed: run.failed, skipped: run.skipped }.executed();
+    let none_ran = executed(base) == Some(0) && executed(result) == Some(0);
+    if none_ran && !result.timed_out && (result.exit_code == 0 || result.exit_code == base.exit_code) {
+        return TestVerdict::NoTests;
+    }
+    if result.exit_code == 0 {
+        let worthless = flags.iter().any(|flag| flag.disqualifies());
+        return if worthless { TestVerdict::Doubtful } else { TestVerdict::Verified };
+    }
+    if cannot_run && executed(result).unwrap_or(0) == 0 {
+        return TestVerdict::CannotRun;
+    }
+    // All that failed must be known by name: of one that is not, nobody can say that it failed before.
+    let named = result.names.failed.len() as u64;
+    let is_named = match result.failed {
+        Some(failed) => failed <= named,
+        None => result.exit_code == base.exit_code,
+    };
+    let same = !changes.still_failing.is_empty() && changes.broken.is_empty() && changes.vanished.is_empty();
+    let whole = !result.names.cut && !result.timed_out && !flags.iter().any(|flag| flag.disqualifies());
+    if base.exit_code != 0 && same && is_named && whole { TestVerdict::Unchanged } else { TestVerdict::Failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use harvest_core::SandboxPurpose;
+
+    use super::*;
+
+    fn names(passed: &[&str], failed: &[&str]) -> TestNames {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        TestNames { passed: owned(passed), failed: owned(failed), ..TestNames::default() }
+    }
+
+    fn run(exit_code: i32, names: TestNames) -> TestRun {
+        TestRun {
+            purpose: SandboxPurpose::Verify,
+            commit: String::new(),
+            command: String::new(),
+            exit_code,
+            passed: Some(names.passed.len() as u64),
+            failed: Some(names.failed.len() as u64),
+            skipped: Some(0),
+            timed_out: false,
+            duration_ms: 1,
+            output_tail: String::new(),
+            names,
+        }
+    }
+
+    fn judge(base: &TestRun, result: &TestRun) -> TestVerdict {
+        verdict(base, result, &compare(&base.names, &result.names), &[], false)
+    }
+
+    #[test]
+    fn each_test_is_fixed_broken_still_failing_new_or_gone() {
+        let changes = compare(&names(&["a", "gone"], &["b", "c"]), &names(&["b", "new"], &["a", "c", "d"]));
+        let lists = changes.lists().map(|(_, names)| names.join(" "));
+        assert_eq!(lists, ["b", "a d", "c", "new", "gone"]);
+    }
+
+    #[test]
+    fn of_a_runner_that_names_only_failures_nothing_is_new_or_gone() {
+        let changes = compare(&names(&[], &["b", "c"]), &names(&[], &["c"]));
+        let lists = changes.lists().map(|(_, names)| names.join(" "));
+        assert_eq!(lists, ["b", "", "c", "", ""]);
+    }
+
+    #[test]
+    fn a_red_base_is_unchanged_when_nothing_else_fails() {
+        let base = run(1, names(&["a"], &["b", "c"]));
+        assert_eq!(judge(&base, &run(1, names(&["a"], &["b", "c"]))), TestVerdict::Unchanged);
+        assert_eq!(judge(&base, &run(1, names(&["a", "b"], &["c"]))), TestVerdict::Unchanged, "one was fixed");
+        assert_eq!(judge(&base, &run(1, names(&[], &["a", "b", "c"]))), TestVerdict::Failed, "one was broken");
+        assert_eq!(judge(&base, &run(1, names(&["x"], &["b", "c"]))), TestVerdict::Failed, "one has vanished");
+        assert_eq!(judge(&base, &run(1, names(&["a"], &["b", "c", "d"]))), TestVerdict::Failed, "a new one fails");
+        let unnamed = TestRun { failed: Some(3), ..run(1, names(&["a"], &["b", "c"])) };
+        assert_eq!(judge(&base, &unnamed), TestVerdict::Failed, "one that failed is not named");
+        let cut = TestNames { cut: true, ..names(&["a"], &["b", "c"]) };
+        assert_eq!(judge(&base, &run(1, cut)), TestVerdict::Failed, "not all are known");
+        assert_eq!(judge(&run(0, names(&["a"], &[])), &run(1, names(&["a"], &["b"]))), TestVerdict::Failed);
+    }
+
+    #[test]
+    fn no_tests_before_or_after_is_no_proof() {
+        let none = || run(0, TestNames::default());
+        assert_eq!(judge(&none(), &none()), TestVerdict::NoTests);
+        assert_eq!(judge(&run(5, TestNames::default()), &run(5, TestNames::default())), TestVerdict::NoTests);
+        assert_eq!(judge(&none(), &run(101, TestNames::default())), TestVerdict::Failed, "it does not build any more");
+        let open = |exit_code| TestRun { passed: None, failed: None, ..run(exit_code, TestNames::default()) };
+        assert_eq!(judge(&open(0), &open(0)), TestVerdict::Verified, "a runner without counts is believed");
+    }
+}

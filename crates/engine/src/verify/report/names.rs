@@ -1,0 +1,472 @@
+//! Which tests passed, failed and were skipped, in the words of the runners that tell.
+//!
+//! Every line is held against the formats of all runners, since one command often runs several of them.
+
+use std::collections::BTreeMap;
+
+use harvest_core::TestNames;
+
+use super::tree::Tree;
+use super::without_colors;
+
+/// Longer names are cut.
+const LONGEST: usize = 300;
+/// Between the titles of suites and a test.
+pub(super) const SEPARATOR: &str = " › ";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// One test in one line.
+pub(super) type Told = (Outcome, String);
+
+pub fn read_names(output: &str) -> TestNames {
+    let mut found: BTreeMap<String, Outcome> = BTreeMap::new();
+    let (mut tree, mut sections) = (Tree::default(), Sections::default());
+    for line in output.lines().map(without_colors) {
+        let told = read_line(&line).or_else(|| sections.read(&line)).or_else(|| tree.read(&line));
+        let Some((outcome, name)) = told else { continue };
+        let name: String = name.trim().chars().take(LONGEST).collect();
+        if name.is_empty() {
+            continue;
+        }
+        // A test that several programs have, or that was tried again, failed if it failed once.
+        let known = found.entry(name).or_insert(outcome);
+        if outcome == Outcome::Failed || (*known == Outcome::Skipped && outcome == Outcome::Passed) {
+            *known = outcome;
+        }
+    }
+    let of = |wanted: Outcome| {
+        let names = found.iter().filter(move |(_, outcome)| **outcome == wanted);
+        names.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let failed = without_repeats(of(Outcome::Failed));
+    TestNames { passed: of(Outcome::Passed), failed, skipped: of(Outcome::Skipped), cut: false }
+}
+
+/// Some runners name a failed test twice: in the tree, and alone or with all its titles. The longer name is kept.
+fn without_repeats(mut failed: Vec<String>) -> Vec<String> {
+    let paths: Vec<Vec<String>> = failed
+        .iter()
+        .map(|name| name.replace(" > ", SEPARATOR).split(SEPARATOR).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let repeats = |short: &[String], long: &[String]| {
+        let (ends, begins) = (long.ends_with(short), long.first() == short.first() && long.last() == short.last());
+        short.len() < long.len() && (ends || begins)
+    };
+    let is_repeat = |index: usize| {
+        paths
+            .iter()
+            .enumerate()
+            .any(|(other, long)| repeats(&paths[index], long) || (other < index && *long == paths[index]))
+    };
+    let mut repeated = (0..failed.len()).map(is_repeat).collect::<Vec<_>>().into_iter();
+    failed.retain(|_| repeated.next() != Some(true));
+    failed
+}
+
+/// Formats that need no context.
+fn read_line(line: &str) -> Option<Told> {
+    let trimmed = line.trim();
+    let readers: [fn(&str) -> Option<Told>; 8] = [nextest, pytest, unittest, go, ctest, minitest, gradle, failures];
+    // nextest shows the output of a test that failed indented, and in it the line of the test once more.
+    cargo(line).or_else(|| readers.iter().find_map(|read| read(trimmed))).or_else(|| tap(trimmed))
+}
+
+fn told(outcome: Outcome, name: &str) -> Option<Told> {
+    Some((outcome, name.to_owned()))
+}
+
+/// `test module::name ... ok`
+fn cargo(line: &str) -> Option<Told> {
+    let (name, outcome) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
+    let outcome = match outcome.split([',', ' ']).next()? {
+        "ok" => Outcome::Passed,
+        "FAILED" => Outcome::Failed,
+        "ignored" => Outcome::Skipped,
+        _ => return None,
+    };
+    let name = name.strip_suffix(" - should panic").unwrap_or(name);
+    // A documentation test is named by its line, which moves.
+    let name = name.rsplit_once(" (line ").filter(|(_, rest)| rest.ends_with(')')).map_or(name, |(name, _)| name);
+    told(outcome, name)
+}
+
+/// `PASS [   0.004s] (1/3) crate::file module::name`
+fn nextest(line: &str) -> Option<Told> {
+    let (word, rest) = line.split_once(" [")?;
+    let (time, name) = rest.split_once(']')?;
+    if !time.trim().trim_start_matches('>').strip_suffix('s')?.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        return None;
+    }
+    let name = name.trim_start();
+    let counted = name.strip_prefix('(').and_then(|rest| rest.split_once(") "));
+    let name = counted.filter(|(count, _)| count.contains('/')).map_or(name, |(_, name)| name);
+    match word.trim() {
+        "PASS" | "LEAK" | "FLAKY" => told(Outcome::Passed, name),
+        "FAIL" | "TIMEOUT" | "ABORT" | "SIGABRT" | "SIGSEGV" | "SIGKILL" => told(Outcome::Failed, name),
+        _ => None,
+    }
+}
+
+/// `tests/test_a.py::test_x PASSED [ 50%]`, `FAILED tests/test_a.py::test_x - assert …` and, side by side,
+/// `[gw0] [ 50%] PASSED tests/test_a.py::test_x`.
+fn pytest(line: &str) -> Option<Told> {
+    let outcome = |word: &str| match word {
+        "PASSED" | "XPASS" => Some(Outcome::Passed),
+        "FAILED" | "ERROR" => Some(Outcome::Failed),
+        "SKIPPED" | "XFAIL" => Some(Outcome::Skipped),
+        _ => None,
+    };
+    let line = match line.strip_prefix("[gw") {
+        Some(rest) => rest.split_once("] [")?.1.split_once("] ")?.1,
+        None => line,
+    };
+    if let Some((word, rest)) = line.split_once(' ')
+        && let Some(outcome) = outcome(word)
+    {
+        let name = rest.split_once(" - ").map_or(rest, |(name, _)| name);
+        let is_test = name.contains(".py::") || (word == "ERROR" && name.ends_with(".py"));
+        return if is_test { told(outcome, name) } else { None };
+    }
+    let (name, _) = line.split_once(".py::")?;
+    if name.contains(' ') {
+        return None;
+    }
+    let line =
+        line.rsplit_once(" [").filter(|(_, rest)| rest.ends_with("%]")).map_or(line, |(line, _)| line).trim_end();
+    let mut words = line.match_indices(' ').map(|(at, _)| (&line[..at], line[at..].trim_start()));
+    words.find_map(|(name, rest)| {
+        let word = rest.split(' ').next()?;
+        let ends = rest.len() == word.len() || rest[word.len()..].trim_start().starts_with('(');
+        outcome(word).filter(|_| ends).map(|outcome| (outcome, name.trim_end().to_owned()))
+    })
+}
+
+/// `test_x (module.Class.test_x) ... ok` and, of those that failed, `FAIL: test_x (module.Class.test_x)`.
+fn unittest(line: &str) -> Option<Told> {
+    let full = |name: &str, rest: &str| {
+        let (place, rest) = rest.split_once(')')?;
+        let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '<' | '>');
+        if name.is_empty() || name.contains(' ') || !place.contains('.') || !place.chars().all(plain) {
+            return None;
+        }
+        let name = if place.ends_with(&format!(".{name}")) { place.to_owned() } else { format!("{place}.{name}") };
+        Some((name, rest.to_owned()))
+    };
+    for word in ["FAIL: ", "ERROR: "] {
+        if let Some((name, rest)) = line.strip_prefix(word).and_then(|line| line.split_once(" (")) {
+            return full(name, rest).map(|(name, _)| (Outcome::Failed, name));
+        }
+    }
+    let (name, rest) = line.split_once(" (")?;
+    let (name, rest) = full(name, rest)?;
+    let outcome = match rest.rsplit_once("... ")?.1.split(' ').next()? {
+        "ok" | "expected" => Outcome::Passed,
+        "FAIL" | "ERROR" | "unexpected" => Outcome::Failed,
+        "skipped" => Outcome::Skipped,
+        _ => return None,
+    };
+    Some((outcome, name))
+}
+
+/// `--- PASS: TestX/case (0.00s)`
+fn go(line: &str) -> Option<Told> {
+    let (word, rest) = line.strip_prefix("--- ")?.split_once(": ")?;
+    let name = rest.rsplit_once(" (").map_or(rest, |(name, _)| name);
+    match word {
+        "PASS" => told(Outcome::Passed, name),
+        "FAIL" => told(Outcome::Failed, name),
+        "SKIP" => told(Outcome::Skipped, name),
+        _ => None,
+    }
+}
+
+/// `1/3 Test  #1: name .......   Passed    0.01 sec`
+fn ctest(line: &str) -> Option<Told> {
+    let (count, rest) = line.split_once(" Test ")?;
+    if !count.contains('/') || !count.bytes().all(|byte| byte.is_ascii_digit() || byte == b'/' || byte == b' ') {
+        return None;
+    }
+    let (number, rest) = rest.trim_start().strip_prefix('#')?.split_once(": ")?;
+    number.parse::<u32>().ok()?;
+    let (name, rest) = rest.split_once(' ')?;
+    let result = rest.trim_start_matches(['.', ' ', '*']);
+    let passed = result.starts_with("Passed");
+    let skipped = result.starts_with("Skipped") || result.starts_with("Not Run (Disabled)");
+    told(
+        if passed {
+            Outcome::Passed
+        } else if skipped {
+            Outcome::Skipped
+        } else {
+            Outcome::Failed
+        },
+        name,
+    )
+}
+
+/// `FooTest#test_bar = 0.00 s = .`
+fn minitest(line: &str) -> Option<Told> {
+    let (name, rest) = line.split_once(" = ")?;
+    let (time, letter) = rest.split_once(" s = ")?;
+    time.parse::<f64>().ok()?;
+    if !name.contains('#') {
+        return None;
+    }
+    match letter.trim() {
+        "." => told(Outcome::Passed, name),
+        "F" | "E" => told(Outcome::Failed, name),
+        "S" => told(Outcome::Skipped, name),
+        _ => None,
+    }
+}
+
+/// `com.example.FooTest > bar() PASSED`
+fn gradle(line: &str) -> Option<Told> {
+    let (name, word) = line.rsplit_once(' ')?;
+    if !name.contains(" > ") {
+        return None;
+    }
+    match word {
+        "PASSED" => told(Outcome::Passed, name),
+        "FAILED" => told(Outcome::Failed, name),
+        "SKIPPED" => told(Outcome::Skipped, name),
+        _ => None,
+    }
+}
+
+/// Runners that name only what failed: `● suite › name` (Jest), `FAIL  file > suite > name` (Vitest),
+/// `rspec ./spec/a_spec.rb:3 # suite name`, `[ERROR] FooTest.bar -- Time elapsed: 0.1 s <<< FAILURE!` (Maven).
+fn failures(line: &str) -> Option<Told> {
+    if let Some(name) = line.strip_prefix("● ") {
+        return if name.contains(" › ") { told(Outcome::Failed, name) } else { None };
+    }
+    if let Some(name) = line.strip_prefix("FAIL  ") {
+        return if name.contains(" > ") { told(Outcome::Failed, name) } else { None };
+    }
+    if let Some(rest) = line.strip_prefix("rspec ./") {
+        return rest.split_once(" # ").and_then(|(_, name)| told(Outcome::Failed, name));
+    }
+    if line.ends_with("<<< FAILURE!") || line.ends_with("<<< ERROR!") {
+        let name = line.strip_prefix("[ERROR] ").unwrap_or(line).split_whitespace().next()?;
+        return if name.contains('.') || name.contains('(') { told(Outcome::Failed, name) } else { None };
+    }
+    None
+}
+
+/// `ok 1 - name`, `not ok 2 - name # TODO`
+fn tap(line: &str) -> Option<Told> {
+    let (passed, rest) = match line.strip_prefix("not ok ") {
+        Some(rest) => (false, rest),
+        None => (true, line.strip_prefix("ok ")?),
+    };
+    let (number, name) = rest.split_once(' ')?;
+    number.parse::<u64>().ok()?;
+    let name = name.trim_start().strip_prefix("- ").unwrap_or(name);
+    let (name, directive) = name.split_once(" # ").or_else(|| name.split_once("# ")).unwrap_or((name, ""));
+    let directive = directive.to_ascii_lowercase();
+    let outcome = if directive.starts_with("skip") || directive.starts_with("todo") {
+        Outcome::Skipped
+    } else if passed {
+        Outcome::Passed
+    } else {
+        Outcome::Failed
+    };
+    told(outcome, name.trim_end_matches(" {"))
+}
+
+/// Lists of what did not pass, under a heading that says why: PHPUnit and Minitest.
+#[derive(Debug, Default)]
+struct Sections {
+    phpunit: Option<Outcome>,
+    minitest: Option<Outcome>,
+}
+
+impl Sections {
+    fn read(&mut self, line: &str) -> Option<Told> {
+        let line = line.trim();
+        if let Some(rest) = line.strip_prefix("There was ").or_else(|| line.strip_prefix("There were ")) {
+            self.phpunit = match rest.split_once(' ')?.1.trim_end_matches(':') {
+                "failure" | "failures" | "error" | "errors" => Some(Outcome::Failed),
+                "skipped test" | "skipped tests" | "incomplete test" | "incomplete tests" => Some(Outcome::Skipped),
+                _ => None,
+            };
+            return None;
+        }
+        let numbered = line.split_once(") ").filter(|(number, _)| number.parse::<u32>().is_ok()).map(|(_, rest)| rest);
+        let headed = numbered.unwrap_or(line);
+        match headed {
+            "Failure:" | "Error:" => {
+                self.minitest = Some(Outcome::Failed);
+                return None;
+            }
+            "Skipped:" => {
+                self.minitest = Some(Outcome::Skipped);
+                return None;
+            }
+            _ => {}
+        }
+        if let Some(outcome) = self.minitest.take() {
+            let name = line.split([' ', ':']).next()?;
+            return if name.contains('#') { told(outcome, name) } else { None };
+        }
+        let name = numbered.filter(|name| name.split(' ').next().is_some_and(|word| word.contains("::")))?;
+        told(self.phpunit?, name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(passed: &[&str], failed: &[&str], skipped: &[&str]) -> TestNames {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        TestNames { passed: owned(passed), failed: owned(failed), skipped: owned(skipped), cut: false }
+    }
+
+    #[test]
+    fn tests_are_named_as_each_runner_names_them() {
+        let cases = [
+            (
+                "cargo",
+                "running 3 tests\ntest a::one ... ok\ntest a::two ... FAILED\ntest b - should panic ... ok\ntest src/lib.rs - add (line 12) ... ok\ntest c ... ignored, slow",
+                names(&["a::one", "b", "src/lib.rs - add"], &["a::two"], &["c"]),
+            ),
+            (
+                "nextest",
+                "        PASS [   0.004s] (1/2) app::it good\n        FAIL [   0.104s] (2/2) app::it bad\n     Summary [   0.1s] 2 tests run: 1 passed, 1 failed, 0 skipped",
+                names(&["app::it good"], &["app::it bad"], &[]),
+            ),
+            (
+                "pytest -v",
+                "tests/test_a.py::test_x PASSED                    [ 33%]\ntests/test_a.py::test_y[a b] FAILED   [ 66%]\ntests/test_a.py::test_z SKIPPED (later)  [100%]\nFAILED tests/test_a.py::test_y[a b] - assert 1 == 2\nERROR tests/test_b.py",
+                names(
+                    &["tests/test_a.py::test_x"],
+                    &["tests/test_a.py::test_y[a b]", "tests/test_b.py"],
+                    &["tests/test_a.py::test_z"],
+                ),
+            ),
+            ("pytest -n 2", "[gw0] [ 50%] PASSED test_a.py::test_x", names(&["test_a.py::test_x"], &[], &[])),
+            (
+                "unittest -v",
+                "test_a (test_m.T.test_a) ... ok\ntest_b (test_m.T.test_b) ... FAIL\ntest_c (test_m.T) ... skipped 'no'\n\n======\nFAIL: test_b (test_m.T.test_b)",
+                names(&["test_m.T.test_a"], &["test_m.T.test_b"], &["test_m.T.test_c"]),
+            ),
+            (
+                "go test -v",
+                "=== RUN   TestA\n--- FAIL: TestA (0.00s)\n    --- PASS: TestA/one (0.00s)\n    --- SKIP: TestA/two (0.00s)",
+                names(&["TestA/one"], &["TestA"], &["TestA/two"]),
+            ),
+            (
+                "TAP and Bats",
+                "1..4\nok 1 - adds\nnot ok 2 - takes away\nok 3 later # SKIP not yet\nok 4 - file.js # time=3ms",
+                names(&["adds", "file.js"], &["takes away"], &["later"]),
+            ),
+            (
+                "ctest",
+                "    1/2 Test #1: unit_a ...........   Passed    0.01 sec\n    2/2 Test #2: unit_b ...........***Failed    0.02 sec",
+                names(&["unit_a"], &["unit_b"], &[]),
+            ),
+            (
+                "Minitest",
+                "FooTest#test_a = 0.00 s = .\nFooTest#test_b = 0.01 s = F\n\n  1) Failure:\nFooTest#test_b [test/foo_test.rb:5]:\nExpected 1",
+                names(&["FooTest#test_a"], &["FooTest#test_b"], &[]),
+            ),
+            (
+                "PHPUnit",
+                "There was 1 failure:\n\n1) Tests\\FooTest::testBar\nFailed asserting\n\nThere was 1 skipped test:\n\n1) Tests\\FooTest::testBaz",
+                names(&[], &["Tests\\FooTest::testBar"], &["Tests\\FooTest::testBaz"]),
+            ),
+            (
+                "Mocha",
+                "\n  calculator\n    adding\n      ✔ adds (3ms)\n      1) adds negative numbers\n    ✔ divides\n\n  2 passing (9ms)\n  1 failing\n\n  1) calculator\n       adding\n         adds negative numbers:\n     AssertionError",
+                names(
+                    &["calculator › adding › adds", "calculator › divides"],
+                    &["calculator › adding › adds negative numbers"],
+                    &[],
+                ),
+            ),
+            (
+                "Jest",
+                "PASS src/a.test.js\n  sum\n    ✓ adds (2 ms)\n    ✕ fails (1 ms)\n    ○ skipped later\n\n  ● sum › fails\n\n    expect(received)",
+                names(
+                    &["src/a.test.js › sum › adds"],
+                    &["src/a.test.js › sum › fails"],
+                    &["src/a.test.js › sum › later"],
+                ),
+            ),
+            (
+                "Vitest",
+                " ✓ test/b.test.ts (2 tests) 3ms\n ❯ test/a.test.ts (2 tests | 1 failed) 5ms\n   × sum > fails 3ms\n\n FAIL  test/a.test.ts > sum > fails\nAssertionError",
+                names(&[], &["test/a.test.ts > sum > fails"], &[]),
+            ),
+            (
+                "AVA",
+                "  ✔ adds\n  ✘ [fail]: takes away Not equal\n  ─\n\n  takes away\n\n  1 test failed",
+                names(&["adds"], &["takes away Not equal"], &[]),
+            ),
+            (
+                "Node.js",
+                "▶ suite\n  ✔ adds (0.5ms)\n  ✖ fails (1.2ms)\n▶ suite (3ms)\n✔ alone (0.1ms)\nℹ tests 3\n✖ failing tests:\n\ntest at a.js:1:1\n✖ fails (1.2ms)",
+                names(&["alone", "suite › adds"], &["suite › fails"], &[]),
+            ),
+        ];
+        for (runner, output, expected) in cases {
+            assert_eq!(read_names(output), expected, "{runner}");
+        }
+    }
+
+    /// What real runners printed for three tests: `adds` passes, `fails` fails and `later` is skipped.
+    #[test]
+    fn recorded_runs_of_real_runners_are_read() {
+        macro_rules! recorded {
+            ($name:literal) => {
+                ($name, include_str!(concat!("recorded/", $name, ".txt")))
+            };
+        }
+        let runs = [
+            (recorded!("ava"), "adds", "fails"),
+            (recorded!("bats"), "adds", "fails"),
+            (recorded!("cargo"), "tests::adds", "tests::fails"),
+            (recorded!("ctest"), "adds", "fails"),
+            (recorded!("jest"), "j/x.test.js › sum › adds", "j/x.test.js › sum › fails"),
+            (recorded!("minitest"), "", "XTest#test_fails"),
+            (recorded!("minitest-v"), "XTest#test_adds", "XTest#test_fails"),
+            (recorded!("mocha"), "calc › add › adds calc › divides", "calc › add › fails"),
+            (recorded!("nextest"), "app tests::adds", "app tests::fails"),
+            (recorded!("node"), "adds alone", "fails sum"),
+            (recorded!("node-spec"), "alone sum › adds", "sum sum › fails"),
+            (recorded!("phpunit"), "", "XTest::testFails"),
+            (recorded!("phpunit-testdox"), "Adds", "Fails"),
+            (recorded!("pytest"), "test_x.py::test_a test_x.py::test_b[1]", "test_x.py::test_b[a b]"),
+            (recorded!("pytest-q"), "", "test_x.py::test_b[a b]"),
+            (recorded!("tap"), "adds inner", "fails one is two t/x.test.cjs"),
+            (recorded!("unittest"), "", "test_u.T.test_b"),
+            (recorded!("unittest-v"), "test_u.T.test_a", "test_u.T.test_b"),
+            (recorded!("vitest"), "v2/x.test.mjs › adds", "v2/x.test.mjs > sum > fails"),
+            (recorded!("vitest-v"), "v2/x.test.mjs > sum > adds", "v2/x.test.mjs > sum > fails"),
+        ];
+        for ((runner, output), passed, failed) in runs {
+            let names = read_names(output);
+            assert_eq!((names.passed.join(" "), names.failed.join(" ")), (passed.into(), failed.into()), "{runner}");
+            let counts = super::super::read_counts(output);
+            assert!(
+                counts.failed.is_some_and(|failed| failed > 0 && failed <= names.failed.len() as u64),
+                "{runner}: {counts:?}"
+            );
+            assert!(counts.passed.is_some_and(|passed| passed > 0), "{runner}: {counts:?}");
+        }
+    }
+
+    #[test]
+    fn prose_names_no_test() {
+        let output = "ok then\nerror: no such file\n1) read this\nFAILED to connect\nrunning at 12 (see a.b) ... fine";
+        assert_eq!(read_names(output), TestNames::default());
+    }
+}
