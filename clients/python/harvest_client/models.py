@@ -331,9 +331,16 @@ class Evidence(TypedDict):
     exit_code: int
     failed: NotRequired[int | None]
     flags: list["Flag"]
+    hint: NotRequired[str | None]
+    """Why the tests could not run, if the cause is known, and the way out."""
+    output: NotRequired[str]
+    """The last lines that the tests printed at the result, unless they passed."""
     passed: NotRequired[int | None]
     """Counts are `None` when the test runner's output cannot be read."""
     skipped: NotRequired[int | None]
+    tests: NotRequired["TestChanges"]
+    """How single tests differ between the base and the result."""
+    verdict: NotRequired["TestVerdict | None"]
 
 
 FailureReason = Literal["agent", "tests", "sandbox", "model_quota", "timeout", "stall", "loop", "turns", "hook", "budget", "cancelled", "interrupted", "internal"]
@@ -908,6 +915,8 @@ class SettingInForce(TypedDict):
 
 class Settings(TypedDict):
     """How a task is to be worked on; fixed when it is created."""
+    accept_unchanged: NotRequired[bool]
+    """Work passes when tests fail that failed at the base already, and no other."""
     author_email: str
     author_name: str
     """Who the commits are by."""
@@ -1071,6 +1080,31 @@ class Template(TypedDict):
     """Text with `{{ parameter }}`."""
 
 
+class TestChanges(TypedDict):
+    """How tests differ between the base and the result, by name."""
+    added: NotRequired[list[str]]
+    """Pass at the result and were not there at the base."""
+    broken: NotRequired[list[str]]
+    """Fail at the result and did not at the base."""
+    fixed: NotRequired[list[str]]
+    """Failed at the base and pass at the result."""
+    left_off: NotRequired[int]
+    """So many names are left off."""
+    still_failing: NotRequired[list[str]]
+    """Fail at both."""
+    vanished: NotRequired[list[str]]
+    """Ran at the base and are not there at the result."""
+
+
+class TestNames(TypedDict):
+    """Which tests a runner named, in one run."""
+    cut: NotRequired[bool]
+    """There are more than are kept."""
+    failed: NotRequired[list[str]]
+    passed: NotRequired[list[str]]
+    skipped: NotRequired[list[str]]
+
+
 class TestRun(TypedDict):
     """One run of the test command."""
     command: str
@@ -1078,12 +1112,17 @@ class TestRun(TypedDict):
     duration_ms: int
     exit_code: int
     failed: NotRequired[int | None]
+    names: NotRequired["TestNames"]
     output_tail: str
     """The end of what the tests printed."""
     passed: NotRequired[int | None]
     purpose: "SandboxPurpose"
     skipped: NotRequired[int | None]
     timed_out: bool
+
+
+# What the runs at the base and at the result come to.
+TestVerdict = Literal["verified", "unchanged", "no_tests", "cannot_run", "doubtful", "failed"]
 
 
 class Token(TypedDict):

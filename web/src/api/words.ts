@@ -19,11 +19,24 @@ export function shortRepository(source: string): string {
   return source.replace(/\/+$/, "").replace(/\.git$/, "").split("/").pop() || source;
 }
 
+type Evidence = NonNullable<SchemaTask["evidence"]>;
+
+/** What the runs of the tests come to; evidence from before there were verdicts has the one that its exit code allows. */
+export function outcome(evidence: Evidence): NonNullable<Evidence["verdict"]> {
+  return evidence.verdict ?? (evidence.exit_code === 0 ? "verified" : "failed");
+}
+
 /** What the evidence of a task says, in a few words. */
 export function verdict(task: Pick<SchemaTask, "evidence">): { text: string; tone: "good" | "bad" | "warn" } | null {
   const evidence = task.evidence;
   if (!evidence) return null;
-  const counted = evidence.passed != null ? `${evidence.passed} passed${evidence.failed ? `, ${evidence.failed} failed` : ""}` : evidence.exit_code === 0 ? "tests pass" : `exit ${evidence.exit_code}`;
-  if (evidence.exit_code !== 0) return { text: counted, tone: "bad" };
-  return { text: counted, tone: evidence.flags.length > 0 ? "warn" : "good" };
+  const counted = evidence.passed != null ? `${evidence.passed} passed${evidence.failed ? `, ${evidence.failed} failed` : ""}` : evidence.exit_code === 0 ? "tests pass, no counts" : `exit ${evidence.exit_code}`;
+  switch (outcome(evidence)) {
+    case "verified": return { text: counted, tone: evidence.flags.length > 0 ? "warn" : "good" };
+    case "unchanged": return { text: `unchanged: ${counted}`, tone: "warn" };
+    case "no_tests": return { text: "no tests ran", tone: "warn" };
+    case "cannot_run": return { text: "tests could not run", tone: "bad" };
+    case "doubtful": return { text: `${counted}, proves nothing`, tone: "bad" };
+    case "failed": return { text: counted, tone: "bad" };
+  }
 }

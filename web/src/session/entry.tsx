@@ -259,7 +259,7 @@ export function Counts({ run }: { run: Pick<SchemaTestRun, "passed" | "failed" |
   return (
     <span className="inline-flex flex-wrap gap-1">
       {run.timed_out && <Badge tone="bad">timed out</Badge>}
-      {run.passed != null && <Badge tone="good">{run.passed} passed</Badge>}
+      {run.passed === 0 && run.failed === 0 ? <Badge tone="warn">no tests ran</Badge> : run.passed != null ? <Badge tone="good">{run.passed} passed</Badge> : <Badge tone="plain">no counts</Badge>}
       {run.failed ? <Badge tone="bad">{run.failed} failed</Badge> : null}
       {run.skipped ? <Badge tone="warn">{run.skipped} skipped</Badge> : null}
       <Badge tone={run.exit_code === 0 ? "plain" : "bad"}>exit {run.exit_code}</Badge>

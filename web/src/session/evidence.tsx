@@ -1,8 +1,9 @@
 // What proves a result: which command, at which commit, with which outcome, and what it printed.
 import type { SchemaTask } from "../api/schema";
-import { isOver } from "../api/words";
+import { isOver, outcome } from "../api/words";
 import type { Journal } from "../stream/journal";
 import { firstLine, harmless } from "../text/harmless";
+import { Stranger } from "../text/show";
 import { words } from "../ui/icons";
 import { Badge, Code, Empty } from "../ui/parts";
 import { exact, took } from "../ui/time";
@@ -22,6 +23,43 @@ const FLAGS: Record<string, string> = {
   not_isolated: "The tests ran without a sandbox",
 };
 
+const VERDICTS: Record<ReturnType<typeof outcome>, { text: string; tone: "good" | "bad" | "warn" }> = {
+  verified: { text: "Verified", tone: "good" },
+  unchanged: { text: "Unchanged: the tests that fail also fail at the base", tone: "warn" },
+  no_tests: { text: "Not verified: no tests ran, before or after", tone: "warn" },
+  cannot_run: { text: "Not verified: the test command could not run", tone: "bad" },
+  doubtful: { text: "Not verified: the tests pass but prove nothing", tone: "bad" },
+  failed: { text: "The tests fail", tone: "bad" },
+};
+
+const CHANGES = [
+  ["broken", "Pass → fail", "bad"],
+  ["fixed", "Fail → pass", "good"],
+  ["still_failing", "Still failing", "warn"],
+  ["added", "New", "good"],
+  ["vanished", "Vanished", "warn"],
+] as const;
+
+/** Which tests differ between the base and the result, by name. */
+function TestChanges({ of }: { of: NonNullable<NonNullable<SchemaTask["evidence"]>["tests"]> }) {
+  const lists = CHANGES.filter(([name]) => (of[name] ?? []).length > 0);
+  if (lists.length === 0) return null;
+  return (
+    <section aria-labelledby="test-changes">
+      <h2 id="test-changes" className="mb-2 font-semibold">Tests that changed</h2>
+      <dl className="flex flex-col gap-2">
+        {lists.map(([name, title, tone]) => (
+          <div key={name} className="flex flex-wrap items-baseline gap-2">
+            <dt><Badge tone={tone}>{title} ({(of[name] ?? []).length})</Badge></dt>
+            <dd className="flex min-w-0 flex-wrap gap-1">{(of[name] ?? []).slice(0, 50).map((test) => <Code key={test}>{firstLine(test)}</Code>)}</dd>
+          </div>
+        ))}
+      </dl>
+      {of.left_off ? <p className="mt-1 text-dim">and {of.left_off} more</p> : null}
+    </section>
+  );
+}
+
 export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Journal }) {
   useNowAndThen(journal);
   const { fold } = journal;
@@ -37,6 +75,8 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
     <Part label="Evidence">
       {evidence && (
         <>
+          <p className="flex flex-wrap items-center gap-2"><Badge tone={VERDICTS[outcome(evidence)].tone}>{VERDICTS[outcome(evidence)].text}</Badge></p>
+          {evidence.hint && <p role="note" className="rounded-md border border-line bg-warn-soft px-3 py-2">{harmless(evidence.hint)}</p>}
           <Facts rows={[
             ["Command", <Code key="c">{harmless(evidence.command)}</Code>],
             ["At commit", <Code key="k">{evidence.commit}</Code>],
@@ -45,9 +85,16 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
             ["Took", took(evidence.duration_ms)],
             ["Environment", <Code key="e">{evidence.environment}</Code>],
           ]} />
+          {evidence.tests && <TestChanges of={evidence.tests} />}
+          {evidence.output && (
+            <section aria-labelledby="last-lines">
+              <h2 id="last-lines" className="mb-2 font-semibold">Last lines of the tests</h2>
+              <div className="rounded-md border border-line bg-side px-3 py-2"><Stranger text={evidence.output} /></div>
+            </section>
+          )}
           <section aria-labelledby="flags">
             <h2 id="flags" className="mb-2 font-semibold">What to look at</h2>
-            {evidence.flags.length === 0 ? <p className="text-dim">Nothing: the tests are those of the base, and none was left out.</p> : (
+            {evidence.flags.length === 0 ? <p className="text-dim">{outcome(evidence) === "verified" ? "Nothing: the tests are those of the base, and none was left out." : "No flag was raised; the verdict above tells why this is no proof."}</p> : (
               <ul className="flex flex-col gap-1.5">
                 {evidence.flags.map((flag) => <li key={flag} className="flex flex-wrap items-center gap-2"><Badge tone="warn">{words(flag)}</Badge><span>{FLAGS[flag] ?? ""}</span></li>)}
               </ul>
