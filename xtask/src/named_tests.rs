@@ -116,11 +116,10 @@ impl Tests {
             }
             let is_test = (attributes.contains("test]") || attributes.contains("test(") || in_macro)
                 && !attributes.contains(NOT_A_TEST);
-            if let Some(name) = function(code).or_else(|| code.strip_suffix(',').filter(|_| in_macro)) {
-                if is_test {
-                    self.functions.insert(format!("{module}::{name}"));
-                    self.modules.insert(module.to_owned());
-                }
+            let name = function(code).or_else(|| code.strip_suffix(',').filter(|_| in_macro));
+            if let Some(name) = name.filter(|_| is_test) {
+                self.functions.insert(format!("{module}::{name}"));
+                self.modules.insert(module.to_owned());
             }
             if !code.is_empty() {
                 attributes.clear();

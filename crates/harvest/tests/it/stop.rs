@@ -110,9 +110,9 @@ fn a_signal_in_the_first_moments() {
     }
 }
 
-/// A second signal leaves at once; the next command clears up.
+/// After a second signal nothing is waited for; the next command clears up.
 #[test]
-fn a_second_signal_leaves_at_once_and_the_next_command_clears_up() {
+fn a_second_signal_ends_it_and_the_next_command_clears_up() {
     let world = World::new();
     let mut running = world.run_with(&hanging(), &[]).start();
     running.wait_for_type("tool.result");
