@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { after, before, beforeEach, test } from "node:test";
 import { CLIENT_ID, CLIENT_SECRET, GitHub } from "./github.mjs";
 import { PATIENCE, World } from "./world.mjs";
 
@@ -27,6 +27,10 @@ organizations = ["orchard"]
   await world.serve();
   admin = JSON.parse(world.harvest("token", "create", "--role", "admin", "--json")).token;
 }, limit);
+beforeEach(() => {
+  github.member = true;
+  github.person = { login: "Ada", id: 7 };
+});
 after(async () => {
   await world.close();
   github.close();

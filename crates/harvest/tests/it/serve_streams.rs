@@ -148,6 +148,8 @@ fn row_29_a_thousand_readers_that_do_not_read_harm_nobody() {
     assert_eq!(journal.last().unwrap()["data"]["status"], "completed");
     let grown = resident(server.running.pid()).saturating_sub(before);
     assert!(grown < 160 << 20, "the server grew by {} MiB", grown >> 20);
+    let unread = most_unread(server.host());
+    assert!(unread < 256 << 10, "the system keeps {} KiB for one reader", unread >> 10);
     // Whoever reads at last is told where to go on, and finds everything there.
     let mut text = String::new();
     let mut late = stuck.remove(0);
@@ -166,6 +168,16 @@ fn row_29_a_thousand_readers_that_do_not_read_harm_nobody() {
     if after < journal.len() as u64 {
         assert_eq!(server.with(&token).journal(&session, after), journal[after as usize..]);
     }
+}
+
+/// The most bytes that the system keeps for one client of this address, as `/proc/net/tcp` tells.
+fn most_unread(address: &str) -> u64 {
+    let port = format!(":{:04X}", address.rsplit(':').next().unwrap().parse::<u16>().unwrap());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let connections = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let ours = connections.filter(|fields| fields[1].ends_with(&port));
+    let unread = ours.map(|fields| u64::from_str_radix(fields[4].split(':').next().unwrap(), 16).unwrap());
+    unread.max().unwrap()
 }
 
 /// Bytes of memory that a process has.

@@ -168,7 +168,7 @@ async fn visible(app: &App, principal: &Principal) -> Result<Vec<AccessToken>, P
 /// Revoke a token: it opens nothing from now on. Whoever is no admin of the installation revokes their own
 #[utoipa::path(
     delete, path = "/api/tokens/{id}", tag = "tokens", operation_id = "token.revoke", params(("id" = TokenId, Path)),
-    security(("token" = ["member"]), ("cookie" = ["member"])),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses((status = 204, description = "Revoked"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn revoke(
