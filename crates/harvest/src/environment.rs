@@ -115,6 +115,13 @@ impl ModelKeys {
 }
 
 impl Environment {
+    /// One with these variables alone.
+    #[cfg(test)]
+    pub fn with(variables: &[(&str, &std::path::Path)]) -> Self {
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.into()));
+        Self { variables: variables.collect() }
+    }
+
     pub fn read() -> Self {
         let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
         Self { variables: variables.collect() }

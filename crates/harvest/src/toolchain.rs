@@ -73,3 +73,27 @@ pub fn find(environment: &Environment) -> (Toolchain, Vec<PathBuf>) {
     }
     (toolchain, shown)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn toolchains_are_shown_where_their_variables_say_or_in_the_home_and_nothing_beside_them() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("with a space");
+        for folder in ["cargo/bin", "cargo/registry", "rustup/toolchains/stable", "home/.bun/bin", "home/.ssh"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        std::fs::write(root.join("rustup/settings.toml"), "").unwrap();
+        let (cargo, rustup, home) = (root.join("cargo"), root.join("rustup"), root.join("home"));
+        let variables = [("HOME", home.as_path()), ("CARGO_HOME", &cargo), ("RUSTUP_HOME", &rustup)];
+        let (toolchain, shown) = find(&Environment::with(&variables));
+        let expected =
+            [cargo.join("bin"), rustup.join("toolchains"), rustup.join("settings.toml"), home.join(".bun/bin")];
+        assert_eq!(shown, expected);
+        let path = format!("{SYSTEM_PATH}:{}:{}", cargo.join("bin").display(), home.join(".bun/bin").display());
+        assert_eq!(toolchain.path, path);
+        assert_eq!(toolchain.env, [("RUSTUP_HOME".to_owned(), rustup.display().to_string())]);
+    }
+}

@@ -36,7 +36,7 @@ fn codex_works_from(bin: &Path) {
     let listed = world.harvest(&["agent", "list", "--json"]).env("PATH", &path).finish();
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     let codex = listed["items"].as_array().unwrap().iter().find(|agent| agent["id"] == "codex").unwrap().clone();
-    assert_eq!((&codex["installed"], &codex["version"]), (&json!(true), &json!("0.166.0")), "{codex:#}");
+    assert_eq!(codex["installed"], true, "{codex:#}");
     let conversations = json!([
         { "when_prompt_contains": "failing test", "replies": [{ "shell": FIX }, { "say": "Done." }] },
         { "replies": [{ "say": "Yes." }] },

@@ -101,13 +101,28 @@ impl Planted {
         for url in &*self.databases.lock().unwrap() {
             scanner.stream(&dump(url), &Path::new("(database)").join("(values)"), 0, &mut scanned);
         }
-        // What a test itself wrote beside the data directory may hold what it gives to Harvest.
-        let is_kept = |line: &String| {
-            let place = Path::new(line);
-            place.starts_with("(database)") || data.iter().any(|folder| place.starts_with(folder))
+        // What a test itself wrote beside the data directory may hold what it gives to Harvest; and what is in the person's
+        // repository, by a commit or by an agent's work, is in Harvest's copies of it.
+        let repository = world.join("repo");
+        let secret_of = |line: &str| line.rsplit_once(": ").map(|(_, secret)| secret.to_owned()).unwrap_or_default();
+        let in_repository: BTreeSet<String> = scanned
+            .found
+            .iter()
+            .filter(|line| Path::new(line).starts_with(&repository))
+            .map(|line| secret_of(line))
+            .collect();
+        let is_copy = |place: &Path, folder: &Path| {
+            ["mirrors", "sessions", "snapshots", "workspaces"]
+                .iter()
+                .any(|copies| place.starts_with(folder.join(copies)))
         };
-        let is_planted = |line: &String| secrets().any(|secret| line.ends_with(&format!(": {secret}")));
-        scanned.found.retain(|line| is_planted(line) || is_kept(line));
+        scanned.found.retain(|line| {
+            let (place, secret) = (Path::new(line), secret_of(line));
+            let is_public = in_repository.contains(&secret);
+            let is_kept = place.starts_with("(database)")
+                || data.iter().any(|folder| place.starts_with(folder) && !(is_public && is_copy(place, folder)));
+            secrets().any(|planted| planted == secret) || is_kept
+        });
         scanned
     }
 }

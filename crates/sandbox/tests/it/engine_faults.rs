@@ -50,6 +50,8 @@ async fn pass_on(client: UnixStream, engine: std::path::PathBuf, request: &str, 
             }
             *answers.lock().unwrap() = Some(client);
         }
+        // Some wait for the end of the connection.
+        drop(answers.lock().unwrap().take());
     });
     let mut piece = vec![0; 64 << 10];
     while let Ok(read @ 1..) = from_client.read(&mut piece).await {
