@@ -73,7 +73,11 @@ for (const theme of ["light", "dark"]) {
 }
 
 async function settled(page) {
-  await page.getByRole("heading", { level: 1 }).or(page.getByRole("heading", { level: 2 })).first().waitFor();
+  await page
+    .getByRole("heading", { level: 1 })
+    .or(page.getByRole("heading", { level: 2 }))
+    .first()
+    .waitFor();
   await page.waitForFunction(() => !/Reading .* …/.test(document.body.innerText));
 }
 
@@ -83,5 +87,11 @@ async function check(page, where) {
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   return violations
     .filter((one) => one.impact === "serious" || one.impact === "critical")
-    .map((one) => `${where}: ${one.id}: ${one.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ""}`).join(" | ")}`);
+    .map(
+      (one) =>
+        `${where}: ${one.id}: ${one.nodes
+          .slice(0, 3)
+          .map((node) => `${node.html.slice(0, 160)} ${node.any[0]?.message ?? ""}`)
+          .join(" | ")}`,
+    );
 }

@@ -16,7 +16,9 @@ export class GitHub {
   async start() {
     this.server = createServer((request, response) => {
       let body = "";
-      request.on("data", (part) => { body += part; });
+      request.on("data", (part) => {
+        body += part;
+      });
       request.on("end", () => this.answer(request, new URLSearchParams(body), response));
     });
     await new Promise((resolve) => this.server.listen(0, "127.0.0.1", resolve));
@@ -50,8 +52,11 @@ export class GitHub {
     if (query.get("client_id") !== CLIENT_ID || query.get("code_challenge_method") !== "S256") return send(404, "<h1>Not found</h1>");
     const kept = ["redirect_uri", "state", "code_challenge"].map((name) => `<input type="hidden" name="${name}" value="${query.get(name)}">`).join("");
     const button = (value, text) => `<button name="decision" value="${value}">${text}</button>`;
-    return send(200, `<!doctype html><title>Authorize Harvest</title><h1>Harvest wants to access your ${this.person.login} account</h1>
-      <form action="/decide">${kept}${button("no", "Cancel")}${button("yes", "Authorize harvest")}</form>`);
+    return send(
+      200,
+      `<!doctype html><title>Authorize Harvest</title><h1>Harvest wants to access your ${this.person.login} account</h1>
+      <form action="/decide">${kept}${button("no", "Cancel")}${button("yes", "Authorize harvest")}</form>`,
+    );
   }
 
   decide(query, send) {
@@ -70,7 +75,9 @@ export class GitHub {
   grant(form) {
     const known = this.codes.get(form.get("code"));
     this.codes.delete(form.get("code"));
-    const challenge = createHash("sha256").update(form.get("code_verifier") ?? "").digest("base64url");
+    const challenge = createHash("sha256")
+      .update(form.get("code_verifier") ?? "")
+      .digest("base64url");
     const fits = known?.challenge === challenge && known.redirect === form.get("redirect_uri");
     if (form.get("client_secret") !== CLIENT_SECRET || !fits) return { error: "bad_verification_code", error_description: "The code is incorrect or expired." };
     const token = `ghu_${randomUUID()}`;

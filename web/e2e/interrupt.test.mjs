@@ -40,7 +40,10 @@ test("interrupted with a reason that everyone sees, and resumed by someone else 
 
   // Whoever did not watch sees the same, in the list and by its address.
   await ada.page.goto(`${world.server.url}/tasks?status=interrupted`);
-  await ada.page.getByRole("link", { name: /Go through it slowly/ }).getByRole("img", { name: "Interrupted" }).waitFor();
+  await ada.page
+    .getByRole("link", { name: /Go through it slowly/ })
+    .getByRole("img", { name: "Interrupted" })
+    .waitFor();
   await ada.page.goto(`${world.server.url}/tasks?view=board`);
   await ada.page.getByRole("region", { name: "Needs you, tasks" }).getByText("Go through it slowly").waitFor();
   await ada.page.goto(address);

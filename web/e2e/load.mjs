@@ -6,14 +6,27 @@ import { join } from "node:path";
 export function chatty(world, id, count, { paced }) {
   const wait = paced ? "; sleep 0.018" : "";
   const step = paced ? 20 : 1000;
-  world.addAgent(id, id, `cat > /dev/null; i=0; while [ $i -lt ${count} ]; do seq -f 'Line %g of many that an agent may print while it works' $((i + 1)) $((i + ${step})); i=$((i + ${step}))${wait}; done; echo That was all of it.`);
+  world.addAgent(
+    id,
+    id,
+    `cat > /dev/null; i=0; while [ $i -lt ${count} ]; do seq -f 'Line %g of many that an agent may print while it works' $((i + 1)) $((i + ${step})); i=$((i + ${step}))${wait}; done; echo That was all of it.`,
+  );
 }
 
 /** Tasks as another tracker has them: thousands of them come in by one file. */
 export function importTasks(world, count) {
   const file = join(world.folder, "issues.jsonl");
   const at = (index) => new Date(Date.UTC(2026, 0, 1) + index * 60_000).toISOString();
-  const line = (index) => JSON.stringify({ id: `many-${index}`, title: `Task ${index} of many, with a title that is as long as titles are`, status: "open", priority: 2, issue_type: "task", created_at: at(index), updated_at: at(index) });
+  const line = (index) =>
+    JSON.stringify({
+      id: `many-${index}`,
+      title: `Task ${index} of many, with a title that is as long as titles are`,
+      status: "open",
+      priority: 2,
+      issue_type: "task",
+      created_at: at(index),
+      updated_at: at(index),
+    });
   writeFileSync(file, Array.from({ length: count }, (_, index) => line(index)).join("\n") + "\n");
   world.harvest("import", "beads", file, "--repo", world.repo);
 }
@@ -35,8 +48,13 @@ export async function watchFrames(page) {
       if (took > 100) seen.over += 1;
       if (seen.on) requestAnimationFrame(tick);
     };
-    requestAnimationFrame((now) => { seen.last = now; requestAnimationFrame(tick); });
-    seen.observer = new PerformanceObserver((list) => { for (const one of list.getEntries()) seen.tasks.push(Math.round(one.duration)); });
+    requestAnimationFrame((now) => {
+      seen.last = now;
+      requestAnimationFrame(tick);
+    });
+    seen.observer = new PerformanceObserver((list) => {
+      for (const one of list.getEntries()) seen.tasks.push(Math.round(one.duration));
+    });
     seen.observer.observe({ entryTypes: ["longtask"] });
   });
 }
@@ -61,15 +79,19 @@ export const nodes = (page) => page.evaluate(() => document.querySelectorAll("*"
 
 /** From end to end, a bit with every frame, as a wheel does. */
 export async function scroll(page, region, { pixels = 400, frames = 200, from }) {
-  await page.getByRole("region", { name: region }).evaluate((element, { pixels, frames, from }) => new Promise((resolve) => {
-    if (from !== undefined) element.scrollTop = from < 0 ? element.scrollHeight : from;
-    let left = frames;
-    const step = () => {
-      element.scrollTop += pixels;
-      left -= 1;
-      if (left > 0) requestAnimationFrame(step);
-      else resolve();
-    };
-    requestAnimationFrame(step);
-  }), { pixels, frames, from });
+  await page.getByRole("region", { name: region }).evaluate(
+    (element, { pixels, frames, from }) =>
+      new Promise((resolve) => {
+        if (from !== undefined) element.scrollTop = from < 0 ? element.scrollHeight : from;
+        let left = frames;
+        const step = () => {
+          element.scrollTop += pixels;
+          left -= 1;
+          if (left > 0) requestAnimationFrame(step);
+          else resolve();
+        };
+        requestAnimationFrame(step);
+      }),
+    { pixels, frames, from },
+  );
 }

@@ -29,16 +29,27 @@ export function prepare(world) {
 export async function fill(world, page) {
   const { csrf } = await page.evaluate(async () => (await fetch("/api/me")).json());
   const send = (method, path, body, version = "") =>
-    page.evaluate(async ([method, path, body, csrf, version]) => {
-      const answer = await fetch(path, { method, headers: { "if-match": version, "content-type": "application/json", "x-harvest-csrf": csrf }, body: JSON.stringify(body) });
-      if (!answer.ok) throw new Error(`${path}: ${await answer.text()}`);
-      return answer.json();
-    }, [method, path, body, csrf, version]);
+    page.evaluate(
+      async ([method, path, body, csrf, version]) => {
+        const answer = await fetch(path, {
+          method,
+          headers: { "if-match": version, "content-type": "application/json", "x-harvest-csrf": csrf },
+          body: JSON.stringify(body),
+        });
+        if (!answer.ok) throw new Error(`${path}: ${await answer.text()}`);
+        return answer.json();
+      },
+      [method, path, body, csrf, version],
+    );
   const post = (path, body) => send("POST", path, body);
   await post("/api/repositories", { source: world.repo, name: "orchard" });
   await post("/api/credentials", { provider: "anthropic", secret: "sk-ant-example-0000-4f2a", name: "team" });
   await post("/api/tokens", { name: "ci", role: "member", expires_in_days: 90 });
-  await post("/api/schedules", { cron: "0 3 * * 1-5", time_zone: "Europe/Berlin", task: { prompt: "Update dependencies and see whether the tests still pass", repository: "orchard" } });
+  await post("/api/schedules", {
+    cron: "0 3 * * 1-5",
+    time_zone: "Europe/Berlin",
+    task: { prompt: "Update dependencies and see whether the tests still pass", repository: "orchard" },
+  });
   await post("/api/projects", { name: "shop", repositories: ["orchard"] });
   await send("PUT", "/api/projects/shop/members/bea", { role: "member" });
   const version = await page.evaluate(async () => (await fetch("/api/projects/shop/settings")).headers.get("etag"));
@@ -50,7 +61,10 @@ export async function fill(world, page) {
   const address = await ask(page, "Make the failing test pass.\n\nThe second test has failed since Monday. Change the code, not the test.", "orchard");
   await status(page, "completed").waitFor();
   const session = (await page.evaluate(async (id) => (await fetch(`/api/tasks/${id}`)).json(), new URL(address).pathname.split("/").pop())).sessions[0].id;
-  await post(`/api/sessions/${session}/comments`, { about: { kind: "line", path: "src/two.sh", side: "new", line: 1 }, text: "Was it ever two? I thought three was on purpose." });
+  await post(`/api/sessions/${session}/comments`, {
+    about: { kind: "line", path: "src/two.sh", side: "new", line: 1 },
+    text: "Was it ever two? I thought three was on purpose.",
+  });
   const until = async (id, wanted) => {
     while ((await page.evaluate(async (id) => (await fetch(`/api/tasks/${id}`)).json(), id)).status !== wanted) await page.waitForTimeout(200);
   };
@@ -66,7 +80,14 @@ export async function fill(world, page) {
   await task("Answer slowly: which modules have no tests?", { convoy: "triage" });
   await task("Rename Basket to Cart everywhere, also in the documents", { priority: "low" });
   await page.goto(`${world.server.url}/tasks`);
-  await page.getByRole("link", { name: /backlog/ }).getByRole("img", { name: "Running" }).waitFor();
+  await page
+    .getByRole("link", { name: /backlog/ })
+    .getByRole("img", { name: "Running" })
+    .waitFor();
   const path = new URL(address).pathname;
-  return [...TABS.map((tab) => [`session-${tab}`, `${path}?tab=${tab}`]), ["session-race", `/tasks/${race.id}?tab=race`], ["session-interrupted", `/tasks/${paused.id}`]];
+  return [
+    ...TABS.map((tab) => [`session-${tab}`, `${path}?tab=${tab}`]),
+    ["session-race", `/tasks/${race.id}?tab=race`],
+    ["session-interrupted", `/tasks/${paused.id}`],
+  ];
 }

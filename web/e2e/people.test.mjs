@@ -81,10 +81,17 @@ test("what a hostile agent prints is text and nothing else", limit, async () => 
   const call = page.getByRole("button", { name: /shell|bash/i }).first();
   if ((await call.getAttribute("aria-expanded")) === "false") await call.click();
   await page.getByText("<b>bold</b> ␇").first().waitFor();
-  const longest = await page.evaluate(() => Math.max(...[...document.querySelectorAll("pre")].flatMap((pre) => pre.textContent.split("\n")).map((line) => line.length)));
+  const longest = await page.evaluate(() =>
+    Math.max(...[...document.querySelectorAll("pre")].flatMap((pre) => pre.textContent.split("\n")).map((line) => line.length)),
+  );
   assert.ok(longest <= 2_001, `a line of ${longest} characters is shown`);
   // Right to left stays within its own text, and nothing runs out of the page, on a phone neither.
-  assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll("pre.stranger")].map((pre) => getComputedStyle(pre).unicodeBidi).filter((one) => one !== "isolate")), []);
+  assert.deepEqual(
+    await page.evaluate(() =>
+      [...document.querySelectorAll("pre.stranger")].map((pre) => getComputedStyle(pre).unicodeBidi).filter((one) => one !== "isolate"),
+    ),
+    [],
+  );
   for (const width of [1280, 360]) {
     await page.setViewportSize({ width, height: 740 });
     assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width, `wider than ${width}`);

@@ -51,7 +51,9 @@ async function paint(world) {
   const dist = fileURLToPath(new URL("../dist", import.meta.url));
   const index = readFileSync(`${dist}/index.html`, "utf8");
   const first = new Set([...index.matchAll(/\/assets\/([^"]+\.js)/g)].map((found) => `${found[1]}.gz`));
-  const bytes = readdirSync(`${dist}/assets`).filter((name) => first.has(name)).reduce((sum, name) => sum + readFileSync(`${dist}/assets/${name}`).length, 0);
+  const bytes = readdirSync(`${dist}/assets`)
+    .filter((name) => first.has(name))
+    .reduce((sum, name) => sum + readFileSync(`${dist}/assets/${name}`).length, 0);
   row("script of the first load, gzipped", 250, Math.ceil(bytes / 1024), "KB");
 }
 
@@ -59,13 +61,22 @@ async function live(world) {
   chatty(world, "steady", LIVE, { paced: true });
   const { page } = await opened(world);
   await ask(page, "Print steadily", world.repo, { agent: "steady" });
-  await page.getByText(/Line \d+ of many/).first().waitFor();
+  await page
+    .getByText(/Line \d+ of many/)
+    .first()
+    .waitFor();
   const began = Date.now();
   await watchFrames(page);
   await page.getByText("That was all of it.").waitFor();
   const seconds = (Date.now() - began) / 1000;
   const { longest, over, frames, tasks, each } = await seenFrames(page);
-  row("10,000 live events, longest frame", 100, longest, "ms", `${Math.round(LIVE / seconds)} events/s, ${frames} frames, ${over} over 100 ms, ${each} ms of processor each, ${tasks.length} long tasks`);
+  row(
+    "10,000 live events, longest frame",
+    100,
+    longest,
+    "ms",
+    `${Math.round(LIVE / seconds)} events/s, ${frames} frames, ${over} over 100 ms, ${each} ms of processor each, ${tasks.length} long tasks`,
+  );
   row("10,000 live events, elements in the page", 3000, await nodes(page), "");
 }
 
@@ -101,7 +112,9 @@ async function tasks(world) {
   // Down to the last, page by page, as fast as they come.
   for (;;) {
     await scroll(page, "List of tasks", { pixels: 600, frames: 30 });
-    const [known, end] = await page.getByRole("region", { name: "List of tasks" }).evaluate((element) => [element.scrollHeight, element.scrollTop + element.clientHeight >= element.scrollHeight - 2]);
+    const [known, end] = await page
+      .getByRole("region", { name: "List of tasks" })
+      .evaluate((element) => [element.scrollHeight, element.scrollTop + element.clientHeight >= element.scrollHeight - 2]);
     if (end && known >= TASKS * 40) break;
   }
   const { longest, over, frames, each } = await seenFrames(page);

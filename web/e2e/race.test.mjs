@@ -72,7 +72,10 @@ test("so many of one agent; a race of one is refused where it is asked for", lim
   await dialog.getByRole("alert").getByText("from 2 to 16 can race").waitFor();
   assert.equal((await page.evaluate(async () => (await fetch("/api/tasks?q=Alone")).json())).items.length, 0, "nothing was queued");
   await page.goto(`${world.server.url}/tasks`);
-  await page.getByRole("link", { name: /Make the failing test pass/ }).first().click();
+  await page
+    .getByRole("link", { name: /Make the failing test pass/ })
+    .first()
+    .click();
   await status(page, "completed").or(status(page, "cancelled")).first().waitFor();
   assert.deepEqual(faults, []);
 });

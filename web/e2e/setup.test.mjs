@@ -20,7 +20,16 @@ test("an agent is rehearsed with from the page, and what does not work is named"
   await page.getByRole("button", { name: "Check Built-in agent" }).click();
   const good = page.getByRole("dialog", { name: "Check of Built-in agent" });
   await good.getByText("Built-in agent works here.").waitFor();
-  assert.deepEqual(await good.getByRole("listitem").evaluateAll((all) => all.map((one) => one.innerText.split("\n")[0])), ["Installed", "Starts", "Model", "Messages", "Shell", "Edits", "Tokens", "Ends"]);
+  assert.deepEqual(await good.getByRole("listitem").evaluateAll((all) => all.map((one) => one.innerText.split("\n")[0])), [
+    "Installed",
+    "Starts",
+    "Model",
+    "Messages",
+    "Shell",
+    "Edits",
+    "Tokens",
+    "Ends",
+  ]);
   await good.getByRole("button", { name: "Close" }).click();
   await page.getByRole("button", { name: "Check Mute" }).click();
   const bad = page.getByRole("dialog", { name: "Check of Mute" });
@@ -28,7 +37,13 @@ test("an agent is rehearsed with from the page, and what does not work is named"
   await bad.getByRole("listitem").filter({ hasText: "Edits" }).getByRole("img", { name: "Failed" }).waitFor();
   // It worked on nothing of ours.
   assert.equal((await page.evaluate(async () => (await fetch("/api/tasks")).json())).items.length, 0);
-  assert.equal(await page.evaluate(async () => (await fetch("/api/agents/nobody/check", { method: "POST", headers: { "x-harvest-csrf": (await (await fetch("/api/me")).json()).csrf } })).status), 400);
+  assert.equal(
+    await page.evaluate(
+      async () =>
+        (await fetch("/api/agents/nobody/check", { method: "POST", headers: { "x-harvest-csrf": (await (await fetch("/api/me")).json()).csrf } })).status,
+    ),
+    400,
+  );
   assert.deepEqual(faults, []);
 });
 

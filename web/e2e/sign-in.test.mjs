@@ -16,13 +16,16 @@ before(async () => {
   await github.start();
   const folder = join(world.folder, "home/.config/harvest");
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "harvest.toml"), `[project.shop]
+  writeFileSync(
+    join(folder, "harvest.toml"),
+    `[project.shop]
 repositories = ["${world.repo}"]
 [sign_in]
 client_id = "${CLIENT_ID}"
 url = "${github.url}"
 organizations = ["orchard"]
-`);
+`,
+  );
   world.harvestTold(CLIENT_SECRET, "credential", "add", "github-sign-in", "--from-stdin");
   await world.serve();
   admin = JSON.parse(world.harvest("token", "create", "--role", "admin", "--json")).token;
@@ -37,7 +40,11 @@ after(async () => {
 }, limit);
 
 const call = (token, method, path, body) =>
-  fetch(world.server.url + path, { method, headers: { authorization: `Bearer ${token}`, "content-type": "application/json" }, body: body && JSON.stringify(body) });
+  fetch(world.server.url + path, {
+    method,
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: body && JSON.stringify(body),
+  });
 
 /** A window of someone who is not signed in. */
 async function stranger() {
@@ -80,7 +87,10 @@ test("someone of the organisation signs in with GitHub, sees tasks, and signs ou
   await page.getByRole("heading", { name: "You are signed out" }).waitFor();
   await page.goto(`${world.server.url}/tasks`);
   await page.getByRole("heading", { name: "You are signed out" }).waitFor();
-  assert.deepEqual((await context.cookies(world.server.url)).filter((cookie) => cookie.value !== ""), []);
+  assert.deepEqual(
+    (await context.cookies(world.server.url)).filter((cookie) => cookie.value !== ""),
+    [],
+  );
   assert.deepEqual(faults, []);
 });
 
@@ -90,7 +100,10 @@ test("someone outside of the organisation, and someone who changes their mind, a
   await leave(page, "Authorize harvest");
   await page.getByRole("alert").getByText("belongs to none of the organisations and teams").waitFor();
   assert.equal(await page.evaluate(async () => (await fetch("/api/me")).status), 401);
-  assert.deepEqual((await context.cookies(world.server.url)).filter((cookie) => !cookie.name.endsWith("_errand")), []);
+  assert.deepEqual(
+    (await context.cookies(world.server.url)).filter((cookie) => !cookie.name.endsWith("_errand")),
+    [],
+  );
   github.member = true;
   await leave(page, "Cancel");
   await page.getByRole("alert").getByText("GitHub was left before it was done").waitFor();
@@ -127,7 +140,10 @@ test("a member makes a token of their own, sees it once, and revokes it", limit,
   await row.getByText("shop").waitFor();
   assert.ok(!(await page.content()).includes(token), "it is shown once");
   await row.getByRole("button", { name: "Revoke laptop" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: /Revoke|Yes/ }).click();
+  await page
+    .getByRole("dialog")
+    .getByRole("button", { name: /Revoke|Yes/ })
+    .click();
   await row.getByText("Revoked").waitFor();
   assert.equal((await call(token, "GET", "/api/me")).status, 401);
   assert.deepEqual(faults, []);

@@ -38,7 +38,14 @@ test("two people in one session: prompts queue while the agent works, in one ord
   }
   const [hers, theirs] = [await walk(ada.page), await walk(bea.page)];
   assert.deepEqual(hers, theirs, "both see the same");
-  const asked = hers.filter((entry) => entry.kind === "prompt").map((entry) => entry.text.split("\n").filter((line) => line && !/^\d/.test(line)).join(" "));
+  const asked = hers
+    .filter((entry) => entry.kind === "prompt")
+    .map((entry) =>
+      entry.text
+        .split("\n")
+        .filter((line) => line && !/^\d/.test(line))
+        .join(" "),
+    );
   assert.deepEqual(asked, ["ada Work patiently on it", "ada Say apples", "bea Say pears"]);
   assert.deepEqual([...ada.faults, ...bea.faults], []);
 });
@@ -128,7 +135,10 @@ test("every tab has an address, of the task and of the session", limit, async ()
   for (const tab of TABS) {
     for (const path of [`/tasks/${task}`, `/sessions/${session}`]) {
       await page.goto(`${world.server.url}${path}?tab=${tab}`);
-      await page.locator("[role=tab][aria-selected=true]").filter({ hasText: new RegExp(tab, "i") }).waitFor();
+      await page
+        .locator("[role=tab][aria-selected=true]")
+        .filter({ hasText: new RegExp(tab, "i") })
+        .waitFor();
       await page.getByRole("region", { name: new RegExp(`^${tab}$`, "i") }).waitFor();
     }
   }

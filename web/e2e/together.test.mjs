@@ -19,8 +19,14 @@ test("an empty installation offers the demo, and a click later its tasks are wor
     await page.getByRole("region", { name: "First steps" }).getByRole("heading", { name: "Give an agent something to do" }).waitFor();
     await page.getByRole("button", { name: "Add a key" }).waitFor();
     await page.getByRole("button", { name: "Try the demo" }).click();
-    await page.getByRole("link", { name: /Make the failing sum test pass/ }).getByRole("img", { name: "Completed" }).waitFor();
-    await page.getByRole("link", { name: /Make slug keep upper-case/ }).getByRole("img", { name: "Failed" }).waitFor();
+    await page
+      .getByRole("link", { name: /Make the failing sum test pass/ })
+      .getByRole("img", { name: "Completed" })
+      .waitFor();
+    await page
+      .getByRole("link", { name: /Make slug keep upper-case/ })
+      .getByRole("img", { name: "Failed" })
+      .waitFor();
     await page.getByRole("link", { name: /Make the failing sum test pass/ }).click();
     await page.getByText("The sum test passes").waitFor();
     assert.deepEqual(faults, []);
@@ -50,7 +56,12 @@ test("what one says about an event or a line the other sees, and only its author
   const address = await ask(ada.page, "Make the failing test pass", world.repo);
   await status(ada.page, "completed").waitFor();
   const token = JSON.parse(world.harvest("token", "create", "--role", "member", "--user", "cleo", "--json")).token;
-  const cleo = (path, method, body) => fetch(world.server.url + path, { method, headers: { authorization: `Bearer ${token}`, "content-type": "application/json" }, body: body && JSON.stringify(body) });
+  const cleo = (path, method, body) =>
+    fetch(world.server.url + path, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: body && JSON.stringify(body),
+    });
   const session = (await (await cleo(`/api/tasks/${new URL(address).pathname.split("/").pop()}`, "GET")).json()).sessions[0].id;
 
   const bea = await world.joins({ user: "bea" });
@@ -73,7 +84,13 @@ test("what one says about an event or a line the other sees, and only its author
   await bea.page.getByRole("region", { name: "Changes of src/two.sh" }).getByText("This line, then.").waitFor();
 
   const all = (await (await cleo(`/api/sessions/${session}/comments`, "GET")).json()).items;
-  assert.deepEqual(all.map(({ author, about }) => [author, about.kind]), [["bea", "event"], ["ada", "line"]]);
+  assert.deepEqual(
+    all.map(({ author, about }) => [author, about.kind]),
+    [
+      ["bea", "event"],
+      ["ada", "line"],
+    ],
+  );
   assert.equal((await cleo(`/api/comments/${all[0].id}`, "DELETE")).status, 403, "nobody takes back what someone else said");
   assert.equal((await cleo(`/api/sessions/${session}/comments`, "POST", { about: { kind: "event", seq: 99999 }, text: "x" })).status, 400);
   const mine = await (await cleo(`/api/sessions/${session}/comments`, "POST", { about: { kind: "event", seq: 1 }, text: "Mine." })).json();

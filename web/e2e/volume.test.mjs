@@ -23,17 +23,24 @@ test("of thousands of events only those on the screen are drawn, each is read on
 
   const again = await context.newPage();
   const asked = [];
-  again.on("request", (request) => { if (/\/events\?after=/.test(request.url())) asked.push(Number(new URL(request.url()).searchParams.get("after"))); });
+  again.on("request", (request) => {
+    if (/\/events\?after=/.test(request.url())) asked.push(Number(new URL(request.url()).searchParams.get("after")));
+  });
   await again.goto(address);
   await again.getByText("That was all of it.").waitFor();
   await again.getByText("Connecting").waitFor({ state: "detached" });
   // Its end first, then every page once.
   const pages = asked.slice(1);
   assert.ok(asked[0] > LINES - 400, `the end comes first: ${asked}`);
-  assert.deepEqual(pages, [...new Set(pages)].sort((a, b) => a - b));
+  assert.deepEqual(
+    pages,
+    [...new Set(pages)].sort((a, b) => a - b),
+  );
   assert.ok(pages.length >= LINES / 1000 && pages.length <= LINES / 1000 + 2, `${pages}`);
   const feed = again.getByRole("region", { name: "Activity" });
-  await feed.evaluate((element) => { element.scrollTop = 0; });
+  await feed.evaluate((element) => {
+    element.scrollTop = 0;
+  });
   await again.getByText("Line 1 of many").waitFor();
   const size = Number(await again.getByRole("article").first().getAttribute("aria-setsize"));
   assert.ok(size > LINES, `${size} entries`);

@@ -10,8 +10,14 @@ import { chromium } from "playwright-core";
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const FLAGS = [
-  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-  "--disable-component-update", "--disable-sync",
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
   // A page from a folder has no address, and would be kept from ours.
   ...(process.env.HARVEST_PAGE ? ["--disable-features=LocalNetworkAccessChecks"] : []),
 ];
@@ -45,14 +51,21 @@ export const SCRIPT = {
     { when_prompt_contains: "Say pears", replies: [{ say: "Pears it is." }] },
     { when_prompt_contains: "Say apples", replies: [{ say: "Apples it is." }] },
     { when_prompt_contains: "Only mend it", replies: [{ shell: "printf 'echo two\\n' > src/two.sh" }, { say: "Mended after the pause." }] },
-    { when_prompt_contains: "write it down in NOTES.md", replies: [{ shell: "printf 'echo two\\n' > src/two.sh; echo mended > NOTES.md" }, { say: "Done as planned." }] },
+    {
+      when_prompt_contains: "write it down in NOTES.md",
+      replies: [{ shell: "printf 'echo two\\n' > src/two.sh; echo mended > NOTES.md" }, { say: "Done as planned." }],
+    },
     { when_prompt_contains: "Leave the database alone", replies: [{ say: "Then I would only touch `src/two.sh`." }] },
     { when_prompt_contains: "Make a plan", replies: [{ say: PLAN, tokens: { input: 4100, output: 160 } }] },
     { when_prompt_contains: "another way", replies: [{ say: "Another way it is.", shell: "echo forked > FORKED.md" }, { say: "The fork is done." }] },
     {
       when_prompt_contains: "patiently",
       replies: [
-        ...Array.from({ length: 12 }, (_, step) => ({ say: `Part ${step + 1} of twelve.`, shell: `sleep 0.4; echo part ${step + 1}`, tokens: { input: 900, output: 20 } })),
+        ...Array.from({ length: 12 }, (_, step) => ({
+          say: `Part ${step + 1} of twelve.`,
+          shell: `sleep 0.4; echo part ${step + 1}`,
+          tokens: { input: 900, output: 20 },
+        })),
         { shell: "printf 'echo two\\n' > src/two.sh" },
         { say: "All twelve parts are done." },
       ],
@@ -60,7 +73,11 @@ export const SCRIPT = {
     {
       when_prompt_contains: "slowly",
       replies: [
-        ...Array.from({ length: 30 }, (_, step) => ({ say: `Step ${step + 1} of thirty.`, shell: `sleep 0.4; echo step ${step + 1}`, tokens: { input: 1500, output: 30 } })),
+        ...Array.from({ length: 30 }, (_, step) => ({
+          say: `Step ${step + 1} of thirty.`,
+          shell: `sleep 0.4; echo step ${step + 1}`,
+          tokens: { input: 1500, output: 30 },
+        })),
         { say: "All thirty steps are done." },
       ],
     },
@@ -68,7 +85,7 @@ export const SCRIPT = {
       when_prompt_contains: "hostile",
       replies: [
         {
-          say: "<img src=x onerror=\"window.harmed=1\"><script>window.harmed=1</script> [click](javascript:window.harmed=1) \u001b[31mred\u001b[0m and \u202eturned\u202c around \u05e9\u05dc\u05d5\u05dd",
+          say: '<img src=x onerror="window.harmed=1"><script>window.harmed=1</script> [click](javascript:window.harmed=1) \u001b[31mred\u001b[0m and \u202eturned\u202c around \u05e9\u05dc\u05d5\u05dd',
           shell: "printf '\\033[2J\\033[31mcolour\\033[0m <b>bold</b> \\a\\n'; head -c 300000 /dev/zero | tr '\\0' x; echo",
         },
         { shell: "printf '<script>window.harmed=1</script>\\n\\342\\200\\256txt.exe\\n' > hostile.html" },
@@ -77,12 +94,23 @@ export const SCRIPT = {
     },
     {
       when_prompt_contains: "in vain",
-      replies: [{ say: "I will look at it.", shell: "cat missing.txt", tokens: { input: 2400, output: 60 } }, { say: "I could not find the file, so nothing was changed.", tokens: { input: 2600, output: 40 } }],
+      replies: [
+        { say: "I will look at it.", shell: "cat missing.txt", tokens: { input: 2400, output: 60 } },
+        { say: "I could not find the file, so nothing was changed.", tokens: { input: 2600, output: 40 } },
+      ],
     },
     {
       replies: [
-        { say: "The test `tests/two.sh` fails: `src/two.sh` prints **three** where it should print two.\n\nI will look at the file first.", shell: "cat src/two.sh tests/two.sh", tokens: { input: 5200, output: 80 } },
-        { say: "As expected. I correct it and say so in the notes.", shell: "printf 'echo two\\n' > src/two.sh && printf '# Notes\\n\\n- two.sh prints two\\n' > NOTES.md", tokens: { input: 5600, output: 120 } },
+        {
+          say: "The test `tests/two.sh` fails: `src/two.sh` prints **three** where it should print two.\n\nI will look at the file first.",
+          shell: "cat src/two.sh tests/two.sh",
+          tokens: { input: 5200, output: 80 },
+        },
+        {
+          say: "As expected. I correct it and say so in the notes.",
+          shell: "printf 'echo two\\n' > src/two.sh && printf '# Notes\\n\\n- two.sh prints two\\n' > NOTES.md",
+          tokens: { input: 5600, output: 120 },
+        },
         { shell: "sh test.sh", tokens: { input: 5900, output: 20 } },
         { shell: "git add --all && git commit --quiet --message 'Print two, as the test expects'", tokens: { input: 6100, output: 40 } },
         { say: "Done:\n\n- `src/two.sh` prints two\n- `NOTES.md` says so\n\nAll tests pass.", tokens: { input: 6300, output: 60 } },
@@ -99,8 +127,11 @@ export class World {
     mkdirSync(this.repo);
     this.git("init", "--quiet", "--initial-branch=main");
     for (const [name, content] of Object.entries({
-      "test.sh": TEST_SCRIPT, "src/one.sh": "echo one\n", "src/two.sh": "echo three\n",
-      "tests/one.sh": '[ "$(sh src/one.sh)" = one ]\n', "tests/two.sh": '[ "$(sh src/two.sh)" = two ]\n',
+      "test.sh": TEST_SCRIPT,
+      "src/one.sh": "echo one\n",
+      "src/two.sh": "echo three\n",
+      "tests/one.sh": '[ "$(sh src/one.sh)" = one ]\n',
+      "tests/two.sh": '[ "$(sh src/two.sh)" = two ]\n',
     })) {
       mkdirSync(join(this.repo, name, ".."), { recursive: true });
       writeFileSync(join(this.repo, name), content);
@@ -134,17 +165,36 @@ export class World {
   }
 
   run(args, options) {
-    const ran = spawnSync(harvest, ["--data-dir", join(this.folder, "data"), ...args], { cwd: this.repo, encoding: "utf8", timeout: PATIENCE * 10, ...options });
+    const ran = spawnSync(harvest, ["--data-dir", join(this.folder, "data"), ...args], {
+      cwd: this.repo,
+      encoding: "utf8",
+      timeout: PATIENCE * 10,
+      ...options,
+    });
     return succeeds(ran).stdout;
   }
 
   /** `harvest serve` until it listens. Without a script there is no model at all. */
   async serve({ listen = "127.0.0.1:0", args = [], script = true } = {}) {
     const model = script ? ["--model-script", join(this.folder, "script.yaml")] : [];
-    const all = ["--data-dir", join(this.folder, "data"), "serve", "--listen", listen, "--json", ...model, "--drain", "1s", ...(args.includes("--agents") ? [] : ["--agents", "2"]), ...args];
+    const all = [
+      "--data-dir",
+      join(this.folder, "data"),
+      "serve",
+      "--listen",
+      listen,
+      "--json",
+      ...model,
+      "--drain",
+      "1s",
+      ...(args.includes("--agents") ? [] : ["--agents", "2"]),
+      ...args,
+    ];
     const child = spawn(harvest, all, { cwd: this.repo, env: this.env(), stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
-    child.stderr.on("data", (bytes) => { said = (said + bytes).slice(-4000); });
+    child.stderr.on("data", (bytes) => {
+      said = (said + bytes).slice(-4000);
+    });
     const listening = await new Promise((resolve, reject) => {
       child.once("exit", (code) => reject(new Error(`harvest serve ended with ${code}: ${said}`)));
       createInterface(child.stdout).on("line", (line) => {
@@ -174,7 +224,9 @@ export class World {
   addAgent(id, name, script) {
     const folder = join(this.folder, "home/.config/harvest/agents");
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, `${id}.toml`), `[[agent]]
+    writeFileSync(
+      join(folder, `${id}.toml`),
+      `[[agent]]
 id = "${id}"
 name = "${name}"
 providers = ["openai"]
@@ -183,7 +235,8 @@ prompt = "stdin"
 command = "/bin/sh"
 arguments = ["-c", '''${script}''']
 install_hint = "It is a shell."
-`);
+`,
+    );
   }
 
   /** Links open once: everyone gets their own. */
@@ -206,7 +259,8 @@ install_hint = "It is a shell."
       if (message.type() === "error" && /Content Security Policy|Refused to|Uncaught/.test(message.text())) faults.push(message.text());
     });
     page.on("request", (request) => {
-      if (!request.url().startsWith(this.server.url) && !request.url().startsWith("data:") && !request.url().startsWith("ws")) faults.push(`asked ${request.url()}`);
+      if (!request.url().startsWith(this.server.url) && !request.url().startsWith("data:") && !request.url().startsWith("ws"))
+        faults.push(`asked ${request.url()}`);
     });
     // Where the link leads to is not asked for by itself, so it would come from the program.
     let start = this.server.link;
@@ -243,11 +297,14 @@ export async function asThePage(context) {
 /** The page as it lies in a folder in place of the one in the program, which then need not be built again to try something. */
 async function built(context, folder) {
   const kinds = { js: "text/javascript", css: "text/css", html: "text/html", svg: "image/svg+xml" };
-  await context.route((url) => !/^\/(api|auth|login|healthz|readyz|metrics)/.test(url.pathname), (route) => {
-    const { pathname } = new URL(route.request().url());
-    const path = join(folder, /\.\w+$/.test(pathname) ? pathname : "index.html");
-    return route.fulfill({ path, contentType: kinds[path.split(".").pop()] });
-  });
+  await context.route(
+    (url) => !/^\/(api|auth|login|healthz|readyz|metrics)/.test(url.pathname),
+    (route) => {
+      const { pathname } = new URL(route.request().url());
+      const path = join(folder, /\.\w+$/.test(pathname) ? pathname : "index.html");
+      return route.fulfill({ path, contentType: kinds[path.split(".").pop()] });
+    },
+  );
 }
 
 export async function ask(page, prompt, repository, { plan = false, agent, more } = {}) {
@@ -267,11 +324,17 @@ export const status = (page, name) => page.locator(`[data-status="${name}"]:visi
 /** All entries of a stream, from the top to the end, though only those on the screen are drawn. */
 export async function walk(page) {
   const feed = page.getByRole("region", { name: "Activity" });
-  await feed.evaluate((element) => { element.scrollTop = 0; });
+  await feed.evaluate((element) => {
+    element.scrollTop = 0;
+  });
   const seen = new Map();
   for (;;) {
     await page.waitForTimeout(50);
-    const found = await page.locator("[data-seq]").evaluateAll((all) => all.map((one) => ({ at: Number(one.getAttribute("aria-posinset")), seq: Number(one.dataset.seq), kind: one.dataset.kind, text: one.innerText })));
+    const found = await page
+      .locator("[data-seq]")
+      .evaluateAll((all) =>
+        all.map((one) => ({ at: Number(one.getAttribute("aria-posinset")), seq: Number(one.dataset.seq), kind: one.dataset.kind, text: one.innerText })),
+      );
     for (const entry of found) seen.set(entry.at, entry);
     const end = await feed.evaluate((element) => {
       const last = element.scrollTop + element.clientHeight >= element.scrollHeight - 2;

@@ -22,7 +22,11 @@ export default function KeyHelp({ onClose }: { onClose: () => void }) {
         {[...KEYS, ...pages].map(([keys, what]) => (
           <div key={what} className="flex items-center justify-between gap-3">
             <dt>{what}</dt>
-            <dd className="flex gap-1">{keys.map((key) => <Key key={key}>{key}</Key>)}</dd>
+            <dd className="flex gap-1">
+              {keys.map((key) => (
+                <Key key={key}>{key}</Key>
+              ))}
+            </dd>
           </div>
         ))}
       </dl>

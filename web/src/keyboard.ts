@@ -17,7 +17,9 @@ export function isWriting(target: EventTarget | null): boolean {
 
 export function useKeys(actions: Actions) {
   const latest = useRef(actions);
-  useLayoutEffect(() => { latest.current = actions; });
+  useLayoutEffect(() => {
+    latest.current = actions;
+  });
   useEffect(() => {
     let leader = 0;
     const press = (event: KeyboardEvent) => {

@@ -2,7 +2,19 @@ import type { IconName } from "./ui/icons";
 
 export interface NavItem {
   name: string;
-  to: "/tasks" | "/approvals" | "/projects" | "/queue" | "/repositories" | "/agents" | "/credentials" | "/tokens" | "/schedules" | "/convoys" | "/statistics" | "/audit";
+  to:
+    | "/tasks"
+    | "/approvals"
+    | "/projects"
+    | "/queue"
+    | "/repositories"
+    | "/agents"
+    | "/credentials"
+    | "/tokens"
+    | "/schedules"
+    | "/convoys"
+    | "/statistics"
+    | "/audit";
   icon: IconName;
   /** Behind `g`. */
   key: string;

@@ -34,7 +34,10 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     queryFn: () => ok(api.GET("/api/tasks", { params: { query: { limit: 8, q: asked || undefined } } })),
   });
 
-  const then = (act: () => void) => () => { onClose(); act(); };
+  const then = (act: () => void) => () => {
+    onClose();
+    act();
+  };
   const [here] = useState(offered);
   const commands: Choice[] = [
     ...here.map((one): Choice => ({ ...one, hint: "", act: then(one.act) })),
@@ -42,12 +45,19 @@ export default function Palette({ onClose }: { onClose: () => void }) {
     { id: "board", text: "Board of tasks", hint: "", icon: "board", act: then(() => void navigate({ to: "/tasks", search: { view: "board" } })) },
     { id: "theme", text: "Dark or light", hint: "", icon: "moon", act: then(toggleTheme) },
     ...NAV.flatMap((group) => group.items).map((item): Choice => ({
-      id: item.to, text: item.name, hint: `G ${item.key.toUpperCase()}`, icon: item.icon, act: then(() => void navigate({ to: item.to })),
+      id: item.to,
+      text: item.name,
+      hint: `G ${item.key.toUpperCase()}`,
+      icon: item.icon,
+      act: then(() => void navigate({ to: item.to })),
     })),
   ];
   const fits = commands.filter((one) => one.text.toLowerCase().includes(wanted.toLowerCase()));
   const tasks = (found.data?.items ?? []).map((task): Choice => ({
-    id: task.id, text: firstLine(task.prompt, 90), hint: shortRepository(task.repository), status: task.status,
+    id: task.id,
+    text: firstLine(task.prompt, 90),
+    hint: shortRepository(task.repository),
+    status: task.status,
     act: then(() => void navigate({ to: "/tasks/$id", params: { id: task.id } })),
   }));
   const choices = wanted ? [...fits, ...tasks] : [...fits.slice(0, 4), ...tasks, ...fits.slice(4)];
@@ -64,24 +74,47 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Search and commands" bare wide onClose={onClose}>
       <input
-        autoFocus value={typed} onChange={(event) => { setTyped(event.target.value); setAt(0); }} onKeyDown={press}
-        role="combobox" aria-expanded aria-controls={list} aria-activedescendant={`${list}-${current}`} aria-label="Search and commands"
-        placeholder="Find a task, go somewhere, do something" className="h-12 w-full border-b border-line bg-transparent px-4 text-sm outline-none placeholder:text-dim"
+        autoFocus
+        value={typed}
+        onChange={(event) => {
+          setTyped(event.target.value);
+          setAt(0);
+        }}
+        onKeyDown={press}
+        role="combobox"
+        aria-expanded
+        aria-controls={list}
+        aria-activedescendant={`${list}-${current}`}
+        aria-label="Search and commands"
+        placeholder="Find a task, go somewhere, do something"
+        className="h-12 w-full border-b border-line bg-transparent px-4 text-sm outline-none placeholder:text-dim"
       />
       <ul id={list} role="listbox" aria-label="Choices" className="max-h-[50vh] overflow-auto p-1.5">
         {choices.map((choice, index) => (
           <li
-            key={choice.id} id={`${list}-${index}`} role="option" aria-selected={index === current}
-            ref={(node) => { if (index === current) node?.scrollIntoView({ block: "nearest" }); }}
-            onMouseMove={() => setAt(index)} onClick={choice.act}
+            key={choice.id}
+            id={`${list}-${index}`}
+            role="option"
+            aria-selected={index === current}
+            ref={(node) => {
+              if (index === current) node?.scrollIntoView({ block: "nearest" });
+            }}
+            onMouseMove={() => setAt(index)}
+            onClick={choice.act}
             className="flex h-9 cursor-pointer items-center gap-2.5 rounded-md px-2.5 aria-selected:bg-hover"
           >
-            <span className="flex w-4 justify-center text-dim">{choice.status ? <StatusIcon status={choice.status} /> : choice.icon && <Icon name={choice.icon} />}</span>
+            <span className="flex w-4 justify-center text-dim">
+              {choice.status ? <StatusIcon status={choice.status} /> : choice.icon && <Icon name={choice.icon} />}
+            </span>
             <span className="mr-auto truncate">{choice.text}</span>
             <span className="shrink-0 text-xs text-dim">{choice.hint}</span>
           </li>
         ))}
-        {choices.length === 0 && <li role="option" aria-selected={false} className="px-3 py-6 text-center text-dim">Nothing is called that</li>}
+        {choices.length === 0 && (
+          <li role="option" aria-selected={false} className="px-3 py-6 text-center text-dim">
+            Nothing is called that
+          </li>
+        )}
       </ul>
     </Dialog>
   );

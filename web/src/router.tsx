@@ -104,8 +104,16 @@ export function makeRouter() {
     routeTree: routes,
     defaultPreload: "intent",
     scrollRestoration: false,
-    defaultErrorComponent: ({ error }) => <div className="p-4"><Trouble error={error} /></div>,
-    defaultNotFoundComponent: () => <Empty title="There is nothing at this address" icon="search">Perhaps the link is of another installation.</Empty>,
+    defaultErrorComponent: ({ error }) => (
+      <div className="p-4">
+        <Trouble error={error} />
+      </div>
+    ),
+    defaultNotFoundComponent: () => (
+      <Empty title="There is nothing at this address" icon="search">
+        Perhaps the link is of another installation.
+      </Empty>
+    ),
   });
 }
 

@@ -18,7 +18,12 @@ const KeyHelp = lazy(() => import("./key-help"));
 export function Shell() {
   const me = useQuery(queries.me);
   if (me.isPending) return <Waiting what="who you are" />;
-  if (me.isError) return <main className="mx-auto max-w-lg p-6"><Trouble error={me.error} again={() => void me.refetch()} /></main>;
+  if (me.isError)
+    return (
+      <main className="mx-auto max-w-lg p-6">
+        <Trouble error={me.error} again={() => void me.refetch()} />
+      </main>
+    );
   if (!me.data) return <SignedOut />;
   return <SignedIn user={me.data.user} role={me.data.role} version={me.data.version} />;
 }
@@ -56,20 +61,36 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
         <Sheaf />
         <span className="mr-auto text-sm font-semibold">Harvest</span>
         <Button look="quiet" icon="search" label="Search and commands (Ctrl K)" onClick={() => setOpen("palette")} />
-        <Button look="quiet" icon="plus" label="New task (C)" onClick={() => { close(); void navigate({ to: "/tasks", search: { new: true } }); }} />
+        <Button
+          look="quiet"
+          icon="plus"
+          label="New task (C)"
+          onClick={() => {
+            close();
+            void navigate({ to: "/tasks", search: { new: true } });
+          }}
+        />
       </div>
       <nav aria-label="Pages" className="flex-1 overflow-y-auto px-2 pb-4">
         {NAV.map((group) => (
           <section key={group.name} aria-label={group.name} className="mt-3 first:mt-1">
             <h2 className="px-2 pb-1 text-xs font-medium text-dim">{group.name}</h2>
-            <ul>{group.items.map((item) => <li key={item.to}><NavLink item={item} /></li>)}</ul>
+            <ul>
+              {group.items.map((item) => (
+                <li key={item.to}>
+                  <NavLink item={item} />
+                </li>
+              ))}
+            </ul>
           </section>
         ))}
       </nav>
       <div className="flex shrink-0 items-center gap-1 border-t border-line px-3 py-2">
         <div className="mr-auto min-w-0">
           <p className="truncate font-medium">{user}</p>
-          <p className="truncate text-xs text-dim">{role} · {version}</p>
+          <p className="truncate text-xs text-dim">
+            {role} · {version}
+          </p>
         </div>
         <Button look="quiet" icon="keyboard" label="Keys (?)" onClick={() => setOpen("keys")} />
         <Button look="quiet" icon="sun" label="Dark or light" onClick={toggleTheme} />
@@ -80,7 +101,9 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
 
   return (
     <div className="flex h-full flex-col lg:flex-row">
-      <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded focus:bg-raised focus:px-3 focus:py-1">To the content</a>
+      <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded focus:bg-raised focus:px-3 focus:py-1">
+        To the content
+      </a>
       <div className="flex h-11 shrink-0 items-center gap-2 border-b border-line bg-side px-2 lg:hidden">
         <Button look="quiet" icon="menu" label="Pages" onClick={() => setOpen("menu")} />
         <Sheaf size={18} />
@@ -88,9 +111,17 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
         <Button look="quiet" icon="search" label="Search and commands" onClick={() => setOpen("palette")} />
         <Button look="quiet" icon="plus" label="New task" onClick={() => void navigate({ to: "/tasks", search: { new: true } })} />
       </div>
-      <aside aria-label="Navigation" className="hidden w-56 shrink-0 flex-col border-r border-line bg-side lg:flex">{side}</aside>
-      <main id="main" tabIndex={-1} className="min-h-0 min-w-0 flex-1 outline-none"><Outlet /></main>
-      {open === "menu" && <Dialog title="Pages" bare onClose={close}><div className="flex max-h-[80vh] flex-col">{side}</div></Dialog>}
+      <aside aria-label="Navigation" className="hidden w-56 shrink-0 flex-col border-r border-line bg-side lg:flex">
+        {side}
+      </aside>
+      <main id="main" tabIndex={-1} className="min-h-0 min-w-0 flex-1 outline-none">
+        <Outlet />
+      </main>
+      {open === "menu" && (
+        <Dialog title="Pages" bare onClose={close}>
+          <div className="flex max-h-[80vh] flex-col">{side}</div>
+        </Dialog>
+      )}
       <Suspense>
         {open === "palette" && <Palette onClose={close} />}
         {open === "keys" && <KeyHelp onClose={close} />}
@@ -102,7 +133,8 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
 function NavLink({ item }: { item: NavItem }) {
   return (
     <Link
-      to={item.to} activeOptions={{ exact: false, includeSearch: false }}
+      to={item.to}
+      activeOptions={{ exact: false, includeSearch: false }}
       className="flex h-7 items-center gap-2 rounded-md px-2 text-dim hover:bg-hover hover:text-text"
       activeProps={{ className: "!bg-hover !text-text font-medium", "aria-current": "page" }}
     >

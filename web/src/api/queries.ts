@@ -59,7 +59,8 @@ export const queries = {
       },
     }),
   people: (id: string) => queryOptions({ queryKey: ["people", id], queryFn: () => ok(api.GET("/api/sessions/{id}/people", { params: { path: { id } } })) }),
-  comments: (id: string) => queryOptions({ queryKey: ["comments", id], queryFn: () => ok(api.GET("/api/sessions/{id}/comments", { params: { path: { id } } })) }),
+  comments: (id: string) =>
+    queryOptions({ queryKey: ["comments", id], queryFn: () => ok(api.GET("/api/sessions/{id}/comments", { params: { path: { id } } })) }),
   /** What waits for a decision stands at the end of a session's journal. */
   waiting: (id: string) =>
     queryOptions({
@@ -73,12 +74,17 @@ export const queries = {
     }),
   projects: queryOptions({ queryKey: ["projects"], queryFn: () => ok(api.GET("/api/projects")) }),
   project: (name: string) => queryOptions({ queryKey: ["projects", name], queryFn: () => ok(api.GET("/api/projects/{name}", { params: { path: { name } } })) }),
-  members: (name: string) => queryOptions({ queryKey: ["projects", name, "members"], queryFn: () => ok(api.GET("/api/projects/{name}/members", { params: { path: { name } } })) }),
-  projectSettings: (name: string) => queryOptions({ queryKey: ["projects", name, "settings"], queryFn: async () => {
-    const answer = await api.GET("/api/projects/{name}/settings", { params: { path: { name } } });
-    // Whoever changes them says which version they have seen.
-    return { ...(await ok(Promise.resolve(answer))), version: answer.response.headers.get("etag") ?? "" };
-  } }),
+  members: (name: string) =>
+    queryOptions({ queryKey: ["projects", name, "members"], queryFn: () => ok(api.GET("/api/projects/{name}/members", { params: { path: { name } } })) }),
+  projectSettings: (name: string) =>
+    queryOptions({
+      queryKey: ["projects", name, "settings"],
+      queryFn: async () => {
+        const answer = await api.GET("/api/projects/{name}/settings", { params: { path: { name } } });
+        // Whoever changes them says which version they have seen.
+        return { ...(await ok(Promise.resolve(answer))), version: answer.response.headers.get("etag") ?? "" };
+      },
+    }),
   queue: queryOptions({ queryKey: ["queue"], queryFn: () => ok(api.GET("/api/queue")), refetchInterval: 10_000 }),
   repositories: queryOptions({
     queryKey: ["repositories"],

@@ -2,9 +2,7 @@ import type { SchemaTask, SchemaTaskStatus } from "./schema";
 
 export type SchemaStatus = SchemaTaskStatus;
 
-export const STATUSES: SchemaStatus[] = [
-  "pending", "provisioning", "running", "awaiting_approval", "interrupted", "completed", "failed", "cancelled",
-];
+export const STATUSES: SchemaStatus[] = ["pending", "provisioning", "running", "awaiting_approval", "interrupted", "completed", "failed", "cancelled"];
 
 export function isStatus(text: unknown): text is SchemaStatus {
   return typeof text === "string" && (STATUSES as string[]).includes(text);
@@ -16,7 +14,13 @@ export function isOver(status: SchemaStatus): boolean {
 
 /** A path or URL without what leads to it. */
 export function shortRepository(source: string): string {
-  return source.replace(/\/+$/, "").replace(/\.git$/, "").split("/").pop() || source;
+  return (
+    source
+      .replace(/\/+$/, "")
+      .replace(/\.git$/, "")
+      .split("/")
+      .pop() || source
+  );
 }
 
 type Evidence = NonNullable<SchemaTask["evidence"]>;
@@ -30,13 +34,24 @@ export function outcome(evidence: Evidence): NonNullable<Evidence["verdict"]> {
 export function verdict(task: Pick<SchemaTask, "evidence">): { text: string; tone: "good" | "bad" | "warn" } | null {
   const evidence = task.evidence;
   if (!evidence) return null;
-  const counted = evidence.passed != null ? `${evidence.passed} passed${evidence.failed ? `, ${evidence.failed} failed` : ""}` : evidence.exit_code === 0 ? "tests pass, no counts" : `exit ${evidence.exit_code}`;
+  const counted =
+    evidence.passed != null
+      ? `${evidence.passed} passed${evidence.failed ? `, ${evidence.failed} failed` : ""}`
+      : evidence.exit_code === 0
+        ? "tests pass, no counts"
+        : `exit ${evidence.exit_code}`;
   switch (outcome(evidence)) {
-    case "verified": return { text: counted, tone: evidence.flags.length > 0 ? "warn" : "good" };
-    case "unchanged": return { text: `unchanged: ${counted}`, tone: "warn" };
-    case "no_tests": return { text: "no tests ran", tone: "warn" };
-    case "cannot_run": return { text: "tests could not run", tone: "bad" };
-    case "doubtful": return { text: `${counted}, proves nothing`, tone: "bad" };
-    case "failed": return { text: counted, tone: "bad" };
+    case "verified":
+      return { text: counted, tone: evidence.flags.length > 0 ? "warn" : "good" };
+    case "unchanged":
+      return { text: `unchanged: ${counted}`, tone: "warn" };
+    case "no_tests":
+      return { text: "no tests ran", tone: "warn" };
+    case "cannot_run":
+      return { text: "tests could not run", tone: "bad" };
+    case "doubtful":
+      return { text: `${counted}, proves nothing`, tone: "bad" };
+    case "failed":
+      return { text: counted, tone: "bad" };
   }
 }

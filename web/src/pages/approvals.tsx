@@ -21,11 +21,22 @@ export function ApprovalsPage() {
       <Shown of={waiting} what="what waits">
         {(data) => {
           const items = data.pages.flatMap((page) => page.items);
-          if (items.length === 0) return <Empty title="Nothing waits for you" icon="approve">What needs a decision appears here, and the number beside “Approvals” says how many there are.</Empty>;
+          if (items.length === 0)
+            return (
+              <Empty title="Nothing waits for you" icon="approve">
+                What needs a decision appears here, and the number beside “Approvals” says how many there are.
+              </Empty>
+            );
           return (
             <>
-              {items.map((task) => <Waiting key={task.id} task={task} />)}
-              {waiting.hasNextPage && <Button className="self-center" onClick={() => void waiting.fetchNextPage()}>Show more</Button>}
+              {items.map((task) => (
+                <Waiting key={task.id} task={task} />
+              ))}
+              {waiting.hasNextPage && (
+                <Button className="self-center" onClick={() => void waiting.fetchNextPage()}>
+                  Show more
+                </Button>
+              )}
             </>
           );
         }}
@@ -44,7 +55,11 @@ function Waiting({ task }: { task: SchemaTask }) {
     <article aria-labelledby={heading} className="card overflow-hidden">
       <header className="flex flex-wrap items-center gap-x-3 gap-y-1 border-b border-line bg-side px-4 py-2.5">
         <StatusIcon status={task.status} />
-        <h2 id={heading} className="min-w-0 flex-1 basis-48 font-semibold"><Link to="/tasks/$id" params={{ id: task.id }} className="hover:underline">{firstLine(task.prompt, 160)}</Link></h2>
+        <h2 id={heading} className="min-w-0 flex-1 basis-48 font-semibold">
+          <Link to="/tasks/$id" params={{ id: task.id }} className="hover:underline">
+            {firstLine(task.prompt, 160)}
+          </Link>
+        </h2>
         <Badge tone="accent">{waits?.kind === "delivery" ? "Delivery" : "Plan"}</Badge>
         {task.settings.trust === "stranger" && <Badge tone="warn">From a stranger</Badge>}
         <span className="text-dim">{shortRepository(task.repository)}</span>
@@ -56,18 +71,39 @@ function Waiting({ task }: { task: SchemaTask }) {
         <>
           {waits.kind === "plan" ? (
             <div className={`grid gap-4 px-4 py-3 ${waits.reviews.length > 0 ? "lg:grid-cols-2" : "max-w-4xl"}`}>
-              <div className="min-w-0"><Prose text={waits.text} /></div>
-              {waits.reviews.length > 0 && <div className="min-w-0"><Reviews of={waits.reviews} /></div>}
+              <div className="min-w-0">
+                <Prose text={waits.text} />
+              </div>
+              {waits.reviews.length > 0 && (
+                <div className="min-w-0">
+                  <Reviews of={waits.reviews} />
+                </div>
+              )}
             </div>
           ) : (
             <div className="flex flex-col gap-2 px-4 py-3">
               <DeliveryView delivery={waits.delivery} />
-              <p className="flex gap-3"><Link to="/tasks/$id" params={{ id: task.id }} search={{ tab: "changes" }} className="text-accent underline">Look at the changes</Link><Link to="/tasks/$id" params={{ id: task.id }} search={{ tab: "evidence" }} className="text-accent underline">and at the evidence</Link></p>
+              <p className="flex gap-3">
+                <Link to="/tasks/$id" params={{ id: task.id }} search={{ tab: "changes" }} className="text-accent underline">
+                  Look at the changes
+                </Link>
+                <Link to="/tasks/$id" params={{ id: task.id }} search={{ tab: "evidence" }} className="text-accent underline">
+                  and at the evidence
+                </Link>
+              </p>
             </div>
           )}
           <Decide wide key={waits.seq} task={task.id} plan={waits.kind === "plan" ? waits.text : undefined} />
         </>
-      ) : found.isError ? <div className="p-4"><Trouble error={found.error} again={() => void found.refetch()} /></div> : <p role="status" className="px-4 py-3 text-dim">Reading what waits …</p>}
+      ) : found.isError ? (
+        <div className="p-4">
+          <Trouble error={found.error} again={() => void found.refetch()} />
+        </div>
+      ) : (
+        <p role="status" className="px-4 py-3 text-dim">
+          Reading what waits …
+        </p>
+      )}
     </article>
   );
 }

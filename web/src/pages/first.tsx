@@ -25,22 +25,51 @@ export default function First({ create }: { create: () => void }) {
         <header className="flex flex-col items-center gap-3 text-center">
           <Sheaf size={44} />
           <h2 className="text-xl font-semibold text-balance">Give an agent something to do</h2>
-          <p className="max-w-xl text-sm text-dim text-pretty">Say it in plain words. An agent works on it in a sandbox of its own, Harvest runs the tests again in another, and you get a branch with the evidence.</p>
+          <p className="max-w-xl text-sm text-dim text-pretty">
+            Say it in plain words. An agent works on it in a sandbox of its own, Harvest runs the tests again in another, and you get a branch with the
+            evidence.
+          </p>
         </header>
         <div className="grid gap-4 md:grid-cols-[3fr_2fr]">
           <section aria-label="Your first task" className="card flex flex-col p-4">
             <h3 className="mb-3 text-sm font-semibold">Your first task</h3>
             <ol className="mb-4 flex flex-col gap-4">
-              <Step done={usable.length > 0} title="An agent that can reach a model" act={usable.length === 0 && admin ? <Button onClick={() => setOpen("key")}>Add a key</Button> : null}>
-                {usable.length > 0 ? `${usable.slice(0, 3).map((agent) => agent.name).join(", ")} can.` : "A key of Anthropic, OpenAI or Gemini, or the address of an Ollama host. It is encrypted, and no sandbox ever holds it."}
+              <Step
+                done={usable.length > 0}
+                title="An agent that can reach a model"
+                act={usable.length === 0 && admin ? <Button onClick={() => setOpen("key")}>Add a key</Button> : null}
+              >
+                {usable.length > 0
+                  ? `${usable
+                      .slice(0, 3)
+                      .map((agent) => agent.name)
+                      .join(", ")} can.`
+                  : "A key of Anthropic, OpenAI or Gemini, or the address of an Ollama host. It is encrypted, and no sandbox ever holds it."}
               </Step>
-              <Step done={known.length > 0} title="A repository" act={known.length === 0 && admin ? <Button onClick={() => setOpen("repository")}>Add one</Button> : null}>
-                {known.length > 0 ? `${known.slice(0, 3).map((one) => one.name || shortRepository(one.source)).join(", ")}.` : "Any path on the server's machine, or a URL. One that is added starts in milliseconds; a task may name any other."}
+              <Step
+                done={known.length > 0}
+                title="A repository"
+                act={known.length === 0 && admin ? <Button onClick={() => setOpen("repository")}>Add one</Button> : null}
+              >
+                {known.length > 0
+                  ? `${known
+                      .slice(0, 3)
+                      .map((one) => one.name || shortRepository(one.source))
+                      .join(", ")}.`
+                  : "Any path on the server's machine, or a URL. One that is added starts in milliseconds; a task may name any other."}
               </Step>
-              <Step done={false} title="A task">“Make the failing test pass”, “Update the dependencies”, “Why does the importer drop the last line?”</Step>
+              <Step done={false} title="A task">
+                “Make the failing test pass”, “Update the dependencies”, “Why does the importer drop the last line?”
+              </Step>
             </ol>
-            {queue.data?.workers === 0 && <p className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">No worker is there: what is asked for waits until one is. Start one with harvest up.</p>}
-            <Button look="primary" icon="plus" className="mt-auto self-start" onClick={create}>New task</Button>
+            {queue.data?.workers === 0 && (
+              <p className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">
+                No worker is there: what is asked for waits until one is. Start one with harvest up.
+              </p>
+            )}
+            <Button look="primary" icon="plus" className="mt-auto self-start" onClick={create}>
+              New task
+            </Button>
           </section>
           <Demo may={admin} />
         </div>
@@ -54,8 +83,13 @@ export default function First({ create }: { create: () => void }) {
 function Step({ done, title, act, children }: { done: boolean; title: string; act?: ReactNode; children: ReactNode }) {
   return (
     <li className="flex items-start gap-3">
-      <span className="mt-0.5"><StatusIcon status={done ? "completed" : "pending"} /></span>
-      <div className="min-w-0 flex-1"><p className="font-medium">{title}</p><p className="text-dim text-pretty">{children}</p></div>
+      <span className="mt-0.5">
+        <StatusIcon status={done ? "completed" : "pending"} />
+      </span>
+      <div className="min-w-0 flex-1">
+        <p className="font-medium">{title}</p>
+        <p className="text-dim text-pretty">{children}</p>
+      </div>
       {act}
     </li>
   );
@@ -72,10 +106,28 @@ function Demo({ may }: { may: boolean }) {
   return (
     <section aria-label="Demo" className="flex flex-col gap-3 rounded-lg border border-line bg-side p-4">
       <h3 className="text-sm font-semibold">Or look first</h3>
-      <p className="text-dim text-pretty">The demo makes a sample repository and gives it four tasks, worked on live in real sandboxes by a model that is played from a script. No key, no account, no network.</p>
-      <ul className="flex flex-col gap-1.5">{SHOWN.map(([icon, text]) => <li key={text} className="flex items-center gap-2"><span className="text-accent"><Icon name={icon} /></span>{text}</li>)}</ul>
+      <p className="text-dim text-pretty">
+        The demo makes a sample repository and gives it four tasks, worked on live in real sandboxes by a model that is played from a script. No key, no
+        account, no network.
+      </p>
+      <ul className="flex flex-col gap-1.5">
+        {SHOWN.map(([icon, text]) => (
+          <li key={text} className="flex items-center gap-2">
+            <span className="text-accent">
+              <Icon name={icon} />
+            </span>
+            {text}
+          </li>
+        ))}
+      </ul>
       {begin.isError && <Trouble error={begin.error} />}
-      {may ? <Button className="mt-auto self-start" icon="play" disabled={begin.isPending} onClick={() => begin.mutate()}>{begin.isPending ? "Making it …" : "Try the demo"}</Button> : <p className="mt-auto text-dim">An admin can begin it.</p>}
+      {may ? (
+        <Button className="mt-auto self-start" icon="play" disabled={begin.isPending} onClick={() => begin.mutate()}>
+          {begin.isPending ? "Making it …" : "Try the demo"}
+        </Button>
+      ) : (
+        <p className="mt-auto text-dim">An admin can begin it.</p>
+      )}
     </section>
   );
 }

@@ -17,22 +17,55 @@ export function CredentialsPage() {
   const [open, setOpen] = useState<"add" | { rotate: string } | null>(null);
   const close = () => setOpen(null);
   return (
-    <Page title="Credentials" actions={<Button look="primary" icon="plus" onClick={() => setOpen("add")}>Add credential</Button>}
-      about="Keys for models, encrypted on the server. They are used by the gateway alone: no sandbox, log or page ever holds one, this page neither.">
+    <Page
+      title="Credentials"
+      actions={
+        <Button look="primary" icon="plus" onClick={() => setOpen("add")}>
+          Add credential
+        </Button>
+      }
+      about="Keys for models, encrypted on the server. They are used by the gateway alone: no sandbox, log or page ever holds one, this page neither."
+    >
       <Shown of={credentials} what="credentials">
-        {({ items }) => items.length === 0 ? (
-          <Empty title="No credential yet" icon="key">Agents need a key of a model's vendor, or the address of an Ollama host.</Empty>
-        ) : (
-          <Table label="Credentials" rows={items} id={(row) => row.id} columns={[
-            { name: "Provider", cell: (row) => <span className="font-medium">{words(row.provider)}</span> },
-            { name: "Name", cell: (row) => row.name },
-            { name: "Ends in", cell: (row) => <Code>…{row.last4}</Code> },
-            { name: "For", minor: true, cell: (row) => row.scope },
-            { name: "Host", minor: true, cell: (row) => row.base_url ? <Code>{row.base_url}</Code> : <span className="text-dim">The vendor's</span> },
-            { name: "Last used", minor: true, cell: (row) => <span className="text-dim" title={row.last_used_at ? exact(row.last_used_at) : undefined}>{ago(row.last_used_at)}</span> },
-            { name: "", number: true, cell: (row) => <span className="inline-flex"><Button look="quiet" icon="retry" label={`Replace the secret of ${row.name}`} onClick={() => setOpen({ rotate: row.id })} /><RemoveCredential id={row.id} name={row.name} /></span> },
-          ]} />
-        )}
+        {({ items }) =>
+          items.length === 0 ? (
+            <Empty title="No credential yet" icon="key">
+              Agents need a key of a model's vendor, or the address of an Ollama host.
+            </Empty>
+          ) : (
+            <Table
+              label="Credentials"
+              rows={items}
+              id={(row) => row.id}
+              columns={[
+                { name: "Provider", cell: (row) => <span className="font-medium">{words(row.provider)}</span> },
+                { name: "Name", cell: (row) => row.name },
+                { name: "Ends in", cell: (row) => <Code>…{row.last4}</Code> },
+                { name: "For", minor: true, cell: (row) => row.scope },
+                { name: "Host", minor: true, cell: (row) => (row.base_url ? <Code>{row.base_url}</Code> : <span className="text-dim">The vendor's</span>) },
+                {
+                  name: "Last used",
+                  minor: true,
+                  cell: (row) => (
+                    <span className="text-dim" title={row.last_used_at ? exact(row.last_used_at) : undefined}>
+                      {ago(row.last_used_at)}
+                    </span>
+                  ),
+                },
+                {
+                  name: "",
+                  number: true,
+                  cell: (row) => (
+                    <span className="inline-flex">
+                      <Button look="quiet" icon="retry" label={`Replace the secret of ${row.name}`} onClick={() => setOpen({ rotate: row.id })} />
+                      <RemoveCredential id={row.id} name={row.name} />
+                    </span>
+                  ),
+                },
+              ]}
+            />
+          )
+        }
       </Shown>
       {open === "add" && <AddCredential onClose={close} />}
       {open && open !== "add" && <Rotate id={open.rotate} onClose={close} />}
@@ -48,11 +81,30 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
   });
   return (
     <Dialog title="Add credential" onClose={onClose}>
-      <FormOf error={add.error} busy={add.isPending} act="Add" onClose={onClose}
-        submit={(text) => add.mutate({ provider: text("provider") as SchemaModelProvider, secret: text("secret") ?? "", name: text("name"), base_url: text("base_url") })}>
-        <Field label="Provider">{(id) => <select id={id} name="provider" className="field">{PROVIDERS.map((one) => <option key={one} value={one}>{words(one)}</option>)}</select>}</Field>
+      <FormOf
+        error={add.error}
+        busy={add.isPending}
+        act="Add"
+        onClose={onClose}
+        submit={(text) =>
+          add.mutate({ provider: text("provider") as SchemaModelProvider, secret: text("secret") ?? "", name: text("name"), base_url: text("base_url") })
+        }
+      >
+        <Field label="Provider">
+          {(id) => (
+            <select id={id} name="provider" className="field">
+              {PROVIDERS.map((one) => (
+                <option key={one} value={one}>
+                  {words(one)}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
         <Secret />
-        <Field label="Name" hint="For several keys of one provider: when the first is used up, the next is tried">{(id) => <input id={id} name="name" className="field" placeholder="default" />}</Field>
+        <Field label="Name" hint="For several keys of one provider: when the first is used up, the next is tried">
+          {(id) => <input id={id} name="name" className="field" placeholder="default" />}
+        </Field>
         <Field label="Address, if it is not the vendor's">{(id) => <input id={id} name="base_url" type="url" className="field" />}</Field>
       </FormOf>
     </Dialog>
@@ -60,17 +112,38 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
 }
 
 function Secret() {
-  return <Field label="Secret" hint="Shown to nobody again; only its last four characters are">{(id) => <input id={id} name="secret" type="password" required autoFocus autoComplete="off" className="field font-mono" />}</Field>;
+  return (
+    <Field label="Secret" hint="Shown to nobody again; only its last four characters are">
+      {(id) => <input id={id} name="secret" type="password" required autoFocus autoComplete="off" className="field font-mono" />}
+    </Field>
+  );
 }
 
 function Rotate({ id, onClose }: { id: string; onClose: () => void }) {
-  const rotate = useMutation({ mutationFn: (secret: string) => ok(api.PUT("/api/credentials/{id}/secret", { params: { path: { id } }, body: { secret } })), onSuccess: onClose, gcTime: 0 });
-  return <Dialog title="Replace the secret" onClose={onClose}><FormOf error={rotate.error} busy={rotate.isPending} act="Replace" onClose={onClose} submit={(text) => rotate.mutate(text("secret") ?? "")}><Secret /></FormOf></Dialog>;
+  const rotate = useMutation({
+    mutationFn: (secret: string) => ok(api.PUT("/api/credentials/{id}/secret", { params: { path: { id } }, body: { secret } })),
+    onSuccess: onClose,
+    gcTime: 0,
+  });
+  return (
+    <Dialog title="Replace the secret" onClose={onClose}>
+      <FormOf error={rotate.error} busy={rotate.isPending} act="Replace" onClose={onClose} submit={(text) => rotate.mutate(text("secret") ?? "")}>
+        <Secret />
+      </FormOf>
+    </Dialog>
+  );
 }
 
 function RemoveCredential({ id, name }: { id: string; name: string }) {
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/credentials/{id}", { params: { path: { id } } })) });
-  return <Confirm what={`Remove ${name}`} sure="Agents that need it cannot reach their model any more. Revoke the key at the vendor too." act={() => remove.mutate()} error={remove.error} />;
+  return (
+    <Confirm
+      what={`Remove ${name}`}
+      sure="Agents that need it cannot reach their model any more. Revoke the key at the vendor too."
+      act={() => remove.mutate()}
+      error={remove.error}
+    />
+  );
 }
 
 const ROLES: SchemaRole[] = ["viewer", "member", "admin"];
@@ -79,20 +152,54 @@ export function TokensPage() {
   const tokens = useQuery(queries.tokens);
   const [adding, setAdding] = useState(false);
   return (
-    <Page title="Tokens" actions={<Button look="primary" icon="plus" onClick={() => setAdding(true)}>New token</Button>}
-      about="For programs that use the API. Harvest keeps a digest: the token itself is shown once.">
+    <Page
+      title="Tokens"
+      actions={
+        <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
+          New token
+        </Button>
+      }
+      about="For programs that use the API. Harvest keeps a digest: the token itself is shown once."
+    >
       <Shown of={tokens} what="tokens">
-        {({ items }) => items.length === 0 ? <Empty title="No token yet" icon="token">Scripts and other services need one. What there is to ask for stands in <a href="/api/docs" className="text-accent underline">the API's description</a>.</Empty> : (
-          <Table label="Tokens" rows={items} id={(row) => row.id} columns={[
-            { name: "Name", cell: (row) => <span className="font-medium">{firstLine(row.name, 60)}</span> },
-            { name: "User", minor: true, cell: (row) => row.user },
-            { name: "Role", cell: (row) => words(row.role) },
-            { name: "Projects", minor: true, cell: (row) => row.projects ? row.projects.join(", ") : <span className="text-dim">All</span> },
-            { name: "Last used", minor: true, cell: (row) => <span className="text-dim">{ago(row.last_used_at)}</span> },
-            { name: "State", cell: (row) => row.revoked_at ? <Badge tone="bad">Revoked</Badge> : row.expires_at ? <Badge tone={Date.parse(row.expires_at) < Date.now() ? "bad" : "plain"}>{Date.parse(row.expires_at) < Date.now() ? "Expired" : `Ends ${ago(row.expires_at)}`}</Badge> : <Badge tone="good">Valid</Badge> },
-            { name: "", number: true, cell: (row) => row.revoked_at ? null : <RevokeToken id={row.id} name={row.name} /> },
-          ]} />
-        )}
+        {({ items }) =>
+          items.length === 0 ? (
+            <Empty title="No token yet" icon="token">
+              Scripts and other services need one. What there is to ask for stands in{" "}
+              <a href="/api/docs" className="text-accent underline">
+                the API's description
+              </a>
+              .
+            </Empty>
+          ) : (
+            <Table
+              label="Tokens"
+              rows={items}
+              id={(row) => row.id}
+              columns={[
+                { name: "Name", cell: (row) => <span className="font-medium">{firstLine(row.name, 60)}</span> },
+                { name: "User", minor: true, cell: (row) => row.user },
+                { name: "Role", cell: (row) => words(row.role) },
+                { name: "Projects", minor: true, cell: (row) => (row.projects ? row.projects.join(", ") : <span className="text-dim">All</span>) },
+                { name: "Last used", minor: true, cell: (row) => <span className="text-dim">{ago(row.last_used_at)}</span> },
+                {
+                  name: "State",
+                  cell: (row) =>
+                    row.revoked_at ? (
+                      <Badge tone="bad">Revoked</Badge>
+                    ) : row.expires_at ? (
+                      <Badge tone={Date.parse(row.expires_at) < Date.now() ? "bad" : "plain"}>
+                        {Date.parse(row.expires_at) < Date.now() ? "Expired" : `Ends ${ago(row.expires_at)}`}
+                      </Badge>
+                    ) : (
+                      <Badge tone="good">Valid</Badge>
+                    ),
+                },
+                { name: "", number: true, cell: (row) => (row.revoked_at ? null : <RevokeToken id={row.id} name={row.name} />) },
+              ]}
+            />
+          )
+        }
       </Shown>
       {adding && <AddToken onClose={() => setAdding(false)} />}
     </Page>
@@ -100,24 +207,51 @@ export function TokensPage() {
 }
 
 function AddToken({ onClose }: { onClose: () => void }) {
-  const add = useMutation({ mutationFn: (body: { name: string; role: SchemaRole; expires_in_days?: number }) => ok(api.POST("/api/tokens", { body })), gcTime: 0 });
+  const add = useMutation({
+    mutationFn: (body: { name: string; role: SchemaRole; expires_in_days?: number }) => ok(api.POST("/api/tokens", { body })),
+    gcTime: 0,
+  });
   if (add.data) {
     return (
       <Dialog title="Your token" onClose={onClose}>
         <div className="flex flex-col gap-3 p-4">
           <p>Copy it now: it is not shown again.</p>
-          <p className="flex items-center gap-2"><Code>{add.data.token}</Code><CopyButton text={add.data.token} label="Copy token" /></p>
-          <div className="flex justify-end"><Button look="primary" onClick={onClose}>I have it</Button></div>
+          <p className="flex items-center gap-2">
+            <Code>{add.data.token}</Code>
+            <CopyButton text={add.data.token} label="Copy token" />
+          </p>
+          <div className="flex justify-end">
+            <Button look="primary" onClick={onClose}>
+              I have it
+            </Button>
+          </div>
         </div>
       </Dialog>
     );
   }
   return (
     <Dialog title="New token" onClose={onClose}>
-      <FormOf error={add.error} busy={add.isPending} act="Make" onClose={onClose}
-        submit={(text) => add.mutate({ name: text("name") ?? "", role: text("role") as SchemaRole, expires_in_days: text("days") ? Number(text("days")) : undefined })}>
+      <FormOf
+        error={add.error}
+        busy={add.isPending}
+        act="Make"
+        onClose={onClose}
+        submit={(text) =>
+          add.mutate({ name: text("name") ?? "", role: text("role") as SchemaRole, expires_in_days: text("days") ? Number(text("days")) : undefined })
+        }
+      >
         <Field label="Name">{(id) => <input id={id} name="name" required autoFocus className="field" placeholder="ci" />}</Field>
-        <Field label="Role" hint="Viewers read, members ask for tasks, admins change everything">{(id) => <select id={id} name="role" className="field">{ROLES.map((role) => <option key={role} value={role}>{words(role)}</option>)}</select>}</Field>
+        <Field label="Role" hint="Viewers read, members ask for tasks, admins change everything">
+          {(id) => (
+            <select id={id} name="role" className="field">
+              {ROLES.map((role) => (
+                <option key={role} value={role}>
+                  {words(role)}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
         <Field label="Ends after days">{(id) => <input id={id} name="days" type="number" min="1" max="3650" className="field" placeholder="Never" />}</Field>
       </FormOf>
     </Dialog>

@@ -31,7 +31,9 @@ export function LastBuild({ of }: { of: SchemaRepository }) {
   if (!build && !building) return <span className="text-dim">none yet</span>;
   return (
     <>
-      <Button look="quiet" className="-ml-2.5" onClick={() => setOpen(true)}>{building || !build ? "Under way" : `${words(build.status)}, ${took(build.duration_ms)}`}</Button>
+      <Button look="quiet" className="-ml-2.5" onClick={() => setOpen(true)}>
+        {building || !build ? "Under way" : `${words(build.status)}, ${took(build.duration_ms)}`}
+      </Button>
       {open && (
         <Dialog title={`${building ? "Build" : "Last build"} of ${of.name}`} wide onClose={() => setOpen(false)}>
           <div className="flex flex-col gap-4 p-4 text-left">
@@ -49,13 +51,30 @@ function Told({ build }: { build: Build }) {
   return (
     <>
       {build.error && <p className="rounded-md bg-bad-soft px-3 py-2 break-words text-bad">{firstLine(build.error, 1_000)}</p>}
-      {build.build_error && <p className="rounded-md bg-warn-soft px-3 py-2 break-words text-warn">The build command failed; the snapshot is there all the same: {firstLine(build.build_error, 1_000)}</p>}
+      {build.build_error && (
+        <p className="rounded-md bg-warn-soft px-3 py-2 break-words text-warn">
+          The build command failed; the snapshot is there all the same: {firstLine(build.build_error, 1_000)}
+        </p>
+      )}
       <dl className="grid grid-cols-[7rem_1fr_5rem] items-center gap-x-3 gap-y-1">
         {build.stages.map((one) => (
-          <div key={one.stage} className="contents"><dt>{words(one.stage)}</dt><dd><div className="h-2 rounded bg-accent" style={{ width: `${Math.max(1, (one.duration_ms / longest) * 100)}%` }} /></dd><dd className="text-right text-dim tabular-nums">{took(one.duration_ms)}</dd></div>
+          <div key={one.stage} className="contents">
+            <dt>{words(one.stage)}</dt>
+            <dd>
+              <div className="h-2 rounded bg-accent" style={{ width: `${Math.max(1, (one.duration_ms / longest) * 100)}%` }} />
+            </dd>
+            <dd className="text-right text-dim tabular-nums">{took(one.duration_ms)}</dd>
+          </div>
         ))}
       </dl>
-      <p className="text-dim">{exact(build.at)}. {build.reused ? "Lockfiles are as before: what was installed comes from the snapshot before." : build.installed.length > 0 ? "Installed by:" : "Nothing had to be installed."}</p>
+      <p className="text-dim">
+        {exact(build.at)}.{" "}
+        {build.reused
+          ? "Lockfiles are as before: what was installed comes from the snapshot before."
+          : build.installed.length > 0
+            ? "Installed by:"
+            : "Nothing had to be installed."}
+      </p>
       {!build.reused && build.installed.length > 0 && <Stranger text={build.installed.join("\n")} lines={40} />}
       {build.notes.length > 0 && <Stranger text={build.notes.join("\n")} lines={100} />}
     </>
@@ -70,10 +89,16 @@ function BuildLog({ name, building }: { name: string; building: boolean }) {
     <section aria-label="Log" className="rounded-md border border-line">
       <header className="flex flex-wrap items-center gap-2 border-b border-line bg-side px-3 py-1.5">
         <h3 className="mr-auto font-semibold">Log</h3>
-        <a href={`/api/repositories/${encodeURIComponent(name)}/build-log`} target="_blank" rel="noopener" className="text-accent underline">All of it as text</a>
+        <a href={`/api/repositories/${encodeURIComponent(name)}/build-log`} target="_blank" rel="noopener" className="text-accent underline">
+          All of it as text
+        </a>
       </header>
       <div className="max-h-96 overflow-auto px-3 py-2" tabIndex={0} role="region" aria-label="What the build said">
-        {log.isPending ? <Waiting what="the log" /> : log.isError ? <Trouble error={log.error} /> : (
+        {log.isPending ? (
+          <Waiting what="the log" />
+        ) : log.isError ? (
+          <Trouble error={log.error} />
+        ) : (
           <>
             {hidden > 0 && <p className="text-dim">{hidden.toLocaleString()} lines before that</p>}
             <Stranger text={lines.slice(hidden).join("\n") || "Nothing was said"} lines={LINES_SHOWN} />

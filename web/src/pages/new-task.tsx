@@ -59,15 +59,40 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
     <Dialog title="New task" wide onClose={onClose}>
       <form ref={form} onSubmit={submit} onKeyDown={send} className="flex flex-col gap-3 p-4">
         <Field label="What is to be done">
-          {(id) => <textarea id={id} name="prompt" required autoFocus rows={5} className="field resize-y" placeholder="In plain words, as you would tell a colleague. Name files, errors, and what must be true at the end." />}
+          {(id) => (
+            <textarea
+              id={id}
+              name="prompt"
+              required
+              autoFocus
+              rows={5}
+              className="field resize-y"
+              placeholder="In plain words, as you would tell a colleague. Name files, errors, and what must be true at the end."
+            />
+          )}
         </Field>
         <div className="grid gap-3 sm:grid-cols-2">
           <Field label="Repository" hint={known.length === 0 ? "A path on the server's machine, or a URL" : undefined}>
             {(id) => (
               <>
-                <input id={id} key={known.length > 0 ? "known" : "none"} name="repository" required list={names} className="field" autoComplete="off" placeholder="Name, path or URL"
-                  defaultValue={localStorage.getItem(LAST) ?? known[0]?.name ?? ""} />
-                <datalist id={names}>{known.map((one) => <option key={one.name} value={one.name}>{one.source}</option>)}</datalist>
+                <input
+                  id={id}
+                  key={known.length > 0 ? "known" : "none"}
+                  name="repository"
+                  required
+                  list={names}
+                  className="field"
+                  autoComplete="off"
+                  placeholder="Name, path or URL"
+                  defaultValue={localStorage.getItem(LAST) ?? known[0]?.name ?? ""}
+                />
+                <datalist id={names}>
+                  {known.map((one) => (
+                    <option key={one.name} value={one.name}>
+                      {one.source}
+                    </option>
+                  ))}
+                </datalist>
               </>
             )}
           </Field>
@@ -75,17 +100,26 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
             {(id) => (
               <select id={id} name="agent" className="field" defaultValue="">
                 <option value="">{standard ? `${standard.name} (default)` : "Default"}</option>
-                {(agents.data?.items ?? []).filter((agent) => !agent.default).map((agent) => (
-                  <option key={agent.id} value={agent.id}>{agent.name}{agent.installed ? agent.usable_providers.length ? "" : " (no key)" : " (not installed)"}</option>
-                ))}
+                {(agents.data?.items ?? [])
+                  .filter((agent) => !agent.default)
+                  .map((agent) => (
+                    <option key={agent.id} value={agent.id}>
+                      {agent.name}
+                      {agent.installed ? (agent.usable_providers.length ? "" : " (no key)") : " (not installed)"}
+                    </option>
+                  ))}
               </select>
             )}
           </Field>
           <Field label="Model">{(id) => <input id={id} name="model" className="field" autoComplete="off" placeholder="The agent's own choice" />}</Field>
-          <Field label="Budget, US dollars">{(id) => <input id={id} name="budget" className="field" type="number" min="0.01" step="0.01" placeholder="As set for the project" />}</Field>
+          <Field label="Budget, US dollars">
+            {(id) => <input id={id} name="budget" className="field" type="number" min="0.01" step="0.01" placeholder="As set for the project" />}
+          </Field>
         </div>
         <Race agents={agents.data?.items ?? []} />
-        <label className="flex items-center gap-2"><input type="checkbox" name="plan" /> Plan first, and wait for someone to approve</label>
+        <label className="flex items-center gap-2">
+          <input type="checkbox" name="plan" /> Plan first, and wait for someone to approve
+        </label>
         <details className="rounded-md border border-line px-3 py-2">
           <summary className="font-medium text-dim">More</summary>
           <div className="mt-3 grid gap-3 sm:grid-cols-2">
@@ -94,20 +128,34 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
             <Field label="Priority">
               {(id) => (
                 <select id={id} name="priority" className="field" defaultValue="">
-                  <option value="">Normal</option><option value="low">Low</option><option value="high">High</option><option value="urgent">Urgent</option>
+                  <option value="">Normal</option>
+                  <option value="low">Low</option>
+                  <option value="high">High</option>
+                  <option value="urgent">Urgent</option>
                 </select>
               )}
             </Field>
-            <Field label="Longest time, minutes">{(id) => <input id={id} name="minutes" className="field" type="number" min="1" placeholder="As set for the project" />}</Field>
-            <Field label="Convoy" hint="A batch that is followed as one">{(id) => <input id={id} name="convoy" className="field" />}</Field>
-            <label className="flex items-center gap-2 self-end pb-2"><input type="checkbox" name="require_tests" /> Fail rather than deliver untested work</label>
+            <Field label="Longest time, minutes">
+              {(id) => <input id={id} name="minutes" className="field" type="number" min="1" placeholder="As set for the project" />}
+            </Field>
+            <Field label="Convoy" hint="A batch that is followed as one">
+              {(id) => <input id={id} name="convoy" className="field" />}
+            </Field>
+            <label className="flex items-center gap-2 self-end pb-2">
+              <input type="checkbox" name="require_tests" /> Fail rather than deliver untested work
+            </label>
           </div>
         </details>
         {create.isError && <Trouble error={create.error} />}
         <div className="flex items-center justify-end gap-2">
-          <span className="mr-auto hidden items-center gap-1 text-xs text-dim sm:flex"><Key>Ctrl</Key><Key>Enter</Key> to begin</span>
+          <span className="mr-auto hidden items-center gap-1 text-xs text-dim sm:flex">
+            <Key>Ctrl</Key>
+            <Key>Enter</Key> to begin
+          </span>
           <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={create.isPending}>{create.isPending ? "Asking …" : "Begin"}</Button>
+          <Button look="primary" type="submit" disabled={create.isPending}>
+            {create.isPending ? "Asking …" : "Begin"}
+          </Button>
         </div>
       </form>
     </Dialog>

@@ -15,23 +15,69 @@ import { Confirm, FormOf, Shown, When } from "./tables";
 const ROLES: SchemaRole[] = ["viewer", "member", "admin"];
 const route = getRouteApi("/projects/$name");
 
-const lines = (text: string | undefined) => (text ?? "").split(/[\n,]/).map((line) => line.trim()).filter(Boolean);
+const lines = (text: string | undefined) =>
+  (text ?? "")
+    .split(/[\n,]/)
+    .map((line) => line.trim())
+    .filter(Boolean);
 
 export function ProjectsPage() {
   const projects = useQuery(queries.projects);
   const me = useQuery(queries.me);
   const [adding, setAdding] = useState(false);
   return (
-    <Page title="Projects" actions={me.data?.role === "admin" && <Button look="primary" icon="plus" onClick={() => setAdding(true)}>New project</Button>}
-      about="Repositories that belong together, with settings for their tasks and members who may see them.">
+    <Page
+      title="Projects"
+      actions={
+        me.data?.role === "admin" && (
+          <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
+            New project
+          </Button>
+        )
+      }
+      about="Repositories that belong together, with settings for their tasks and members who may see them."
+    >
       <Shown of={projects} what="projects">
-        {({ items }) => items.length === 0 ? <Empty title="No project yet" icon="project">Without one everyone who may sign in sees every repository.</Empty> : (
-          <Table label="Projects" rows={items} id={(row) => row.name} columns={[
-            { name: "Name", cell: (row) => <Link to="/projects/$name" params={{ name: row.name }} className="font-medium hover:underline">{row.name}</Link> },
-            { name: "Repositories", cell: (row) => <span className="flex flex-wrap gap-1">{row.repositories.slice(0, 8).map((one) => <Code key={one}>{shortRepository(one)}</Code>)}{row.repositories.length > 8 && <span className="text-dim">and {row.repositories.length - 8} more</span>}</span> },
-            { name: "A day", number: true, minor: true, cell: (row) => row.daily_usd == null ? <span className="text-dim">any amount</span> : money(row.daily_usd) },
-          ]} />
-        )}
+        {({ items }) =>
+          items.length === 0 ? (
+            <Empty title="No project yet" icon="project">
+              Without one everyone who may sign in sees every repository.
+            </Empty>
+          ) : (
+            <Table
+              label="Projects"
+              rows={items}
+              id={(row) => row.name}
+              columns={[
+                {
+                  name: "Name",
+                  cell: (row) => (
+                    <Link to="/projects/$name" params={{ name: row.name }} className="font-medium hover:underline">
+                      {row.name}
+                    </Link>
+                  ),
+                },
+                {
+                  name: "Repositories",
+                  cell: (row) => (
+                    <span className="flex flex-wrap gap-1">
+                      {row.repositories.slice(0, 8).map((one) => (
+                        <Code key={one}>{shortRepository(one)}</Code>
+                      ))}
+                      {row.repositories.length > 8 && <span className="text-dim">and {row.repositories.length - 8} more</span>}
+                    </span>
+                  ),
+                },
+                {
+                  name: "A day",
+                  number: true,
+                  minor: true,
+                  cell: (row) => (row.daily_usd == null ? <span className="text-dim">any amount</span> : money(row.daily_usd)),
+                },
+              ]}
+            />
+          )
+        }
       </Shown>
       {adding && <AddProject onClose={() => setAdding(false)} />}
     </Page>
@@ -42,9 +88,19 @@ function AddProject({ onClose }: { onClose: () => void }) {
   const add = useMutation({ mutationFn: (body: { name: string; repositories: string[] }) => ok(api.POST("/api/projects", { body })), onSuccess: onClose });
   return (
     <Dialog title="New project" onClose={onClose}>
-      <FormOf error={add.error} busy={add.isPending} act="Make" onClose={onClose} submit={(text) => add.mutate({ name: text("name") ?? "", repositories: lines(text("repositories")) })}>
-        <Field label="Name" hint="Small letters, digits, dots and dashes">{(id) => <input id={id} name="name" required autoFocus pattern="[a-z0-9][a-z0-9._\-]*" className="field" placeholder="shop" />}</Field>
-        <Field label="Repositories" hint="Names, paths or URLs, one on each line">{(id) => <textarea id={id} name="repositories" rows={4} className="field font-mono" />}</Field>
+      <FormOf
+        error={add.error}
+        busy={add.isPending}
+        act="Make"
+        onClose={onClose}
+        submit={(text) => add.mutate({ name: text("name") ?? "", repositories: lines(text("repositories")) })}
+      >
+        <Field label="Name" hint="Small letters, digits, dots and dashes">
+          {(id) => <input id={id} name="name" required autoFocus pattern="[a-z0-9][a-z0-9._\-]*" className="field" placeholder="shop" />}
+        </Field>
+        <Field label="Repositories" hint="Names, paths or URLs, one on each line">
+          {(id) => <textarea id={id} name="repositories" rows={4} className="field font-mono" />}
+        </Field>
       </FormOf>
     </Dialog>
   );
@@ -57,7 +113,9 @@ export function ProjectPage() {
   const admin = me.data?.role === "admin" || me.data?.roles?.[name] === "admin";
   return (
     <Page title={name} actions={me.data?.role === "admin" && <RemoveProject name={name} />}>
-      <Shown of={project} what="the project">{(data) => <Repositories project={data} may={admin} />}</Shown>
+      <Shown of={project} what="the project">
+        {(data) => <Repositories project={data} may={admin} />}
+      </Shown>
       <Members project={name} may={admin} />
       <Settings project={name} may={admin} />
     </Page>
@@ -66,20 +124,53 @@ export function ProjectPage() {
 
 function RemoveProject({ name }: { name: string }) {
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/projects/{name}", { params: { path: { name } } })), onSuccess: () => history.back() });
-  return <Confirm what={`Remove ${name}`} sure="Its members lose what they see through it. Tasks and repositories stay." act={() => remove.mutate()} error={remove.error} />;
+  return (
+    <Confirm
+      what={`Remove ${name}`}
+      sure="Its members lose what they see through it. Tasks and repositories stay."
+      act={() => remove.mutate()}
+      error={remove.error}
+    />
+  );
 }
 
 function Repositories({ project, may }: { project: SchemaProject; may: boolean }) {
   const [editing, setEditing] = useState(false);
-  const change = useMutation({ mutationFn: (repositories: string[]) => ok(api.PATCH("/api/projects/{name}", { params: { path: { name: project.name } }, body: { repositories } })), onSuccess: () => setEditing(false) });
+  const change = useMutation({
+    mutationFn: (repositories: string[]) => ok(api.PATCH("/api/projects/{name}", { params: { path: { name: project.name } }, body: { repositories } })),
+    onSuccess: () => setEditing(false),
+  });
   return (
     <section aria-label="Repositories" className="card p-3">
-      <p className="mb-2 flex items-center gap-2"><strong className="mr-auto font-semibold">Repositories</strong>{may && <Button onClick={() => setEditing(true)}>Change</Button>}</p>
-      {project.repositories.length === 0 ? <p className="text-dim">None</p> : <ul className="flex flex-col gap-1">{project.repositories.map((one) => <li key={one}><Link to="/tasks" search={{ repository: one }} className="hover:underline"><Code>{one}</Code></Link></li>)}</ul>}
+      <p className="mb-2 flex items-center gap-2">
+        <strong className="mr-auto font-semibold">Repositories</strong>
+        {may && <Button onClick={() => setEditing(true)}>Change</Button>}
+      </p>
+      {project.repositories.length === 0 ? (
+        <p className="text-dim">None</p>
+      ) : (
+        <ul className="flex flex-col gap-1">
+          {project.repositories.map((one) => (
+            <li key={one}>
+              <Link to="/tasks" search={{ repository: one }} className="hover:underline">
+                <Code>{one}</Code>
+              </Link>
+            </li>
+          ))}
+        </ul>
+      )}
       {editing && (
         <Dialog title="Repositories of the project" onClose={() => setEditing(false)}>
-          <FormOf error={change.error} busy={change.isPending} act="Save" onClose={() => setEditing(false)} submit={(text) => change.mutate(lines(text("repositories")))}>
-            <Field label="Repositories" hint="One on each line. Those of harvest.toml stay whatever is said here.">{(id) => <textarea id={id} name="repositories" rows={6} autoFocus defaultValue={project.repositories.join("\n")} className="field font-mono" />}</Field>
+          <FormOf
+            error={change.error}
+            busy={change.isPending}
+            act="Save"
+            onClose={() => setEditing(false)}
+            submit={(text) => change.mutate(lines(text("repositories")))}
+          >
+            <Field label="Repositories" hint="One on each line. Those of harvest.toml stay whatever is said here.">
+              {(id) => <textarea id={id} name="repositories" rows={6} autoFocus defaultValue={project.repositories.join("\n")} className="field font-mono" />}
+            </Field>
           </FormOf>
         </Dialog>
       )}
@@ -90,27 +181,98 @@ function Repositories({ project, may }: { project: SchemaProject; may: boolean }
 function Members({ project, may }: { project: string; may: boolean }) {
   const members = useQuery(queries.members(project));
   const [adding, setAdding] = useState(false);
-  const set = useMutation({ mutationFn: ({ user, role }: { user: string; role: SchemaRole }) => ok(api.PUT("/api/projects/{name}/members/{user}", { params: { path: { name: project, user } }, body: { role } })), onSuccess: () => setAdding(false) });
-  const remove = useMutation({ mutationFn: (user: string) => ok(api.DELETE("/api/projects/{name}/members/{user}", { params: { path: { name: project, user } } })) });
+  const set = useMutation({
+    mutationFn: ({ user, role }: { user: string; role: SchemaRole }) =>
+      ok(api.PUT("/api/projects/{name}/members/{user}", { params: { path: { name: project, user } }, body: { role } })),
+    onSuccess: () => setAdding(false),
+  });
+  const remove = useMutation({
+    mutationFn: (user: string) => ok(api.DELETE("/api/projects/{name}/members/{user}", { params: { path: { name: project, user } } })),
+  });
   return (
     <section aria-label="Members" className="flex flex-col gap-2">
-      <p className="flex items-center gap-2"><strong className="mr-auto font-semibold">Members</strong>{may && <Button icon="plus" onClick={() => setAdding(true)}>Add member</Button>}</p>
+      <p className="flex items-center gap-2">
+        <strong className="mr-auto font-semibold">Members</strong>
+        {may && (
+          <Button icon="plus" onClick={() => setAdding(true)}>
+            Add member
+          </Button>
+        )}
+      </p>
       {set.isError && !adding && <Trouble error={set.error} />}
       <Shown of={members} what="members">
-        {({ items }) => items.length === 0 ? <p className="text-dim">None: those who may do something everywhere may do it here too.</p> : (
-          <Table label="Members" rows={items} id={(row) => row.user} columns={[
-            { name: "Who", cell: (row) => <span className="font-medium">{firstLine(row.user, 80)}</span> },
-            { name: "Role", cell: (row) => may ? <select aria-label={`Role of ${row.user}`} value={row.role} onChange={(event) => set.mutate({ user: row.user, role: event.target.value as SchemaRole })} className="h-7 rounded-md border border-line bg-page px-2">{ROLES.map((role) => <option key={role} value={role}>{words(role)}</option>)}</select> : words(row.role) },
-            { name: "Since", minor: true, cell: (row) => <When at={row.since} /> },
-            { name: "", number: true, cell: (row) => may ? <Confirm what={`Remove ${firstLine(row.user, 40)}`} sure="They see nothing of the project any more." act={() => remove.mutate(row.user)} error={remove.error} /> : null },
-          ]} />
-        )}
+        {({ items }) =>
+          items.length === 0 ? (
+            <p className="text-dim">None: those who may do something everywhere may do it here too.</p>
+          ) : (
+            <Table
+              label="Members"
+              rows={items}
+              id={(row) => row.user}
+              columns={[
+                { name: "Who", cell: (row) => <span className="font-medium">{firstLine(row.user, 80)}</span> },
+                {
+                  name: "Role",
+                  cell: (row) =>
+                    may ? (
+                      <select
+                        aria-label={`Role of ${row.user}`}
+                        value={row.role}
+                        onChange={(event) => set.mutate({ user: row.user, role: event.target.value as SchemaRole })}
+                        className="h-7 rounded-md border border-line bg-page px-2"
+                      >
+                        {ROLES.map((role) => (
+                          <option key={role} value={role}>
+                            {words(role)}
+                          </option>
+                        ))}
+                      </select>
+                    ) : (
+                      words(row.role)
+                    ),
+                },
+                { name: "Since", minor: true, cell: (row) => <When at={row.since} /> },
+                {
+                  name: "",
+                  number: true,
+                  cell: (row) =>
+                    may ? (
+                      <Confirm
+                        what={`Remove ${firstLine(row.user, 40)}`}
+                        sure="They see nothing of the project any more."
+                        act={() => remove.mutate(row.user)}
+                        error={remove.error}
+                      />
+                    ) : null,
+                },
+              ]}
+            />
+          )
+        }
       </Shown>
       {adding && (
         <Dialog title="Add member" onClose={() => setAdding(false)}>
-          <FormOf error={set.error} busy={set.isPending} act="Add" onClose={() => setAdding(false)} submit={(text) => set.mutate({ user: text("user") ?? "", role: text("role") as SchemaRole })}>
-            <Field label="Who" hint="As they sign in">{(id) => <input id={id} name="user" required autoFocus className="field" />}</Field>
-            <Field label="Role" hint="Viewers read, members ask for tasks, admins decide who else does">{(id) => <select id={id} name="role" className="field" defaultValue="member">{ROLES.map((role) => <option key={role} value={role}>{words(role)}</option>)}</select>}</Field>
+          <FormOf
+            error={set.error}
+            busy={set.isPending}
+            act="Add"
+            onClose={() => setAdding(false)}
+            submit={(text) => set.mutate({ user: text("user") ?? "", role: text("role") as SchemaRole })}
+          >
+            <Field label="Who" hint="As they sign in">
+              {(id) => <input id={id} name="user" required autoFocus className="field" />}
+            </Field>
+            <Field label="Role" hint="Viewers read, members ask for tasks, admins decide who else does">
+              {(id) => (
+                <select id={id} name="role" className="field" defaultValue="member">
+                  {ROLES.map((role) => (
+                    <option key={role} value={role}>
+                      {words(role)}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
           </FormOf>
         </Dialog>
       )}
@@ -121,7 +283,17 @@ function Members({ project, may }: { project: string; may: boolean }) {
 function Settings({ project, may }: { project: string; may: boolean }) {
   const settings = useQuery(queries.projectSettings(project));
   const [editing, setEditing] = useState<{ name: string; value: string } | null>(null);
-  const put = useMutation({ mutationFn: (next: Record<string, unknown>) => ok(api.PUT("/api/projects/{name}/settings", { params: { path: { name: project } }, headers: { "If-Match": settings.data?.version ?? "" }, body: { settings: next } })), onSuccess: () => setEditing(null) });
+  const put = useMutation({
+    mutationFn: (next: Record<string, unknown>) =>
+      ok(
+        api.PUT("/api/projects/{name}/settings", {
+          params: { path: { name: project } },
+          headers: { "If-Match": settings.data?.version ?? "" },
+          body: { settings: next },
+        }),
+      ),
+    onSuccess: () => setEditing(null),
+  });
   const save = (name: string, text: string | undefined) => {
     const others = Object.entries(settings.data?.settings ?? {}).filter(([key]) => key !== name);
     put.mutate(Object.fromEntries(text === undefined ? others : [...others, [name, valueOf(text)]]));
@@ -131,18 +303,46 @@ function Settings({ project, may }: { project: string; may: boolean }) {
       <strong className="font-semibold">Settings</strong>
       <Shown of={settings} what="settings">
         {({ in_force, settings: own }) => (
-          <Table label="Settings" rows={in_force} id={(row) => row.key} columns={[
-            { name: "Setting", cell: (row) => <Code>{row.key}</Code> },
-            { name: "Value", cell: (row) => row.value == null ? <span className="text-dim">not set</span> : <Code>{typeof row.value === "string" ? row.value : JSON.stringify(row.value)}</Code> },
-            { name: "From", minor: true, cell: (row) => row.key in own ? <Badge tone="accent">this project</Badge> : <span className="text-dim">{firstLine(row.source, 120)}</span> },
-            { name: "", number: true, cell: (row) => may ? <Button look="quiet" onClick={() => setEditing({ name: row.key, value: row.key in own ? shown(own[row.key]) : "" })}>Change</Button> : null },
-          ]} />
+          <Table
+            label="Settings"
+            rows={in_force}
+            id={(row) => row.key}
+            columns={[
+              { name: "Setting", cell: (row) => <Code>{row.key}</Code> },
+              {
+                name: "Value",
+                cell: (row) =>
+                  row.value == null ? (
+                    <span className="text-dim">not set</span>
+                  ) : (
+                    <Code>{typeof row.value === "string" ? row.value : JSON.stringify(row.value)}</Code>
+                  ),
+              },
+              {
+                name: "From",
+                minor: true,
+                cell: (row) => (row.key in own ? <Badge tone="accent">this project</Badge> : <span className="text-dim">{firstLine(row.source, 120)}</span>),
+              },
+              {
+                name: "",
+                number: true,
+                cell: (row) =>
+                  may ? (
+                    <Button look="quiet" onClick={() => setEditing({ name: row.key, value: row.key in own ? shown(own[row.key]) : "" })}>
+                      Change
+                    </Button>
+                  ) : null,
+              },
+            ]}
+          />
         )}
       </Shown>
       {editing && (
         <Dialog title={editing.name} onClose={() => setEditing(null)}>
           <FormOf error={put.error} busy={put.isPending} act="Save" onClose={() => setEditing(null)} submit={(text) => save(editing.name, text("value"))}>
-            <Field label="Value for this project" hint="Empty: what holds everywhere else. Lists and tables as JSON.">{(id) => <input id={id} name="value" autoFocus defaultValue={editing.value} className="field font-mono" />}</Field>
+            <Field label="Value for this project" hint="Empty: what holds everywhere else. Lists and tables as JSON.">
+              {(id) => <input id={id} name="value" autoFocus defaultValue={editing.value} className="field font-mono" />}
+            </Field>
           </FormOf>
         </Dialog>
       )}

@@ -14,22 +14,45 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
         {(id) => (
           <select id={id} name="race" className="field" value={kind} onChange={(event) => setKind(event.target.value)}>
             <option value="">None: one works on it</option>
-            {[2, 3, 4, 5].map((number) => <option key={number} value={number}>{number} of that agent side by side</option>)}
-            <option value="agents" disabled={there.length === 0}>Agents against each other</option>
+            {[2, 3, 4, 5].map((number) => (
+              <option key={number} value={number}>
+                {number} of that agent side by side
+              </option>
+            ))}
+            <option value="agents" disabled={there.length === 0}>
+              Agents against each other
+            </option>
           </select>
         )}
       </Field>
       {kind !== "" && (
         <Field label="Of those that pass, the winner is">
-          {(id) => <select id={id} name="judged_by" className="field" defaultValue="cost"><option value="cost">the cheapest, then the smallest change</option><option value="time">the first</option></select>}
+          {(id) => (
+            <select id={id} name="judged_by" className="field" defaultValue="cost">
+              <option value="cost">the cheapest, then the smallest change</option>
+              <option value="time">the first</option>
+            </select>
+          )}
         </Field>
       )}
       {kind === "agents" && (
         <ul aria-label="Who races" className="flex flex-col gap-1.5 sm:col-span-2">
           {there.map((agent) => (
             <li key={agent.id} className="flex items-center gap-3">
-              <label className="flex min-w-0 flex-1 items-center gap-2"><input type="checkbox" name="racer" value={agent.id} /><span className="truncate">{agent.name}{agent.usable_providers.length > 0 ? "" : " (no key)"}</span></label>
-              <input name={`model of ${agent.id}`} aria-label={`Model of ${agent.name}`} className="field !w-1/2" autoComplete="off" placeholder="Its own choice of model" />
+              <label className="flex min-w-0 flex-1 items-center gap-2">
+                <input type="checkbox" name="racer" value={agent.id} />
+                <span className="truncate">
+                  {agent.name}
+                  {agent.usable_providers.length > 0 ? "" : " (no key)"}
+                </span>
+              </label>
+              <input
+                name={`model of ${agent.id}`}
+                aria-label={`Model of ${agent.name}`}
+                className="field !w-1/2"
+                autoComplete="off"
+                placeholder="Its own choice of model"
+              />
             </li>
           ))}
         </ul>
@@ -44,9 +67,12 @@ export function racing(data: FormData): SchemaAsk["race"] {
   if (kind === "") return undefined;
   const judged_by = data.get("judged_by") === "time" ? "time" : "cost";
   if (kind !== "agents") return { number: Number(kind), judged_by };
-  const agents = data.getAll("racer").filter((id) => typeof id === "string").map((id) => {
-    const model = fieldText(data, `model of ${id}`).trim();
-    return model ? `${id}:${model}` : id;
-  });
+  const agents = data
+    .getAll("racer")
+    .filter((id) => typeof id === "string")
+    .map((id) => {
+      const model = fieldText(data, `model of ${id}`).trim();
+      return model ? `${id}:${model}` : id;
+    });
   return { agents, judged_by };
 }

@@ -9,8 +9,10 @@ const opened = new URLSearchParams(location.search);
 const used = opened.get("link") === "used";
 /** Why GitHub did not sign someone in, by the server's word for it. */
 const WHY_NOT: Record<string, string> = {
-  not_member: "Your account at GitHub belongs to none of the organisations and teams that may come in here. Ask an admin of this server. If you do belong to one, let GitHub tell us: it asks when you sign in.",
-  another_account: "Your name at GitHub was someone else's when they last signed in here. Ask an admin of this server to remove the credential “sign-in” of that name.",
+  not_member:
+    "Your account at GitHub belongs to none of the organisations and teams that may come in here. Ask an admin of this server. If you do belong to one, let GitHub tell us: it asks when you sign in.",
+  another_account:
+    "Your name at GitHub was someone else's when they last signed in here. Ask an admin of this server to remove the credential “sign-in” of that name.",
   incomplete: "You were not signed in: GitHub was left before it was done, or it took too long. Try again.",
   failed: "You were not signed in: GitHub could not be asked. Try again in a moment.",
 };
@@ -19,23 +21,50 @@ const whyNot = WHY_NOT[opened.get("sign_in") ?? ""];
 export function SignedOut() {
   const ways = useQuery(queries.ways);
   const github = ways.data?.github;
-  useEffect(() => { document.title = "Signed out · Harvest"; }, []);
+  useEffect(() => {
+    document.title = "Signed out · Harvest";
+  }, []);
   return (
     <main className="flex min-h-full items-center justify-center bg-side p-4">
       <div className="card w-full max-w-md p-6 shadow-sm">
-        <div className="mb-4 flex items-center gap-2"><Sheaf size={24} /><h1 className="text-base font-semibold">You are signed out</h1></div>
-        {used && <p role="alert" className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">That link was used before or has expired. Each one opens once, within an hour.</p>}
-        {whyNot && <p role="alert" className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">{whyNot}</p>}
+        <div className="mb-4 flex items-center gap-2">
+          <Sheaf size={24} />
+          <h1 className="text-base font-semibold">You are signed out</h1>
+        </div>
+        {used && (
+          <p role="alert" className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">
+            That link was used before or has expired. Each one opens once, within an hour.
+          </p>
+        )}
+        {whyNot && (
+          <p role="alert" className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">
+            {whyNot}
+          </p>
+        )}
         {github && (
           <>
-            <a href={github} className="mb-4 flex h-9 items-center justify-center rounded-md bg-accent px-3 font-medium text-on-accent hover:opacity-90">Sign in with GitHub</a>
-            <p className="mb-4 flex items-center gap-3 text-xs text-dim"><span className="h-px flex-1 bg-line" aria-hidden />or by a link<span className="h-px flex-1 bg-line" aria-hidden /></p>
+            <a href={github} className="mb-4 flex h-9 items-center justify-center rounded-md bg-accent px-3 font-medium text-on-accent hover:opacity-90">
+              Sign in with GitHub
+            </a>
+            <p className="mb-4 flex items-center gap-3 text-xs text-dim">
+              <span className="h-px flex-1 bg-line" aria-hidden />
+              or by a link
+              <span className="h-px flex-1 bg-line" aria-hidden />
+            </p>
           </>
         )}
-        <p className="mb-2 text-dim">{github ? "A link signs in once." : "Harvest signs you in by a link that opens once."} On the machine where it runs, ask for one and open it here:</p>
-        <pre className="mb-4 overflow-x-auto rounded-md border border-line bg-side px-3 py-2 font-mono text-xs" tabIndex={0}>harvest token link</pre>
-        <p className="mb-4 text-dim"><Code>harvest serve</Code> prints one too when it starts. If the server is someone else's, ask them for a link.</p>
-        <Button look={github ? "plain" : "primary"} onClick={() => location.assign("/")}>I have opened it</Button>
+        <p className="mb-2 text-dim">
+          {github ? "A link signs in once." : "Harvest signs you in by a link that opens once."} On the machine where it runs, ask for one and open it here:
+        </p>
+        <pre className="mb-4 overflow-x-auto rounded-md border border-line bg-side px-3 py-2 font-mono text-xs" tabIndex={0}>
+          harvest token link
+        </pre>
+        <p className="mb-4 text-dim">
+          <Code>harvest serve</Code> prints one too when it starts. If the server is someone else's, ask them for a link.
+        </p>
+        <Button look={github ? "plain" : "primary"} onClick={() => location.assign("/")}>
+          I have opened it
+        </Button>
       </div>
     </main>
   );

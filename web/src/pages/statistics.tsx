@@ -35,42 +35,87 @@ export function StatisticsPage() {
   return (
     <Page title="Statistics" actions={<Pick label="Range" of={RANGES} value={days} pick={setDays} name={(one) => `${one} days`} />}>
       <Shown of={daily} what="statistics">
-        {({ total, items }) => total.completed + total.failed + total.cancelled === 0 ? <Empty title="No task has ended in these days" icon="chart">Every task that ends is counted here by its day.</Empty> : (
-          <>
-            <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-6">
-              <Figure name="Completed" value={total.completed.toLocaleString()} note={<Trend now={total.completed} before={before?.completed} better="more" />} />
-              <Figure name="Success" value={total.success_rate == null ? "–" : `${Math.round(total.success_rate * 100)} %`} note={<Trend now={total.success_rate} before={before?.success_rate} better="more" />} />
-              <Figure name="Left a branch" value={total.delivered.toLocaleString()} note={<Trend now={total.delivered} before={before?.delivered} better="more" />} />
-              <Figure name="Mean time" value={total.mean_seconds == null ? "–" : took(total.mean_seconds * 1000)} note={<Trend now={total.mean_seconds} before={before?.mean_seconds} better="less" />} />
-              <Figure name="Cost" value={money(total.cost_usd)} note={<Trend now={total.cost_usd} before={before?.cost_usd} better="less" />} />
-              <Figure name="Cost per branch" value={perBranch(total) === null ? "–" : money(perBranch(total) ?? 0)} note={<Trend now={perBranch(total)} before={before && perBranch(before)} better="less" />} />
-            </dl>
-            <div className="grid gap-4 lg:grid-cols-2">
-              <Chart title="Tasks that ended, by day" days={days} items={items} series={OUTCOMES} />
-              <Chart title="Cost by day, US dollars" days={days} items={items} series={COST} />
-              <Chart title="Success by day, per cent" days={days} items={items} series={SUCCESS} />
-              <Chart title="Mean time by day, minutes" days={days} items={items} series={TIME} />
-            </div>
-          </>
-        )}
+        {({ total, items }) =>
+          total.completed + total.failed + total.cancelled === 0 ? (
+            <Empty title="No task has ended in these days" icon="chart">
+              Every task that ends is counted here by its day.
+            </Empty>
+          ) : (
+            <>
+              <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-6">
+                <Figure
+                  name="Completed"
+                  value={total.completed.toLocaleString()}
+                  note={<Trend now={total.completed} before={before?.completed} better="more" />}
+                />
+                <Figure
+                  name="Success"
+                  value={total.success_rate == null ? "–" : `${Math.round(total.success_rate * 100)} %`}
+                  note={<Trend now={total.success_rate} before={before?.success_rate} better="more" />}
+                />
+                <Figure
+                  name="Left a branch"
+                  value={total.delivered.toLocaleString()}
+                  note={<Trend now={total.delivered} before={before?.delivered} better="more" />}
+                />
+                <Figure
+                  name="Mean time"
+                  value={total.mean_seconds == null ? "–" : took(total.mean_seconds * 1000)}
+                  note={<Trend now={total.mean_seconds} before={before?.mean_seconds} better="less" />}
+                />
+                <Figure name="Cost" value={money(total.cost_usd)} note={<Trend now={total.cost_usd} before={before?.cost_usd} better="less" />} />
+                <Figure
+                  name="Cost per branch"
+                  value={perBranch(total) === null ? "–" : money(perBranch(total) ?? 0)}
+                  note={<Trend now={perBranch(total)} before={before && perBranch(before)} better="less" />}
+                />
+              </dl>
+              <div className="grid gap-4 lg:grid-cols-2">
+                <Chart title="Tasks that ended, by day" days={days} items={items} series={OUTCOMES} />
+                <Chart title="Cost by day, US dollars" days={days} items={items} series={COST} />
+                <Chart title="Success by day, per cent" days={days} items={items} series={SUCCESS} />
+                <Chart title="Mean time by day, minutes" days={days} items={items} series={TIME} />
+              </div>
+            </>
+          )
+        }
       </Shown>
       <Shown of={groups} what="groups">
-        {({ items }) => items.length === 0 ? null : (
-          <section aria-labelledby="groups" className="flex flex-col gap-2">
-            <div className="flex flex-wrap items-center gap-2"><h2 id="groups" className="mr-auto font-semibold">Compared</h2><Pick label="Compared by" of={BY} value={by} pick={setBy} name={(one) => one} /></div>
-            <Table label={`Compared by ${by}`} rows={items} id={(row) => row.key} columns={[
-              { name: by.charAt(0).toUpperCase() + by.slice(1), cell: (row) => <span className="font-medium" title={row.key}>{by === "repository" ? shortRepository(row.key) : row.key || "not named"}</span> },
-              { name: "Completed", number: true, cell: (row) => row.completed },
-              { name: "Failed", number: true, cell: (row) => row.failed },
-              { name: "Cancelled", number: true, minor: true, cell: (row) => row.cancelled },
-              { name: "Success", number: true, cell: (row) => row.success_rate == null ? "–" : `${Math.round(row.success_rate * 100)} %` },
-              { name: "Races won", number: true, minor: true, cell: (row) => row.races === 0 ? "–" : `${row.wins} of ${row.races}` },
-              { name: "Mean time", number: true, minor: true, cell: (row) => row.mean_seconds == null ? "–" : took(row.mean_seconds * 1000) },
-              { name: "Cost", number: true, cell: (row) => money(row.cost_usd) },
-              { name: "Per branch", number: true, minor: true, cell: (row) => perBranch(row) === null ? "–" : money(perBranch(row) ?? 0) },
-            ]} />
-          </section>
-        )}
+        {({ items }) =>
+          items.length === 0 ? null : (
+            <section aria-labelledby="groups" className="flex flex-col gap-2">
+              <div className="flex flex-wrap items-center gap-2">
+                <h2 id="groups" className="mr-auto font-semibold">
+                  Compared
+                </h2>
+                <Pick label="Compared by" of={BY} value={by} pick={setBy} name={(one) => one} />
+              </div>
+              <Table
+                label={`Compared by ${by}`}
+                rows={items}
+                id={(row) => row.key}
+                columns={[
+                  {
+                    name: by.charAt(0).toUpperCase() + by.slice(1),
+                    cell: (row) => (
+                      <span className="font-medium" title={row.key}>
+                        {by === "repository" ? shortRepository(row.key) : row.key || "not named"}
+                      </span>
+                    ),
+                  },
+                  { name: "Completed", number: true, cell: (row) => row.completed },
+                  { name: "Failed", number: true, cell: (row) => row.failed },
+                  { name: "Cancelled", number: true, minor: true, cell: (row) => row.cancelled },
+                  { name: "Success", number: true, cell: (row) => (row.success_rate == null ? "–" : `${Math.round(row.success_rate * 100)} %`) },
+                  { name: "Races won", number: true, minor: true, cell: (row) => (row.races === 0 ? "–" : `${row.wins} of ${row.races}`) },
+                  { name: "Mean time", number: true, minor: true, cell: (row) => (row.mean_seconds == null ? "–" : took(row.mean_seconds * 1000)) },
+                  { name: "Cost", number: true, cell: (row) => money(row.cost_usd) },
+                  { name: "Per branch", number: true, minor: true, cell: (row) => (perBranch(row) === null ? "–" : money(perBranch(row) ?? 0)) },
+                ]}
+              />
+            </section>
+          )
+        }
       </Shown>
     </Page>
   );
@@ -82,13 +127,39 @@ function Trend({ now, before, better }: { now?: number | null; before?: number |
   const change = Math.round(((now - before) / before) * 100);
   if (change === 0) return <span className="text-xs text-dim">as before</span>;
   const good = change > 0 === (better === "more");
-  return <span className={`text-xs ${good ? "text-good" : "text-bad"}`}>{change > 0 ? "▲" : "▼"} {Math.abs(change).toLocaleString()} %<span className="sr-only"> {good ? "better" : "worse"} than before</span></span>;
+  return (
+    <span className={`text-xs ${good ? "text-good" : "text-bad"}`}>
+      {change > 0 ? "▲" : "▼"} {Math.abs(change).toLocaleString()} %<span className="sr-only"> {good ? "better" : "worse"} than before</span>
+    </span>
+  );
 }
 
-function Pick<T extends string | number>({ label, of, value, pick, name }: { label: string; of: readonly T[]; value: T; pick: (value: T) => void; name: (value: T) => string }) {
+function Pick<T extends string | number>({
+  label,
+  of,
+  value,
+  pick,
+  name,
+}: {
+  label: string;
+  of: readonly T[];
+  value: T;
+  pick: (value: T) => void;
+  name: (value: T) => string;
+}) {
   return (
     <div role="group" aria-label={label} className="flex rounded-md border border-line p-0.5">
-      {of.map((one) => <button key={one} type="button" aria-pressed={one === value} onClick={() => pick(one)} className={`h-6 rounded px-2 font-medium capitalize ${one === value ? "bg-hover" : "text-dim hover:text-text"}`}>{name(one)}</button>)}
+      {of.map((one) => (
+        <button
+          key={one}
+          type="button"
+          aria-pressed={one === value}
+          onClick={() => pick(one)}
+          className={`h-6 rounded px-2 font-medium capitalize ${one === value ? "bg-hover" : "text-dim hover:text-text"}`}
+        >
+          {name(one)}
+        </button>
+      ))}
     </div>
   );
 }
@@ -109,26 +180,58 @@ function Chart({ title, days, items, series }: { title: string; days: number; it
     const today = Date.parse(new Date().toISOString().slice(0, 10));
     const xs = Array.from({ length: days }, (_, index) => (today - (days - 1 - index) * DAY) / 1000);
     const sums = xs.map(() => 0);
-    const stacked = series.map((one) => xs.map((x, index) => {
-      const found = byDay.get(new Date(x * 1000).toISOString().slice(0, 10));
-      return (sums[index] = (sums[index] ?? 0) + (found ? one.of(found) : 0));
-    }));
+    const stacked = series.map((one) =>
+      xs.map((x, index) => {
+        const found = byDay.get(new Date(x * 1000).toISOString().slice(0, 10));
+        return (sums[index] = (sums[index] ?? 0) + (found ? one.of(found) : 0));
+      }),
+    );
     // There is no half of a task.
-    const whole = stacked.flat().every(Number.isInteger) ? { incrs: [1, 2, 5].flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((power) => step * 10 ** power)).sort((a, b) => a - b) } : {};
+    const whole = stacked.flat().every(Number.isInteger)
+      ? { incrs: [1, 2, 5].flatMap((step) => [0, 1, 2, 3, 4, 5, 6].map((power) => step * 10 ** power)).sort((a, b) => a - b) }
+      : {};
     let plot: uPlot | null = null;
     const draw = () => {
       plot?.destroy();
       const style = getComputedStyle(document.documentElement);
       const colour = (name: string) => style.getPropertyValue(name).trim();
       const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
-      plot = new uPlot({
-        width: element.clientWidth, height: 190, padding: [12, 8, 0, 0], legend: { show: false }, cursor: { show: false },
-        tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), "Etc/UTC"),
-        scales: { x: { range: (_, min, max) => [min - DAY / 2000, max + DAY / 2000] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
-        axes: [{ ...axis, size: 28, grid: { show: false }, values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" })) }, { ...axis, size: 48, ...whole }],
-        // The tallest is drawn first, so that those below lie in front of it.
-        series: [{}, ...series.map((one) => ({ label: one.name, fill: colour(one.colour), stroke: colour(one.colour), width: 0, points: { show: false }, paths: uPlot.paths.bars?.({ size: [0.7, 28] }) })).reverse()],
-      }, [xs, ...stacked.reverse()], element);
+      plot = new uPlot(
+        {
+          width: element.clientWidth,
+          height: 190,
+          padding: [12, 8, 0, 0],
+          legend: { show: false },
+          cursor: { show: false },
+          tzDate: (stamp) => uPlot.tzDate(new Date(stamp * 1000), "Etc/UTC"),
+          scales: { x: { range: (_, min, max) => [min - DAY / 2000, max + DAY / 2000] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+          axes: [
+            {
+              ...axis,
+              size: 28,
+              grid: { show: false },
+              values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" })),
+            },
+            { ...axis, size: 48, ...whole },
+          ],
+          // The tallest is drawn first, so that those below lie in front of it.
+          series: [
+            {},
+            ...series
+              .map((one) => ({
+                label: one.name,
+                fill: colour(one.colour),
+                stroke: colour(one.colour),
+                width: 0,
+                points: { show: false },
+                paths: uPlot.paths.bars?.({ size: [0.7, 28] }),
+              }))
+              .reverse(),
+          ],
+        },
+        [xs, ...stacked.reverse()],
+        element,
+      );
       stacked.reverse();
     };
     draw();
@@ -146,7 +249,13 @@ function Chart({ title, days, items, series }: { title: string; days: number; it
     <figure className="card min-w-0 p-3">
       <figcaption className="mb-2 flex flex-wrap items-center gap-3">
         <span className="mr-auto font-semibold">{title}</span>
-        {series.length > 1 && series.map((one) => <span key={one.name} className="inline-flex items-center gap-1.5 text-xs text-dim"><span className="size-2 rounded-sm" style={{ background: `var(${one.colour})` }} />{one.name}</span>)}
+        {series.length > 1 &&
+          series.map((one) => (
+            <span key={one.name} className="inline-flex items-center gap-1.5 text-xs text-dim">
+              <span className="size-2 rounded-sm" style={{ background: `var(${one.colour})` }} />
+              {one.name}
+            </span>
+          ))}
       </figcaption>
       <div ref={box} role="img" aria-label={`${title}. ${words}`} className="h-[200px] overflow-hidden" />
     </figure>

@@ -47,9 +47,13 @@ export function TaskList({ tasks, more }: { tasks: SchemaTask[]; more: () => voi
   const [block, setBlock] = useState(0);
   const from = Math.min(Math.max(0, (block - 1) * BLOCK), tasks.length);
   const to = Math.min(tasks.length, (block + 2) * BLOCK + Math.ceil(height / ROW));
-  useEffect(() => { if (to >= tasks.length - AHEAD) more(); }, [to, tasks.length, more]);
+  useEffect(() => {
+    if (to >= tasks.length - AHEAD) more();
+  }, [to, tasks.length, more]);
 
-  const look = () => { if (box.current) setBlock(Math.floor(box.current.scrollTop / (ROW * BLOCK))); };
+  const look = () => {
+    if (box.current) setBlock(Math.floor(box.current.scrollTop / (ROW * BLOCK)));
+  };
   useLayoutEffect(() => {
     const element = box.current;
     if (!element) return;
@@ -67,7 +71,9 @@ export function TaskList({ tasks, more }: { tasks: SchemaTask[]; more: () => voi
   };
 
   const state = useRef({ at, tasks });
-  useLayoutEffect(() => { state.current = { at, tasks }; });
+  useLayoutEffect(() => {
+    state.current = { at, tasks };
+  });
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target) || document.querySelector("dialog[open]")) return;
@@ -90,7 +96,9 @@ export function TaskList({ tasks, more }: { tasks: SchemaTask[]; more: () => voi
   return (
     <div ref={box} onScroll={look} className="min-h-0 flex-1 overflow-auto [overflow-anchor:none]" tabIndex={0} role="region" aria-label="List of tasks">
       <div role="list" onClick={open} style={{ height: tasks.length * ROW, paddingTop: from * ROW }} className="[contain:strict]">
-        {tasks.slice(from, to).map((task, index) => <Row key={task.id} task={task} now={now} chosen={from + index === at} />)}
+        {tasks.slice(from, to).map((task, index) => (
+          <Row key={task.id} task={task} now={now} chosen={from + index === at} />
+        ))}
       </div>
     </div>
   );
@@ -108,17 +116,32 @@ const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: nu
   // A plain link: the list opens it. One that knows all of the router takes longer to draw than the rest of the row.
   return (
     <div role="listitem" className="h-10 [contain:strict]">
-      <a href={`/tasks/${task.id}`} data-task={task.id}
-        className={`flex h-full items-center gap-3 border-b border-line px-4 hover:bg-hover ${chosen ? "bg-hover shadow-[inset_2px_0_var(--accent)]" : ""}`}>
+      <a
+        href={`/tasks/${task.id}`}
+        data-task={task.id}
+        className={`flex h-full items-center gap-3 border-b border-line px-4 hover:bg-hover ${chosen ? "bg-hover shadow-[inset_2px_0_var(--accent)]" : ""}`}
+      >
         <StatusIcon status={task.status} />
         <span className="min-w-0 flex-1 truncate">{firstLine(task.prompt)}</span>
-        {task.error && <span className={`hidden max-w-64 truncate xl:inline ${task.status === "failed" ? "text-bad" : "text-dim"}`}>{firstLine(task.error, 120)}</span>}
-        {task.priority !== "normal" && <span className="hidden sm:inline"><Badge tone={task.priority === "low" ? "plain" : "warn"}>{words(task.priority)}</Badge></span>}
-        {tests && <span className="hidden sm:inline"><Badge tone={tests.tone}>{tests.text}</Badge></span>}
+        {task.error && (
+          <span className={`hidden max-w-64 truncate xl:inline ${task.status === "failed" ? "text-bad" : "text-dim"}`}>{firstLine(task.error, 120)}</span>
+        )}
+        {task.priority !== "normal" && (
+          <span className="hidden sm:inline">
+            <Badge tone={task.priority === "low" ? "plain" : "warn"}>{words(task.priority)}</Badge>
+          </span>
+        )}
+        {tests && (
+          <span className="hidden sm:inline">
+            <Badge tone={tests.tone}>{tests.text}</Badge>
+          </span>
+        )}
         <span className="hidden w-28 truncate text-dim md:inline">{shortRepository(task.repository)}</span>
         <span className="hidden w-24 truncate text-dim lg:inline">{task.agent}</span>
         <span className="hidden w-14 text-right text-dim tabular-nums sm:inline">{task.cost_usd > 0 ? money(task.cost_usd) : ""}</span>
-        <time dateTime={task.created_at} title={exact(task.created_at)} className="w-9 text-right text-dim tabular-nums">{ago(task.created_at, now)}</time>
+        <time dateTime={task.created_at} title={exact(task.created_at)} className="w-9 text-right text-dim tabular-nums">
+          {ago(task.created_at, now)}
+        </time>
       </a>
     </div>
   );

@@ -24,34 +24,62 @@ export function TasksPage() {
   const filtered = Object.values(filter).some(Boolean);
   const change = (next: Partial<TaskSearch>) => void navigate({ search: (before) => ({ ...before, ...next }), replace: true });
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = tasks;
-  const more = useCallback(() => { if (hasNextPage && !isFetchingNextPage) void fetchNextPage(); }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const more = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
 
   return (
     <Page
-      fill title="Tasks"
+      fill
+      title="Tasks"
       actions={
         <>
           <div role="group" aria-label="View" className="flex rounded-md border border-line p-0.5">
             {(["list", "board"] as const).map((one) => {
               const chosen = (view ?? "list") === one;
               return (
-                <button key={one} type="button" aria-pressed={chosen} onClick={() => change({ view: one === "board" ? one : undefined })}
-                  className={`h-6 rounded px-2 font-medium ${chosen ? "bg-hover" : "text-dim hover:text-text"}`}>{words(one)}</button>
+                <button
+                  key={one}
+                  type="button"
+                  aria-pressed={chosen}
+                  onClick={() => change({ view: one === "board" ? one : undefined })}
+                  className={`h-6 rounded px-2 font-medium ${chosen ? "bg-hover" : "text-dim hover:text-text"}`}
+                >
+                  {words(one)}
+                </button>
               );
             })}
           </div>
-          <Button look="primary" icon="plus" onClick={() => change({ new: true })}>New task</Button>
+          <Button look="primary" icon="plus" onClick={() => change({ new: true })}>
+            New task
+          </Button>
         </>
       }
     >
       {(all.length > 0 || filtered) && <Filters search={search} change={change} />}
-      {tasks.isPending ? <Waiting what="tasks" /> : tasks.isError && all.length === 0 ? (
-        <div className="p-4"><Trouble error={tasks.error} again={() => void tasks.refetch()} /></div>
+      {tasks.isPending ? (
+        <Waiting what="tasks" />
+      ) : tasks.isError && all.length === 0 ? (
+        <div className="p-4">
+          <Trouble error={tasks.error} again={() => void tasks.refetch()} />
+        </div>
       ) : all.length === 0 ? (
         filtered ? (
-          <Empty title="No task is like that" icon="search"><Button className="mt-2" onClick={() => void navigate({ search: { view } })}>Show all tasks</Button></Empty>
-        ) : <Suspense><First create={() => change({ new: true })} /></Suspense>
-      ) : view === "board" ? <Board tasks={all} more={hasNextPage ? more : undefined} /> : <TaskList tasks={all} more={more} />}
+          <Empty title="No task is like that" icon="search">
+            <Button className="mt-2" onClick={() => void navigate({ search: { view } })}>
+              Show all tasks
+            </Button>
+          </Empty>
+        ) : (
+          <Suspense>
+            <First create={() => change({ new: true })} />
+          </Suspense>
+        )
+      ) : view === "board" ? (
+        <Board tasks={all} more={hasNextPage ? more : undefined} />
+      ) : (
+        <TaskList tasks={all} more={more} />
+      )}
       <Suspense>{creating && <NewTask onClose={() => change({ new: undefined })} />}</Suspense>
     </Page>
   );
@@ -62,7 +90,9 @@ function Filters({ search, change }: { search: TaskSearch; change: (next: Partia
   const agents = useQuery(queries.agents);
   const [q, setQ] = useState(search.q ?? "");
   const latest = useRef(change);
-  useLayoutEffect(() => { latest.current = change; });
+  useLayoutEffect(() => {
+    latest.current = change;
+  });
   useEffect(() => {
     if (q === (search.q ?? "")) return;
     const timer = setTimeout(() => latest.current({ q: q || undefined }), 200);
@@ -71,24 +101,54 @@ function Filters({ search, change }: { search: TaskSearch; change: (next: Partia
   const names = (repositories.data?.items ?? []).map((one) => one.name);
   return (
     <div role="search" className="flex shrink-0 flex-wrap items-center gap-2 border-b border-line px-4 py-2">
-      <input type="search" data-search value={q} onChange={(event) => setQ(event.target.value)} aria-label="Search tasks" placeholder="Search tasks"
-        className="field !w-full min-w-0 sm:!w-56" />
-      <Choice label="Status" value={search.status} options={STATUSES.map((status) => [status, words(status)])} pick={(status) => change({ status: status as TaskSearch["status"] })} />
-      {names.length > 0 && <Choice label="Repository" value={search.repository} options={names.map((name) => [name, name])} pick={(repository) => change({ repository })} />}
+      <input
+        type="search"
+        data-search
+        value={q}
+        onChange={(event) => setQ(event.target.value)}
+        aria-label="Search tasks"
+        placeholder="Search tasks"
+        className="field !w-full min-w-0 sm:!w-56"
+      />
+      <Choice
+        label="Status"
+        value={search.status}
+        options={STATUSES.map((status) => [status, words(status)])}
+        pick={(status) => change({ status: status as TaskSearch["status"] })}
+      />
+      {names.length > 0 && (
+        <Choice label="Repository" value={search.repository} options={names.map((name) => [name, name])} pick={(repository) => change({ repository })} />
+      )}
       <Choice label="Agent" value={search.agent} options={(agents.data?.items ?? []).map((one) => [one.id, one.name])} pick={(agent) => change({ agent })} />
-      {search.convoy && <Button onClick={() => change({ convoy: undefined })} icon="close">Convoy {search.convoy}</Button>}
-      {search.requested_by && <Button onClick={() => change({ requested_by: undefined })} icon="close">By {search.requested_by}</Button>}
+      {search.convoy && (
+        <Button onClick={() => change({ convoy: undefined })} icon="close">
+          Convoy {search.convoy}
+        </Button>
+      )}
+      {search.requested_by && (
+        <Button onClick={() => change({ requested_by: undefined })} icon="close">
+          By {search.requested_by}
+        </Button>
+      )}
     </div>
   );
 }
 
 function Choice({ label, value, options, pick }: { label: string; value?: string; options: [string, string][]; pick: (value?: string) => void }) {
   return (
-    <select aria-label={label} value={value ?? ""} onChange={(event) => pick(event.target.value || undefined)}
-      className={`h-8 max-w-40 rounded-md border bg-page px-2 ${value ? "border-accent font-medium text-accent" : "border-line text-dim"}`}>
+    <select
+      aria-label={label}
+      value={value ?? ""}
+      onChange={(event) => pick(event.target.value || undefined)}
+      className={`h-8 max-w-40 rounded-md border bg-page px-2 ${value ? "border-accent font-medium text-accent" : "border-line text-dim"}`}
+    >
       <option value="">{label}</option>
       {value && !options.some(([id]) => id === value) && <option value={value}>{value}</option>}
-      {options.map(([id, name]) => <option key={id} value={id}>{name}</option>)}
+      {options.map(([id, name]) => (
+        <option key={id} value={id}>
+          {name}
+        </option>
+      ))}
     </select>
   );
 }
@@ -108,16 +168,28 @@ function Board({ tasks, more }: { tasks: SchemaTask[]; more?: () => void }) {
       {COLUMNS.map((column) => {
         const own = tasks.filter((task) => column.of.includes(task.status));
         return (
-          <section key={column.name} aria-label={column.name} className="flex w-72 shrink-0 snap-start flex-col rounded-lg bg-side lg:w-auto lg:min-w-52 lg:flex-1">
-            <h2 className="flex items-center gap-2 px-3 py-2 font-medium"><StatusIcon status={column.icon} /> {column.name} <span className="text-dim">{own.length}</span></h2>
+          <section
+            key={column.name}
+            aria-label={column.name}
+            className="flex w-72 shrink-0 snap-start flex-col rounded-lg bg-side lg:w-auto lg:min-w-52 lg:flex-1"
+          >
+            <h2 className="flex items-center gap-2 px-3 py-2 font-medium">
+              <StatusIcon status={column.icon} /> {column.name} <span className="text-dim">{own.length}</span>
+            </h2>
             <div className="flex min-h-0 flex-1 flex-col gap-2 overflow-y-auto px-2 pb-2" tabIndex={0} role="region" aria-label={`${column.name}, tasks`}>
-              {own.slice(0, 200).map((task) => <Card key={task.id} task={task} now={now} />)}
+              {own.slice(0, 200).map((task) => (
+                <Card key={task.id} task={task} now={now} />
+              ))}
               {own.length === 0 && <p className="px-1 py-2 text-dim">None</p>}
             </div>
           </section>
         );
       })}
-      {more && <div className="shrink-0 self-start"><Button onClick={more}>Show older</Button></div>}
+      {more && (
+        <div className="shrink-0 self-start">
+          <Button onClick={more}>Show older</Button>
+        </div>
+      )}
     </div>
   );
 }
@@ -132,7 +204,9 @@ const Card = memo(function Card({ task, now }: { task: SchemaTask; now: number }
         <Code>{shortRepository(task.repository)}</Code>
         <span>{task.agent}</span>
         {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
-        <time dateTime={task.created_at} className="ml-auto tabular-nums">{ago(task.created_at, now)}</time>
+        <time dateTime={task.created_at} className="ml-auto tabular-nums">
+          {ago(task.created_at, now)}
+        </time>
       </span>
     </Link>
   );

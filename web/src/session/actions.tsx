@@ -25,11 +25,15 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
   const { mutate: doRetry } = retry;
   const { reset: forgetInterrupt } = interrupt;
   const retries = task.status === "failed" || task.status === "cancelled";
-  useEffect(() => offer([
-    ...(works ? [{ id: "interrupt", text: "Interrupt this task", icon: "pause" as const, act: () => setAsking(true) }] : []),
-    ...(over ? [] : [{ id: "stop", text: "Stop this task", icon: "stop" as const, act: () => doStop() }]),
-    ...(retries ? [{ id: "retry", text: "Retry this task", icon: "retry" as const, act: () => doRetry() }] : []),
-  ]), [works, over, retries, doStop, doRetry]);
+  useEffect(
+    () =>
+      offer([
+        ...(works ? [{ id: "interrupt", text: "Interrupt this task", icon: "pause" as const, act: () => setAsking(true) }] : []),
+        ...(over ? [] : [{ id: "stop", text: "Stop this task", icon: "stop" as const, act: () => doStop() }]),
+        ...(retries ? [{ id: "retry", text: "Retry this task", icon: "retry" as const, act: () => doRetry() }] : []),
+      ]),
+    [works, over, retries, doStop, doRetry],
+  );
   // Whatever was asked for has come about, or something else has.
   useEffect(() => {
     forgetStop();
@@ -37,22 +41,51 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
   }, [task.status, forgetStop, forgetInterrupt]);
   return (
     <>
-      {works && <Button icon="pause" disabled={interrupt.isPending || interrupt.isSuccess} onClick={() => setAsking(true)}>{interrupt.isSuccess ? "Pausing …" : "Interrupt"}</Button>}
-      {!over && <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>{stop.isSuccess ? "Stopping …" : "Stop"}</Button>}
-      {retries && <Button look="primary" icon="retry" disabled={retry.isPending} onClick={() => retry.mutate()}>Retry</Button>}
+      {works && (
+        <Button icon="pause" disabled={interrupt.isPending || interrupt.isSuccess} onClick={() => setAsking(true)}>
+          {interrupt.isSuccess ? "Pausing …" : "Interrupt"}
+        </Button>
+      )}
+      {!over && (
+        <Button look="danger" icon="stop" disabled={stop.isPending} onClick={() => stop.mutate()}>
+          {stop.isSuccess ? "Stopping …" : "Stop"}
+        </Button>
+      )}
+      {retries && (
+        <Button look="primary" icon="retry" disabled={retry.isPending} onClick={() => retry.mutate()}>
+          Retry
+        </Button>
+      )}
       <Menu.Root modal={false}>
-        <Menu.Trigger asChild><Button look="quiet" icon="more" label="More actions" /></Menu.Trigger>
+        <Menu.Trigger asChild>
+          <Button look="quiet" icon="more" label="More actions" />
+        </Menu.Trigger>
         <Menu.Portal>
           <Menu.Content align="end" sideOffset={4} className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 shadow-lg">
             <Item act={() => copy(session.branch)}>Copy name of branch</Item>
             <Item act={() => copy(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
             <Item act={() => window.open(`/api/sessions/${session.id}/events?limit=1000`, "_blank", "noopener")}>Events as JSON</Item>
-            {!over && <Item act={() => terminate.mutate()} danger>Terminate at once</Item>}
+            {!over && (
+              <Item act={() => terminate.mutate()} danger>
+                Terminate at once
+              </Item>
+            )}
           </Menu.Content>
         </Menu.Portal>
       </Menu.Root>
-      {trouble && <div className="basis-full"><Trouble error={trouble} /></div>}
-      {asking && <AskWhy busy={interrupt.isPending} error={interrupt.error} onClose={() => setAsking(false)} act={(reason) => interrupt.mutate(reason, { onSuccess: () => setAsking(false) })} />}
+      {trouble && (
+        <div className="basis-full">
+          <Trouble error={trouble} />
+        </div>
+      )}
+      {asking && (
+        <AskWhy
+          busy={interrupt.isPending}
+          error={interrupt.error}
+          onClose={() => setAsking(false)}
+          act={(reason) => interrupt.mutate(reason, { onSuccess: () => setAsking(false) })}
+        />
+      )}
     </>
   );
 }
@@ -61,19 +94,47 @@ function AskWhy({ busy, error, act, onClose }: { busy: boolean; error: unknown; 
   const [reason, setReason] = useState("");
   return (
     <Dialog title="Interrupt" onClose={onClose}>
-      <form className="flex flex-col gap-3 p-4" onSubmit={(event) => { event.preventDefault(); act(reason.trim() || undefined); }}>
+      <form
+        className="flex flex-col gap-3 p-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          act(reason.trim() || undefined);
+        }}
+      >
         <p className="text-dim">The agent ends its step and pauses. Its work and its memory are kept, and nothing is spent until someone lets it go on.</p>
         <Field label="Why, for those who come by">
-          {(id) => <textarea id={id} autoFocus rows={2} maxLength={1000} value={reason} onChange={(event) => setReason(event.target.value)} className="field"
-            onKeyDown={(event) => { if (sends(event)) event.currentTarget.form?.requestSubmit(); }} placeholder="Can be left empty" />}
+          {(id) => (
+            <textarea
+              id={id}
+              autoFocus
+              rows={2}
+              maxLength={1000}
+              value={reason}
+              onChange={(event) => setReason(event.target.value)}
+              className="field"
+              onKeyDown={(event) => {
+                if (sends(event)) event.currentTarget.form?.requestSubmit();
+              }}
+              placeholder="Can be left empty"
+            />
+          )}
         </Field>
         {error ? <Trouble error={error} /> : null}
-        <div className="flex justify-end gap-2"><Button onClick={onClose}>Cancel</Button><Button look="primary" type="submit" icon="pause" disabled={busy}>Interrupt</Button></div>
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" icon="pause" disabled={busy}>
+            Interrupt
+          </Button>
+        </div>
       </form>
     </Dialog>
   );
 }
 
 function Item({ act, danger, children }: { act: () => void; danger?: boolean; children: ReactNode }) {
-  return <Menu.Item onSelect={act} className={`cursor-pointer rounded px-2 py-1 outline-none data-[highlighted]:bg-hover ${danger ? "text-bad" : ""}`}>{children}</Menu.Item>;
+  return (
+    <Menu.Item onSelect={act} className={`cursor-pointer rounded px-2 py-1 outline-none data-[highlighted]:bg-hover ${danger ? "text-bad" : ""}`}>
+      {children}
+    </Menu.Item>
+  );
 }

@@ -34,7 +34,11 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
   const [split, setSplit] = useState(false);
   const files = useMemo(() => parsed(diff.data?.diff ?? ""), [diff.data?.diff]);
   const pick = (id: string) => void navigate({ to: ".", search: { tab: "changes", of: id === whole.id ? undefined : id }, replace: true });
-  const option = (one: Range) => <option key={one.id} value={one.id}>{one.name}</option>;
+  const option = (one: Range) => (
+    <option key={one.id} value={one.id}>
+      {one.name}
+    </option>
+  );
   const sums = files.map(count);
   const added = sums.reduce((sum, one) => sum + one.added, 0);
   const removed = sums.reduce((sum, one) => sum + one.removed, 0);
@@ -42,24 +46,43 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
     <div className="min-h-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="Changes">
       <div className="sticky top-0 z-10 flex flex-wrap items-center gap-2 border-b border-line bg-page px-4 py-2">
         {turns.length + commits.length > 0 && (
-          <select aria-label="Which changes" value={range.id} onChange={(event) => pick(event.target.value)} className="h-7 max-w-full min-w-0 rounded-md border border-line bg-page px-2 sm:max-w-80">
+          <select
+            aria-label="Which changes"
+            value={range.id}
+            onChange={(event) => pick(event.target.value)}
+            className="h-7 max-w-full min-w-0 rounded-md border border-line bg-page px-2 sm:max-w-80"
+          >
             {option(whole)}
             {turns.length > 0 && <optgroup label="By turn">{turns.map(option)}</optgroup>}
             {commits.length > 0 && <optgroup label="By commit">{commits.map(option)}</optgroup>}
           </select>
         )}
-        <span className="font-medium">{files.length} {files.length === 1 ? "file" : "files"}</span>
+        <span className="font-medium">
+          {files.length} {files.length === 1 ? "file" : "files"}
+        </span>
         <Added added={added} removed={removed} />
         {diff.data?.commit && <Code>{`${diff.data.base.slice(0, 8)}..${diff.data.commit.slice(0, 8)}`}</Code>}
         {!over && <Badge tone="warn">as of the last checkpoint</Badge>}
-        <Button className="ml-auto hidden md:inline-flex" aria-pressed={split} onClick={() => setSplit(!split)}>{split ? "One column" : "Side by side"}</Button>
+        <Button className="ml-auto hidden md:inline-flex" aria-pressed={split} onClick={() => setSplit(!split)}>
+          {split ? "One column" : "Side by side"}
+        </Button>
       </div>
-      {diff.isPending ? <Waiting what="the changes" /> : diff.isError ? <div className="p-4"><Trouble error={diff.error} again={() => void diff.refetch()} /></div> : files.length === 0 ? (
-        <Empty title={over ? "Nothing was changed" : "Nothing has been changed yet"} icon="file">{over ? null : "Work appears here with the first checkpoint, seconds after the agent writes."}</Empty>
+      {diff.isPending ? (
+        <Waiting what="the changes" />
+      ) : diff.isError ? (
+        <div className="p-4">
+          <Trouble error={diff.error} again={() => void diff.refetch()} />
+        </div>
+      ) : files.length === 0 ? (
+        <Empty title={over ? "Nothing was changed" : "Nothing has been changed yet"} icon="file">
+          {over ? null : "Work appears here with the first checkpoint, seconds after the agent writes."}
+        </Empty>
       ) : (
         <div className="flex flex-col gap-4 p-4">
           {files.length > 1 && <Contents files={files} />}
-          {files.slice(0, MOST_FILES).map((file, index) => <DiffFile key={`${file.oldPath} ${file.newPath}`} file={file} sum={sums[index] ?? count(file)} split={split} />)}
+          {files.slice(0, MOST_FILES).map((file, index) => (
+            <DiffFile key={`${file.oldPath} ${file.newPath}`} file={file} sum={sums[index] ?? count(file)} split={split} />
+          ))}
           {files.length > MOST_FILES && <p className="text-dim">and {files.length - MOST_FILES} more files: look at the branch</p>}
         </div>
       )}
@@ -73,7 +96,23 @@ function Contents({ files }: { files: FileData[] }) {
       <ul className="grid gap-x-4 sm:grid-cols-2">
         {files.slice(0, MOST_FILES).map((file) => {
           const path = pathOf(file);
-          return <li key={`${file.oldPath} ${file.newPath}`}><a href={`#${anchor(path)}`} onClick={(event) => { event.preventDefault(); document.getElementById(anchor(path))?.scrollIntoView(); }} className="flex items-center gap-2 rounded px-1 py-0.5 hover:bg-hover"><span className="min-w-0 flex-1 truncate font-mono text-xs" dir="ltr">{firstLine(path, 300)}</span><Added {...count(file)} /></a></li>;
+          return (
+            <li key={`${file.oldPath} ${file.newPath}`}>
+              <a
+                href={`#${anchor(path)}`}
+                onClick={(event) => {
+                  event.preventDefault();
+                  document.getElementById(anchor(path))?.scrollIntoView();
+                }}
+                className="flex items-center gap-2 rounded px-1 py-0.5 hover:bg-hover"
+              >
+                <span className="min-w-0 flex-1 truncate font-mono text-xs" dir="ltr">
+                  {firstLine(path, 300)}
+                </span>
+                <Added {...count(file)} />
+              </a>
+            </li>
+          );
         })}
       </ul>
     </nav>
@@ -92,10 +131,23 @@ function ranges(session: SchemaSessionDetail, fold: Fold): { whole: Range; turns
   const whole = { id: "whole", name: "All changes" };
   const prompt = (number: number) => firstLine(session.turns.find((turn) => turn.number === number)?.prompt ?? "", 50);
   const known = fold.turns.length > 1 ? fold.turns : [];
-  const turns = known.map((turn): Range => ({ id: `turn-${turn.number}`, name: `Turn ${turn.number}, ${turn.author}: ${prompt(turn.number)}`, from: turn.from ?? undefined, to: turn.to ?? undefined }));
+  const turns = known.map((turn): Range => ({
+    id: `turn-${turn.number}`,
+    name: `Turn ${turn.number}, ${turn.author}: ${prompt(turn.number)}`,
+    from: turn.from ?? undefined,
+    to: turn.to ?? undefined,
+  }));
   const last = turns.at(-1);
   if (last) turns.unshift({ ...last, id: "last-turn", name: "Since the last turn" });
-  const commits = fold.commits.length > 1 ? fold.commits.map((one): Range => ({ id: one.commit.slice(0, 12), name: `${one.commit.slice(0, 8)} ${firstLine(one.subject, 60)}`, from: one.parent ?? undefined, to: one.commit })) : [];
+  const commits =
+    fold.commits.length > 1
+      ? fold.commits.map((one): Range => ({
+          id: one.commit.slice(0, 12),
+          name: `${one.commit.slice(0, 8)} ${firstLine(one.subject, 60)}`,
+          from: one.parent ?? undefined,
+          to: one.commit,
+        }))
+      : [];
   return { whole, turns, commits: commits.toReversed() };
 }
 

@@ -61,13 +61,25 @@ function Spoken({ about, said }: { about: SchemaCommentPlace; said: SchemaCommen
           <li key={one.id} className="flex gap-2">
             <Face name={one.author} />
             <div className="min-w-0 flex-1">
-              <p className="flex items-center gap-2"><span className="font-semibold">{firstLine(one.author, 60)}</span><time dateTime={one.at} title={exact(one.at)} className="text-xs text-dim">{ago(one.at, now)}</time><Remove comment={one} /></p>
+              <p className="flex items-center gap-2">
+                <span className="font-semibold">{firstLine(one.author, 60)}</span>
+                <time dateTime={one.at} title={exact(one.at)} className="text-xs text-dim">
+                  {ago(one.at, now)}
+                </time>
+                <Remove comment={one} />
+              </p>
               <Prose text={one.text} />
             </div>
           </li>
         ))}
       </ul>
-      {open === key ? <Say session={session} about={about} onDone={() => setOpen(null)} /> : <Button look="quiet" className="mt-1" onClick={() => setOpen(key)}>Answer</Button>}
+      {open === key ? (
+        <Say session={session} about={about} onDone={() => setOpen(null)} />
+      ) : (
+        <Button look="quiet" className="mt-1" onClick={() => setOpen(key)}>
+          Answer
+        </Button>
+      )}
     </div>
   );
 }
@@ -81,20 +93,38 @@ function Remove({ comment }: { comment: SchemaComment }) {
 
 function Say({ session, about, onDone }: { session: string; about: SchemaCommentPlace; onDone: () => void }) {
   const [text, setText] = useState("");
-  const say = useMutation({ mutationFn: () => ok(api.POST("/api/sessions/{id}/comments", { params: { path: { id: session } }, body: { about, text } })), onSuccess: onDone });
+  const say = useMutation({
+    mutationFn: () => ok(api.POST("/api/sessions/{id}/comments", { params: { path: { id: session } }, body: { about, text } })),
+    onSuccess: onDone,
+  });
   const send = (event: SubmitEvent) => {
     event.preventDefault();
     if (text.trim() && !say.isPending) say.mutate();
   };
   return (
     <form onSubmit={send} className="mt-1 flex flex-col gap-2">
-      <textarea autoFocus rows={2} required maxLength={10_000} value={text} onChange={(event) => setText(event.target.value)} aria-label="Comment" placeholder="For people; the agent does not read it" className="field"
+      <textarea
+        autoFocus
+        rows={2}
+        required
+        maxLength={10_000}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        aria-label="Comment"
+        placeholder="For people; the agent does not read it"
+        className="field"
         onKeyDown={(event) => {
           if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit();
           else if (event.key === "Escape") onDone();
-        }} />
+        }}
+      />
       {say.isError && <Trouble error={say.error} />}
-      <div className="flex justify-end gap-2"><Button onClick={onDone}>Cancel</Button><Button look="primary" type="submit" disabled={!text.trim() || say.isPending}>Comment</Button></div>
+      <div className="flex justify-end gap-2">
+        <Button onClick={onDone}>Cancel</Button>
+        <Button look="primary" type="submit" disabled={!text.trim() || say.isPending}>
+          Comment
+        </Button>
+      </div>
     </form>
   );
 }

@@ -20,29 +20,64 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
   });
   const over = isOver(session.task.status);
   const queued = session.turns.filter((turn) => turn.status === "queued");
-  const send = () => { if (text.trim() && !more.isPending) more.mutate(); };
+  const send = () => {
+    if (text.trim() && !more.isPending) more.mutate();
+  };
   return (
     <div className="shrink-0 border-t border-line px-4 py-3">
-      <form className="mx-auto flex max-w-4xl flex-col gap-2" onSubmit={(event) => { event.preventDefault(); send(); }}>
+      <form
+        className="mx-auto flex max-w-4xl flex-col gap-2"
+        onSubmit={(event) => {
+          event.preventDefault();
+          send();
+        }}
+      >
         {more.isError && <Trouble error={more.error} />}
         {queued.length > 0 && (
           <ol aria-label="Queued" className="flex max-h-32 flex-col gap-1 overflow-auto" tabIndex={0}>
             {queued.map((turn) => (
               <li key={turn.number} className="flex items-baseline gap-2 rounded-md bg-side px-2.5 py-1">
-                <span className="shrink-0 font-medium">{firstLine(turn.author, 60)}</span><span className="min-w-0 flex-1 truncate">{firstLine(turn.prompt)}</span><Badge>waits</Badge>
+                <span className="shrink-0 font-medium">{firstLine(turn.author, 60)}</span>
+                <span className="min-w-0 flex-1 truncate">{firstLine(turn.prompt)}</span>
+                <Badge>waits</Badge>
               </li>
             ))}
           </ol>
         )}
-        <textarea rows={Math.min(8, Math.max(2, text.split("\n").length))} value={text} onChange={(event) => setText(event.target.value)} aria-label="Ask for more" data-compose
-          onKeyDown={(event) => { if (sends(event)) send(); }} className="field resize-none" placeholder={over ? "Ask for more; it goes on where it stopped" : "Ask for more; it is queued until the agent is done"} />
+        <textarea
+          rows={Math.min(8, Math.max(2, text.split("\n").length))}
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+          aria-label="Ask for more"
+          data-compose
+          onKeyDown={(event) => {
+            if (sends(event)) send();
+          }}
+          className="field resize-none"
+          placeholder={over ? "Ask for more; it goes on where it stopped" : "Ask for more; it is queued until the agent is done"}
+        />
         <div className="flex items-center gap-2">
-          <select aria-label="With which agent" value={agent} onChange={(event) => setAgent(event.target.value)} className="h-7 max-w-48 rounded-md border border-line bg-page px-2 text-dim">
+          <select
+            aria-label="With which agent"
+            value={agent}
+            onChange={(event) => setAgent(event.target.value)}
+            className="h-7 max-w-48 rounded-md border border-line bg-page px-2 text-dim"
+          >
             <option value="">Same agent</option>
-            {(agents.data?.items ?? []).filter((one) => one.installed).map((one) => <option key={one.id} value={one.id}>{one.name}</option>)}
+            {(agents.data?.items ?? [])
+              .filter((one) => one.installed)
+              .map((one) => (
+                <option key={one.id} value={one.id}>
+                  {one.name}
+                </option>
+              ))}
           </select>
-          <span className="mr-auto truncate text-xs text-dim">{queued.length > 0 ? `${queued.length} queued` : <span className="hidden sm:inline">Ctrl Enter sends</span>}</span>
-          <Button look="primary" type="submit" disabled={!text.trim() || more.isPending}>{over ? "Send" : "Queue"}</Button>
+          <span className="mr-auto truncate text-xs text-dim">
+            {queued.length > 0 ? `${queued.length} queued` : <span className="hidden sm:inline">Ctrl Enter sends</span>}
+          </span>
+          <Button look="primary" type="submit" disabled={!text.trim() || more.isPending}>
+            {over ? "Send" : "Queue"}
+          </Button>
         </div>
       </form>
     </div>
@@ -65,26 +100,53 @@ export function Decide({ task, plan, wide }: { task: string; plan?: string; wide
     else reject.mutate(text);
   };
   return (
-    <section aria-label={plan === undefined ? "Decide on the delivery" : "Decide on the plan"} className="max-h-[60%] shrink-0 overflow-auto border-t border-line bg-side px-4 py-3">
+    <section
+      aria-label={plan === undefined ? "Decide on the delivery" : "Decide on the plan"}
+      className="max-h-[60%] shrink-0 overflow-auto border-t border-line bg-side px-4 py-3"
+    >
       <form onSubmit={submit} className={`flex flex-col gap-2 ${wide ? "" : "mx-auto max-w-4xl"}`}>
         {error && <Trouble error={error} />}
         {mode !== "ask" && (
-          <textarea ref={input} key={mode} autoFocus rows={mode === "edit" ? 12 : 3} defaultValue={mode === "edit" ? plan : ""} className="field font-mono text-xs"
-            aria-label={mode === "edit" ? "The plan" : "What is wrong with it"} placeholder={plan === undefined ? "What is wrong with it: the work goes on. Empty: the task is cancelled." : "What is wrong with it: another plan is made. Empty: the task is cancelled."} />
+          <textarea
+            ref={input}
+            key={mode}
+            autoFocus
+            rows={mode === "edit" ? 12 : 3}
+            defaultValue={mode === "edit" ? plan : ""}
+            className="field font-mono text-xs"
+            aria-label={mode === "edit" ? "The plan" : "What is wrong with it"}
+            placeholder={
+              plan === undefined
+                ? "What is wrong with it: the work goes on. Empty: the task is cancelled."
+                : "What is wrong with it: another plan is made. Empty: the task is cancelled."
+            }
+          />
         )}
         <div className="flex flex-wrap items-center gap-2">
           <p className="mr-auto font-medium">{plan === undefined ? "The work is done and waits to be delivered" : "The agent waits for your decision"}</p>
           {/* Each its own element: one that became a submit button while it was clicked would submit. */}
           {mode === "ask" ? (
             <>
-              <Button key="reject" look="danger" onClick={() => setMode("reject")}>Reject</Button>
-              {plan !== undefined && <Button key="edit" onClick={() => setMode("edit")}>Edit</Button>}
-              <Button key="approve" look="primary" disabled={busy} onClick={() => approve.mutate(undefined)}>{plan === undefined ? "Deliver" : "Approve"}</Button>
+              <Button key="reject" look="danger" onClick={() => setMode("reject")}>
+                Reject
+              </Button>
+              {plan !== undefined && (
+                <Button key="edit" onClick={() => setMode("edit")}>
+                  Edit
+                </Button>
+              )}
+              <Button key="approve" look="primary" disabled={busy} onClick={() => approve.mutate(undefined)}>
+                {plan === undefined ? "Deliver" : "Approve"}
+              </Button>
             </>
           ) : (
             <>
-              <Button key="back" onClick={() => setMode("ask")}>Back</Button>
-              <Button key={`send ${mode}`} look={mode === "edit" ? "primary" : "danger"} type="submit" disabled={busy}>{mode === "edit" ? "Approve as edited" : "Reject"}</Button>
+              <Button key="back" onClick={() => setMode("ask")}>
+                Back
+              </Button>
+              <Button key={`send ${mode}`} look={mode === "edit" ? "primary" : "danger"} type="submit" disabled={busy}>
+                {mode === "edit" ? "Approve as edited" : "Reject"}
+              </Button>
             </>
           )}
         </div>
@@ -105,11 +167,37 @@ export function ForkDialog({ session, at, onClose }: { session: string; at: numb
   });
   return (
     <Dialog title="Fork from here" onClose={onClose}>
-      <form className="flex flex-col gap-3 p-4" onSubmit={(event) => { event.preventDefault(); fork.mutate(); }}>
+      <form
+        className="flex flex-col gap-3 p-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          fork.mutate();
+        }}
+      >
         <p className="text-dim">A new session begins with the work and the conversation as they were at event {at}. This one stays as it is.</p>
-        <Field label="What to do from there">{(id) => <textarea id={id} required autoFocus rows={4} value={prompt} onChange={(event) => setPrompt(event.target.value)} onKeyDown={(event) => { if (sends(event)) event.currentTarget.form?.requestSubmit(); }} className="field" />}</Field>
+        <Field label="What to do from there">
+          {(id) => (
+            <textarea
+              id={id}
+              required
+              autoFocus
+              rows={4}
+              value={prompt}
+              onChange={(event) => setPrompt(event.target.value)}
+              onKeyDown={(event) => {
+                if (sends(event)) event.currentTarget.form?.requestSubmit();
+              }}
+              className="field"
+            />
+          )}
+        </Field>
         {fork.isError && <Trouble error={fork.error} />}
-        <div className="flex justify-end gap-2"><Button onClick={onClose}>Cancel</Button><Button look="primary" type="submit" disabled={fork.isPending}>Fork</Button></div>
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" disabled={fork.isPending}>
+            Fork
+          </Button>
+        </div>
       </form>
     </Dialog>
   );

@@ -13,41 +13,91 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
   useNowAndThen(journal);
   const { bill } = journal.fold;
   const spent = Math.max(task.cost_usd, bill.total);
-  if (bill.calls.length === 0) return <Part label="Cost"><Empty title="Nothing has been spent" icon="chart">Every call of a model is counted at the gateway and listed here.</Empty></Part>;
+  if (bill.calls.length === 0)
+    return (
+      <Part label="Cost">
+        <Empty title="Nothing has been spent" icon="chart">
+          Every call of a model is counted at the gateway and listed here.
+        </Empty>
+      </Part>
+    );
   const newest = bill.calls.slice(-MOST_CALLS).reverse();
   const models = [...bill.models];
   return (
     <Part label="Cost">
       <div className="card p-3">
-        <p className="flex items-baseline justify-between gap-2"><span className="text-lg font-semibold tabular-nums">{money(spent)}</span><span className="text-dim">of {money(task.budget_usd)}</span></p>
+        <p className="flex items-baseline justify-between gap-2">
+          <span className="text-lg font-semibold tabular-nums">{money(spent)}</span>
+          <span className="text-dim">of {money(task.budget_usd)}</span>
+        </p>
         <Meter part={task.budget_usd > 0 ? spent / task.budget_usd : 0} label="Part of the budget that is spent" />
         <p className="mt-2 flex flex-wrap gap-x-4 text-dim tabular-nums">
-          <span>{bill.calls.length.toLocaleString()} calls</span><span>{bill.input.toLocaleString()} tokens in</span><span>{bill.output.toLocaleString()} out</span><span>{bill.cached.toLocaleString()} cached</span>
+          <span>{bill.calls.length.toLocaleString()} calls</span>
+          <span>{bill.input.toLocaleString()} tokens in</span>
+          <span>{bill.output.toLocaleString()} out</span>
+          <span>{bill.cached.toLocaleString()} cached</span>
         </p>
       </div>
       {models.length > 1 && (
         <Section title="By model">
-          <Table label="Cost by model" rows={models} id={([name]) => name} columns={[
-            { name: "Model", cell: ([name]) => name },
-            { name: "Calls", number: true, cell: ([, sum]) => sum.calls.toLocaleString() },
-            { name: "In", number: true, minor: true, cell: ([, sum]) => sum.input.toLocaleString() },
-            { name: "Out", number: true, minor: true, cell: ([, sum]) => sum.output.toLocaleString() },
-            { name: "Cost", number: true, cell: ([, sum]) => money(sum.cost) },
-          ]} />
+          <Table
+            label="Cost by model"
+            rows={models}
+            id={([name]) => name}
+            columns={[
+              { name: "Model", cell: ([name]) => name },
+              { name: "Calls", number: true, cell: ([, sum]) => sum.calls.toLocaleString() },
+              { name: "In", number: true, minor: true, cell: ([, sum]) => sum.input.toLocaleString() },
+              { name: "Out", number: true, minor: true, cell: ([, sum]) => sum.output.toLocaleString() },
+              { name: "Cost", number: true, cell: ([, sum]) => money(sum.cost) },
+            ]}
+          />
         </Section>
       )}
       <Section title="Every call">
-        {newest.length < bill.calls.length && <p className="text-dim">The newest {newest.length} of {bill.calls.length.toLocaleString()} calls</p>}
-        <Table label="Calls of models" rows={newest} id={(row) => row.seq} columns={[
-          { name: "At", cell: (row) => <time dateTime={row.at} title={exact(row.at)} className="tabular-nums">{clock(row.at)}</time> },
-          { name: "Model", cell: (row) => <span>{row.model} <span className="text-dim">{row.provider}</span></span> },
-          { name: "In", number: true, cell: (row) => row.input.toLocaleString() },
-          { name: "Out", number: true, cell: (row) => row.output.toLocaleString() },
-          { name: "Cached", number: true, minor: true, cell: (row) => row.cached.toLocaleString() },
-          { name: "Took", number: true, minor: true, cell: (row) => row.took === null ? "" : took(row.took) },
-          { name: "Cost", number: true, cell: (row) => <span title={row.estimated ? "Estimated: the vendor did not say, or the price is unknown" : undefined}>{row.estimated ? "≈ " : ""}{money(row.cost)}</span> },
-          { name: "Sum", number: true, minor: true, cell: (row) => money(row.total) },
-        ]} />
+        {newest.length < bill.calls.length && (
+          <p className="text-dim">
+            The newest {newest.length} of {bill.calls.length.toLocaleString()} calls
+          </p>
+        )}
+        <Table
+          label="Calls of models"
+          rows={newest}
+          id={(row) => row.seq}
+          columns={[
+            {
+              name: "At",
+              cell: (row) => (
+                <time dateTime={row.at} title={exact(row.at)} className="tabular-nums">
+                  {clock(row.at)}
+                </time>
+              ),
+            },
+            {
+              name: "Model",
+              cell: (row) => (
+                <span>
+                  {row.model} <span className="text-dim">{row.provider}</span>
+                </span>
+              ),
+            },
+            { name: "In", number: true, cell: (row) => row.input.toLocaleString() },
+            { name: "Out", number: true, cell: (row) => row.output.toLocaleString() },
+            { name: "Cached", number: true, minor: true, cell: (row) => row.cached.toLocaleString() },
+            { name: "Took", number: true, minor: true, cell: (row) => (row.took === null ? "" : took(row.took)) },
+            {
+              name: "Cost",
+              number: true,
+              cell: (row) => (
+                <span title={row.estimated ? "Estimated: the vendor did not say, or the price is unknown" : undefined}>
+                  {row.estimated ? "≈ " : ""}
+                  {money(row.cost)}
+                </span>
+              ),
+            },
+            { name: "Sum", number: true, minor: true, cell: (row) => money(row.total) },
+          ]}
+        />
       </Section>
     </Part>
   );

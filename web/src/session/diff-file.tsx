@@ -24,16 +24,36 @@ export function DiffFile({ file, sum, split }: { file: FileData; sum: Sum; split
   return (
     <section id={anchor(path)} aria-label={path} className="card scroll-mt-14 overflow-hidden">
       <h2 className="flex flex-wrap items-center gap-2 bg-side px-3 py-1.5">
-        <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className="min-w-0 text-left font-mono text-xs font-medium break-all">{firstLine(renamed + path, 400)}</button>
-        {file.type !== "modify" && <Badge tone={file.type === "add" ? "good" : file.type === "delete" ? "bad" : "plain"}>{{ add: "Added", delete: "Deleted", rename: "Renamed", copy: "Copied" }[file.type]}</Badge>}
-        <span className="ml-auto"><Added {...sum} /></span>
+        <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className="min-w-0 text-left font-mono text-xs font-medium break-all">
+          {firstLine(renamed + path, 400)}
+        </button>
+        {file.type !== "modify" && (
+          <Badge tone={file.type === "add" ? "good" : file.type === "delete" ? "bad" : "plain"}>
+            {{ add: "Added", delete: "Deleted", rename: "Renamed", copy: "Copied" }[file.type]}
+          </Badge>
+        )}
+        <span className="ml-auto">
+          <Added {...sum} />
+        </span>
       </h2>
-      {open && (file.isBinary ? <p className="px-3 py-2 text-dim">Not a text</p> : file.hunks.length === 0 ? <p className="px-3 py-2 text-dim">No lines differ</p> : (
-        <div className="overflow-x-auto border-t border-line" tabIndex={0} role="region" aria-label={`Changes of ${path}`}>
-          <Lines file={file} path={path} split={split} />
-        </div>
-      ))}
-      {!open && large && <p className="px-3 py-2 text-dim">A large change. <Button look="quiet" onClick={() => setOpen(true)}>Show it</Button></p>}
+      {open &&
+        (file.isBinary ? (
+          <p className="px-3 py-2 text-dim">Not a text</p>
+        ) : file.hunks.length === 0 ? (
+          <p className="px-3 py-2 text-dim">No lines differ</p>
+        ) : (
+          <div className="overflow-x-auto border-t border-line" tabIndex={0} role="region" aria-label={`Changes of ${path}`}>
+            <Lines file={file} path={path} split={split} />
+          </div>
+        ))}
+      {!open && large && (
+        <p className="px-3 py-2 text-dim">
+          A large change.{" "}
+          <Button look="quiet" onClick={() => setOpen(true)}>
+            Show it
+          </Button>
+        </p>
+      )}
     </section>
   );
 }
@@ -54,10 +74,16 @@ function placeOf(change: ChangeData, path: string): LinePlace {
 function Lines({ file, path, split }: { file: FileData; path: string; split: boolean }) {
   const { by, open, setOpen } = useSaid();
   const widgets = Object.fromEntries(
-    file.hunks.flatMap((hunk) => hunk.changes)
+    file.hunks
+      .flatMap((hunk) => hunk.changes)
       .map((change) => ({ change, place: placeOf(change, path) }))
       .filter(({ place }) => by.has(keyOf(place)) || open === keyOf(place))
-      .map(({ change, place }) => [getChangeKey(change), <div key={keyOf(place)} className="px-3"><Thread about={place} /></div>]),
+      .map(({ change, place }) => [
+        getChangeKey(change),
+        <div key={keyOf(place)} className="px-3">
+          <Thread about={place} />
+        </div>,
+      ]),
   );
   const first = file.hunks[0]?.changes[0];
   // Tab reaches the first line of a file, the arrows all others.
@@ -73,7 +99,18 @@ function Lines({ file, path, split }: { file: FileData; path: string; split: boo
     const shown = renderDefault();
     // One of the two numbers is enough to reach.
     if (side !== place.side || !shown) return shown;
-    return <button type="button" data-line tabIndex={change === first ? 0 : -1} aria-label={`Comment on line ${place.line}${place.side === "old" ? ", which was removed" : ""}`} onClick={() => setOpen(keyOf(place))} className="w-full cursor-pointer text-right hover:text-accent hover:underline">{shown}</button>;
+    return (
+      <button
+        type="button"
+        data-line
+        tabIndex={change === first ? 0 : -1}
+        aria-label={`Comment on line ${place.line}${place.side === "old" ? ", which was removed" : ""}`}
+        onClick={() => setOpen(keyOf(place))}
+        className="w-full cursor-pointer text-right hover:text-accent hover:underline"
+      >
+        {shown}
+      </button>
+    );
   };
   return (
     <div onKeyDown={move}>
@@ -85,7 +122,11 @@ function Lines({ file, path, split }: { file: FileData; path: string; split: boo
 }
 
 export function Added({ added, removed }: Sum) {
-  return <span className="shrink-0 font-mono text-xs tabular-nums"><span className="text-good">+{added}</span> <span className="text-bad">−{removed}</span></span>;
+  return (
+    <span className="shrink-0 font-mono text-xs tabular-nums">
+      <span className="text-good">+{added}</span> <span className="text-bad">−{removed}</span>
+    </span>
+  );
 }
 
 export function count(file: FileData): Sum {

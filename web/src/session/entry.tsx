@@ -17,19 +17,33 @@ interface Props {
   size: number;
 }
 
-export const EntryView = memo(function EntryView({ entry, turns, position, size }: Props) {
-  // What can be done with an entry is drawn for the one that someone is at.
-  const [near, setNear] = useState(false);
-  return (
-    <article aria-posinset={position} aria-setsize={size} data-seq={entry.seq} data-kind={entry.kind} tabIndex={0} className="relative rounded-md py-1"
-      onPointerEnter={() => setNear(true)} onPointerLeave={() => setNear(false)} onFocus={() => setNear(true)}
-      onBlur={(event) => { if (!event.currentTarget.contains(event.relatedTarget)) setNear(false); }}>
-      {draw(entry, turns)}
-      {near && <Tools entry={entry} />}
-      <Thread about={{ kind: "event", seq: entry.seq }} />
-    </article>
-  );
-}, (before, after) => before.entry === after.entry && before.turns === after.turns && before.position === after.position);
+export const EntryView = memo(
+  function EntryView({ entry, turns, position, size }: Props) {
+    // What can be done with an entry is drawn for the one that someone is at.
+    const [near, setNear] = useState(false);
+    return (
+      <article
+        aria-posinset={position}
+        aria-setsize={size}
+        data-seq={entry.seq}
+        data-kind={entry.kind}
+        tabIndex={0}
+        className="relative rounded-md py-1"
+        onPointerEnter={() => setNear(true)}
+        onPointerLeave={() => setNear(false)}
+        onFocus={() => setNear(true)}
+        onBlur={(event) => {
+          if (!event.currentTarget.contains(event.relatedTarget)) setNear(false);
+        }}
+      >
+        {draw(entry, turns)}
+        {near && <Tools entry={entry} />}
+        <Thread about={{ kind: "event", seq: entry.seq }} />
+      </article>
+    );
+  },
+  (before, after) => before.entry === after.entry && before.turns === after.turns && before.position === after.position,
+);
 
 function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
   switch (entry.kind) {
@@ -57,7 +71,10 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
         <div className="flex flex-wrap items-center gap-1.5 px-0.5 text-dim">
           <Icon name="file" size={14} />
           {[...entry.files].slice(0, 20).map(([path, change]) => (
-            <span key={path} className="inline-flex min-w-0 items-center gap-1"><Badge tone={change === "added" ? "good" : change === "deleted" ? "bad" : "plain"}>{words(change)}</Badge><Code>{firstLine(path, 200)}</Code></span>
+            <span key={path} className="inline-flex min-w-0 items-center gap-1">
+              <Badge tone={change === "added" ? "good" : change === "deleted" ? "bad" : "plain"}>{words(change)}</Badge>
+              <Code>{firstLine(path, 200)}</Code>
+            </span>
           ))}
           {entry.files.size > 20 && <span>and {(entry.files.size - 20).toLocaleString()} more</span>}
         </div>
@@ -65,14 +82,20 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
     case "delivery":
       return (
         <section aria-label="Delivery" className="my-2 rounded-lg border border-accent/50 bg-raised px-3.5 py-2.5">
-          <p className="mb-1 flex flex-wrap items-center gap-2"><strong className="font-semibold">Ready to be delivered</strong><Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge></p>
+          <p className="mb-1 flex flex-wrap items-center gap-2">
+            <strong className="font-semibold">Ready to be delivered</strong>
+            <Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge>
+          </p>
           <DeliveryView delivery={entry.delivery} />
         </section>
       );
     case "plan":
       return (
         <section aria-label="Plan" className="my-2 rounded-lg border border-accent/50 bg-raised px-3.5 py-2.5">
-          <p className="mb-1 flex flex-wrap items-center gap-2"><strong className="font-semibold">Plan</strong><Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge></p>
+          <p className="mb-1 flex flex-wrap items-center gap-2">
+            <strong className="font-semibold">Plan</strong>
+            <Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge>
+          </p>
           <Prose text={entry.text} />
           <Reviews of={entry.reviews} />
         </section>
@@ -82,7 +105,9 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
     case "raw":
       return (
         <details className="px-0.5 text-dim">
-          <summary>{(entry.lines.length + entry.more).toLocaleString()} {entry.lines.length === 1 ? "line" : "lines"} of other output</summary>
+          <summary>
+            {(entry.lines.length + entry.more).toLocaleString()} {entry.lines.length === 1 ? "line" : "lines"} of other output
+          </summary>
           <div className="mt-1 rounded-md border border-line bg-side px-3 py-2">
             <Stranger text={entry.lines.join("\n")} />
             {entry.more > 0 && <p>and {entry.more} more lines</p>}
@@ -93,28 +118,40 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
       return <HookView hook={entry.hook} />;
     case "checkpoint":
       return (
-        <p className="flex items-center gap-2 text-xs text-dim" title="The work so far is kept outside of the sandbox: a lost sandbox costs no more than what came after.">
+        <p
+          className="flex items-center gap-2 text-xs text-dim"
+          title="The work so far is kept outside of the sandbox: a lost sandbox costs no more than what came after."
+        >
           <span className="h-px flex-1 bg-line" aria-hidden />
-          Checkpoint {entry.number}{entry.count > 1 ? `, the last of ${entry.count}` : ""} <Code>{entry.commit.slice(0, 8)}</Code>
+          Checkpoint {entry.number}
+          {entry.count > 1 ? `, the last of ${entry.count}` : ""} <Code>{entry.commit.slice(0, 8)}</Code>
           <span className="h-px flex-1 bg-line" aria-hidden />
         </p>
       );
     case "away":
-      return <p className={`truncate px-0.5 text-dim ${entry.was === "call" ? "rounded-lg border border-line px-3 py-1.5" : ""}`}>{firstLine(entry.title, 80)} …</p>;
+      return (
+        <p className={`truncate px-0.5 text-dim ${entry.was === "call" ? "rounded-lg border border-line px-3 py-1.5" : ""}`}>{firstLine(entry.title, 80)} …</p>
+      );
     case "note": {
       const tone = { plain: "text-dim", warn: "text-warn", bad: "text-bad", good: "text-good" }[entry.tone];
       return (
         <p className={`flex items-baseline gap-2 px-0.5 ${tone}`}>
           <span className="mt-1.5 size-1.5 shrink-0 self-start rounded-full bg-current" aria-hidden />
-          <span className="min-w-0 break-words">{firstLine(entry.text, 600)} {entry.mono && <Code>{firstLine(entry.mono, 400)}</Code>}</span>
-          <time dateTime={entry.at} title={exact(entry.at)} className="ml-auto shrink-0 text-xs text-dim tabular-nums">{clock(entry.at)}</time>
+          <span className="min-w-0 break-words">
+            {firstLine(entry.text, 600)} {entry.mono && <Code>{firstLine(entry.mono, 400)}</Code>}
+          </span>
+          <time dateTime={entry.at} title={exact(entry.at)} className="ml-auto shrink-0 text-xs text-dim tabular-nums">
+            {clock(entry.at)}
+          </time>
         </p>
       );
     }
     case "end": {
       const { status, error, cost_usd, branch } = entry.outcome;
       return (
-        <div className={`my-2 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-lg border border-line px-3.5 py-2.5 ${status === "completed" ? "bg-good-soft" : status === "failed" ? "bg-bad-soft" : "bg-side"}`}>
+        <div
+          className={`my-2 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-lg border border-line px-3.5 py-2.5 ${status === "completed" ? "bg-good-soft" : status === "failed" ? "bg-bad-soft" : "bg-side"}`}
+        >
           <StatusIcon status={status} />
           <strong className="font-semibold">{words(status)}</strong>
           {error && <span className="min-w-0 break-words">{firstLine(error, 600)}</span>}
@@ -147,7 +184,9 @@ function Head({ who, at }: { who: string; at: string }) {
   return (
     <p className="mb-0.5 flex items-baseline gap-2">
       <span className="font-semibold">{firstLine(who, 60)}</span>
-      <time dateTime={at} title={exact(at)} className="text-xs text-dim tabular-nums">{clock(at)}</time>
+      <time dateTime={at} title={exact(at)} className="text-xs text-dim tabular-nums">
+        {clock(at)}
+      </time>
     </p>
   );
 }
@@ -158,20 +197,45 @@ function CallView({ call, at }: { call: Call; at: string }) {
   const shown = summary(call);
   return (
     <div className={`rounded-lg border bg-raised ${call.failed ? "border-bad/40" : "border-line"}`}>
-      <button type="button" aria-expanded={open} onClick={() => setOpen(!open)} className="flex w-full items-center gap-2 rounded-lg px-3 py-1.5 text-left hover:bg-hover">
-        <span className={`text-dim transition-transform ${open ? "rotate-90" : ""}`}><Icon name="chevron" size={13} /></span>
+      <button
+        type="button"
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+        className="flex w-full items-center gap-2 rounded-lg px-3 py-1.5 text-left hover:bg-hover"
+      >
+        <span className={`text-dim transition-transform ${open ? "rotate-90" : ""}`}>
+          <Icon name="chevron" size={13} />
+        </span>
         <span className="shrink-0 font-medium">{firstLine(call.name, 60)}</span>
         <code className="min-w-0 flex-1 truncate font-mono text-xs text-dim">{shown}</code>
-        {call.output === null ? call.endedAt ? <Badge>cut off</Badge> : <span className="pulse text-xs text-warn">running</span> : call.failed ? <Badge tone="bad">failed</Badge> : null}
+        {call.output === null ? (
+          call.endedAt ? (
+            <Badge>cut off</Badge>
+          ) : (
+            <span className="pulse text-xs text-warn">running</span>
+          )
+        ) : call.failed ? (
+          <Badge tone="bad">failed</Badge>
+        ) : null}
         {duration !== null && <span className="shrink-0 text-xs text-dim tabular-nums">{took(duration)}</span>}
       </button>
       {(open || call.failed) && call.output !== null && (
         <div className="border-t border-line px-3 py-2">
           {open && <Stranger text={inputText(call.input)} lines={40} />}
-          {call.output === "" ? <p className="text-dim">No output</p> : <div className={open ? "mt-2 border-t border-line pt-2" : ""}><Stranger text={call.output} lines={open ? undefined : MOST_LINES_FOLDED} /></div>}
+          {call.output === "" ? (
+            <p className="text-dim">No output</p>
+          ) : (
+            <div className={open ? "mt-2 border-t border-line pt-2" : ""}>
+              <Stranger text={call.output} lines={open ? undefined : MOST_LINES_FOLDED} />
+            </div>
+          )}
         </div>
       )}
-      {open && call.output === null && <div className="border-t border-line px-3 py-2"><Stranger text={inputText(call.input)} lines={40} /></div>}
+      {open && call.output === null && (
+        <div className="border-t border-line px-3 py-2">
+          <Stranger text={inputText(call.input)} lines={40} />
+        </div>
+      )}
     </div>
   );
 }
@@ -211,7 +275,9 @@ export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: bo
         <Counts run={run} />
         <span className="text-xs text-dim tabular-nums">{took(run.duration_ms)}</span>
       </summary>
-      <div className="border-t border-line px-3 py-2"><Stranger text={run.output_tail || "No output"} /></div>
+      <div className="border-t border-line px-3 py-2">
+        <Stranger text={run.output_tail || "No output"} />
+      </div>
     </details>
   );
 }
@@ -233,8 +299,17 @@ export function DeliveryView({ delivery }: { delivery: Body<"delivery.proposed">
   const { files, evidence } = delivery;
   return (
     <div className="flex flex-col gap-2">
-      <p className="flex flex-wrap items-center gap-2"><Code>{delivery.branch}</Code><Code>{`${delivery.base.slice(0, 8)}..${delivery.commit.slice(0, 8)}`}</Code>{evidence ? <Counts run={evidence} /> : <Badge tone="warn">not tested</Badge>}</p>
-      <p className="flex flex-wrap gap-1">{files.slice(0, MOST_FILES).map((path) => <Code key={path}>{firstLine(path, 200)}</Code>)}{files.length > MOST_FILES && <span className="text-dim">and {files.length - MOST_FILES} more</span>}</p>
+      <p className="flex flex-wrap items-center gap-2">
+        <Code>{delivery.branch}</Code>
+        <Code>{`${delivery.base.slice(0, 8)}..${delivery.commit.slice(0, 8)}`}</Code>
+        {evidence ? <Counts run={evidence} /> : <Badge tone="warn">not tested</Badge>}
+      </p>
+      <p className="flex flex-wrap gap-1">
+        {files.slice(0, MOST_FILES).map((path) => (
+          <Code key={path}>{firstLine(path, 200)}</Code>
+        ))}
+        {files.length > MOST_FILES && <span className="text-dim">and {files.length - MOST_FILES} more</span>}
+      </p>
     </div>
   );
 }
@@ -247,10 +322,17 @@ function HookView({ hook }: { hook: Body<"hook.finished"> }) {
         <StatusIcon status={good ? "completed" : hook.required ? "failed" : "cancelled"} size={14} />
         <span className="font-medium">Hook, {words(hook.stage).toLowerCase()}</span>
         <code className="min-w-0 flex-1 basis-24 truncate font-mono text-xs text-dim">{firstLine(hook.run)}</code>
-        {!good && <Badge tone={hook.required ? "bad" : "warn"}>exit {hook.exit_code}{hook.required ? ", required" : ""}</Badge>}
+        {!good && (
+          <Badge tone={hook.required ? "bad" : "warn"}>
+            exit {hook.exit_code}
+            {hook.required ? ", required" : ""}
+          </Badge>
+        )}
         <span className="text-xs text-dim tabular-nums">{took(hook.duration_ms)}</span>
       </summary>
-      <div className="border-t border-line px-3 py-2"><Stranger text={hook.output_tail || "No output"} /></div>
+      <div className="border-t border-line px-3 py-2">
+        <Stranger text={hook.output_tail || "No output"} />
+      </div>
     </details>
   );
 }
@@ -259,7 +341,13 @@ export function Counts({ run }: { run: Pick<SchemaTestRun, "passed" | "failed" |
   return (
     <span className="inline-flex flex-wrap gap-1">
       {run.timed_out && <Badge tone="bad">timed out</Badge>}
-      {run.passed === 0 && run.failed === 0 ? <Badge tone="warn">no tests ran</Badge> : run.passed != null ? <Badge tone="good">{run.passed} passed</Badge> : <Badge tone="plain">no counts</Badge>}
+      {run.passed === 0 && run.failed === 0 ? (
+        <Badge tone="warn">no tests ran</Badge>
+      ) : run.passed != null ? (
+        <Badge tone="good">{run.passed} passed</Badge>
+      ) : (
+        <Badge tone="plain">no counts</Badge>
+      )}
       {run.failed ? <Badge tone="bad">{run.failed} failed</Badge> : null}
       {run.skipped ? <Badge tone="warn">{run.skipped} skipped</Badge> : null}
       <Badge tone={run.exit_code === 0 ? "plain" : "bad"}>exit {run.exit_code}</Badge>

@@ -21,59 +21,122 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
   const egress = [...fold.egress.values()];
   return (
     <Part label="Environment">
-      <Facts rows={[
-        ["Repository", <Code key="r">{task.repository}</Code>],
-        ["Test command", settings.test ? <Code key="t">{harmless(settings.test)}</Code> : "None known"],
-        ["May reach", settings.egress?.length ? <span key="e" className="flex flex-wrap gap-1">{(settings.egress as unknown[]).map((host) => <Code key={String(host)}>{String(host)}</Code>)}</span> : "Models and its own repository, through the gateway, and nothing else"],
-        ["Commits as", `${settings.author_name} <${settings.author_email}>`],
-      ]} />
+      <Facts
+        rows={[
+          ["Repository", <Code key="r">{task.repository}</Code>],
+          ["Test command", settings.test ? <Code key="t">{harmless(settings.test)}</Code> : "None known"],
+          [
+            "May reach",
+            settings.egress?.length ? (
+              <span key="e" className="flex flex-wrap gap-1">
+                {(settings.egress as unknown[]).map((host) => (
+                  <Code key={String(host)}>{String(host)}</Code>
+                ))}
+              </span>
+            ) : (
+              "Models and its own repository, through the gateway, and nothing else"
+            ),
+          ],
+          ["Commits as", `${settings.author_name} <${settings.author_email}>`],
+        ]}
+      />
       <Section title="Limits">
-        <Table label="Limits" rows={limits(session, fold)} id={(row) => row.name} columns={[
-          { name: "Of", cell: (row) => row.name },
-          { name: "Bound", number: true, cell: (row) => row.bound },
-          { name: "Now", number: true, cell: (row) => row.now },
-          { name: "", cell: (row) => row.part === null ? null : <div className="w-16 sm:w-28"><Meter part={row.part} label={`Part of the bound: ${row.name}`} /></div> },
-        ]} />
-        {fold.limits.map((one) => <p key={one.at} className="text-bad">{firstLine(one.message, 300)}</p>)}
+        <Table
+          label="Limits"
+          rows={limits(session, fold)}
+          id={(row) => row.name}
+          columns={[
+            { name: "Of", cell: (row) => row.name },
+            { name: "Bound", number: true, cell: (row) => row.bound },
+            { name: "Now", number: true, cell: (row) => row.now },
+            {
+              name: "",
+              cell: (row) =>
+                row.part === null ? null : (
+                  <div className="w-16 sm:w-28">
+                    <Meter part={row.part} label={`Part of the bound: ${row.name}`} />
+                  </div>
+                ),
+            },
+          ]}
+        />
+        {fold.limits.map((one) => (
+          <p key={one.at} className="text-bad">
+            {firstLine(one.message, 300)}
+          </p>
+        ))}
       </Section>
       <Section title="Sandboxes">
-        {fold.sandboxes.length === 0 ? <p className="text-dim">None yet</p> : (
-          <Table label="Sandboxes" rows={fold.sandboxes} id={(row) => row.sandbox_id} columns={[
-            { name: "For", cell: (row) => words(row.purpose) },
-            { name: "Provider", cell: (row) => row.provider },
-            { name: "Workspace", minor: true, cell: (row) => row.workspace },
-            { name: "At", minor: true, cell: (row) => <time dateTime={row.at} className="tabular-nums">{clock(row.at)}</time> },
-            { name: "Ready in", number: true, cell: (row) => row.warm ? "was warm" : took(row.duration_ms) },
-            { name: "Id", minor: true, cell: (row) => <Code>{row.sandbox_id}</Code> },
-          ]} />
+        {fold.sandboxes.length === 0 ? (
+          <p className="text-dim">None yet</p>
+        ) : (
+          <Table
+            label="Sandboxes"
+            rows={fold.sandboxes}
+            id={(row) => row.sandbox_id}
+            columns={[
+              { name: "For", cell: (row) => words(row.purpose) },
+              { name: "Provider", cell: (row) => row.provider },
+              { name: "Workspace", minor: true, cell: (row) => row.workspace },
+              {
+                name: "At",
+                minor: true,
+                cell: (row) => (
+                  <time dateTime={row.at} className="tabular-nums">
+                    {clock(row.at)}
+                  </time>
+                ),
+              },
+              { name: "Ready in", number: true, cell: (row) => (row.warm ? "was warm" : took(row.duration_ms)) },
+              { name: "Id", minor: true, cell: (row) => <Code>{row.sandbox_id}</Code> },
+            ]}
+          />
         )}
       </Section>
       <Section title="Hosts it tried to reach">
-        {egress.length === 0 ? <p className="text-dim">None</p> : (
-          <Table label="Hosts it tried to reach" rows={egress} id={(row) => `${row.host}:${row.port} ${row.verdict}`} columns={[
-            { name: "Host", cell: (row) => <Code>{firstLine(`${row.host}:${row.port}`)}</Code> },
-            { name: "Verdict", cell: (row) => <Badge tone={row.verdict === "allowed" ? "good" : "bad"}>{words(row.verdict)}</Badge> },
-            { name: "Why", minor: true, cell: (row) => firstLine(row.reason ?? "") },
-            { name: "Connections", number: true, cell: (row) => row.connections },
-            { name: "Bytes out / in", number: true, minor: true, cell: (row) => `${row.sent_bytes.toLocaleString()} / ${row.received_bytes.toLocaleString()}` },
-          ]} />
+        {egress.length === 0 ? (
+          <p className="text-dim">None</p>
+        ) : (
+          <Table
+            label="Hosts it tried to reach"
+            rows={egress}
+            id={(row) => `${row.host}:${row.port} ${row.verdict}`}
+            columns={[
+              { name: "Host", cell: (row) => <Code>{firstLine(`${row.host}:${row.port}`)}</Code> },
+              { name: "Verdict", cell: (row) => <Badge tone={row.verdict === "allowed" ? "good" : "bad"}>{words(row.verdict)}</Badge> },
+              { name: "Why", minor: true, cell: (row) => firstLine(row.reason ?? "") },
+              { name: "Connections", number: true, cell: (row) => row.connections },
+              {
+                name: "Bytes out / in",
+                number: true,
+                minor: true,
+                cell: (row) => `${row.sent_bytes.toLocaleString()} / ${row.received_bytes.toLocaleString()}`,
+              },
+            ]}
+          />
         )}
       </Section>
       <Section title="Attempts">
-        {attempts.length === 0 ? <p className="text-dim">None yet</p> : attempts.map((attempt) => (
-          <details key={attempt.id} className="card">
-            <summary className="flex flex-wrap items-center gap-2 px-3 py-1.5">
-              <span className="font-medium">{attempt.agent}</span>
-              <time dateTime={attempt.started_at} className="text-dim">{exact(attempt.started_at)}</time>
-              {attempt.finished_at && <span className="text-dim">{took(Date.parse(attempt.finished_at) - Date.parse(attempt.started_at))}</span>}
-              {attempt.exit_code != null && <Badge tone={attempt.exit_code === 0 ? "plain" : "bad"}>exit {attempt.exit_code}</Badge>}
-            </summary>
-            <div className="flex flex-col gap-2 border-t border-line px-3 py-2">
-              <Stranger text={attempt.command.join(" ")} lines={20} />
-              {attempt.stderr_tail && <Stranger text={attempt.stderr_tail} />}
-            </div>
-          </details>
-        ))}
+        {attempts.length === 0 ? (
+          <p className="text-dim">None yet</p>
+        ) : (
+          attempts.map((attempt) => (
+            <details key={attempt.id} className="card">
+              <summary className="flex flex-wrap items-center gap-2 px-3 py-1.5">
+                <span className="font-medium">{attempt.agent}</span>
+                <time dateTime={attempt.started_at} className="text-dim">
+                  {exact(attempt.started_at)}
+                </time>
+                {attempt.finished_at && <span className="text-dim">{took(Date.parse(attempt.finished_at) - Date.parse(attempt.started_at))}</span>}
+                {attempt.exit_code != null && <Badge tone={attempt.exit_code === 0 ? "plain" : "bad"}>exit {attempt.exit_code}</Badge>}
+              </summary>
+              <div className="flex flex-col gap-2 border-t border-line px-3 py-2">
+                <Stranger text={attempt.command.join(" ")} lines={20} />
+                {attempt.stderr_tail && <Stranger text={attempt.stderr_tail} />}
+              </div>
+            </details>
+          ))
+        )}
       </Section>
     </Part>
   );
@@ -95,11 +158,18 @@ function limits({ task }: SchemaSessionDetail, fold: Fold): Limit[] {
   const { supervision } = settings;
   return [
     { name: "Money", bound: money(task.budget_usd), now: money(spent), part: task.budget_usd > 0 ? spent / task.budget_usd : null },
-    { name: "Time of the agent, each turn", bound: took(settings.timeout_ms), now: took(worked || (agent?.longest ? (agent.longest.to ?? 0) - agent.longest.from : 0)), part: settings.timeout_ms > 0 ? worked / settings.timeout_ms : null },
+    {
+      name: "Time of the agent, each turn",
+      bound: took(settings.timeout_ms),
+      now: took(worked || (agent?.longest ? (agent.longest.to ?? 0) - agent.longest.from : 0)),
+      part: settings.timeout_ms > 0 ? worked / settings.timeout_ms : null,
+    },
     { name: "Calls of the model, each turn", bound: String(settings.max_turns), now: `${fold.bill.calls.length} in all`, part: null },
-    ...(supervision ? [
-      { name: "Silence", bound: took(supervision.stall_ms), now: "–", part: null },
-      { name: "The same calls with the same outcome", bound: `${supervision.max_repeats} times`, now: "–", part: null },
-    ] : []),
+    ...(supervision
+      ? [
+          { name: "Silence", bound: took(supervision.stall_ms), now: "–", part: null },
+          { name: "The same calls with the same outcome", bound: `${supervision.max_repeats} times`, now: "–", part: null },
+        ]
+      : []),
   ];
 }

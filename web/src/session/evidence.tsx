@@ -46,12 +46,22 @@ function TestChanges({ of }: { of: NonNullable<NonNullable<SchemaTask["evidence"
   if (lists.length === 0) return null;
   return (
     <section aria-labelledby="test-changes">
-      <h2 id="test-changes" className="mb-2 font-semibold">Tests that changed</h2>
+      <h2 id="test-changes" className="mb-2 font-semibold">
+        Tests that changed
+      </h2>
       <dl className="flex flex-col gap-2">
         {lists.map(([name, title, tone]) => (
           <div key={name} className="flex flex-wrap items-baseline gap-2">
-            <dt><Badge tone={tone}>{title} ({(of[name] ?? []).length})</Badge></dt>
-            <dd className="flex min-w-0 flex-wrap gap-1">{(of[name] ?? []).slice(0, 50).map((test) => <Code key={test}>{firstLine(test)}</Code>)}</dd>
+            <dt>
+              <Badge tone={tone}>
+                {title} ({(of[name] ?? []).length})
+              </Badge>
+            </dt>
+            <dd className="flex min-w-0 flex-wrap gap-1">
+              {(of[name] ?? []).slice(0, 50).map((test) => (
+                <Code key={test}>{firstLine(test)}</Code>
+              ))}
+            </dd>
           </div>
         ))}
       </dl>
@@ -67,7 +77,9 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
   if (!evidence && fold.tests.length === 0) {
     return (
       <Empty title={isOver(task.status) ? "There is no evidence" : "No evidence yet"} icon="approve">
-        {isOver(task.status) ? "Nothing was tested: the work did not get that far, or the repository has no tests that Harvest knows." : "When the agent ends, Harvest runs the tests in fresh sandboxes, at the result and at its base. What they say appears here."}
+        {isOver(task.status)
+          ? "Nothing was tested: the work did not get that far, or the repository has no tests that Harvest knows."
+          : "When the agent ends, Harvest runs the tests in fresh sandboxes, at the result and at its base. What they say appears here."}
       </Empty>
     );
   }
@@ -75,32 +87,61 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
     <Part label="Evidence">
       {evidence && (
         <>
-          <p className="flex flex-wrap items-center gap-2"><Badge tone={VERDICTS[outcome(evidence)].tone}>{VERDICTS[outcome(evidence)].text}</Badge></p>
-          {evidence.hint && <p role="note" className="rounded-md border border-line bg-warn-soft px-3 py-2">{harmless(evidence.hint)}</p>}
-          <Facts rows={[
-            ["Command", <Code key="c">{harmless(evidence.command)}</Code>],
-            ["At commit", <Code key="k">{evidence.commit}</Code>],
-            ["Result", <Counts key="r" run={evidence} />],
-            ["Before the change", <Counts key="b" run={evidence.baseline} />],
-            ["Took", took(evidence.duration_ms)],
-            ["Environment", <Code key="e">{evidence.environment}</Code>],
-          ]} />
+          <p className="flex flex-wrap items-center gap-2">
+            <Badge tone={VERDICTS[outcome(evidence)].tone}>{VERDICTS[outcome(evidence)].text}</Badge>
+          </p>
+          {evidence.hint && (
+            <p role="note" className="rounded-md border border-line bg-warn-soft px-3 py-2">
+              {harmless(evidence.hint)}
+            </p>
+          )}
+          <Facts
+            rows={[
+              ["Command", <Code key="c">{harmless(evidence.command)}</Code>],
+              ["At commit", <Code key="k">{evidence.commit}</Code>],
+              ["Result", <Counts key="r" run={evidence} />],
+              ["Before the change", <Counts key="b" run={evidence.baseline} />],
+              ["Took", took(evidence.duration_ms)],
+              ["Environment", <Code key="e">{evidence.environment}</Code>],
+            ]}
+          />
           {evidence.tests && <TestChanges of={evidence.tests} />}
           {evidence.output && (
             <section aria-labelledby="last-lines">
-              <h2 id="last-lines" className="mb-2 font-semibold">Last lines of the tests</h2>
-              <div className="rounded-md border border-line bg-side px-3 py-2"><Stranger text={evidence.output} /></div>
+              <h2 id="last-lines" className="mb-2 font-semibold">
+                Last lines of the tests
+              </h2>
+              <div className="rounded-md border border-line bg-side px-3 py-2">
+                <Stranger text={evidence.output} />
+              </div>
             </section>
           )}
           <section aria-labelledby="flags">
-            <h2 id="flags" className="mb-2 font-semibold">What to look at</h2>
-            {evidence.flags.length === 0 ? <p className="text-dim">{outcome(evidence) === "verified" ? "Nothing: the tests are those of the base, and none was left out." : "No flag was raised; the verdict above tells why this is no proof."}</p> : (
+            <h2 id="flags" className="mb-2 font-semibold">
+              What to look at
+            </h2>
+            {evidence.flags.length === 0 ? (
+              <p className="text-dim">
+                {outcome(evidence) === "verified"
+                  ? "Nothing: the tests are those of the base, and none was left out."
+                  : "No flag was raised; the verdict above tells why this is no proof."}
+              </p>
+            ) : (
               <ul className="flex flex-col gap-1.5">
-                {evidence.flags.map((flag) => <li key={flag} className="flex flex-wrap items-center gap-2"><Badge tone="warn">{words(flag)}</Badge><span>{FLAGS[flag] ?? ""}</span></li>)}
+                {evidence.flags.map((flag) => (
+                  <li key={flag} className="flex flex-wrap items-center gap-2">
+                    <Badge tone="warn">{words(flag)}</Badge>
+                    <span>{FLAGS[flag] ?? ""}</span>
+                  </li>
+                ))}
               </ul>
             )}
             {evidence.changed && [...evidence.changed.tests, ...evidence.changed.ci, ...evidence.changed.settings].length > 0 && (
-              <p className="mt-2 flex flex-wrap gap-1">{[...evidence.changed.tests, ...evidence.changed.ci, ...evidence.changed.settings].slice(0, 50).map((path) => <Code key={path}>{firstLine(path)}</Code>)}</p>
+              <p className="mt-2 flex flex-wrap gap-1">
+                {[...evidence.changed.tests, ...evidence.changed.ci, ...evidence.changed.settings].slice(0, 50).map((path) => (
+                  <Code key={path}>{firstLine(path)}</Code>
+                ))}
+              </p>
             )}
           </section>
         </>
@@ -109,7 +150,9 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
         {fold.tests.length === 0 && <p className="text-dim">None is in the journal.</p>}
         {fold.tests.toReversed().map((run, index) => (
           <div key={run.seq} className="flex flex-col gap-1">
-            <p className="text-xs text-dim"><time dateTime={run.at}>{exact(run.at)}</time>, at <Code>{run.commit.slice(0, 10)}</Code></p>
+            <p className="text-xs text-dim">
+              <time dateTime={run.at}>{exact(run.at)}</time>, at <Code>{run.commit.slice(0, 10)}</Code>
+            </p>
             <TestsView run={run} open={run.purpose === "verify" && index < 2} />
           </div>
         ))}

@@ -15,7 +15,9 @@ let offers: readonly Offer[] = [];
 /** Until it is taken back. */
 export function offer(what: Offer[]): () => void {
   offers = what;
-  return () => { if (offers === what) offers = []; };
+  return () => {
+    if (offers === what) offers = [];
+  };
 }
 
 export function offered(): readonly Offer[] {
@@ -28,7 +30,9 @@ export const sends = (event: Pressed) => event.key === "Enter" && (event.ctrlKey
 /** `r` writes to the session, `1` to `7` show its parts, Escape stops writing. */
 export function useSessionKeys(actions: { tab: (index: number) => void }) {
   const latest = useRef(actions);
-  useLayoutEffect(() => { latest.current = actions; });
+  useLayoutEffect(() => {
+    latest.current = actions;
+  });
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

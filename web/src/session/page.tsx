@@ -44,8 +44,17 @@ export function TaskPage() {
   const session = sessions[Math.min(chosen, sessions.length - 1)];
   if (!session) return <Missing error={new Error("The task has no session")} />;
   const others = sessions.length > 1 && (
-    <select aria-label="Session" className="h-7 rounded-md border border-line bg-page px-2" value={chosen} onChange={(event) => choose(Number(event.target.value))}>
-      {sessions.map((one, index) => <option key={one.id} value={index}>Session {index + 1}</option>)}
+    <select
+      aria-label="Session"
+      className="h-7 rounded-md border border-line bg-page px-2"
+      value={chosen}
+      onChange={(event) => choose(Number(event.target.value))}
+    >
+      {sessions.map((one, index) => (
+        <option key={one.id} value={index}>
+          Session {index + 1}
+        </option>
+      ))}
     </select>
   );
   return <Loaded key={session.id} id={session.id} tab={tab} extra={others} />;
@@ -61,7 +70,9 @@ function Missing({ error }: { error: unknown }) {
   return (
     <div className="mx-auto max-w-xl p-6">
       <Trouble error={error} />
-      <To to="/tasks" className="mt-3 inline-block text-accent underline">All tasks</To>
+      <To to="/tasks" className="mt-3 inline-block text-accent underline">
+        All tasks
+      </To>
     </div>
   );
 }
@@ -81,9 +92,16 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
   const tabs = TABS.filter((one) => one !== "race" || race);
   const tab = tabs.includes(wanted) ? wanted : "activity";
   const title = firstLine(task.prompt);
-  useEffect(() => { document.title = `${title.slice(0, 60)} · Harvest`; }, [title]);
+  useEffect(() => {
+    document.title = `${title.slice(0, 60)} · Harvest`;
+  }, [title]);
   const go = (next: string) => void navigate({ to: ".", search: next === "activity" ? {} : { tab: next as Tab }, replace: true });
-  useSessionKeys({ tab: (index) => { const next = tabs[index]; if (next) go(next); } });
+  useSessionKeys({
+    tab: (index) => {
+      const next = tabs[index];
+      if (next) go(next);
+    },
+  });
 
   return (
     <div className="flex h-full min-h-0">
@@ -91,7 +109,9 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
         <header className="shrink-0 border-b border-line px-4 pt-2.5">
           <div className="flex flex-wrap items-center gap-2">
             <StatusIcon status={task.status} size={17} />
-            <h1 className="mr-auto min-w-0 flex-1 basis-24 truncate text-sm font-semibold" title={title}>{title}</h1>
+            <h1 className="mr-auto min-w-0 flex-1 basis-24 truncate text-sm font-semibold" title={title}>
+              {title}
+            </h1>
             {link !== "live" && <Badge tone={link === "away" ? "warn" : "plain"}>{link === "away" ? "Connection lost, coming back" : "Connecting"}</Badge>}
             {task.settings.trust === "stranger" && <Badge tone="warn">From a stranger</Badge>}
             <People session={session.id} link={link} />
@@ -99,14 +119,24 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
             <Actions session={session} />
           </div>
           <p className="mt-0.5 flex flex-wrap gap-x-3 gap-y-0.5 text-xs text-dim xl:hidden">
-            <span data-status={task.status}>{words(task.status)}</span><span>{shortRepository(task.repository)}</span><span>{task.agent}</span><span>{money(task.cost_usd)} of {money(task.budget_usd)}</span>
+            <span data-status={task.status}>{words(task.status)}</span>
+            <span>{shortRepository(task.repository)}</span>
+            <span>{task.agent}</span>
+            <span>
+              {money(task.cost_usd)} of {money(task.budget_usd)}
+            </span>
           </p>
           <Tabs.Root value={tab} onValueChange={go} activationMode="manual">
             <Tabs.List aria-label="Parts of the session" className="-mb-px mt-1 flex gap-4 overflow-x-auto">
               {tabs.map((one) => (
-                <Tabs.Trigger key={one} value={one} aria-controls="session-part"
-                  className="flex items-center gap-1 border-b-2 border-transparent py-1.5 font-medium whitespace-nowrap text-dim hover:text-text data-[state=active]:border-accent data-[state=active]:text-text">
-                  {words(one)}<Count journal={journal} of={one} />
+                <Tabs.Trigger
+                  key={one}
+                  value={one}
+                  aria-controls="session-part"
+                  className="flex items-center gap-1 border-b-2 border-transparent py-1.5 font-medium whitespace-nowrap text-dim hover:text-text data-[state=active]:border-accent data-[state=active]:text-text"
+                >
+                  {words(one)}
+                  <Count journal={journal} of={one} />
                 </Tabs.Trigger>
               ))}
             </Tabs.List>
@@ -114,15 +144,15 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
         </header>
         <div id="session-part" role="tabpanel" aria-label={words(tab)} className="flex min-h-0 flex-1 flex-col">
           <CommentsOf session={session.id}>
-          <Suspense fallback={<Waiting what={tab} />}>
-            {tab === "activity" && <Activity session={session} journal={journal} />}
-            {tab === "changes" && <Changes session={session} journal={journal} />}
-            {tab === "evidence" && <EvidenceTab task={task} journal={journal} />}
-            {tab === "cost" && <CostTab task={task} journal={journal} />}
-            {tab === "timeline" && <TimelineTab session={session} journal={journal} />}
-            {tab === "race" && race && <RaceTab race={race.id} own={task.id} />}
-            {tab === "environment" && <EnvironmentTab session={session} journal={journal} />}
-          </Suspense>
+            <Suspense fallback={<Waiting what={tab} />}>
+              {tab === "activity" && <Activity session={session} journal={journal} />}
+              {tab === "changes" && <Changes session={session} journal={journal} />}
+              {tab === "evidence" && <EvidenceTab task={task} journal={journal} />}
+              {tab === "cost" && <CostTab task={task} journal={journal} />}
+              {tab === "timeline" && <TimelineTab session={session} journal={journal} />}
+              {tab === "race" && race && <RaceTab race={race.id} own={task.id} />}
+              {tab === "environment" && <EnvironmentTab session={session} journal={journal} />}
+            </Suspense>
           </CommentsOf>
         </div>
       </div>
@@ -147,7 +177,13 @@ function Activity({ session, journal }: { session: SchemaSessionDetail; journal:
   return (
     <Fork.Provider value={fork}>
       <Stream session={session} journal={journal} />
-      {task.status === "interrupted" ? <Paused session={session.id} journal={journal} /> : task.status === "awaiting_approval" && waits ? <Decide key={waits.seq} task={task.id} plan={waits.kind === "plan" ? waits.text : undefined} /> : <Composer session={session} />}
+      {task.status === "interrupted" ? (
+        <Paused session={session.id} journal={journal} />
+      ) : task.status === "awaiting_approval" && waits ? (
+        <Decide key={waits.seq} task={task.id} plan={waits.kind === "plan" ? waits.text : undefined} />
+      ) : (
+        <Composer session={session} />
+      )}
       {forking !== null && <ForkDialog session={session.id} at={forking} onClose={() => setForking(null)} />}
     </Fork.Provider>
   );
@@ -164,24 +200,73 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
   return (
     <aside aria-label="Properties" className="hidden w-72 shrink-0 overflow-y-auto border-l border-line p-4 xl:block" tabIndex={0}>
       <dl className="grid grid-cols-[6rem_1fr] gap-x-2 gap-y-2">
-        <Row name="Status"><span className="inline-flex items-center gap-1.5 font-medium" data-status={task.status}><StatusIcon status={task.status} />{words(task.status)}</span></Row>
-        {task.reason && <Row name="Because of"><Badge tone="bad">{words(task.reason)}</Badge></Row>}
-        {tests && <Row name="Tests"><Badge tone={tests.tone}>{tests.text}</Badge></Row>}
-        <Row name="Repository"><span title={task.repository}>{shortRepository(task.repository)}</span></Row>
-        <Row name="Branch"><span className="flex items-center gap-1"><Code>{session.branch}</Code><CopyButton text={session.branch} label="Copy name of branch" /></span></Row>
-        <Row name="From"><Code>{task.base.slice(0, 10)}</Code></Row>
-        {task.commit && <Row name="Result"><Code>{task.commit.slice(0, 10)}</Code></Row>}
+        <Row name="Status">
+          <span className="inline-flex items-center gap-1.5 font-medium" data-status={task.status}>
+            <StatusIcon status={task.status} />
+            {words(task.status)}
+          </span>
+        </Row>
+        {task.reason && (
+          <Row name="Because of">
+            <Badge tone="bad">{words(task.reason)}</Badge>
+          </Row>
+        )}
+        {tests && (
+          <Row name="Tests">
+            <Badge tone={tests.tone}>{tests.text}</Badge>
+          </Row>
+        )}
+        <Row name="Repository">
+          <span title={task.repository}>{shortRepository(task.repository)}</span>
+        </Row>
+        <Row name="Branch">
+          <span className="flex items-center gap-1">
+            <Code>{session.branch}</Code>
+            <CopyButton text={session.branch} label="Copy name of branch" />
+          </span>
+        </Row>
+        <Row name="From">
+          <Code>{task.base.slice(0, 10)}</Code>
+        </Row>
+        {task.commit && (
+          <Row name="Result">
+            <Code>{task.commit.slice(0, 10)}</Code>
+          </Row>
+        )}
         <Row name="Agent">{task.agent}</Row>
         {task.model && <Row name="Model">{task.model}</Row>}
-        <Row name="Asked by"><To to="/tasks" search={{ requested_by: task.requested_by }} className="hover:underline">{task.requested_by}</To>, {task.source}</Row>
-        <Row name="Asked"><time dateTime={task.created_at} title={exact(task.created_at)}>{since(task.created_at, now)}</time></Row>
+        <Row name="Asked by">
+          <To to="/tasks" search={{ requested_by: task.requested_by }} className="hover:underline">
+            {task.requested_by}
+          </To>
+          , {task.source}
+        </Row>
+        <Row name="Asked">
+          <time dateTime={task.created_at} title={exact(task.created_at)}>
+            {since(task.created_at, now)}
+          </time>
+        </Row>
         <Row name="Took">{took(end - Date.parse(task.created_at))}</Row>
         <Row name="Cost">
-          <span className="tabular-nums">{money(spent)} of {money(task.budget_usd)}</span>
+          <span className="tabular-nums">
+            {money(spent)} of {money(task.budget_usd)}
+          </span>
           <Meter part={task.budget_usd > 0 ? spent / task.budget_usd : 0} label="Part of the budget that is spent" />
         </Row>
-        {task.settings.race && <Row name="Race"><To to="." search={{ tab: "race" }} className="text-accent hover:underline">{task.settings.race.id}</To></Row>}
-        {task.convoy && !task.settings.race && <Row name="Convoy"><To to="/tasks" search={{ convoy: task.convoy }} className="text-accent hover:underline">{task.convoy}</To></Row>}
+        {task.settings.race && (
+          <Row name="Race">
+            <To to="." search={{ tab: "race" }} className="text-accent hover:underline">
+              {task.settings.race.id}
+            </To>
+          </Row>
+        )}
+        {task.convoy && !task.settings.race && (
+          <Row name="Convoy">
+            <To to="/tasks" search={{ convoy: task.convoy }} className="text-accent hover:underline">
+              {task.convoy}
+            </To>
+          </Row>
+        )}
         {task.tries > 1 && <Row name="Tries">{task.tries}</Row>}
       </dl>
       {task.error && <p className="mt-4 rounded-md bg-bad-soft px-3 py-2 break-words text-bad">{firstLine(task.error, 500)}</p>}
@@ -190,5 +275,10 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
 }
 
 function Row({ name, children }: { name: string; children: ReactNode }) {
-  return <><dt className="text-dim">{name}</dt><dd className="min-w-0 break-words">{children}</dd></>;
+  return (
+    <>
+      <dt className="text-dim">{name}</dt>
+      <dd className="min-w-0 break-words">{children}</dd>
+    </>
+  );
 }

@@ -11,11 +11,21 @@ export function Part({ label, children }: { label: string; children: ReactNode }
 export function Facts({ rows }: { rows: [string, ReactNode][] }) {
   return (
     <dl className="card grid grid-cols-[minmax(7rem,auto)_1fr] gap-x-4 gap-y-1.5 p-3">
-      {rows.map(([name, value]) => <div key={name} className="contents"><dt className="text-dim">{name}</dt><dd className="min-w-0 break-words">{value}</dd></div>)}
+      {rows.map(([name, value]) => (
+        <div key={name} className="contents">
+          <dt className="text-dim">{name}</dt>
+          <dd className="min-w-0 break-words">{value}</dd>
+        </div>
+      ))}
     </dl>
   );
 }
 
 export function Section({ title, children }: { title: string; children: ReactNode }) {
-  return <section aria-label={title} className="flex flex-col gap-2"><h2 className="font-semibold">{title}</h2>{children}</section>;
+  return (
+    <section aria-label={title} className="flex flex-col gap-2">
+      <h2 className="font-semibold">{title}</h2>
+      {children}
+    </section>
+  );
 }

@@ -14,27 +14,59 @@ export function Paused({ session, journal }: { session: string; journal: Journal
   const now = useNow();
   const [text, setText] = useState("");
   // What was typed stays until it is taken.
-  const resume = useMutation({ mutationFn: () => ok(api.POST("/api/sessions/{id}/resume", { params: { path: { id: session } }, body: { prompt: text.trim() || undefined } })), onSuccess: () => setText("") });
+  const resume = useMutation({
+    mutationFn: () => ok(api.POST("/api/sessions/{id}/resume", { params: { path: { id: session } }, body: { prompt: text.trim() || undefined } })),
+    onSuccess: () => setText(""),
+  });
   const { isSuccess, isPending } = resume;
   return (
     <section aria-label="Interrupted" className="shrink-0 border-t border-line bg-side px-4 py-3">
-      <form className="mx-auto flex max-w-4xl flex-col gap-2" onSubmit={(event) => { event.preventDefault(); if (!isPending) resume.mutate(); }}>
+      <form
+        className="mx-auto flex max-w-4xl flex-col gap-2"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (!isPending) resume.mutate();
+        }}
+      >
         {resume.isError && <Trouble error={resume.error} />}
         <div className="flex items-start gap-2">
-          <span className="mt-0.5"><StatusIcon status="interrupted" /></span>
+          <span className="mt-0.5">
+            <StatusIcon status="interrupted" />
+          </span>
           <div className="min-w-0">
             <p className="font-medium">
-              {interruption ? <>Interrupted by {firstLine(interruption.author, 60)} <time dateTime={interruption.at} title={exact(interruption.at)} className="font-normal text-dim">{since(interruption.at, now)}</time></> : "Interrupted"}
+              {interruption ? (
+                <>
+                  Interrupted by {firstLine(interruption.author, 60)}{" "}
+                  <time dateTime={interruption.at} title={exact(interruption.at)} className="font-normal text-dim">
+                    {since(interruption.at, now)}
+                  </time>
+                </>
+              ) : (
+                "Interrupted"
+              )}
             </p>
             {interruption?.reason && <p className="break-words">{firstLine(interruption.reason, 1_000)}</p>}
             <p className="text-dim">The work so far and the agent's memory are kept. It holds no sandbox and costs nothing.</p>
           </div>
         </div>
-        <textarea rows={Math.min(8, Math.max(2, text.split("\n").length))} value={text} onChange={(event) => setText(event.target.value)} aria-label="What to say when it goes on" data-compose
-          onKeyDown={(event) => { if (sends(event)) event.currentTarget.form?.requestSubmit(); }} className="field resize-none" placeholder="Something to keep in mind from here on; empty: it goes on with what it was doing" />
+        <textarea
+          rows={Math.min(8, Math.max(2, text.split("\n").length))}
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+          aria-label="What to say when it goes on"
+          data-compose
+          onKeyDown={(event) => {
+            if (sends(event)) event.currentTarget.form?.requestSubmit();
+          }}
+          className="field resize-none"
+          placeholder="Something to keep in mind from here on; empty: it goes on with what it was doing"
+        />
         <div className="flex items-center gap-2">
           <span className="mr-auto hidden text-xs text-dim sm:inline">Ctrl Enter lets it go on</span>
-          <Button look="primary" type="submit" icon="play" className="ml-auto" disabled={isPending || isSuccess}>{isSuccess ? "Going on …" : "Resume"}</Button>
+          <Button look="primary" type="submit" icon="play" className="ml-auto" disabled={isPending || isSuccess}>
+            {isSuccess ? "Going on …" : "Resume"}
+          </Button>
         </div>
       </form>
     </section>

@@ -23,7 +23,12 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
   const going = table.data?.items.some((row) => !isOver(row.status)) ?? true;
   const now = useNow(going ? 1_000 : 60_000);
   if (table.isPending) return <Waiting what="the race" />;
-  if (table.isError) return <div className="p-4"><Trouble error={table.error} again={() => void table.refetch()} /></div>;
+  if (table.isError)
+    return (
+      <div className="p-4">
+        <Trouble error={table.error} again={() => void table.refetch()} />
+      </div>
+    );
   const known = new Map(tasks.data?.pages.flatMap((page) => page.items.map((task) => [task.id, task] as const)));
   const runners = table.data.items.map((row): Runner => {
     const task = known.get(row.task_id);
@@ -38,11 +43,21 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
       <div className="flex flex-col gap-3 p-4">
         <p role="status" className="flex flex-wrap items-center gap-2">
           <span className="font-medium">{won ? `${who(won)} won.` : going ? "Not decided yet." : "Nobody won: no work passes."}</span>
-          <span className="text-dim">{judged_by === "time" ? "Of those whose work passes its tests, the first one wins." : "Of those whose work passes its tests, the cheapest wins, then the smallest change."} Only its work is delivered.</span>
+          <span className="text-dim">
+            {judged_by === "time"
+              ? "Of those whose work passes its tests, the first one wins."
+              : "Of those whose work passes its tests, the cheapest wins, then the smallest change."}{" "}
+            Only its work is delivered.
+          </span>
         </p>
         <div className="card overflow-x-auto">
           <table className="w-full table-fixed border-collapse" style={{ minWidth: `${7 + runners.length * 13}rem` }}>
-            <colgroup><col className="w-28" />{runners.map((one) => <col key={one.task_id} />)}</colgroup>
+            <colgroup>
+              <col className="w-28" />
+              {runners.map((one) => (
+                <col key={one.task_id} />
+              ))}
+            </colgroup>
             <thead>
               <tr className="border-b border-line">
                 <td />
@@ -50,7 +65,14 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
                   <th key={one.task_id} scope="col" className={`px-3 py-2.5 text-left align-top font-normal ${look(one, winner)}`}>
                     <span className="flex items-center gap-2">
                       <StatusIcon status={one.status} />
-                      <Link to="/tasks/$id" params={{ id: one.task_id }} className="truncate font-semibold hover:underline" aria-current={one.task_id === own ? "true" : undefined}>{firstLine(one.agent, 60)}</Link>
+                      <Link
+                        to="/tasks/$id"
+                        params={{ id: one.task_id }}
+                        className="truncate font-semibold hover:underline"
+                        aria-current={one.task_id === own ? "true" : undefined}
+                      >
+                        {firstLine(one.agent, 60)}
+                      </Link>
                       {one.task_id === winner && <Badge tone="good">won</Badge>}
                       {one.task_id === own && <Badge>this one</Badge>}
                     </span>
@@ -60,17 +82,44 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
               </tr>
             </thead>
             <tbody>
-              <Line name="State" of={runners} winner={winner}>{(one) => (one.status === "cancelled" && won ? "Lost" : words(one.status))}</Line>
-              <Line name="Tests" of={runners} winner={winner}>{(one) => <Tests of={one} />}</Line>
-              <Line name="Cost" of={runners} winner={winner}>{(one) => <Amount text={money(one.cost_usd)} part={one.cost_usd / cost} />}</Line>
-              <Line name="Change" of={runners} winner={winner}>{(one) => one.changed_lines == null ? <span className="text-dim">not known yet</span> : <Amount text={`${one.changed_lines.toLocaleString()} ${one.changed_lines === 1 ? "line" : "lines"}`} part={one.changed_lines / lines} />}</Line>
-              <Line name="Time" of={runners} winner={winner}>{(one) => <Amount text={took(one.time)} part={one.time / time} />}</Line>
-              <Line name="Verdict" of={runners} winner={winner}>{(one) => <span className="break-words">{firstLine(one.verdict, 300)}</span>}</Line>
+              <Line name="State" of={runners} winner={winner}>
+                {(one) => (one.status === "cancelled" && won ? "Lost" : words(one.status))}
+              </Line>
+              <Line name="Tests" of={runners} winner={winner}>
+                {(one) => <Tests of={one} />}
+              </Line>
+              <Line name="Cost" of={runners} winner={winner}>
+                {(one) => <Amount text={money(one.cost_usd)} part={one.cost_usd / cost} />}
+              </Line>
+              <Line name="Change" of={runners} winner={winner}>
+                {(one) =>
+                  one.changed_lines == null ? (
+                    <span className="text-dim">not known yet</span>
+                  ) : (
+                    <Amount text={`${one.changed_lines.toLocaleString()} ${one.changed_lines === 1 ? "line" : "lines"}`} part={one.changed_lines / lines} />
+                  )
+                }
+              </Line>
+              <Line name="Time" of={runners} winner={winner}>
+                {(one) => <Amount text={took(one.time)} part={one.time / time} />}
+              </Line>
+              <Line name="Verdict" of={runners} winner={winner}>
+                {(one) => <span className="break-words">{firstLine(one.verdict, 300)}</span>}
+              </Line>
               <Line name="Look at" of={runners} winner={winner}>
                 {(one) => (
                   <span className="flex flex-wrap gap-x-3">
                     {(["changes", "evidence", "cost"] as const).map((tab) => (
-                      <Link key={tab} to="/tasks/$id" params={{ id: one.task_id }} search={{ tab }} className="text-accent underline" aria-label={`${words(tab)} of ${who(one)}`}>{words(tab)}</Link>
+                      <Link
+                        key={tab}
+                        to="/tasks/$id"
+                        params={{ id: one.task_id }}
+                        search={{ tab }}
+                        className="text-accent underline"
+                        aria-label={`${words(tab)} of ${who(one)}`}
+                      >
+                        {words(tab)}
+                      </Link>
                     ))}
                   </span>
                 )}
@@ -94,8 +143,14 @@ function look(one: Runner, winner: string | null | undefined): string {
 function Line({ name, of, winner, children }: { name: string; of: Runner[]; winner?: string | null; children: (one: Runner) => ReactNode }) {
   return (
     <tr className="border-b border-line last:border-0">
-      <th scope="row" className="px-3 py-2 text-left align-top text-xs font-medium text-dim">{name}</th>
-      {of.map((one) => <td key={one.task_id} className={`px-3 py-2 align-top ${look(one, winner)}`}>{children(one)}</td>)}
+      <th scope="row" className="px-3 py-2 text-left align-top text-xs font-medium text-dim">
+        {name}
+      </th>
+      {of.map((one) => (
+        <td key={one.task_id} className={`px-3 py-2 align-top ${look(one, winner)}`}>
+          {children(one)}
+        </td>
+      ))}
     </tr>
   );
 }
@@ -113,7 +168,9 @@ function Amount({ text, part }: { text: string; part: number }) {
   return (
     <>
       <span className="tabular-nums">{text}</span>
-      <span aria-hidden className="mt-1 block h-1.5 overflow-hidden rounded-full bg-hover"><span className="block h-full rounded-full bg-accent" style={{ width: `${percent}%` }} /></span>
+      <span aria-hidden className="mt-1 block h-1.5 overflow-hidden rounded-full bg-hover">
+        <span className="block h-full rounded-full bg-accent" style={{ width: `${percent}%` }} />
+      </span>
     </>
   );
 }

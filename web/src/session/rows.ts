@@ -58,28 +58,31 @@ export function useRows(entries: readonly Entry[], guess: (entry: Entry) => numb
   }, [heights, now, from, to]);
 
   /** Learns how high rows are. Everything is read before anything is written, so that the page is laid out once. */
-  const learn = useCallback((found: Iterable<[HTMLElement, number]>) => {
-    const [element, rows, drawn] = [box.current, inner.current, band.current];
-    if (!element || !rows || !drawn) return;
-    let moved = 0;
-    for (const [row, height] of found) {
-      const index = Number(row.dataset.index);
-      const entry = kept.current.of[index];
-      if (!entry || height === 0) continue;
-      known.current.set(entry.seq, { entry, height });
-      const change = height - heights.of(index);
-      if (Math.abs(change) < 0.1) continue;
-      if (heights.top(index) + heights.of(index) <= now.top - ROOM) moved += change;
-      heights.set(index, height);
-    }
-    rows.style.height = `${heights.total + 2 * ROOM}px`;
-    drawn.style.transform = `translateY(${heights.top(from) + ROOM}px)`;
-    // Beyond the end is the end, and nobody has to find out where that is.
-    if (now.stays) element.scrollTop = heights.total + 2 * element.clientHeight;
-    else if (Math.abs(moved) >= 1) element.scrollTop = now.top + moved;
-    now.top = now.seen = element.scrollTop;
-    if (lacks()) draw();
-  }, [heights, now, from, lacks]);
+  const learn = useCallback(
+    (found: Iterable<[HTMLElement, number]>) => {
+      const [element, rows, drawn] = [box.current, inner.current, band.current];
+      if (!element || !rows || !drawn) return;
+      let moved = 0;
+      for (const [row, height] of found) {
+        const index = Number(row.dataset.index);
+        const entry = kept.current.of[index];
+        if (!entry || height === 0) continue;
+        known.current.set(entry.seq, { entry, height });
+        const change = height - heights.of(index);
+        if (Math.abs(change) < 0.1) continue;
+        if (heights.top(index) + heights.of(index) <= now.top - ROOM) moved += change;
+        heights.set(index, height);
+      }
+      rows.style.height = `${heights.total + 2 * ROOM}px`;
+      drawn.style.transform = `translateY(${heights.top(from) + ROOM}px)`;
+      // Beyond the end is the end, and nobody has to find out where that is.
+      if (now.stays) element.scrollTop = heights.total + 2 * element.clientHeight;
+      else if (Math.abs(moved) >= 1) element.scrollTop = now.top + moved;
+      now.top = now.seen = element.scrollTop;
+      if (lacks()) draw();
+    },
+    [heights, now, from, lacks],
+  );
 
   useLayoutEffect(() => {
     const [element, drawn] = [box.current, band.current];
@@ -97,16 +100,23 @@ export function useRows(entries: readonly Entry[], guess: (entry: Entry) => numb
   const latest = useRef(learn);
   latest.current = learn;
   const watch = useRef<ResizeObserver>(undefined);
-  const watching = useCallback(() => (watch.current ??= new ResizeObserver((changes) => {
-    const rows = changes.filter((one) => one.target !== box.current);
-    if (rows.length < changes.length && box.current) view.current.height = box.current.clientHeight;
-    latest.current(rows.map((one) => [one.target as HTMLElement, one.borderBoxSize[0]?.blockSize ?? 0] as [HTMLElement, number]));
-  })), []);
-  const row = useCallback((element: HTMLElement | null) => {
-    if (!element) return undefined;
-    watching().observe(element);
-    return () => watching().unobserve(element);
-  }, [watching]);
+  const watching = useCallback(
+    () =>
+      (watch.current ??= new ResizeObserver((changes) => {
+        const rows = changes.filter((one) => one.target !== box.current);
+        if (rows.length < changes.length && box.current) view.current.height = box.current.clientHeight;
+        latest.current(rows.map((one) => [one.target as HTMLElement, one.borderBoxSize[0]?.blockSize ?? 0] as [HTMLElement, number]));
+      })),
+    [],
+  );
+  const row = useCallback(
+    (element: HTMLElement | null) => {
+      if (!element) return undefined;
+      watching().observe(element);
+      return () => watching().unobserve(element);
+    },
+    [watching],
+  );
   const isThere = entries.length > 0;
   useEffect(() => {
     if (!box.current) return;
@@ -114,10 +124,13 @@ export function useRows(entries: readonly Entry[], guess: (entry: Entry) => numb
     return row(box.current);
   }, [row, isThere]);
 
-  const follow = useCallback((value: boolean) => {
-    now.stays = value;
-    setStays(value);
-  }, [now]);
+  const follow = useCallback(
+    (value: boolean) => {
+      now.stays = value;
+      setStays(value);
+    },
+    [now],
+  );
 
   const scrolled = () => {
     const element = box.current;
@@ -125,8 +138,9 @@ export function useRows(entries: readonly Entry[], guess: (entry: Entry) => numb
     const { scrollTop } = element;
     const left = element.scrollHeight - scrollTop - now.height;
     // Only a person scrolls up; when the content grows, the place stays and the end moves away.
-    if (left < CLOSE) { if (!now.stays) follow(true); }
-    else if (scrollTop < now.seen - 2 && now.stays) follow(false);
+    if (left < CLOSE) {
+      if (!now.stays) follow(true);
+    } else if (scrollTop < now.seen - 2 && now.stays) follow(false);
     now.top = now.seen = scrollTop;
     if (lacks()) draw();
   };

@@ -44,15 +44,30 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
   }, [stay]);
 
   if (entries.length === 0 && !working) {
-    return status === "pending"
-      ? <Empty title="Waiting for a worker" icon="queue">The task is in the queue. What the agent does appears here as it happens.</Empty>
-      : <Empty title="Nothing has happened yet" icon="tasks" />;
+    return status === "pending" ? (
+      <Empty title="Waiting for a worker" icon="queue">
+        The task is in the queue. What the agent does appears here as it happens.
+      </Empty>
+    ) : (
+      <Empty title="Nothing has happened yet" icon="tasks" />
+    );
   }
   return (
     <div className="relative min-h-0 flex-1">
-      <div ref={rows.box} onScroll={rows.scrolled} className="h-full overflow-y-auto overflow-x-hidden [overflow-anchor:none]" tabIndex={0} role="region" aria-label="Activity">
+      <div
+        ref={rows.box}
+        onScroll={rows.scrolled}
+        className="h-full overflow-y-auto overflow-x-hidden [overflow-anchor:none]"
+        tabIndex={0}
+        role="region"
+        aria-label="Activity"
+      >
         <div ref={rows.inner} role="feed" aria-busy={working} aria-label="What happened" className="relative mx-auto max-w-4xl">
-          {journal.partial && <p role="status" className="absolute inset-x-0 top-0 px-4 text-center text-xs text-dim">Reading what was before, {journal.after.toLocaleString()} of {session.last_seq.toLocaleString()} events</p>}
+          {journal.partial && (
+            <p role="status" className="absolute inset-x-0 top-0 px-4 text-center text-xs text-dim">
+              Reading what was before, {journal.after.toLocaleString()} of {session.last_seq.toLocaleString()} events
+            </p>
+          )}
           <div ref={rows.band} className="absolute inset-x-0 top-0">
             {entries.slice(rows.from, rows.to).map((entry, place) => (
               <div key={entry.seq} ref={rows.row} data-index={rows.from + place} className="flow-root px-4 [contain:layout_style]">
@@ -63,24 +78,49 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
         </div>
         {working && <Working journal={journal} status={status} />}
       </div>
-      {!rows.stays && <Button icon="down" className="absolute bottom-4 left-1/2 -translate-x-1/2 shadow-lg" onClick={stay}>To the newest</Button>}
+      {!rows.stays && (
+        <Button icon="down" className="absolute bottom-4 left-1/2 -translate-x-1/2 shadow-lg" onClick={stay}>
+          To the newest
+        </Button>
+      )}
     </div>
   );
 }
 
 /** An entry, or the place of one that was let go: then it is asked for again. */
-const Row = memo(function Row({ entry, session, turns, journal, position, size }: { entry: Entry; session: string; turns: SchemaTurn[]; journal: Journal; position: number; size: number }) {
-  const here = entry.kind === "away" ? (journal.recall(entry) ?? entry) : entry;
-  useEffect(() => {
-    if (here.kind !== "away") return;
-    let over = false;
-    Promise.all(here.needs.map((seq) => readPage(session, seq - 1, 1)))
-      .then((pages) => { if (!over) journal.remember(here, pages.flat()); })
-      .catch(() => {});
-    return () => { over = true; };
-  }, [here, session, journal]);
-  return <EntryView entry={here} turns={turns} position={position} size={size} />;
-}, (before, after) => before.entry === after.entry && before.turns === after.turns && before.position === after.position && after.entry.kind !== "away");
+const Row = memo(
+  function Row({
+    entry,
+    session,
+    turns,
+    journal,
+    position,
+    size,
+  }: {
+    entry: Entry;
+    session: string;
+    turns: SchemaTurn[];
+    journal: Journal;
+    position: number;
+    size: number;
+  }) {
+    const here = entry.kind === "away" ? (journal.recall(entry) ?? entry) : entry;
+    useEffect(() => {
+      if (here.kind !== "away") return;
+      let over = false;
+      Promise.all(here.needs.map((seq) => readPage(session, seq - 1, 1)))
+        .then((pages) => {
+          if (!over) journal.remember(here, pages.flat());
+        })
+        .catch(() => {});
+      return () => {
+        over = true;
+      };
+    }, [here, session, journal]);
+    return <EntryView entry={here} turns={turns} position={position} size={size} />;
+  },
+  (before, after) => before.entry === after.entry && before.turns === after.turns && before.position === after.position && after.entry.kind !== "away",
+);
 
 function Working({ journal, status }: { journal: Journal; status: string }) {
   useNowAndThen(journal);

@@ -20,7 +20,12 @@ export function TimelineTab({ session, journal }: { session: SchemaSessionDetail
   const now = useNow(over ? 60_000 : 1_000);
   const { fold } = journal;
   const { spans, open, sums } = fold.times;
-  if (fold.first === null || spans.length === 0) return <Part label="Timeline"><Empty title="Nothing has taken time yet" icon="schedule" /></Part>;
+  if (fold.first === null || spans.length === 0)
+    return (
+      <Part label="Timeline">
+        <Empty title="Nothing has taken time yet" icon="schedule" />
+      </Part>
+    );
   const from = Math.min(fold.first, ...spans.slice(0, 20).map((one) => one.from));
   const to = Math.max(over ? (fold.lastAt ?? now) : now, from + 1);
   const shown = spans.slice(-MOST_SPANS);
@@ -32,7 +37,10 @@ export function TimelineTab({ session, journal }: { session: SchemaSessionDetail
   return (
     <Part label="Timeline">
       <figure className="card p-3">
-        <figcaption className="mb-2 flex justify-between text-dim tabular-nums"><span>{exact(new Date(from).toISOString())}</span><span>{took(to - from)}</span></figcaption>
+        <figcaption className="mb-2 flex justify-between text-dim tabular-nums">
+          <span>{exact(new Date(from).toISOString())}</span>
+          <span>{took(to - from)}</span>
+        </figcaption>
         <div className="grid grid-cols-[4rem_1fr] items-center gap-y-1">
           {lanes.map((one) => (
             <div key={one.lane} className="contents">
@@ -42,18 +50,36 @@ export function TimelineTab({ session, journal }: { session: SchemaSessionDetail
           ))}
           <span aria-hidden />
           <p aria-hidden className="flex justify-between text-xs text-dim tabular-nums">
-            {Array.from({ length: TICKS }, (_, index) => <span key={index} className={index % 2 ? "hidden sm:inline" : ""}>{clock(new Date(from + ((to - from) * index) / (TICKS - 1)).toISOString())}</span>)}
+            {Array.from({ length: TICKS }, (_, index) => (
+              <span key={index} className={index % 2 ? "hidden sm:inline" : ""}>
+                {clock(new Date(from + ((to - from) * index) / (TICKS - 1)).toISOString())}
+              </span>
+            ))}
           </p>
         </div>
       </figure>
       <Section title="In sum">
-        <Table label="Where the time went" rows={lanes} id={(row) => row.lane} columns={[
-          { name: "What", cell: (row) => row.lane },
-          { name: "How often", number: true, cell: (row) => row.count.toLocaleString() },
-          { name: "Time, summed", number: true, cell: (row) => took(row.time) },
-          { name: "Share", number: true, minor: true, cell: (row) => `${Math.round((row.time / (to - from)) * 100)} %` },
-          { name: "Longest", minor: true, cell: (row) => row.longest ? <span>{firstLine(row.longest.label, 60)} <span className="text-dim">{took((row.longest.to ?? to) - row.longest.from)}</span></span> : null },
-        ]} />
+        <Table
+          label="Where the time went"
+          rows={lanes}
+          id={(row) => row.lane}
+          columns={[
+            { name: "What", cell: (row) => row.lane },
+            { name: "How often", number: true, cell: (row) => row.count.toLocaleString() },
+            { name: "Time, summed", number: true, cell: (row) => took(row.time) },
+            { name: "Share", number: true, minor: true, cell: (row) => `${Math.round((row.time / (to - from)) * 100)} %` },
+            {
+              name: "Longest",
+              minor: true,
+              cell: (row) =>
+                row.longest ? (
+                  <span>
+                    {firstLine(row.longest.label, 60)} <span className="text-dim">{took((row.longest.to ?? to) - row.longest.from)}</span>
+                  </span>
+                ) : null,
+            },
+          ]}
+        />
         <p className="text-dim">Lanes overlap: tools run while the agent does, and the tests of base and result run side by side.</p>
       </Section>
     </Part>
@@ -63,9 +89,22 @@ export function TimelineTab({ session, journal }: { session: SchemaSessionDetail
 function Bars({ lane, count, time, spans, from, to }: { lane: Lane; count: number; time: number; spans: Span[]; from: number; to: number }) {
   const at = (moment: number) => ((moment - from) / (to - from)) * 1000;
   return (
-    <svg viewBox="0 0 1000 20" preserveAspectRatio="none" className="h-6 w-full rounded bg-side" role="img" aria-label={`${lane}: ${count} times, ${took(time)}`}>
+    <svg
+      viewBox="0 0 1000 20"
+      preserveAspectRatio="none"
+      className="h-6 w-full rounded bg-side"
+      role="img"
+      aria-label={`${lane}: ${count} times, ${took(time)}`}
+    >
       {spans.map((span, index) => (
-        <rect key={index} x={at(span.from)} width={Math.max(1.5, at(span.to ?? to) - at(span.from))} y={2} height={16} className={span.failed ? "fill-bad" : COLOURS[lane]}>
+        <rect
+          key={index}
+          x={at(span.from)}
+          width={Math.max(1.5, at(span.to ?? to) - at(span.from))}
+          y={2}
+          height={16}
+          className={span.failed ? "fill-bad" : COLOURS[lane]}
+        >
           <title>{`${firstLine(span.label, 80)}: ${took((span.to ?? to) - span.from)}`}</title>
         </rect>
       ))}

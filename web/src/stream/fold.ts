@@ -71,7 +71,8 @@ export class Fold {
       case "turn.started":
         this.outcome = null;
         this.stateChanges += 1;
-        if (this.turns.at(-1)?.number !== event.data.number) this.turns.push({ number: event.data.number, author: event.data.author, from: this.tip, to: null });
+        if (this.turns.at(-1)?.number !== event.data.number)
+          this.turns.push({ number: event.data.number, author: event.data.author, from: this.tip, to: null });
         this.push({ ...common, kind: "prompt", author: event.data.author, number: event.data.number });
         break;
       case "turn.queued":
@@ -99,7 +100,12 @@ export class Fold {
       case "mcp.called": {
         const { server, tool, outcome, duration_ms } = event.data;
         this.times.over("Tools", `${server} ${tool}`, at - duration_ms, at, outcome !== "answered");
-        this.note(common, `${outcome === "answered" ? "Asked" : outcome === "failed" ? "Asked in vain" : "Kept from asking"} ${server}`, outcome === "answered" ? "plain" : "warn", tool);
+        this.note(
+          common,
+          `${outcome === "answered" ? "Asked" : outcome === "failed" ? "Asked in vain" : "Kept from asking"} ${server}`,
+          outcome === "answered" ? "plain" : "warn",
+          tool,
+        );
         break;
       }
       case "plan.decided": {
@@ -133,7 +139,11 @@ export class Fold {
       }
       case "race.placed":
         this.stateChanges += 1;
-        this.note(common, `It passes, with ${event.data.changed_lines.toLocaleString()} changed lines for ${money(event.data.cost_usd)}, and waits for the others of its race`, "good");
+        this.note(
+          common,
+          `It passes, with ${event.data.changed_lines.toLocaleString()} changed lines for ${money(event.data.cost_usd)}, and waits for the others of its race`,
+          "good",
+        );
         break;
       case "race.judged":
         this.stateChanges += 1;

@@ -131,7 +131,7 @@ export function follow(session: string, journal: Journal, last: number, told: (l
       if (over) return;
       journal.show(end);
     }
-    for (let next = page(session, journal.after, PAGE); !isOver(); ) {
+    for (let next = page(session, journal.after, PAGE); !isOver();) {
       const events = await next;
       // The next is under way while this one is looked at.
       const more = events.length === PAGE;
@@ -145,7 +145,9 @@ export function follow(session: string, journal: Journal, last: number, told: (l
   else {
     told("connecting");
     // Whatever cannot be read in pages comes over the socket.
-    void readAhead().catch(() => {}).finally(connect);
+    void readAhead()
+      .catch(() => {})
+      .finally(connect);
   }
   return {
     stop() {

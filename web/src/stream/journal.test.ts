@@ -111,7 +111,10 @@ describe("what a person reads", () => {
       event(3, "message.delta", { text: "lo" }),
       event(4, "message", { role: "assistant", text: "Hello." }),
     ]);
-    expect(fold.entries).toMatchObject([{ seq: 1, kind: "message", text: "Hello.", growing: false }, { seq: 2, kind: "checkpoint" }]);
+    expect(fold.entries).toMatchObject([
+      { seq: 1, kind: "message", text: "Hello.", growing: false },
+      { seq: 2, kind: "checkpoint" },
+    ]);
   });
 
   it("puts a result to its call, also when calls overlap", () => {
@@ -195,7 +198,12 @@ describe("opening a long session", () => {
       };
       follow("s", journal, 2_500, () => {}, { open, page, soon: (work) => work() });
     });
-    expect(asked).toEqual([[2_200, 300], [0, 1_000], [1_000, 1_000], [2_000, 1_000]]);
+    expect(asked).toEqual([
+      [2_200, 300],
+      [0, 1_000],
+      [1_000, 1_000],
+      [2_000, 1_000],
+    ]);
     expect(new URL(followed).searchParams.get("after")).toBe("2500");
     expect(numbers(journal)).toHaveLength(2_500);
   });

@@ -10,7 +10,8 @@ export const MOST_LINES_FOLDED = 12;
 const ANSI = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]{0,4096}(?:\u0007|\u001b\\)|[PX^_][^\u001b]{0,4096}\u001b\\|[()*+][0-9A-Za-z]|[=>78cDEHMNOZ])/g;
 
 /** All control characters but tab and line feed, and those that change direction or cannot be seen. */
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
+const UNSEEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
 export function harmless(text: string): string {
   return text.replace(/\r\n/g, "\n").replace(ANSI, "").replace(UNSEEN, sign);
@@ -59,6 +60,9 @@ function count(text: string): number {
 
 /** One line for lists. */
 export function firstLine(text: string, most = 200): string {
-  const line = harmless(text.slice(0, most * 4)).trimStart().split("\n", 1)[0] ?? "";
+  const line =
+    harmless(text.slice(0, most * 4))
+      .trimStart()
+      .split("\n", 1)[0] ?? "";
   return line.length > most ? line.slice(0, most) + "…" : line;
 }

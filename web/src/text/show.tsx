@@ -12,7 +12,9 @@ export const Stranger = memo(function Stranger({ text, lines = MOST_LINES }: { t
   const shown = useMemo(() => clamp(harmless(text), all ? ALL_LINES : lines, all ? ALL_CHARACTERS : LONGEST_LINE), [text, lines, all]);
   return (
     <>
-      <pre className="stranger" dir="ltr">{shown.text}</pre>
+      <pre className="stranger" dir="ltr">
+        {shown.text}
+      </pre>
       <Rest shown={shown} all={all} setAll={setAll} />
     </>
   );
@@ -21,7 +23,13 @@ export const Stranger = memo(function Stranger({ text, lines = MOST_LINES }: { t
 function Rest({ shown, all, setAll }: { shown: ReturnType<typeof clamp>; all: boolean; setAll: (all: boolean) => void }) {
   if (shown.hiddenCharacters === 0) return null;
   const what = shown.hiddenLines > 0 ? `${shown.hiddenLines.toLocaleString()} more lines` : `${shown.hiddenCharacters.toLocaleString()} more characters`;
-  return all ? <p className="mt-1 text-xs text-dim">{what} are in the events</p> : <Button look="quiet" className="mt-1" onClick={() => setAll(true)}>{what}</Button>;
+  return all ? (
+    <p className="mt-1 text-xs text-dim">{what} are in the events</p>
+  ) : (
+    <Button look="quiet" className="mt-1" onClick={() => setAll(true)}>
+      {what}
+    </Button>
+  );
 }
 
 /** What agents write: paragraphs, lists, code, emphasis. Nothing in it can be a link or an image. */
@@ -40,7 +48,11 @@ function blocks(text: string): ReactNode[] {
   const made: ReactNode[] = [];
   text.split(/^```[^\n]*$/m).forEach((part, index) => {
     if (index % 2 === 1) {
-      made.push(<pre key={`c${index}`} className="stranger my-1.5 rounded-md border border-line bg-side px-3 py-2" dir="ltr">{part.replace(/^\n|\n$/g, "")}</pre>);
+      made.push(
+        <pre key={`c${index}`} className="stranger my-1.5 rounded-md border border-line bg-side px-3 py-2" dir="ltr">
+          {part.replace(/^\n|\n$/g, "")}
+        </pre>,
+      );
       return;
     }
     part.split(/\n{2,}/).forEach((paragraph, place) => {
@@ -53,7 +65,11 @@ function blocks(text: string): ReactNode[] {
       }
       const heading = /^#{1,6} (.*)$/.exec(trimmed);
       const look = heading ? "font-semibold" : "";
-      made.push(<p key={`${index}.${place}`} className={`my-1 whitespace-pre-wrap ${look}`}>{spans(heading?.[1] ?? trimmed)}</p>);
+      made.push(
+        <p key={`${index}.${place}`} className={`my-1 whitespace-pre-wrap ${look}`}>
+          {spans(heading?.[1] ?? trimmed)}
+        </p>,
+      );
     });
   });
   return made;
@@ -65,7 +81,14 @@ function List({ items }: { items: string[] }) {
     <ul className="my-1">
       {items.map((line, index) => {
         const [, indent = "", sign = "", text = ""] = /^(\s*)(\S+) (.*)$/.exec(line) ?? [];
-        return <li key={index} className="flex gap-2" style={{ paddingInlineStart: `${Math.min(8, indent.length) * 0.5}rem` }}><span aria-hidden={!/\d/.test(sign)} className="min-w-3 shrink-0 text-right text-dim tabular-nums">{/\d/.test(sign) ? sign : "•"}</span><span className="min-w-0">{spans(text)}</span></li>;
+        return (
+          <li key={index} className="flex gap-2" style={{ paddingInlineStart: `${Math.min(8, indent.length) * 0.5}rem` }}>
+            <span aria-hidden={!/\d/.test(sign)} className="min-w-3 shrink-0 text-right text-dim tabular-nums">
+              {/\d/.test(sign) ? sign : "•"}
+            </span>
+            <span className="min-w-0">{spans(text)}</span>
+          </li>
+        );
       })}
     </ul>
   );
@@ -74,7 +97,16 @@ function List({ items }: { items: string[] }) {
 function spans(text: string): ReactNode[] {
   return text.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/).map((part, index) => {
     if (index % 2 === 0) return part;
-    if (part.startsWith("`")) return <code key={index} className="rounded bg-hover px-1 font-mono text-[12px]">{part.slice(1, -1)}</code>;
-    return <strong key={index} className="font-semibold">{part.slice(2, -2)}</strong>;
+    if (part.startsWith("`"))
+      return (
+        <code key={index} className="rounded bg-hover px-1 font-mono text-[12px]">
+          {part.slice(1, -1)}
+        </code>
+      );
+    return (
+      <strong key={index} className="font-semibold">
+        {part.slice(2, -2)}
+      </strong>
+    );
   });
 }

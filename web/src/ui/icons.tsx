@@ -43,8 +43,16 @@ export type IconName = keyof typeof paths;
 export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   return (
     <svg
-      width={size} height={size} viewBox="0 0 24 24" fill="none" stroke="currentColor" strokeWidth={1.75}
-      strokeLinecap="round" strokeLinejoin="round" aria-hidden className="shrink-0"
+      width={size}
+      height={size}
+      viewBox="0 0 24 24"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth={1.75}
+      strokeLinecap="round"
+      strokeLinejoin="round"
+      aria-hidden
+      className="shrink-0"
     >
       <path d={paths[name]} />
     </svg>
@@ -53,8 +61,18 @@ export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
 
 export function Sheaf({ size = 20 }: { size?: number }) {
   return (
-    <svg width={size} height={size} viewBox="0 0 32 32" fill="none" stroke="currentColor" strokeWidth={2.25}
-      strokeLinejoin="round" strokeLinecap="round" aria-hidden className="shrink-0 text-accent">
+    <svg
+      width={size}
+      height={size}
+      viewBox="0 0 32 32"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth={2.25}
+      strokeLinejoin="round"
+      strokeLinecap="round"
+      aria-hidden
+      className="shrink-0 text-accent"
+    >
       <path d="M16 28V7m0 7c-5 0-7-2.500-7-7 5 0 7 2.500 7 7Zm0 0c5 0 7-2.500 7-7-5 0-7 2.500-7 7Zm0 9c-5 0-7-2.500-7-7 5 0 7 2.500 7 7Zm0 0c5 0 7-2.500 7-7-5 0-7 2.500-7 7Z" />
     </svg>
   );
@@ -78,13 +96,69 @@ const sign = { fill: "none", stroke: "var(--page)", strokeWidth: 1.6, strokeLine
 const pending = { colour: "text-dim", draw: <circle cx="8" cy="8" r="6.200" {...ring} strokeDasharray="2.200 2" /> };
 const looks: Record<string, { colour: string; draw: ReactNode }> = {
   pending,
-  provisioning: { colour: "text-warn", draw: <><circle cx="8" cy="8" r="6.200" {...ring} /><path className="pulse" d="M8 8V4.200A3.800 3.800 0 0 1 11.800 8z" fill="currentColor" /></> },
-  running: { colour: "text-warn", draw: <><circle cx="8" cy="8" r="6.200" {...ring} /><path className="pulse" d="M8 4.200a3.800 3.800 0 0 1 0 7.600z" fill="currentColor" /></> },
-  awaiting_approval: { colour: "text-accent", draw: <><circle cx="8" cy="8" r="6.200" {...ring} /><path d="M8 4.800v3.700M8 11h.01" {...ring} strokeLinecap="round" /></> },
-  interrupted: { colour: "text-accent", draw: <><circle cx="8" cy="8" r="6.200" {...ring} /><path d="M6.500 6v4M9.500 6v4" {...ring} strokeLinecap="round" /></> },
-  completed: { colour: "text-good", draw: <>{disc}<path d="M5 8.200l2.100 2.100L11 6.200" {...sign} /></> },
-  failed: { colour: "text-bad", draw: <>{disc}<path d="M5.800 5.800l4.400 4.400M10.200 5.800l-4.400 4.400" {...sign} /></> },
-  cancelled: { colour: "text-dim", draw: <>{disc}<path d="M5 8h6" {...sign} /></> },
+  provisioning: {
+    colour: "text-warn",
+    draw: (
+      <>
+        <circle cx="8" cy="8" r="6.200" {...ring} />
+        <path className="pulse" d="M8 8V4.200A3.800 3.800 0 0 1 11.800 8z" fill="currentColor" />
+      </>
+    ),
+  },
+  running: {
+    colour: "text-warn",
+    draw: (
+      <>
+        <circle cx="8" cy="8" r="6.200" {...ring} />
+        <path className="pulse" d="M8 4.200a3.800 3.800 0 0 1 0 7.600z" fill="currentColor" />
+      </>
+    ),
+  },
+  awaiting_approval: {
+    colour: "text-accent",
+    draw: (
+      <>
+        <circle cx="8" cy="8" r="6.200" {...ring} />
+        <path d="M8 4.800v3.700M8 11h.01" {...ring} strokeLinecap="round" />
+      </>
+    ),
+  },
+  interrupted: {
+    colour: "text-accent",
+    draw: (
+      <>
+        <circle cx="8" cy="8" r="6.200" {...ring} />
+        <path d="M6.500 6v4M9.500 6v4" {...ring} strokeLinecap="round" />
+      </>
+    ),
+  },
+  completed: {
+    colour: "text-good",
+    draw: (
+      <>
+        {disc}
+        <path d="M5 8.200l2.100 2.100L11 6.200" {...sign} />
+      </>
+    ),
+  },
+  failed: {
+    colour: "text-bad",
+    draw: (
+      <>
+        {disc}
+        <path d="M5.800 5.800l4.400 4.400M10.200 5.800l-4.400 4.400" {...sign} />
+      </>
+    ),
+  },
+  cancelled: {
+    colour: "text-dim",
+    draw: (
+      <>
+        {disc}
+        <path d="M5 8h6" {...sign} />
+      </>
+    ),
+  },
 };
 
 /** `awaiting_approval` as people say it. */

@@ -23,7 +23,9 @@ interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
 export function Button({ look = "plain", icon, label, children, className = "", type = "button", ...rest }: ButtonProps) {
   return (
     <button
-      type={type} aria-label={label} title={label}
+      type={type}
+      aria-label={label}
+      title={label}
       className={`inline-flex h-7 shrink-0 items-center justify-center gap-1.5 rounded-md border px-2.5 text-[13px] font-medium whitespace-nowrap disabled:opacity-50 ${looks[look]} ${children ? "" : "w-7 px-0"} ${className}`}
       {...rest}
     >
@@ -43,7 +45,11 @@ export function Trouble({ error, again }: { error: unknown; again?: () => void }
     <div role="alert" className="rounded-md border border-line bg-bad-soft px-3 py-2">
       <p className="font-medium text-bad">{field ? `${field}: ${detail}` : detail}</p>
       {(help || code) && <p>{[help, code && `harvest explain ${code}`].filter(Boolean).join(" · ")}</p>}
-      {again && <Button className="mt-2" onClick={again}>Try again</Button>}
+      {again && (
+        <Button className="mt-2" onClick={again}>
+          Try again
+        </Button>
+      )}
     </div>
   );
 }
@@ -51,7 +57,11 @@ export function Trouble({ error, again }: { error: unknown; again?: () => void }
 export function Empty({ title, children, icon }: { title: string; children?: ReactNode; icon?: IconName }) {
   return (
     <div className="mx-auto flex max-w-md flex-col items-center gap-2 px-4 py-16 text-center">
-      {icon && <span className="text-dim"><Icon name={icon} size={28} /></span>}
+      {icon && (
+        <span className="text-dim">
+          <Icon name={icon} size={28} />
+        </span>
+      )}
       <h2 className="text-sm font-semibold">{title}</h2>
       <div className="text-dim">{children}</div>
     </div>
@@ -59,14 +69,24 @@ export function Empty({ title, children, icon }: { title: string; children?: Rea
 }
 
 export function Waiting({ what }: { what: string }) {
-  return <p role="status" className="px-4 py-6 text-dim">Reading {what} …</p>;
+  return (
+    <p role="status" className="px-4 py-6 text-dim">
+      Reading {what} …
+    </p>
+  );
 }
 
 export function Code({ children }: { children: ReactNode }) {
   return <code className="rounded bg-hover px-1 py-0.5 font-mono text-xs break-all text-text">{children}</code>;
 }
 
-const tones = { plain: "bg-hover text-dim", good: "bg-good-soft text-good", bad: "bg-bad-soft text-bad", warn: "bg-warn-soft text-warn", accent: "bg-accent-soft text-accent" };
+const tones = {
+  plain: "bg-hover text-dim",
+  good: "bg-good-soft text-good",
+  bad: "bg-bad-soft text-bad",
+  warn: "bg-warn-soft text-warn",
+  accent: "bg-accent-soft text-accent",
+};
 
 export type Tone = keyof typeof tones;
 
@@ -89,11 +109,20 @@ export function Dialog({ title, onClose, children, wide, bare }: { title: string
   }, []);
   return (
     <dialog
-      ref={dialog} aria-labelledby={heading} onCancel={(event) => { event.preventDefault(); onClose(); }}
-      onMouseDown={(event) => { if (event.target === dialog.current) onClose(); }}
+      ref={dialog}
+      aria-labelledby={heading}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onMouseDown={(event) => {
+        if (event.target === dialog.current) onClose();
+      }}
       className={`mx-auto mt-[8vh] mb-auto max-h-[84vh] w-[calc(100%-1.500rem)] overflow-auto rounded-xl border border-line bg-raised p-0 shadow-2xl ${wide ? "max-w-2xl" : "max-w-lg"}`}
     >
-      <h2 id={heading} className={bare ? "sr-only" : "border-b border-line px-4 py-3 text-sm font-semibold"}>{title}</h2>
+      <h2 id={heading} className={bare ? "sr-only" : "border-b border-line px-4 py-3 text-sm font-semibold"}>
+        {title}
+      </h2>
       {children}
     </dialog>
   );
@@ -103,7 +132,9 @@ export function Field({ label, hint, children }: { label: string; hint?: ReactNo
   const id = useId();
   return (
     <div className="min-w-0">
-      <label htmlFor={id} className="mb-1 block text-xs font-medium text-dim">{label}</label>
+      <label htmlFor={id} className="mb-1 block text-xs font-medium text-dim">
+        {label}
+      </label>
       {children(id)}
       {hint && <p className="mt-1 text-xs text-dim">{hint}</p>}
     </div>
@@ -135,7 +166,11 @@ export function Table<T>({ label, columns, rows, id }: { label: string; columns:
         <tbody>
           {rows.map((row) => (
             <tr key={id(row)} className="border-b border-line last:border-0 hover:bg-hover">
-              {columns.map((column) => <td key={column.name} className={`px-3 py-1.5 align-middle ${look(column)}`}>{column.cell(row)}</td>)}
+              {columns.map((column) => (
+                <td key={column.name} className={`px-3 py-1.5 align-middle ${look(column)}`}>
+                  {column.cell(row)}
+                </td>
+              ))}
             </tr>
           ))}
         </tbody>
@@ -145,15 +180,31 @@ export function Table<T>({ label, columns, rows, id }: { label: string; columns:
 }
 
 /** A page with its heading. `fill` leaves scrolling to what is inside. */
-export function Page({ title, actions, children, fill, about }: { title: string; actions?: ReactNode; children: ReactNode; fill?: boolean; about?: ReactNode }) {
-  useEffect(() => { document.title = `${title} · Harvest`; }, [title]);
+export function Page({
+  title,
+  actions,
+  children,
+  fill,
+  about,
+}: {
+  title: string;
+  actions?: ReactNode;
+  children: ReactNode;
+  fill?: boolean;
+  about?: ReactNode;
+}) {
+  useEffect(() => {
+    document.title = `${title} · Harvest`;
+  }, [title]);
   return (
     <div className="flex h-full min-h-0 flex-col">
       <header className="flex min-h-12 shrink-0 flex-wrap items-center gap-2 border-b border-line px-4 py-2">
         <h1 className="mr-auto text-sm font-semibold">{title}</h1>
         {actions}
       </header>
-      {fill ? children : (
+      {fill ? (
+        children
+      ) : (
         <div className="min-h-0 flex-1 overflow-auto" tabIndex={-1}>
           <div className="mx-auto flex max-w-6xl flex-col gap-4 p-4">
             {about && <p className="max-w-3xl text-dim">{about}</p>}
@@ -172,7 +223,14 @@ export function CopyButton({ text, label }: { text: string; label: string }) {
 export function Meter({ part, label }: { part: number; label: string }) {
   const percent = Math.min(100, Math.round(part * 100));
   return (
-    <div role="meter" aria-label={label} aria-valuenow={percent} aria-valuemin={0} aria-valuemax={100} className="mt-1 h-1.5 overflow-hidden rounded-full bg-hover">
+    <div
+      role="meter"
+      aria-label={label}
+      aria-valuenow={percent}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      className="mt-1 h-1.5 overflow-hidden rounded-full bg-hover"
+    >
       <div className={`h-full rounded-full ${percent >= 80 ? "bg-warn" : "bg-accent"}`} style={{ width: `${percent}%` }} />
     </div>
   );
