@@ -229,7 +229,7 @@ fn a_commit_that_makes_a_link_of_a_folder_gets_nothing_written_on_the_host() {
     npm_project(&world);
     let package = fs::read_to_string(world.repo().join("package.json")).unwrap();
     let script = r#"{"scripts":{"postinstall":"echo planted > d/x && mkdir -p gone/.git && echo > gone/.git/config"},"#;
-    world.write("package.json", &package.replacen('{', script, 1));
+    world.write("package.json", package.replacen('{', script, 1));
     world.write("d/keep", "");
     world.commit("Leave something behind");
     add(&world, &[]);
