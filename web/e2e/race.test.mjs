@@ -60,6 +60,8 @@ test("so many of one agent; a race of one is refused where it is asked for", lim
   await ask(page, "Make the failing test pass", world.repo, { more: (dialog) => dialog.getByLabel("Race", { exact: true }).selectOption("2") });
   const race = page.getByRole("region", { name: "Race" });
   await race.getByText(/ won\./).waitFor();
+  // The winner is known before its work is delivered.
+  await race.locator("tbody tr").first().getByText("Completed").waitFor();
   const states = await race.locator("tbody tr").first().locator("td").allInnerTexts();
   assert.deepEqual(states.sort(), ["Completed", "Lost"]);
   await page.goto(`${world.server.url}/tasks?new=true`);
