@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use harvest_engine::Toolchain;
 
 use crate::environment::Environment;
+use crate::programs::is_of_the_system;
 
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -66,7 +67,8 @@ pub fn find(environment: &Environment) -> (Toolchain, Vec<PathBuf>) {
         if let Some(programs) = manager.programs.map(|part| root.join(part)).filter(|programs| programs.is_dir()) {
             toolchain.path = format!("{}:{}", toolchain.path, programs.display());
         }
-        shown.extend(places);
+        // Below /usr or /opt it is there already, and cannot be shown again.
+        shown.extend(places.into_iter().filter(|place| !is_of_the_system(place)));
         if manager.passed {
             toolchain.env.push((manager.variable.to_owned(), root.display().to_string()));
         }
@@ -95,5 +97,15 @@ mod tests {
         let path = format!("{SYSTEM_PATH}:{}:{}", cargo.join("bin").display(), home.join(".bun/bin").display());
         assert_eq!(toolchain.path, path);
         assert_eq!(toolchain.env, [("RUSTUP_HOME".to_owned(), rustup.display().to_string())]);
+    }
+
+    /// As images of containers have it: `/usr/local/cargo`, `/usr/local/rustup`.
+    #[test]
+    fn a_toolchain_of_the_system_is_used_and_not_shown_again() {
+        let root = PathBuf::from("/usr");
+        let variables = [("HOME", std::path::Path::new("/nonexistent")), ("CARGO_HOME", &root)];
+        let (toolchain, shown) = find(&Environment::with(&variables));
+        assert_eq!(shown, Vec::<PathBuf>::new());
+        assert_eq!(toolchain.path, format!("{SYSTEM_PATH}:/usr/bin"));
     }
 }

@@ -69,7 +69,8 @@ fn look_for(name: &str, path: &str) -> Option<Found> {
     })
 }
 
-fn is_of_the_system(path: &Path) -> bool {
+/// Whether every sandbox shows it anyway.
+pub fn is_of_the_system(path: &Path) -> bool {
     SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
