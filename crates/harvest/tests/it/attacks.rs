@@ -250,20 +250,32 @@ fn row_23_settings_that_lead_claude_code_to_another_model_lead_nowhere() {
     world.assert_nothing_left();
 }
 
-macro_rules! row_23 {
-    ($($name:ident: $cli:expr;)*) => {$(
-        #[test]
-        #[ignore = "needs the network"]
-        fn $name() {
-            row_23($cli);
-        }
-    )*};
+#[test]
+#[ignore = "needs the network"]
+fn row_23_settings_of_the_repository_for_claude_code() {
+    row_23(CLAUDE_CODE);
 }
 
-row_23! {
-    row_23_settings_of_the_repository_for_claude_code: CLAUDE_CODE;
-    row_23_settings_of_the_repository_for_codex: CODEX;
-    row_23_settings_of_the_repository_for_gemini_cli: GEMINI_CLI;
-    row_23_settings_of_the_repository_for_opencode: OPENCODE;
-    row_23_settings_of_the_repository_for_aider: AIDER;
+#[test]
+#[ignore = "needs the network"]
+fn row_23_settings_of_the_repository_for_codex() {
+    row_23(CODEX);
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn row_23_settings_of_the_repository_for_gemini_cli() {
+    row_23(GEMINI_CLI);
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn row_23_settings_of_the_repository_for_opencode() {
+    row_23(OPENCODE);
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn row_23_settings_of_the_repository_for_aider() {
+    row_23(AIDER);
 }
