@@ -2,7 +2,7 @@
 
 use harvest_core::{
     BranchName, Event, EventBody, OnFailedDependency, Origin, Prompt, SessionId, Settings, Source, TaskId, TokenId,
-    TurnId,
+    Trust, TurnId,
 };
 use harvest_store::{IdempotencyKey, NewTask, Submitted};
 use harvest_workspace::SessionRepository;
@@ -92,7 +92,9 @@ impl Engine {
             settings: Settings {
                 provider,
                 origin: Some(Origin { session: session.id, seq: asked.at, commit }),
-                plan: false,
+                // A fork begins with what was said before: of a stranger's, a member approves a plan first.
+                plan: then.settings.trust == Trust::Stranger,
+                token: admission.token.as_ref().map(ToString::to_string),
                 // What is tried on the side wins and loses nothing.
                 race: None,
                 ..then.settings

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::carry::Moved;
 use crate::gate::Gate;
 use crate::interruption::Interruption;
-use crate::plan::{Plan, TurnedDown};
+use crate::plan::Plan;
 use crate::vitals::{Told, Vitals};
 
 const PAGE: usize = 1000;
@@ -62,12 +62,21 @@ impl Journal {
         self.write(vec![EventBody::Warning { message: message.into() }]).await
     }
 
+    /// A text without the secrets in it. A text that is to be cut is cleaned first: half a secret is not recognised.
+    pub(crate) fn clean(&self, text: &str) -> String {
+        self.redactor.redact(text).into_owned()
+    }
+
     pub(crate) async fn step(&self, mut step: Step) -> Result<(), harvest_store::Error> {
         step.events = self.all_redacted(step.events);
-        if let Some(End::Finished(outcome)) = &mut step.end
-            && let Some(error) = &mut outcome.error
-        {
-            *error = self.redactor.redact(error).into_owned();
+        if let Some(End::Finished(outcome)) = &mut step.end {
+            if let Some(error) = &mut outcome.error {
+                *error = self.clean(error);
+            }
+            outcome.evidence = outcome.evidence.take().and_then(|evidence| {
+                let text = serde_json::to_string(&evidence).ok()?;
+                serde_json::from_str(&self.redactor.redact(&text)).ok()
+            });
         }
         if let Some(AttemptUpdate::Finished { stderr_tail, .. }) = &mut step.attempt {
             *stderr_tail = self.redactor.redact(stderr_tail).into_owned();
@@ -115,26 +124,9 @@ impl Journal {
         Ok(Interruption::last_of(&self.of_this_turn().await?))
     }
 
-    /// Where this turn is with its plan.
+    /// Where the session is with its plan.
     pub(crate) async fn plan(&self) -> Result<Plan, harvest_store::Error> {
-        let (mut proposed, mut state) = (None, Plan::Wanted { turned_down: None });
-        for event in self.all().await? {
-            match event.body {
-                EventBody::PlanProposed { text } => proposed = Some(text),
-                // What is decided from here on is not about a plan.
-                EventBody::DeliveryProposed { .. } => proposed = None,
-                EventBody::PlanDecided { approved, plan, comment, .. } => {
-                    let Some(text) = proposed.take() else { continue };
-                    state = if approved {
-                        Plan::Approved(plan.unwrap_or(text))
-                    } else {
-                        Plan::Wanted { turned_down: comment.map(|comment| TurnedDown { plan: text, comment }) }
-                    };
-                }
-                _ => {}
-            }
-        }
-        Ok(state)
+        Ok(Plan::read(&self.all().await?))
     }
 
     pub(crate) async fn reserve(&self, reservation: Reservation) -> Result<Vec<Balance>, harvest_store::Error> {
@@ -240,7 +232,7 @@ impl Journal {
     }
 
     /// What people have said about this turn holds for every try of it.
-    async fn of_this_turn(&self) -> Result<Vec<Event>, harvest_store::Error> {
+    pub(crate) async fn of_this_turn(&self) -> Result<Vec<Event>, harvest_store::Error> {
         Ok(of_turn(&self.all().await?, &self.lease.turn).to_vec())
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harvest_core::{BranchName, EventBody, FailureReason, SandboxPurpose, Workflow};
+use harvest_core::{BranchName, Event, EventBody, FailureReason, SandboxPurpose, Workflow};
 use harvest_workspace::{SessionRepository, script};
 
 use crate::conversation::Memory;
@@ -34,6 +34,39 @@ pub(crate) struct TurnedDown {
 }
 
 impl Plan {
+    /// Where a session is with its plan.
+    pub(crate) fn read(events: &[Event]) -> Self {
+        let (mut proposed, mut state) = (None, Self::Wanted { turned_down: None });
+        for event in events {
+            match &event.body {
+                EventBody::PlanProposed { text } => proposed = Some(text),
+                // What is decided from here on is not about a plan.
+                EventBody::DeliveryProposed { .. } => proposed = None,
+                EventBody::PlanDecided { approved, plan, comment, .. } => {
+                    let Some(text) = proposed.take() else { continue };
+                    state = if *approved {
+                        Self::Approved(plan.as_ref().unwrap_or(text).clone())
+                    } else {
+                        let turned_down =
+                            |comment: &String| TurnedDown { plan: text.clone(), comment: comment.clone() };
+                        Self::Wanted { turned_down: comment.as_ref().map(turned_down) }
+                    };
+                }
+                _ => {}
+            }
+        }
+        state
+    }
+
+    /// The same for one turn. An approved plan is carried out in the turn that proposed it; those behind it go on from there.
+    pub(crate) fn in_turn(self, number: u32, of_this_turn: &[Event]) -> Self {
+        let is_earlier = number > 1 && !matches!(Self::read(of_this_turn), Self::Approved(_));
+        match self {
+            Self::Approved(_) if is_earlier => Self::None,
+            plan => plan,
+        }
+    }
+
     pub(crate) fn is_wanted(&self) -> bool {
         matches!(self, Self::Wanted { .. })
     }

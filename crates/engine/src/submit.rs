@@ -115,7 +115,7 @@ impl Engine {
     }
 
     /// A prompt is kept, shown and sent to a model: a key in it is replaced before any of that.
-    pub(crate) fn without_secrets(&self, prompt: Prompt) -> Prompt {
+    pub fn without_secrets(&self, prompt: Prompt) -> Prompt {
         let clean = match self.options.redactor.redact(prompt.as_str()) {
             std::borrow::Cow::Borrowed(_) => return prompt,
             std::borrow::Cow::Owned(clean) => clean,
@@ -123,6 +123,11 @@ impl Engine {
         // Marks may be longer than what they stand for, and a prompt has a limit.
         let end = clean.floor_char_boundary(prompt.as_str().len());
         Prompt::new(clean.get(..end).unwrap_or_default()).unwrap_or(prompt)
+    }
+
+    /// Words of a person that are kept beside a prompt: comments, reasons and changed plans.
+    pub fn clean(&self, text: &str) -> String {
+        self.options.redactor.redact(text).into_owned()
     }
 
     /// Queues a failed or cancelled task once more, for whoever asks.

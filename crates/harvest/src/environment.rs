@@ -117,7 +117,7 @@ impl ModelKeys {
 impl Environment {
     /// One with these variables alone.
     #[cfg(test)]
-    pub fn with(variables: &[(&str, &std::path::Path)]) -> Self {
+    pub fn with(variables: &[(&str, &Path)]) -> Self {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.into()));
         Self { variables: variables.collect() }
     }

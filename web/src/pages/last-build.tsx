@@ -1,6 +1,7 @@
 // What came of the last build of a snapshot: stage by stage, and all that it said.
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { download } from "../api/download";
 import { queries } from "../api/queries";
 import type { SchemaRepository } from "../api/schema";
 import { firstLine } from "../text/harmless";
@@ -89,9 +90,13 @@ function BuildLog({ name, building }: { name: string; building: boolean }) {
     <section aria-label="Log" className="rounded-md border border-line">
       <header className="flex flex-wrap items-center gap-2 border-b border-line bg-side px-3 py-1.5">
         <h3 className="mr-auto font-semibold">Log</h3>
-        <a href={`/api/repositories/${encodeURIComponent(name)}/build-log`} target="_blank" rel="noopener" className="text-accent underline">
-          All of it as text
-        </a>
+        <button
+          type="button"
+          onClick={() => void download(`/api/repositories/${encodeURIComponent(name)}/build-log`, "build.log")}
+          className="text-accent underline"
+        >
+          Download the log
+        </button>
       </header>
       <div className="max-h-96 overflow-auto px-3 py-2" tabIndex={0} role="region" aria-label="What the build said">
         {log.isPending ? (

@@ -3,6 +3,7 @@ import * as Menu from "@radix-ui/react-dropdown-menu";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
 import { api, ok } from "../api/client";
+import { download } from "../api/download";
 import type { SchemaSessionDetail } from "../api/schema";
 import { isOver } from "../api/words";
 import { copy } from "../ui/clipboard";
@@ -64,7 +65,7 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
           <Menu.Content align="end" sideOffset={4} className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 shadow-lg">
             <Item act={() => copy(session.branch)}>Copy name of branch</Item>
             <Item act={() => copy(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
-            <Item act={() => window.open(`/api/sessions/${session.id}/events?limit=1000`, "_blank", "noopener")}>Events as JSON</Item>
+            <Item act={() => void download(`/api/sessions/${session.id}/events?limit=1000`, `events-${session.id}.json`)}>Download events</Item>
             {!over && (
               <Item act={() => terminate.mutate()} danger>
                 Terminate at once

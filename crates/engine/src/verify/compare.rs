@@ -49,16 +49,18 @@ pub(super) fn verdict(
     cannot_run: bool,
 ) -> TestVerdict {
     let executed = |run: &TestRun| Counts { passed: run.passed, failed: run.failed, skipped: run.skipped }.executed();
-    let none_ran = executed(base) == Some(0) && executed(result) == Some(0);
-    if none_ran && !result.timed_out && (result.exit_code == 0 || result.exit_code == base.exit_code) {
+    let worthless = flags.iter().any(|flag| flag.disqualifies());
+    if cannot_run && result.exit_code != 0 && executed(result).unwrap_or(0) == 0 {
+        return TestVerdict::CannotRun;
+    }
+    let none_ran = [base, result].iter().all(|run| executed(run) == Some(0) && run.names.is_empty() && ended_idle(run));
+    if none_ran && !worthless {
         return TestVerdict::NoTests;
     }
     if result.exit_code == 0 {
-        let worthless = flags.iter().any(|flag| flag.disqualifies());
-        return if worthless { TestVerdict::Doubtful } else { TestVerdict::Verified };
-    }
-    if cannot_run && executed(result).unwrap_or(0) == 0 {
-        return TestVerdict::CannotRun;
+        // A command can end well although tests fail, such as one whose output goes through a pipe.
+        let fails = result.failed.unwrap_or(0) > base.failed.unwrap_or(0) || !changes.broken.is_empty();
+        return if worthless || fails { TestVerdict::Doubtful } else { TestVerdict::Verified };
     }
     // All that failed must be known by name: of one that is not, nobody can say that it failed before.
     let named = result.names.failed.len() as u64;
@@ -67,8 +69,19 @@ pub(super) fn verdict(
         None => result.exit_code == base.exit_code,
     };
     let same = !changes.still_failing.is_empty() && changes.broken.is_empty() && changes.vanished.is_empty();
-    let whole = !result.names.cut && !result.timed_out && !flags.iter().any(|flag| flag.disqualifies());
+    let whole = !result.names.cut && !result.timed_out && !worthless;
     if base.exit_code != 0 && same && is_named && whole { TestVerdict::Unchanged } else { TestVerdict::Failed }
+}
+
+/// Ended well, or as a runner ends that found nothing to run: pytest and unittest with 5, Jest and Vitest with 1 and in words.
+fn ended_idle(run: &TestRun) -> bool {
+    const NOTHING_COLLECTED: i32 = 5;
+    let says_so = || ["No tests found", "No test files found"].iter().any(|words| run.output_tail.contains(words));
+    match run.exit_code {
+        0 | NOTHING_COLLECTED => !run.timed_out,
+        1 => says_so(),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -132,11 +145,21 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_ends_well_while_tests_fail_proves_nothing() {
+        let base = run(0, names(&["a", "b"], &[]));
+        assert_eq!(judge(&base, &run(0, names(&["a"], &["b"]))), TestVerdict::Doubtful);
+        let known = run(0, names(&["a"], &["b"]));
+        assert_eq!(judge(&known, &run(0, names(&["a"], &["b"]))), TestVerdict::Verified, "it was so at the base");
+    }
+
+    #[test]
     fn no_tests_before_or_after_is_no_proof() {
         let none = || run(0, TestNames::default());
         assert_eq!(judge(&none(), &none()), TestVerdict::NoTests);
         assert_eq!(judge(&run(5, TestNames::default()), &run(5, TestNames::default())), TestVerdict::NoTests);
         assert_eq!(judge(&none(), &run(101, TestNames::default())), TestVerdict::Failed, "it does not build any more");
+        let red = || run(2, TestNames::default());
+        assert_eq!(judge(&red(), &red()), TestVerdict::Failed, "something else of the command fails");
         let open = |exit_code| TestRun { passed: None, failed: None, ..run(exit_code, TestNames::default()) };
         assert_eq!(judge(&open(0), &open(0)), TestVerdict::Verified, "a runner without counts is believed");
     }

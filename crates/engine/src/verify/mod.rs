@@ -124,8 +124,11 @@ impl Turn {
                     evidence.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default()
                 )),
                 TestVerdict::Doubtful => {
-                    let why: Vec<&str> =
+                    let mut why: Vec<&str> =
                         evidence.flags.iter().filter(|flag| flag.disqualifies()).map(|flag| flag.explain()).collect();
+                    if why.is_empty() {
+                        why.push("tests fail although the command ends with exit code 0");
+                    }
                     failed(format!("the tests are green but prove nothing: {}", why.join("; ")))
                 }
             },
@@ -185,7 +188,9 @@ impl Turn {
     }
 
     async fn tested(&self, purpose: SandboxPurpose, command: &str, commit: &str, ran: &Ran) -> Result<TestRun, Halt> {
-        let Counts { passed, failed, skipped } = read_counts(&ran.tail);
+        // The evidence is made of this and goes to places that no journal guards, such as a pull request.
+        let printed = self.journal.clean(&ran.tail);
+        let Counts { passed, failed, skipped } = read_counts(&printed);
         let exit_code = match ran.exit_code {
             Some(code) => code,
             None if ran.timed_out => TIMED_OUT,
@@ -201,8 +206,8 @@ impl Turn {
             skipped,
             timed_out: ran.timed_out,
             duration_ms: millis(ran.duration),
-            output_tail: last(&ran.tail, TAIL_SHOWN).to_owned(),
-            names: report::bounded_names(&ran.tail, ran.is_whole),
+            output_tail: last(&printed, TAIL_SHOWN).to_owned(),
+            names: report::bounded_names(&printed, ran.is_whole),
         };
         self.journal.write(vec![EventBody::TestsFinished(run.clone())]).await?;
         Ok(run)

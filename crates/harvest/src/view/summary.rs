@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_end_and_a_bad_one() {
+    fn a_good_end_and_bad_ones() {
         let style = Style::plain(true);
         let good = summary(style, &outcome(), &["Fix it".into()], " src/x | 2 +-\n 1 file changed");
         let mut failed = outcome();

@@ -74,6 +74,10 @@ fn keys_go_in_at_every_entrance_and_come_out_nowhere() {
     let asked = client.post("/api/tasks", &json!({ "prompt": prompt, "repository": world.repo() }));
     exits.push(("api", asked.ok().to_string()));
     exits.push(("tasks", client.get("/api/tasks").ok().to_string()));
+    // Words of people beside prompts.
+    let session = ran.outcome()["session_id"].as_str().unwrap().to_owned();
+    let comment = json!({ "about": { "kind": "event", "seq": 1 }, "text": format!("See {planted}") });
+    exits.push(("comment", client.post(&format!("/api/sessions/{session}/comments"), &comment).ok().to_string()));
     drop(server);
     let backup = world.path().join("backup.tar");
     let saved = world.harvest(&["backup", backup.to_str().unwrap()]).finish();

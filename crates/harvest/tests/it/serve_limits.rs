@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::github::Hub;
 use crate::serve::websocket;
 use crate::serve_access::sign_in;
@@ -238,7 +238,7 @@ fn streams_end_within_a_second_of_their_tokens_revocation_expiry_and_sign_out() 
 
 #[test]
 fn streams_of_another_server_on_the_same_database_end_too() {
-    let Some(cluster) = Cluster::private() else { return };
+    let Some(cluster) = Cluster::private() else { return harvest_testing::skip(cluster::WITHOUT) };
     let world = World::new();
     let url = cluster.url("postgres");
     let serve = |data: &str| {

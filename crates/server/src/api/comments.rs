@@ -101,7 +101,7 @@ pub async fn create(
         author: principal.user.clone(),
         at: app.clock.now(),
         about: new.about,
-        text: text.to_owned(),
+        text: app.engine.clean(text),
     };
     app.store.add_comment(comment.clone()).await?;
     tell(&app, &comment.session_id, &session.task.repository);

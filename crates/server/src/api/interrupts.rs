@@ -86,7 +86,7 @@ pub async fn resume(
     Body(asked): Body<AskResume>,
 ) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
     let session = sessions::visible(&app, &principal, &id).await?;
-    let prompt = asked.prompt.map(sessions::words).transpose()?;
+    let prompt = asked.prompt.map(sessions::words).transpose()?.map(|prompt| app.engine.without_secrets(prompt));
     let task = session.task_id();
     app.store.resume(task, &principal.user, prompt, app.clock.now()).await.map_err(|error| match error {
         harvest_store::Error::IllegalMove(refused) => {
@@ -104,7 +104,8 @@ async fn interrupt(app: &App, principal: &Principal, id: &TaskId, asked: AskInte
     if asked.reason.as_ref().is_some_and(|reason| reason.trim().is_empty() || reason.len() > LONGEST_REASON) {
         return Err(Problem::bad("reason", format!("it is empty, or has more than {LONGEST_REASON} bytes")));
     }
-    let how = Stopping::Interrupt { author: principal.user.clone(), reason: asked.reason };
+    let reason = asked.reason.map(|reason| app.engine.clean(&reason));
+    let how = Stopping::Interrupt { author: principal.user.clone(), reason };
     if !app.store.request_stop(id, how).await? {
         let detail = format!("nobody works on task {} now: it is {}", id.short(), before.status);
         return Err(Problem::new(Code::NotAtWork, detail).help("POST /api/tasks/{id}/cancel ends a task that waits"));

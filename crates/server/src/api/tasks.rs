@@ -253,7 +253,7 @@ pub async fn approve(
     Id(id): Id<TaskId>,
     Body(approval): Body<Approval>,
 ) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
-    let changed = approval.plan.map(|plan| said("plan", plan)).transpose()?;
+    let changed = approval.plan.map(|plan| said(&app, "plan", &plan)).transpose()?;
     decide(&app, &principal, &id, PlanVerdict::Approved { changed }).await
 }
 
@@ -269,16 +269,16 @@ pub async fn reject(
     Id(id): Id<TaskId>,
     Body(rejection): Body<Rejection>,
 ) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
-    let comment = rejection.comment.map(|comment| said("comment", comment)).transpose()?;
+    let comment = rejection.comment.map(|comment| said(&app, "comment", &comment)).transpose()?;
     let verdict = comment.map_or(PlanVerdict::Rejected, |comment| PlanVerdict::Again { comment });
     decide(&app, &principal, &id, verdict).await
 }
 
-fn said(field: &str, text: String) -> Result<String, Problem> {
+fn said(app: &App, field: &str, text: &str) -> Result<String, Problem> {
     if text.trim().is_empty() || text.len() > MAX_PROMPT_BYTES {
         return Err(Problem::bad(field, format!("it is empty, or has more than {MAX_PROMPT_BYTES} bytes")));
     }
-    Ok(text)
+    Ok(app.engine.clean(text))
 }
 
 async fn decide(
