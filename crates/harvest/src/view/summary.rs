@@ -41,7 +41,7 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
     let id = outcome.task_id.short();
     match (&outcome.branch, outcome.status) {
         (Some(_), TaskStatus::Completed) if outcome.evidence.as_ref().is_some_and(Evidence::proves_success) => {
-            field("next", style.accent(&format!("harvest task apply {id}")))
+            field("next", style.accent(&format!("harvest task apply {id}")));
         }
         (Some(_), _) => field("next", style.accent(&format!("harvest task diff {id}"))),
         _ => field("next", style.accent(&format!("harvest task logs {id}"))),
