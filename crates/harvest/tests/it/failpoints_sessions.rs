@@ -48,11 +48,13 @@ fn a_crash_while_planning_leaves_one_plan_to_decide_on() {
 #[test]
 fn a_crash_while_a_fork_is_made_leaves_no_session_behind() {
     let world = World::new();
-    let ran = world.run(&json!([{ "shell": format!("{FIX}; echo 1 > state") }, {}]), &[]);
-    let first = ran.assert_ended(0, "completed", None);
-    let session = first["session_id"].as_str().unwrap();
-    let saved = ran.events().into_iter().find(|event| event["type"] == "checkpoint.created").unwrap();
-    let at = saved["seq"].to_string();
+    // It is at work until its checkpoint is made.
+    let replies = json!([{ "shell": format!("{FIX}; echo 1 > state") }, { "shell": "sleep 987654" }, {}]);
+    let mut ran = world.run_with(&replies, &[]).start();
+    let saved = ran.wait_for_type("checkpoint.created");
+    ran.signal(Signal::INT);
+    ran.finish().assert_ended(3, "cancelled", Some("cancelled"));
+    let (session, at) = (saved["session_id"].as_str().unwrap(), saved["seq"].to_string());
     let fork = ["session", "fork", session, "--at", &at, "Look at it", "--json"];
     let crashed = world.harvest(&fork).env("HARVEST_FAILPOINTS", "fork::brought=return(crash)").finish();
     assert_crashed(&crashed, "fork::brought");
