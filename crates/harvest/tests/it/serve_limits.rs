@@ -399,8 +399,11 @@ fn an_address_that_nobody_knows_signs_in_and_sends_webhooks_so_often_and_no_more
     let sign_ins = until_refused(&anyone, |client| client.get("/login?code=guess"));
     assert!(sign_ins >= 120, "{sign_ins}");
     // Every way of signing in is held to the same rate, and other requests are not.
-    anyone.get("/auth/github").problem(429, "HV-0607");
-    anyone.get("/auth/github/callback?code=guess").problem(429, "HV-0607");
+    // Some more come through meanwhile, since the rate goes on; a rate of their own would be 120 again.
+    for way in ["/auth/github", "/auth/github/callback?code=guess"] {
+        let more = until_refused(&anyone, |client| client.get(way));
+        assert!(more < 120, "{way}: {more}");
+    }
     assert_eq!(anyone.get("/healthz").status, 200);
     let client = server.with(&world.token(&[]));
     client.get("/api/me").ok();
@@ -414,9 +417,12 @@ fn a_team_has_a_rate_too_however_many_people_it_has() {
     let world = World::new();
     settings(&world, "[rate]\nwrites = 1\n[team.fruit]\nmembers = ['a', 'b', 'c', 'd', 'e', 'f']\n");
     let server = world.serve(&["--agents", "0"]);
+    // The rate goes on while tokens are made, so they are made before.
+    let users = ["a", "b", "c", "d", "e", "f", "grace"];
+    let tokens = users.map(|user| (user, world.token(&["--user", user])));
     let write = |user: &str| {
-        let client = server.with(&world.token(&["--user", user]));
-        client.post("/api/tasks", &world.ask("Mend it"))
+        let (_, token) = tokens.iter().find(|(known, _)| *known == user).unwrap();
+        server.with(token).post("/api/tasks", &world.ask("Mend it"))
     };
     for user in ["a", "b", "c", "d", "e"] {
         write(user).ok();
