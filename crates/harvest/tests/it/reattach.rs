@@ -189,7 +189,9 @@ fn an_upgrade_in_place_keeps_the_agents() {
     assert_eq!(world.json(&["task", "show", &task])["status"], "running");
     assert_eq!(world.agents(), before);
     let new: PathBuf = world.path().join("harvest-next");
-    fs::copy(env!("CARGO_BIN_EXE_harvest"), &new).unwrap();
+    // By another process: a child that another test starts meanwhile would hold the file open for writing, and so keep it busy.
+    let copied = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_harvest")).arg(&new).status().unwrap();
+    assert!(copied.success());
     let mut next = world.worker(&script, &["--until-empty"]);
     next.command = again_as(&new, &next.command);
     let mut next = next.start();
