@@ -1,6 +1,6 @@
 //! The static programs that run inside sandboxes, carried along so that `harvest` is one file.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -22,29 +22,37 @@ fn programs() -> [(&'static str, &'static [u8]); 2] {
 
 /// Makes sure that the programs lie in a folder of their own below `folder`, and says where. Does nothing when they do.
 ///
-/// The folder is named after what is in it and appears as a whole, so that versions, and processes that do this at the same
-/// time, do not get in each other's way.
+/// The folder is named after what is in it and appears as a whole, so that versions do not get in each other's way. Processes
+/// that do this at the same time wait for each other: none takes away what another has just made.
 pub fn write_to(folder: &Path) -> io::Result<PathBuf> {
     let place = folder.join(DIGEST);
     if is_complete(&place) {
         return Ok(place);
     }
-    let temporary = folder.join(format!(".{DIGEST}.{}", std::process::id()));
+    fs::create_dir_all(folder)?;
+    let turn = File::open(folder)?;
+    turn.lock()?;
+    if is_complete(&place) {
+        return Ok(place);
+    }
+    let temporary = folder.join(format!(".{DIGEST}"));
+    // Left by a process that was killed.
+    remove(&temporary)?;
     let written = write(&temporary).and_then(|()| {
-        if place.exists() {
-            // Cut short or tampered with. Whoever runs from it keeps the old files open.
-            fs::remove_dir_all(&place)?;
-        }
+        // Cut short or tampered with. Programs that run from it keep the old files open.
+        remove(&place)?;
         fs::rename(&temporary, &place)
     });
     if written.is_err() {
-        let _ = fs::remove_dir_all(&temporary);
+        let _ = remove(&temporary);
     }
-    match written {
-        // Someone else was faster.
-        Err(_) if is_complete(&place) => Ok(place),
-        Err(error) => Err(error),
-        Ok(()) => Ok(place),
+    written.map(|()| place)
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -95,6 +103,25 @@ mod tests {
         fs::write(&runner, "broken").unwrap();
         write_to(&folder).unwrap();
         assert_eq!(fs::read(&runner).unwrap(), RUNNER);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn whoever_writes_at_the_same_time_finds_the_programs() {
+        let folder = std::env::temp_dir().join(format!("harvest-sandboxed-together-{}", std::process::id()));
+        for broken in [false, true, false, true] {
+            if broken {
+                fs::write(folder.join(DIGEST).join("harvest-builtin"), "broken").unwrap();
+            } else {
+                remove(&folder).unwrap();
+            }
+            std::thread::scope(|scope| {
+                for _ in 0..6 {
+                    scope.spawn(|| assert!(is_complete(&write_to(&folder).unwrap())));
+                }
+            });
+        }
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(&folder).unwrap();
     }
