@@ -104,7 +104,7 @@ impl Local {
         }
         // The git on the other side gets none of our settings and folders, so it is told here.
         let folder = from.display().to_string().replace('\'', "'\\''");
-        let ours = format!("--upload-pack=GIT_COMMON_DIR='{folder}' git -c safe.directory=* upload-pack");
+        let ours = format!("--upload-pack=GIT_COMMON_DIR='{folder}' git -c 'safe.directory=*' upload-pack");
         Ok(fetch_into(&self.git, &self.path, from.as_os_str(), &[commit], &[&ours]).await?)
     }
 

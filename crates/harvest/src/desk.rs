@@ -67,7 +67,14 @@ impl Desk for FrontDesk {
     }
 
     fn tenancy(&self) -> Tenancy {
-        self.installation.settings().map(|settings| settings.tenancy()).unwrap_or_default()
+        match self.installation.settings() {
+            Ok(settings) => settings.tenancy(),
+            // Projects and limits do not vanish with a typing error in `harvest.toml`: the last ones hold until it is mended.
+            Err(failure) => {
+                tracing::warn!(reason = failure.message, "settings cannot be read for the moment");
+                Tenancy::clone(&self.installation.projects.last_tenancy())
+            }
+        }
     }
 
     fn memberships(&self, user: &str) -> BTreeMap<String, Role> {

@@ -49,6 +49,11 @@ impl Directory {
         Live::following(self.tenancy.subscribe())
     }
 
+    /// As the engine knows it.
+    pub fn last_tenancy(&self) -> Arc<Tenancy> {
+        self.tenancy.borrow().clone()
+    }
+
     /// The same for what sandboxes may reach.
     pub fn hosts(&self, now: Hosts) -> Live<Hosts> {
         self.hosts.send_replace(Arc::new(now));

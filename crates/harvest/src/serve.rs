@@ -5,7 +5,7 @@ use std::sync::Arc;
 use harvest_agents::Provider;
 use harvest_core::Code;
 use harvest_engine::{Engine, Limits, ModelChoice, Notice, Stop};
-use harvest_server::{Handle, Options, Service};
+use harvest_server::{Handle, Options, Proxies, Service};
 use harvest_telemetry::Exporter;
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
@@ -108,6 +108,7 @@ pub async fn listen(
     let options = Options {
         listen: door.listen,
         public_url: door.public_url,
+        proxies: Proxies::new(door.trusted_proxies),
         tokens_only: door.tokens_only,
         store: installation.store.clone(),
         engine: engine.clone(),

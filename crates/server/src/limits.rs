@@ -1,9 +1,9 @@
 //! Rate limits. A bucket fills at a steady rate, and a request takes a drop: one bucket for each token, each person and each
-//! team, and before anyone is known one for each address that signs in or sends webhooks.
+//! team, and before anyone is known one for each address that signs in or sends webhooks. Each server counts for itself.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
@@ -17,10 +17,11 @@ use crate::problem::Problem;
 use crate::state::App;
 
 const WINDOW: Duration = Duration::from_secs(60);
-const MOST_BUCKETS: usize = 10_000;
+/// Of one generation: more addresses than that in a minute drop the generation before.
+const MOST_BUCKETS: usize = 50_000;
 /// A team may ask for so many times what one person may.
 const TEAM: u32 = 5;
-/// Of one address in a minute. Behind a proxy that is everyone together.
+/// Of one address in a minute.
 const SIGN_INS: u32 = 120;
 const WEBHOOKS: u32 = 1_200;
 
@@ -44,7 +45,18 @@ pub struct Peer(pub IpAddr);
 #[derive(Debug)]
 pub struct Limiter {
     pace: Pace,
-    buckets: Mutex<HashMap<(String, &'static str), Bucket>>,
+    known: Mutex<Buckets>,
+    /// Apart from the others: strangers with many addresses cannot make the server forget what its users have taken.
+    addresses: Mutex<Buckets>,
+}
+
+/// Two generations of buckets. A bucket that is used moves into the recent generation; the older one is dropped after a window,
+/// when every bucket in it is full again. So no request ever pays for looking at all of them.
+#[derive(Debug)]
+struct Buckets {
+    recent: HashMap<(String, &'static str), Bucket>,
+    older: HashMap<(String, &'static str), Bucket>,
+    begun: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -74,14 +86,65 @@ pub struct Standing {
     full_in: u64,
 }
 
+impl Buckets {
+    fn new() -> Self {
+        Self { recent: HashMap::new(), older: HashMap::new(), begun: None }
+    }
+
+    /// The bucket as it is now.
+    fn get(&mut self, share: &Share, now: Instant) -> &mut Bucket {
+        let begun = *self.begun.get_or_insert(now);
+        if now.duration_since(begun) >= WINDOW || self.recent.len() >= MOST_BUCKETS {
+            self.older = std::mem::take(&mut self.recent);
+            self.begun = Some(now);
+        }
+        let (key, most) = ((share.key.clone(), share.name), f64::from(share.quota));
+        let older = self.older.remove(&key);
+        let bucket = self.recent.entry(key).or_insert_with(|| older.unwrap_or(Bucket { drops: most, at: now }));
+        let filled = bucket.drops + share.rate() * now.duration_since(bucket.at).as_secs_f64();
+        *bucket = Bucket { drops: filled.min(most), at: now };
+        bucket
+    }
+
+    /// Of all buckets, or of none.
+    fn take(&mut self, shares: &[Share], now: Instant) -> Result<Standing, Problem> {
+        for share in shares {
+            let bucket = self.get(share, now);
+            if bucket.drops < 1.0 {
+                let wait = ((1.0 - bucket.drops) / share.rate()).ceil() as u64;
+                let Share { holder, name, quota, .. } = share;
+                let detail = format!("{holder}: more than {quota} {name} in a minute");
+                let help = "wait as long as Retry-After says";
+                return Err(Problem::new(Code::TooMany, detail).help(help).retry_after(wait.max(1)));
+            }
+        }
+        let mut first = None;
+        for share in shares {
+            let bucket = self.get(share, now);
+            bucket.drops -= 1.0;
+            let full_in = ((f64::from(share.quota) - bucket.drops) / share.rate()).ceil() as u64;
+            let standing = Standing { name: share.name, quota: share.quota, left: bucket.drops as u32, full_in };
+            first.get_or_insert(standing);
+        }
+        first.ok_or_else(|| Problem::new(Code::Internal, "a request without a rate limit"))
+    }
+}
+
+impl Share {
+    /// Drops in a second.
+    fn rate(&self) -> f64 {
+        f64::from(self.quota) / WINDOW.as_secs_f64()
+    }
+}
+
 impl Limiter {
     pub fn new(pace: Pace) -> Self {
-        Self { pace, buckets: Mutex::default() }
+        Self { pace, known: Mutex::new(Buckets::new()), addresses: Mutex::new(Buckets::new()) }
     }
 
     /// Of the token, its person and their teams: all of them have room, or nothing is taken. Tells of the token's.
     pub fn take(&self, principal: &Principal, teams: &[String], method: &Method) -> Result<Standing, Problem> {
-        self.take_at(&self.shares(principal, teams, is_safe(method)), Instant::now())
+        self.known().take(&self.shares(principal, teams, is_safe(method)), Instant::now())
     }
 
     fn shares(&self, principal: &Principal, teams: &[String], reads: bool) -> Vec<Share> {
@@ -100,37 +163,12 @@ impl Limiter {
     /// Before anyone is known.
     fn knock(&self, peer: IpAddr, name: &'static str, quota: u32) -> Result<(), Problem> {
         let share = Share { holder: "this address".to_owned(), key: network(peer), name, quota };
-        self.take_at(&[share], Instant::now()).map(drop)
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        addresses.take(&[share], Instant::now()).map(drop)
     }
 
-    fn take_at(&self, shares: &[Share], now: Instant) -> Result<Standing, Problem> {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= MOST_BUCKETS {
-            // A full bucket is as good as none.
-            buckets.retain(|_, bucket| now.duration_since(bucket.at) < WINDOW);
-        }
-        for Share { holder, key, name, quota } in shares {
-            let rate = f64::from(*quota) / WINDOW.as_secs_f64();
-            let full = Bucket { drops: f64::from(*quota), at: now };
-            let bucket = buckets.entry((key.clone(), name)).or_insert(full);
-            let filled = bucket.drops + rate * now.duration_since(bucket.at).as_secs_f64();
-            *bucket = Bucket { drops: filled.min(f64::from(*quota)), at: now };
-            if bucket.drops < 1.0 {
-                let wait = ((1.0 - bucket.drops) / rate).ceil() as u64;
-                let detail = format!("{holder}: more than {quota} {name} in a minute");
-                let help = "wait as long as Retry-After says";
-                return Err(Problem::new(Code::TooMany, detail).help(help).retry_after(wait.max(1)));
-            }
-        }
-        let mut first = None;
-        for Share { key, name, quota, .. } in shares {
-            let Some(bucket) = buckets.get_mut(&(key.clone(), *name)) else { continue };
-            bucket.drops -= 1.0;
-            let rate = f64::from(*quota) / WINDOW.as_secs_f64();
-            let full_in = ((f64::from(*quota) - bucket.drops) / rate).ceil() as u64;
-            first.get_or_insert(Standing { name, quota: *quota, left: bucket.drops as u32, full_in });
-        }
-        first.ok_or_else(|| Problem::new(Code::Internal, "a request without a rate limit"))
+    fn known(&self) -> MutexGuard<'_, Buckets> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,27 +225,60 @@ mod tests {
 
     #[test]
     fn a_bucket_empties_and_fills() {
-        let limiter = Limiter::new(Pace::default());
+        let mut buckets = Buckets::new();
         let start = Instant::now();
-        let write = |after: u64| limiter.take_at(&[share("a", "writes", 2)], start + Duration::from_secs(after));
-        assert_eq!(write(0).unwrap().left, 1);
-        assert_eq!(write(0).unwrap().left, 0);
-        assert!(write(10).is_err());
-        assert_eq!(write(30).unwrap().left, 0);
-        assert!(limiter.take_at(&[share("b", "writes", 2)], start).is_ok(), "everyone has their own");
-        assert!(limiter.take_at(&[share("a", "reads", 120)], start).is_ok(), "reads are counted apart");
+        let mut ask = |who: &str, name, quota, after: u64| {
+            buckets.take(&[share(who, name, quota)], start + Duration::from_secs(after)).map(|standing| standing.left)
+        };
+        assert_eq!(ask("a", "writes", 2, 0).unwrap(), 1);
+        assert_eq!(ask("a", "writes", 2, 0).unwrap(), 0);
+        assert!(ask("a", "writes", 2, 10).is_err());
+        assert_eq!(ask("a", "writes", 2, 30).unwrap(), 0);
+        assert!(ask("b", "writes", 2, 30).is_ok(), "everyone has their own");
+        assert!(ask("a", "reads", 120, 30).is_ok(), "reads are counted apart");
     }
 
     #[test]
     fn several_tokens_of_one_person_share_what_the_person_may() {
-        let limiter = Limiter::new(Pace::default());
+        let mut buckets = Buckets::new();
         let start = Instant::now();
-        let ask = |token: &str| limiter.take_at(&[share(token, "writes", 2), share("user:ada", "writes", 2)], start);
+        let mut ask = |token: &str| buckets.take(&[share(token, "writes", 2), share("user:ada", "writes", 2)], start);
         ask("one").unwrap();
         ask("two").unwrap();
         assert!(ask("three").is_err(), "a new token is no new rate");
         // What is refused for one reason takes nothing from the others.
-        assert_eq!(limiter.take_at(&[share("three", "writes", 2)], start).unwrap().left, 1);
+        assert_eq!(buckets.take(&[share("three", "writes", 2)], start).unwrap().left, 1);
+    }
+
+    #[test]
+    fn an_empty_bucket_stays_empty_when_generations_change_and_full_ones_are_forgotten() {
+        let mut buckets = Buckets::new();
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        buckets.take(&[share("other", "writes", 2)], start).unwrap();
+        for _ in 0..2 {
+            buckets.take(&[share("busy", "writes", 2)], after(50)).unwrap();
+        }
+        // The first generation ends ten seconds after `busy` has emptied its bucket.
+        buckets.take(&[share("other", "writes", 2)], after(61)).unwrap();
+        assert!(buckets.older.contains_key(&("busy".to_owned(), "writes")));
+        assert!(buckets.take(&[share("busy", "writes", 2)], after(61)).is_err());
+        for seconds in [300, 400] {
+            buckets.take(&[share("other", "writes", 2)], after(seconds)).unwrap();
+        }
+        assert_eq!(buckets.recent.len() + buckets.older.len(), 1);
+    }
+
+    #[test]
+    fn many_addresses_do_not_make_the_server_forget_its_users() {
+        let limiter = Limiter::new(Pace { reads: 1, writes: 1 });
+        limiter.known().take(&[share("user:ada", "writes", 1)], Instant::now()).unwrap();
+        for number in 0..3 * MOST_BUCKETS as u32 {
+            limiter.knock(IpAddr::from(number.to_be_bytes()), "sign-ins", 1).unwrap();
+        }
+        let addresses = limiter.addresses.lock().unwrap();
+        assert!(addresses.recent.len() + addresses.older.len() <= 2 * MOST_BUCKETS);
+        assert!(limiter.known().take(&[share("user:ada", "writes", 1)], Instant::now()).is_err());
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::events::{Feed, Presence, Tails};
 use crate::limits::{Limiter, Pace, Peer};
 use crate::metrics::Metrics;
 use crate::patient::Patient;
+use crate::proxies::Proxies;
 use crate::state::{App, Doorman, Rules, Shared};
 use crate::webhooks::{self, Webhooks};
 use crate::{Error, api, idempotency};
@@ -49,6 +50,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// What browsers call it when a proxy stands in front.
     pub public_url: Option<String>,
+    /// Whose word is taken for where a request comes from.
+    pub proxies: Proxies,
     pub store: Arc<dyn Store>,
     /// Makes tasks of what is asked; whether it also works on them is another's business.
     pub engine: Engine,
@@ -108,6 +111,7 @@ impl Service {
             presence: Presence::new(feed.clone()),
             feed,
             pace: Limiter::new(options.pace),
+            proxies: options.proxies,
             metrics: Metrics::default(),
             telemetry: options.telemetry,
             draining: options.draining,
@@ -160,7 +164,7 @@ impl Service {
             let (router, app) = (router.clone(), app.clone());
             tokio::spawn(async move {
                 app.metrics.connections.enter();
-                serve(stream, peer, router, &app.closing).await;
+                serve(stream, peer, router, &app).await;
                 app.metrics.connections.leave();
                 drop(place);
             });
@@ -229,11 +233,13 @@ pub async fn link(
 }
 
 /// One connection to its end; when the server closes, after the request under way.
-async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, closing: &Stop) {
+async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, app: &App) {
     // Small answers and events go out at once.
     let _ = stream.set_nodelay(true);
+    let shared = app.clone();
     let service = router.map_request(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer.ip()));
+        let client = shared.proxies.client(peer.ip(), request.headers());
+        request.extensions_mut().insert(Peer(client));
         request.map(Body::new)
     });
     let connection = http1::Builder::new()
@@ -249,7 +255,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, closing: &St
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = closing.requested() => {
+        () = app.closing.requested() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

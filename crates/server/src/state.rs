@@ -18,6 +18,7 @@ use crate::events::{Feed, Presence, Tails};
 use crate::limits::Limiter;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
+use crate::proxies::Proxies;
 use crate::webhooks::Webhooks;
 
 /// Cheap to clone.
@@ -41,6 +42,7 @@ pub struct Shared {
     pub doorman: Doorman,
     pub rules: Rules,
     pub pace: Limiter,
+    pub proxies: Proxies,
     pub tails: Tails,
     pub feed: Feed,
     pub presence: Presence,
@@ -63,6 +65,8 @@ pub struct Shared {
 pub struct Doorman {
     store: Arc<dyn Store>,
     known: Mutex<Known>,
+    /// Held while the database is asked for a token, so that made-up tokens do not take all of its connections.
+    questions: Semaphore,
     woken: watch::Receiver<u64>,
 }
 
@@ -78,6 +82,8 @@ struct Known {
 /// Should nobody be able to wake us, a token that was revoked elsewhere opens for so long at most.
 const BELIEVED: Duration = Duration::from_secs(5);
 const MOST_KNOWN: usize = 10_000;
+/// Tokens that the database is asked for at a time; the next ones wait.
+const QUESTIONS: usize = 4;
 /// The time of a token's last use is kept to the minute.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
@@ -85,7 +91,7 @@ impl Doorman {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let woken = store.watch_queue();
         let known = Known { version: 0, since: Instant::now(), tokens: HashMap::new(), noted: HashMap::new() };
-        Self { store, known: Mutex::new(known), woken }
+        Self { store, known: Mutex::new(known), questions: Semaphore::new(QUESTIONS), woken }
     }
 
     pub async fn find(&self, shown: &str) -> Result<Option<AccessToken>, StoreError> {
@@ -100,7 +106,10 @@ impl Doorman {
                 return Ok(Some(token.clone()));
             }
         }
-        let found = self.store.token(&digest).await?;
+        let question = self.questions.acquire().await;
+        let found = self.store.token(&digest).await;
+        drop(question);
+        let found = found?;
         if let Some(token) = &found {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             // Read before someone revoked it, perhaps: then it is not worth keeping.

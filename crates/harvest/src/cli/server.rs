@@ -1,10 +1,11 @@
 //! The server, and who may use it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use harvest_core::Role;
+use ipnet::IpNet;
 
 use super::{Until, WorkPlace, duration};
 
@@ -13,7 +14,7 @@ use super::{Until, WorkPlace, duration};
   harvest serve
   harvest serve --listen 127.0.0.1:8080 --agents 3
   harvest serve --agents 0 --database-url postgres://…      the API alone; `harvest up` works elsewhere
-  harvest serve --listen 0.0.0.0:7070 --public-url https://harvest.example.com      behind a proxy with TLS, with [sign_in]
+  harvest serve --public-url https://harvest.example.com --trusted-proxy 127.0.0.1      behind a proxy with TLS, with [sign_in]
   harvest serve --listen 0.0.0.0:7070 --public-url https://harvest.example.com --tokens-only      for programs alone
 
 It prints a link that signs a browser in, once. Programs use a token: harvest token create.
@@ -44,9 +45,19 @@ pub struct Door {
     /// What browsers call this server when a proxy stands in front of it
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
+    /// A proxy, or a network of them, whose X-Forwarded-For is believed; may be given several times
+    #[arg(long = "trusted-proxy", value_name = "ADDRESS[/BITS]", value_parser = network)]
+    pub trusted_proxies: Vec<IpNet>,
     /// Whoever has a token comes in, and nobody signs in: for an address that can be reached from outside
     #[arg(long)]
     pub tokens_only: bool,
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address
+        .or_else(|_| text.parse())
+        .map_err(|_| "not an address like 10.0.0.5 or a network like 10.0.0.0/8".to_owned())
 }
 
 #[derive(Debug, Subcommand)]

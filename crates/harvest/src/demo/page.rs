@@ -37,7 +37,7 @@ pub async fn open(
     engine: &Engine,
     wanted: Option<SocketAddr>,
 ) -> Result<Service, Failure> {
-    let door = |listen| Door { listen, public_url: None, tokens_only: false };
+    let door = |listen| Door { listen, public_url: None, trusted_proxies: Vec::new(), tokens_only: false };
     let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     match serve::listen(
         global,

@@ -81,6 +81,10 @@ impl Planted {
         self.data.lock().unwrap().insert(folder.to_owned());
     }
 
+    pub fn data_folders(&self) -> Vec<PathBuf> {
+        self.data.lock().unwrap().iter().cloned().collect()
+    }
+
     pub fn uses_database(&self, url: &str) {
         self.databases.lock().unwrap().insert(url.to_owned());
     }

@@ -413,6 +413,26 @@ fn an_address_that_nobody_knows_signs_in_and_sends_webhooks_so_often_and_no_more
 }
 
 #[test]
+fn behind_a_trusted_proxy_one_client_does_not_use_up_the_rate_of_another() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0", "--trusted-proxy", "127.0.0.0/8"]);
+    let from = |client: &str| server.anyone().header("x-forwarded-for", client);
+    let sign_in = |client: &Client| client.get("/login?code=guess");
+    until_refused(&from("198.51.100.7"), sign_in);
+    // The first address of a list is only claimed.
+    let claimed = until_refused(&from("192.0.2.1, 198.51.100.7"), sign_in);
+    assert!(claimed < 120, "{claimed}");
+    assert_ne!(sign_in(&from("198.51.100.8")).status, 429);
+    let untrusting = world.serve(&["--agents", "0"]);
+    let from = |client: &str| untrusting.anyone().header("x-forwarded-for", client);
+    until_refused(&from("198.51.100.7"), sign_in);
+    let other = until_refused(&from("198.51.100.8"), sign_in);
+    assert!(other < 120, "{other}");
+    let ran = world.harvest(&["serve", "--trusted-proxy", "proxy.example.com"]).finish();
+    assert!(ran.exit == Some(2) && ran.stderr.contains("a network like 10.0.0.0/8"), "{ran:?}");
+}
+
+#[test]
 fn a_team_has_a_rate_too_however_many_people_it_has() {
     let world = World::new();
     settings(&world, "[rate]\nwrites = 1\n[team.fruit]\nmembers = ['a', 'b', 'c', 'd', 'e', 'f']\n");

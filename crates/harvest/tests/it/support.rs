@@ -203,15 +203,17 @@ impl World {
 
     /// Looks for secrets in everything that there is of it.
     pub fn scan(&self) -> Scanned {
-        self.planted.scan(self.path(), &self.home(), &self.runtime_folders())
+        self.planted.scan(self.path(), &self.home(), &self.all_runtime_folders())
     }
 
     /// Where the sockets of its sandboxes are, as long as there are any.
     fn runtime_folders(&self) -> Vec<PathBuf> {
-        let Ok(metadata) = fs::metadata(self.data()) else { return Vec::new() };
-        let own = format!("{:x}-{:x}", metadata.dev(), metadata.ino());
-        let places = ["/run/harvest".to_owned(), format!("/tmp/harvest-{}", uid())];
-        places.iter().map(|place| Path::new(place).join(&own)).filter(|folder| folder.exists()).collect()
+        runtime_folders(&[self.data()])
+    }
+
+    /// The same of every data directory that it used.
+    fn all_runtime_folders(&self) -> Vec<PathBuf> {
+        runtime_folders(&self.planted.data_folders())
     }
 
     pub fn leftovers(&self) -> Vec<String> {
@@ -268,7 +270,7 @@ impl Drop for World {
         }
         let scanned = (!std::thread::panicking()).then(|| self.scan());
         // The system gives the number of this data directory to another.
-        for folder in self.runtime_folders() {
+        for folder in self.all_runtime_folders() {
             let _ = fs::remove_dir_all(folder);
         }
         if let Some(scanned) = scanned {
@@ -276,6 +278,14 @@ impl Drop for World {
             assert!(scanned.found.is_empty(), "secrets were left: {:#?}", scanned.found);
         }
     }
+}
+
+fn runtime_folders(data: &[PathBuf]) -> Vec<PathBuf> {
+    let own = data.iter().filter_map(|data| fs::metadata(data).ok());
+    let names: Vec<String> = own.map(|data| format!("{:x}-{:x}", data.dev(), data.ino())).collect();
+    let places = ["/run/harvest".to_owned(), format!("/tmp/harvest-{}", uid())];
+    let folders = places.iter().flat_map(|place| names.iter().map(|name| Path::new(place).join(name)));
+    folders.filter(|folder| folder.exists()).collect()
 }
 
 pub fn uid() -> u32 {

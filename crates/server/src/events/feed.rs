@@ -208,13 +208,16 @@ async fn next(
     pass: &mut Pass,
 ) -> Option<Bytes> {
     const MISSED: Bytes = Bytes::from_static(b"event: missed\ndata: {}\n\n");
+    // Notices that this reader may not see do not put it off.
+    let heartbeat = tokio::time::sleep(HEARTBEAT);
+    tokio::pin!(heartbeat);
     loop {
         let heard = tokio::select! {
             biased;
             () = closing(app) => return None,
             () = pass.ended() => return None,
             heard = told.recv() => heard,
-            () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(b": alive\n\n")),
+            () = &mut heartbeat => return Some(Bytes::from_static(b": alive\n\n")),
         };
         match heard {
             Ok(Told::Notice(notice)) if principal.sees_repository(&notice.repository) => {

@@ -32,6 +32,10 @@ impl Trouble {
     pub fn lasting(message: impl Into<String>) -> Self {
         Self { message: message.into(), may_pass: false }
     }
+
+    pub fn passing(message: impl Into<String>) -> Self {
+        Self { message: message.into(), may_pass: true }
+    }
 }
 
 impl From<harvest_forge::Error> for Trouble {

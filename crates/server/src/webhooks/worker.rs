@@ -7,10 +7,12 @@ use harvest_engine::Stop;
 use harvest_store::{NewAudit, Record, recorded};
 use serde_json::json;
 
-use super::act;
+use super::act::{self, Trouble};
 use crate::state::App;
 
-/// How long acting on one may take; then someone else may try.
+/// How long acting on one may take, so that a host that hangs does not hold up the others.
+const PATIENCE: Duration = Duration::from_secs(100);
+/// How long one is held, which is longer; then someone else may try.
 const HOLDS: Duration = Duration::from_secs(2 * 60);
 /// What another server left is found by then.
 const LOOK: Duration = Duration::from_secs(30);
@@ -64,7 +66,9 @@ async fn next(app: &App) -> Result<bool, harvest_store::Error> {
         detail: json!({ "delivery": delivery.id }),
     };
     let record = Record { audit, answer: None };
-    let outcome = match recorded(record, act::act(app, &delivery)).await.0 {
+    let acting = tokio::time::timeout(PATIENCE, recorded(record, act::act(app, &delivery))).await;
+    let acted = acting.map_or_else(|_| Err(Trouble::passing("it took too long")), |(acted, _)| acted);
+    let outcome = match acted {
         Ok(outcome) => outcome,
         Err(trouble) if trouble.may_pass && delivery.tries < MOST_TRIES => {
             tracing::warn!(delivery.id, error = trouble.message, "a delivery is tried again later");
