@@ -31,7 +31,7 @@ test: page ## Install what the tests need, run them all and count
 	@scripts/need strace libfaketime || echo "Without them no clock jumps, and what the kernel is asked is not looked at."
 	@scripts/env scripts/test --features $(FEATURES) $(ARGS)
 
-check: ## Formatting, lints, licences, dependency directions, types of the page
+check: page ## Formatting, lints, licences, dependency directions, types of the page
 	@scripts/need cargo cc
 	scripts/env cargo fmt --all --check
 	scripts/env cargo clippy --workspace --all-targets --features $(FEATURES) -- --deny warnings
