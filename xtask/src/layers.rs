@@ -111,6 +111,7 @@ const LAYERS: &[Layer] = &[
         name: "harvest-engine",
         uses: &[
             "harvest-agents",
+            "harvest-beneath",
             "harvest-core",
             "harvest-forge",
             "harvest-gateway",
@@ -152,6 +153,7 @@ const LAYERS: &[Layer] = &[
         name: "harvest",
         uses: &[
             "harvest-agents",
+            "harvest-beneath",
             "harvest-core",
             "harvest-engine",
             "harvest-forge",

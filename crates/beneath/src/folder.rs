@@ -191,7 +191,7 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.0, single(name)?, flags)?)
     }
 
-    /// Bytes that everything below takes on disk.
+    /// Bytes that everything below takes on disk. Folders that vanish meanwhile, or that are closed to this process, count as empty.
     pub fn disk_usage(&self) -> io::Result<u64> {
         self.usage(0)
     }
@@ -204,7 +204,15 @@ impl Folder {
         for name in self.names()? {
             let Some(node) = self.node(&name)? else { continue };
             total += match node.status.kind {
-                Kind::Folder => node.enter()?.usage(depth + 1)?,
+                Kind::Folder => match node.enter() {
+                    Ok(folder) => folder.usage(depth + 1)?,
+                    Err(error)
+                        if [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&error.kind()) =>
+                    {
+                        node.status.blocks
+                    }
+                    Err(error) => return Err(error),
+                },
                 _ => node.status.blocks,
             };
         }

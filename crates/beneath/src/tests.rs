@@ -212,3 +212,16 @@ fn a_pipe_is_refused_without_waiting_for_it() {
     assert_eq!(tree.read(Path::new("large"), 5).unwrap(), b"12345");
     assert!(tree.read(Path::new("large"), 4).is_err());
 }
+
+#[test]
+fn a_link_counts_as_itself() {
+    let top = tempfile::tempdir().unwrap();
+    let (inner, outer) = (top.path().join("inner"), top.path().join("outer"));
+    fs::create_dir_all(inner.join("folder")).unwrap();
+    fs::create_dir(&outer).unwrap();
+    fs::write(outer.join("large"), vec![1; 1 << 20]).unwrap();
+    symlink(&outer, inner.join("link")).unwrap();
+    symlink(outer.join("large"), inner.join("folder/link")).unwrap();
+    assert!(Folder::open(&inner).unwrap().disk_usage().unwrap() < 1 << 20);
+    assert!(Folder::open(&outer).unwrap().disk_usage().unwrap() >= 1 << 20);
+}

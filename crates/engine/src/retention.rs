@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use harvest_beneath::Folder;
 use harvest_core::{Clock, Event, EventBody, SandboxId, SessionId, Task, Timestamp};
 use harvest_store::{Store, TaskQuery};
 use serde::Serialize;
@@ -348,13 +348,7 @@ fn has_base(mirror: &Path, commit: &str) -> bool {
 
 /// What removing it gives back.
 fn size(path: &Path) -> u64 {
-    let Ok(metadata) = std::fs::symlink_metadata(path) else { return 0 };
-    let own = metadata.blocks() * 512;
-    if !metadata.is_dir() {
-        return own;
-    }
-    let below = std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
-    own + below.map(|entry| size(&entry.path())).sum::<u64>()
+    Folder::open_trusted(path).and_then(|folder| folder.disk_usage()).unwrap_or_default()
 }
 
 #[cfg(test)]

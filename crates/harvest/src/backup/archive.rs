@@ -2,10 +2,12 @@
 //! manifest with the digest of every file. Without the manifest, or with anything that differs from it, it is no backup.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
+use harvest_beneath::{Folder, Kind};
 use harvest_core::Timestamp;
 use harvest_engine::DataFolder;
 use serde::{Deserialize, Serialize};
@@ -68,9 +70,13 @@ pub fn write(data: &DataFolder, scratch: &Path, out: impl Write, now: Timestamp)
     // The database first: what it knows of is in the repositories by then.
     let copy = scratch.join(DATABASE);
     file::copy(&data.database(), &copy)?;
-    writer.file(&copy, DATABASE)?;
-    for folder in REPOSITORIES {
-        writer.folder(&data.path().join(folder), folder)?;
+    writer.file(File::open(&copy)?, DATABASE)?;
+    for name in REPOSITORIES {
+        match Folder::open_trusted(&data.path().join(name)) {
+            Ok(folder) => writer.folder(&folder, name)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     let text = serde_json::to_vec_pretty(&writer.manifest).map_err(io::Error::other)?;
     writer.tar.append_data(&mut header(EntryType::Regular, text.len() as u64), MANIFEST, text.as_slice())?;
@@ -84,52 +90,41 @@ struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Refs before objects: whatever a copied ref names is there when the objects are copied.
-    fn folder(&mut self, path: &Path, name: &str) -> Result<(), Error> {
-        let entries = match std::fs::read_dir(path) {
-            Ok(entries) => entries.collect::<Result<Vec<_>, _>>()?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
+    /// Refs before objects: whatever a copied ref names is there when the objects are copied. Git wrote these folders for
+    /// agents, so they are read by descriptor, and a link in them is not followed.
+    fn folder(&mut self, folder: &Folder, name: &str) -> Result<(), Error> {
         self.tar.append_data(&mut header(EntryType::Directory, 0), format!("{name}/"), io::empty())?;
-        let mut entries: Vec<(bool, String, PathBuf)> = entries
-            .into_iter()
-            .filter_map(|entry| Some((entry.file_name().to_str()?.to_owned(), entry.path())))
-            .filter(|(file, _)| !is_passing(file))
-            .map(|(file, path)| (file == "objects", file, path))
-            .collect();
-        entries.sort();
-        for (_, file, path) in entries {
-            let kind = match std::fs::symlink_metadata(&path) {
-                Ok(metadata) => metadata.file_type(),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error.into()),
-            };
+        let names = folder.names()?.into_iter().filter_map(|file| file.into_string().ok());
+        let mut names: Vec<(bool, String)> =
+            names.filter(|file| !is_passing(file)).map(|file| (file == "objects", file)).collect();
+        names.sort();
+        for (_, file) in names {
+            let Some(node) = folder.node(OsStr::new(&file))? else { continue };
             let name = format!("{name}/{file}");
-            if kind.is_dir() {
-                self.folder(&path, &name)?;
-            } else if kind.is_file() {
-                self.file(&path, &name)?;
+            match node.status().kind {
+                Kind::Folder => match node.enter() {
+                    Ok(inner) => self.folder(&inner, &name)?,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error.into()),
+                },
+                Kind::File => match folder.file(Path::new(&file)) {
+                    Ok(content) => self.file(content, &name)?,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error.into()),
+                },
+                Kind::Link | Kind::Special => {}
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, name: &str) -> Result<(), Error> {
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
+    fn file(&mut self, file: File, name: &str) -> Result<(), Error> {
         let bytes = file.metadata()?.len();
         let mut reader = Hashing::new(file.take(bytes));
         self.tar.append_data(&mut header(EntryType::Regular, bytes), name, &mut reader)?;
         let entry = reader.finish();
         if entry.bytes != bytes {
-            return Err(Error::Io(io::Error::other(format!(
-                "{} changed while it was read; try again",
-                path.display()
-            ))));
+            return Err(Error::Io(io::Error::other(format!("{name} changed while it was read; try again"))));
         }
         self.manifest.files.insert(name.to_owned(), entry);
         Ok(())

@@ -212,6 +212,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_link_in_a_repository_is_left_out_of_a_backup() {
+        let world = World::new().await;
+        std::fs::create_dir(world.path("host")).unwrap();
+        std::fs::write(world.path("host/key"), "secret").unwrap();
+        let repository = world.data.path().join("sessions/s/repository.git");
+        std::os::unix::fs::symlink(world.path("host"), repository.join("refs")).unwrap();
+        std::os::unix::fs::symlink(world.path("host/key"), repository.join("packed-refs")).unwrap();
+        let written = write(&world.data, &world.path("b.tar")).unwrap();
+        assert!(!written.files.keys().any(|name| name.contains("refs") && name.starts_with("sessions")), "{written:?}");
+        let tar = std::fs::read(world.path("b.tar")).unwrap();
+        assert!(!tar.windows(6).any(|bytes| bytes == b"secret"));
+    }
+
+    #[tokio::test]
     async fn one_wrong_byte_anywhere_is_noticed() {
         let world = World::new().await;
         let file = world.path("b.tar");
