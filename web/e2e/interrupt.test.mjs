@@ -16,7 +16,7 @@ const paused = (page) => page.getByRole("region", { name: "Interrupted" });
 async function interrupt(page, why) {
   await page.getByRole("button", { name: "Interrupt" }).click();
   const dialog = page.getByRole("dialog", { name: "Interrupt" });
-  await dialog.getByLabel("Why, for those who come by").fill(why);
+  await dialog.getByLabel("Reason").fill(why);
   await dialog.getByRole("button", { name: "Interrupt" }).click();
   await dialog.waitFor({ state: "detached" });
   await status(page, "interrupted").waitFor();
@@ -49,10 +49,10 @@ test("interrupted with a reason that everyone sees, and resumed by someone else 
   await ada.page.goto(address);
   await paused(ada.page).getByText("the schema <b>changes</b> today").waitFor();
 
-  await paused(bea.page).getByRole("textbox", { name: "What to say when it goes on" }).fill("Only mend it, then");
+  await paused(bea.page).getByRole("textbox", { name: "Message for the agent" }).fill("Only mend it, then");
   await paused(bea.page).getByRole("button", { name: "Resume" }).click();
   for (const { page } of [ada, bea]) {
-    await page.getByText("bea let it go on: Only mend it, then").waitFor();
+    await page.getByText("bea resumed it: Only mend it, then").waitFor();
     await page.getByText("Mended after the pause.").waitFor();
     await status(page, "completed").waitFor();
     assert.equal(await paused(page).count(), 0);
@@ -74,9 +74,9 @@ test("with the keyboard: interrupted by the palette, resumed without a word, int
   await keys.press("Control+Enter");
   await status(page, "interrupted").waitFor();
   await keys.press("r");
-  await page.locator("textarea[aria-label='What to say when it goes on']:focus").waitFor();
+  await page.locator("textarea[aria-label='Message for the agent']:focus").waitFor();
   await keys.press("Control+Enter");
-  await page.getByText("ada let it go on").waitFor();
+  await page.getByText("ada resumed it").waitFor();
   await status(page, "running").waitFor();
   await interrupt(page, "once more");
   await page.getByRole("button", { name: "Stop" }).click();

@@ -33,7 +33,7 @@ test("create, watch, changes, evidence, cost; all of it by its address too", lim
   const address = await ask(page, "Make the failing test pass", world.repo);
   await status(page, "completed").waitFor();
   await page.getByText("should print two").first().waitFor();
-  await page.getByRole("article").filter({ hasText: "Checked again" }).getByText("2 passed").first().waitFor();
+  await page.getByRole("article").filter({ hasText: "Checked in a clean sandbox" }).getByText("2 passed").first().waitFor();
 
   await page.getByRole("tab", { name: "Changes" }).click();
   await page.getByText("2 files").waitFor();
@@ -47,11 +47,11 @@ test("create, watch, changes, evidence, cost; all of it by its address too", lim
   await evidence.getByText("2 passed").first().waitFor();
 
   await page.getByRole("tab", { name: "Cost" }).click();
-  await page.getByRole("region", { name: "Calls of models" }).getByText("6,300").waitFor();
+  await page.getByRole("region", { name: "Model calls" }).getByText("6,300").waitFor();
 
   const other = await context.newPage();
   await other.goto(`${address}?tab=timeline`);
-  await other.getByRole("region", { name: "Where the time went" }).getByText("Agent").waitFor();
+  await other.getByRole("region", { name: "Time by activity" }).getByText("Agent").waitFor();
   await other.goto(`${address}?tab=environment`);
   await other.getByRole("region", { name: "Sandboxes" }).getByText("Verify").waitFor();
   assert.deepEqual(faults, []);
@@ -61,12 +61,12 @@ test("lists change while one looks, and their filters are in the address", limit
   const { page, context, faults } = await world.joins();
   const watcher = await context.newPage();
   await watcher.goto(`${world.server.url}/tasks?q=seen%20from`);
-  await watcher.getByText("No task is like that").waitFor();
+  await watcher.getByText("No matching tasks").waitFor();
   await ask(page, "Make it pass, seen from elsewhere", world.repo);
   const row = watcher.getByRole("link", { name: /seen from elsewhere/ });
   await row.getByRole("img", { name: "Completed" }).waitFor();
   await watcher.goto(`${world.server.url}/tasks?status=failed`);
-  await watcher.getByText("No task is like that").waitFor();
+  await watcher.getByText("No matching tasks").waitFor();
   await watcher.goto(`${world.server.url}/tasks?view=board`);
   await watcher.getByRole("region", { name: "Done, tasks" }).getByText("seen from elsewhere").waitFor();
   assert.deepEqual(faults, []);
@@ -111,9 +111,9 @@ test("the server restarts, and the stream goes on without a line lost or repeate
   const address = await ask(page, "Go on slowly", world.repo);
   await page.getByText("Step 2 of thirty.").waitFor();
   await world.stop();
-  await page.getByText("Connection lost, coming back").waitFor();
+  await page.getByText("Connection lost, reconnecting").waitFor();
   await world.serve({ listen: world.server.address });
-  await page.getByText("Connection lost, coming back").waitFor({ state: "detached" });
+  await page.getByText("Connection lost, reconnecting").waitFor({ state: "detached" });
   await page.getByText("All thirty steps are done.").waitFor();
   // Nothing was mended, so the tests say no.
   await status(page, "failed").waitFor();

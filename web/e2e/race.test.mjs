@@ -41,7 +41,7 @@ test("three agents race; the page compares them, says who won and why, and leads
   assert.match(mends.Change, /2 lines/);
   assert.equal(hangs.Verdict, "stopped: it could not win any more");
   assert.equal(breaks.State, "Failed");
-  assert.equal(breaks.Tests, "did not get there");
+  assert.equal(breaks.Tests, "not reached");
   assert.match(breaks.Verdict, /exited with code 1/);
 
   await race.getByRole("link", { name: "Changes of mends" }).click();
@@ -66,11 +66,11 @@ test("so many of one agent; a race of one is refused where it is asked for", lim
   assert.deepEqual(states.sort(), ["Completed", "Lost"]);
   await page.goto(`${world.server.url}/tasks?new=true`);
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("What is to be done").fill("Alone");
+  await dialog.getByLabel("Task", { exact: true }).fill("Alone");
   await dialog.getByLabel("Repository", { exact: true }).fill(world.repo);
   await dialog.getByLabel("Race", { exact: true }).selectOption("agents");
   await dialog.getByRole("checkbox", { name: "Mends" }).check();
-  await dialog.getByRole("button", { name: "Begin" }).click();
+  await dialog.getByRole("button", { name: "Start", exact: true }).click();
   await dialog.getByRole("alert").getByText("from 2 to 16 can race").waitFor();
   assert.equal((await page.evaluate(async () => (await fetch("/api/tasks?q=Alone")).json())).items.length, 0, "nothing was queued");
   await page.goto(`${world.server.url}/tasks`);

@@ -52,7 +52,7 @@ test("the whole log of a build is on the page, as text and nothing else", limit,
   await page.goto(`${world.server.url}/repositories`);
   await page.getByRole("button", { name: "Add repository" }).click();
   await page.getByLabel("Path on the server's machine, or URL").fill(world.repo);
-  await page.getByLabel("Command that builds").fill("seq -f 'Step %g of the build' 1 1500; echo '<b>built</b>'");
+  await page.getByLabel("Build command").fill("seq -f 'Step %g of the build' 1 1500; echo '<b>built</b>'");
   await page.getByRole("button", { name: "Add", exact: true }).click();
   const row = page.getByRole("row").filter({ hasText: "orchard" });
   await row.getByRole("button", { name: /Built|Under way/ }).click();
@@ -60,7 +60,7 @@ test("the whole log of a build is on the page, as text and nothing else", limit,
   const log = dialog.getByRole("region", { name: "What the build said" });
   await log.getByText("<b>built</b>").waitFor();
   await log.getByText("Step 1500 of the build").waitFor();
-  await log.getByText(/lines before that/).waitFor();
+  await log.getByText(/earlier lines/).waitFor();
   assert.equal(await log.locator("b").count(), 0);
   const all = await page.evaluate(async () => {
     const answer = await fetch("/api/repositories/orchard/build-log");

@@ -13,12 +13,12 @@ before(async () => {
 }, limit);
 after(() => world.close(), limit);
 
-const composer = (page) => page.getByRole("textbox", { name: "Ask for more" });
+const composer = (page) => page.getByRole("textbox", { name: "Follow-up" });
 
 async function more(page, text) {
   await composer(page).fill(text);
   await composer(page).press("Control+Enter");
-  await page.waitForFunction(() => document.querySelector("textarea[aria-label='Ask for more']")?.value === "");
+  await page.waitForFunction(() => document.querySelector("textarea[aria-label='Follow-up']")?.value === "");
 }
 
 test("two people in one session: prompts queue while the agent works, in one order for both, and are answered", limit, async () => {
@@ -60,7 +60,7 @@ test("a plan is read in the inbox, changed, approved and carried out", limit, as
   await waiting.getByRole("button", { name: "Edit" }).click();
   await waiting.getByRole("textbox", { name: "The plan" }).fill("Mend two.sh and write it down in NOTES.md.");
   await waiting.getByRole("button", { name: "Approve as edited" }).click();
-  await page.getByText("Nothing waits for you").waitFor();
+  await page.getByText("Nothing is waiting for you").waitFor();
   await page.goto(address);
   await status(page, "completed").waitFor();
   await page.getByText("Done as planned.").waitFor();
@@ -79,12 +79,12 @@ test("a plan that is turned down is made again, or is the end", limit, async () 
   await page.goto(`${world.server.url}/approvals`);
   const waiting = page.getByRole("article", { name: /once more/ });
   await waiting.getByRole("button", { name: "Reject" }).click();
-  await waiting.getByRole("textbox", { name: "What is wrong with it" }).fill("Leave the database alone");
+  await waiting.getByRole("textbox", { name: "What should change" }).fill("Leave the database alone");
   await waiting.getByRole("button", { name: "Reject" }).click();
   await waiting.getByText("Then I would only touch").waitFor();
   await waiting.getByRole("button", { name: "Reject" }).click();
   await waiting.getByRole("button", { name: "Reject" }).click();
-  await page.getByText("Nothing waits for you").waitFor();
+  await page.getByText("Nothing is waiting for you").waitFor();
   await page.goto(address);
   await status(page, "cancelled").waitFor();
   assert.deepEqual(faults, []);
@@ -101,7 +101,7 @@ test("a fork goes on from a moment whose work was saved, beside the first", limi
   const end = page.locator("[data-kind=end]");
   await end.hover();
   await end.getByRole("button", { name: "Fork from here" }).click();
-  await page.getByLabel("What to do from there").fill("Try another way");
+  await page.getByRole("dialog").getByLabel("Task", { exact: true }).fill("Try another way");
   await page.getByRole("button", { name: "Fork", exact: true }).click();
   await page.waitForURL((url) => url.href !== address);
   await page.getByText("The fork is done.").waitFor();
@@ -118,7 +118,7 @@ test("another agent goes on where the first failed", limit, async () => {
   const { page, faults } = await world.joins();
   await ask(page, "Look for it in vain", world.repo);
   await status(page, "failed").waitFor();
-  await page.getByRole("combobox", { name: "With which agent" }).selectOption({ label: "Parrot" });
+  await page.getByRole("combobox", { name: "Agent for the follow-up" }).selectOption({ label: "Parrot" });
   await more(page, "Then you do it");
   await page.getByText("I am the parrot and I mended it.").waitFor();
   await status(page, "completed").waitFor();
@@ -168,7 +168,7 @@ test("with the keyboard alone: make, find, open, ask for more, stop, look at eve
   await keys.press("Enter");
   await page.getByText("Step 1 of thirty.").waitFor();
   await keys.press("r");
-  await page.locator("textarea[aria-label='Ask for more']:focus").waitFor();
+  await page.locator("textarea[aria-label='Follow-up']:focus").waitFor();
   await keys.type("Say apples");
   await keys.press("Control+Enter");
   await page.getByText("1 queued").waitFor();

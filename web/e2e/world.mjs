@@ -309,12 +309,12 @@ async function built(context, folder) {
 
 export async function ask(page, prompt, repository, { plan = false, agent, more } = {}) {
   await page.goto(new URL("/tasks?new=true", page.url()).href);
-  await page.getByLabel("What is to be done").fill(prompt);
+  await page.getByLabel("Task", { exact: true }).fill(prompt);
   await page.getByLabel("Repository", { exact: true }).last().fill(repository);
   if (plan) await page.getByLabel(/Plan first/).check();
   if (agent) await page.getByRole("dialog").getByLabel("Agent", { exact: true }).selectOption(agent);
   await more?.(page.getByRole("dialog"));
-  await page.getByRole("button", { name: "Begin" }).click();
+  await page.getByRole("button", { name: "Start", exact: true }).click();
   await page.waitForURL(/\/tasks\/[a-z0-9]{6,}/);
   return page.url();
 }

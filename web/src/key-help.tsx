@@ -5,19 +5,19 @@ const KEYS: [string[], string][] = [
   [["Ctrl", "K"], "Search and commands"],
   [["C"], "New task"],
   [["/"], "Search this list"],
-  [["J"], "Down a list"],
-  [["K"], "Up a list"],
+  [["J"], "Next item"],
+  [["K"], "Previous item"],
   [["Enter"], "Open"],
-  [["R"], "Write to a session; Escape leaves"],
+  [["R"], "Write to a session; Escape leaves the field"],
   [["1"], "to 7: the parts of a session"],
-  [["End"], "To the newest of a stream, and stay there"],
-  [["?"], "These keys"],
+  [["End"], "Jump to latest of a stream, and stay there"],
+  [["?"], "Keyboard shortcuts"],
 ];
 
 export default function KeyHelp({ onClose }: { onClose: () => void }) {
   const pages = NAV.flatMap((group) => group.items).map((item): [string[], string] => [["G", item.key.toUpperCase()], item.name]);
   return (
-    <Dialog title="Keys" onClose={onClose}>
+    <Dialog title="Keyboard shortcuts" onClose={onClose}>
       <dl className="grid gap-x-6 gap-y-1.5 p-4 sm:grid-cols-2">
         {[...KEYS, ...pages].map(([keys, what]) => (
           <div key={what} className="flex items-center justify-between gap-3">

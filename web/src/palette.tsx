@@ -42,8 +42,8 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const commands: Choice[] = [
     ...here.map((one): Choice => ({ ...one, hint: "", act: then(one.act) })),
     { id: "new", text: "New task", hint: "C", icon: "plus", act: then(() => void navigate({ to: "/tasks", search: { new: true } })) },
-    { id: "board", text: "Board of tasks", hint: "", icon: "board", act: then(() => void navigate({ to: "/tasks", search: { view: "board" } })) },
-    { id: "theme", text: "Dark or light", hint: "", icon: "moon", act: then(toggleTheme) },
+    { id: "board", text: "Task board", hint: "", icon: "board", act: then(() => void navigate({ to: "/tasks", search: { view: "board" } })) },
+    { id: "theme", text: "Theme", hint: "", icon: "moon", act: then(toggleTheme) },
     ...NAV.flatMap((group) => group.items).map((item): Choice => ({
       id: item.to,
       text: item.name,
@@ -86,7 +86,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         aria-controls={list}
         aria-activedescendant={`${list}-${current}`}
         aria-label="Search and commands"
-        placeholder="Find a task, go somewhere, do something"
+        placeholder="Find a task, page or command"
         className="h-12 w-full border-b border-line bg-transparent px-4 text-sm outline-none placeholder:text-dim"
       />
       <ul id={list} role="listbox" aria-label="Choices" className="max-h-[50vh] overflow-auto p-1.5">
@@ -112,7 +112,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
         ))}
         {choices.length === 0 && (
           <li role="option" aria-selected={false} className="px-3 py-6 text-center text-dim">
-            Nothing is called that
+            No results
           </li>
         )}
       </ul>

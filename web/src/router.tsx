@@ -110,7 +110,7 @@ export function makeRouter() {
       </div>
     ),
     defaultNotFoundComponent: () => (
-      <Empty title="There is nothing at this address" icon="search">
+      <Empty title="Page not found" icon="search">
         Perhaps the link is of another installation.
       </Empty>
     ),

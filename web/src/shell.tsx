@@ -92,8 +92,8 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
             {role} · {version}
           </p>
         </div>
-        <Button look="quiet" icon="keyboard" label="Keys (?)" onClick={() => setOpen("keys")} />
-        <Button look="quiet" icon="sun" label="Dark or light" onClick={toggleTheme} />
+        <Button look="quiet" icon="keyboard" label="Keyboard shortcuts (?)" onClick={() => setOpen("keys")} />
+        <Button look="quiet" icon="sun" label="Theme" onClick={toggleTheme} />
         <Button look="quiet" icon="out" label="Sign out" onClick={() => void out()} />
       </div>
     </>
@@ -102,7 +102,7 @@ function SignedIn({ user, role, version }: { user: string; role: string; version
   return (
     <div className="flex h-full flex-col lg:flex-row">
       <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded focus:bg-raised focus:px-3 focus:py-1">
-        To the content
+        Skip to content
       </a>
       <div className="flex h-11 shrink-0 items-center gap-2 border-b border-line bg-side px-2 lg:hidden">
         <Button look="quiet" icon="menu" label="Pages" onClick={() => setOpen("menu")} />

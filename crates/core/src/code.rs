@@ -95,7 +95,7 @@ codes! {
     ServerTool = "0412", "the model request asks for something outside the sandbox";
     Unpriced = "0413", "what the model request asks for has no price";
     OwnerDied = "0501", "the process working on the task was killed";
-    NotSignedIn = "0601", "the request says not who asks";
+    NotSignedIn = "0601", "not authenticated";
     NotAllowed = "0602", "the role or the project does not allow it";
     Forged = "0603", "the request may come from another page";
     BadRequest = "0604", "the request cannot be read";

@@ -52,7 +52,7 @@ async fn add(
     let credential = keep(installation, new, &secret).await?;
     tell(global, &credential, || {
         let Credential { id, provider, scope, .. } = &credential;
-        format!("{} {provider} key of {scope} is kept as {} ({})", style.ok(), id.short(), ending(&credential))
+        format!("{} {provider} key of {scope} saved as {} ({})", style.ok(), id.short(), ending(&credential))
     });
     Ok(Exit::Done)
 }

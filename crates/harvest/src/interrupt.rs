@@ -63,7 +63,10 @@ fn told(style: Style, id: &TaskId, status: TaskStatus) -> String {
     let short = id.short();
     match status {
         TaskStatus::Interrupted => {
-            format!("{} task {short} is interrupted, its work kept; harvest session resume {short} goes on", style.ok())
+            format!(
+                "{} task {short} is interrupted, its work kept; continue it with `harvest session resume {short}`",
+                style.ok()
+            )
         }
         status if status.is_finished() => format!("{} task {short} had ended: {status}", style.stopped()),
         status => format!("{} task {short} was asked to pause and is still {status}", style.stopped()),

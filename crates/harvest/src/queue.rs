@@ -35,8 +35,8 @@ pub fn words(style: Style, command: &Queue) -> String {
     let said = match command {
         Queue::Resize { agents: PoolSize(Some(agents)) } => format!("each worker runs {agents} agents"),
         Queue::Resize { agents: PoolSize(None) } => "each worker runs as many agents as it was started with".to_owned(),
-        Queue::Pause => "the queue is paused; what is under way goes on".to_owned(),
-        Queue::Resume => "the queue goes on".to_owned(),
+        Queue::Pause => "the queue is paused; running tasks continue".to_owned(),
+        Queue::Resume => "the queue is running again".to_owned(),
         Queue::Cap { name, size: CapSize(Some(size)) } => format!("at most {size} tasks of {name} at a time"),
         Queue::Cap { name, size: CapSize(None) } => format!("no limit for {name}"),
     };

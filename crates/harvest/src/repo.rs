@@ -43,7 +43,7 @@ async fn add(global: &Global, installation: &Installation, style: Style, options
         output::json(&repository)
     } else {
         let next = style.dim(&format!("make its first snapshot: harvest repo build {}", repository.name));
-        output::line(&format!("{} repository {} is kept\n  {next}", style.ok(), style.bold(&repository.name)))
+        output::line(&format!("{} repository {} added\n  {next}", style.ok(), style.bold(&repository.name)))
     };
     Ok(Exit::Done)
 }

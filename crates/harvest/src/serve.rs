@@ -75,7 +75,7 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
                 if let Ok(summary) = &worked
                     && !drain.is_requested()
                 {
-                    output::complain(&format!("note: taking no more work: {}; the API goes on", summary.ended));
+                    output::complain(&format!("note: taking no more work: {}; the API stays up", summary.ended));
                     drain.requested().await;
                 }
                 worked.map(drop)

@@ -43,7 +43,7 @@ async fn add(
     } else {
         let list: Vec<&str> = parameters.iter().map(String::as_str).collect();
         let list = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
-        output::line(&format!("{} template {} is kept; parameters: {list}", style.ok(), style.bold(&stored.name)))
+        output::line(&format!("{} template {} saved; parameters: {list}", style.ok(), style.bold(&stored.name)))
     };
     Ok(Exit::Done)
 }

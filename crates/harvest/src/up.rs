@@ -66,7 +66,7 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
     let line = match notice {
         Notice::Started { task } => format!("{} {} started", style.dim(style.symbol("▸", ">")), task.short()),
         Notice::TakenOver { task } => {
-            format!("{} {} goes on: its agent outlived its worker", style.dim(style.symbol("▸", ">")), task.short())
+            format!("{} {} continues: its agent outlived its worker", style.dim(style.symbol("▸", ">")), task.short())
         }
         Notice::Finished(outcome) => finished(style, outcome),
         Notice::AwaitsApproval { task } => {
@@ -78,10 +78,10 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
         }
         Notice::Interrupted { task } => {
             let id = task.short();
-            format!("{} {id} was interrupted; harvest session resume {id} goes on", style.stopped())
+            format!("{} {id} was interrupted; continue it with `harvest session resume {id}`", style.stopped())
         }
         Notice::LetGo { task } => {
-            format!("{} {} waits for its race; the next worker goes on with it", style.stopped(), task.short())
+            format!("{} {} waits for its race; the next worker continues it", style.stopped(), task.short())
         }
         Notice::WillRetry { task, reason, error, due } => {
             format!("{} {} {reason}: {}; tried again at {due}", style.stopped(), task.short(), clean(error))
@@ -90,7 +90,7 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
         Notice::Broken { task, error } => {
             format!("{} {} could not go on: {}", style.failed(), task.short(), clean(error))
         }
-        Notice::Resized { agents } => style.dim(&format!("{agents} agents side by side")),
+        Notice::Resized { agents } => style.dim(&format!("concurrency: {agents}")),
         Notice::Holding { why } => format!("{} taking no work: {why}", style.stopped()),
     };
     output::line(&line)
@@ -134,7 +134,7 @@ fn closing(style: Style, summary: &Summary, spares: warm::Stats) -> String {
     let dot = style.dot();
     let warm = match spares.hits {
         0 => String::new(),
-        hits => format!(" {dot} {hits} of {} sandboxes were there before", hits + spares.misses),
+        hits => format!(" {dot} {hits} of {} sandboxes started warm", hits + spares.misses),
     };
     format!("\n{ended}: {completed} completed, {failed} failed, {cancelled} cancelled {dot} {spent}{warm}")
 }

@@ -40,7 +40,7 @@ interface Answer<T> {
 /** The body of an answer, or the problem thrown. */
 export async function ok<T>(asked: Promise<Answer<T>>): Promise<T> {
   const { data, error, response } = await asked.catch((cause: unknown) => {
-    throw new Refused(problem(0, "The server cannot be reached", "Is it running? This page goes on as soon as it is.", cause));
+    throw new Refused(problem(0, "The server cannot be reached", "Is it running? The page reconnects by itself.", cause));
   });
   if (response.ok) return data as T;
   if (isProblem(error)) throw new Refused(error);

@@ -23,7 +23,7 @@ export function ApprovalsPage() {
           const items = data.pages.flatMap((page) => page.items);
           if (items.length === 0)
             return (
-              <Empty title="Nothing waits for you" icon="approve">
+              <Empty title="Nothing is waiting for you" icon="approve">
                 What needs a decision appears here, and the number beside “Approvals” says how many there are.
               </Empty>
             );
@@ -85,7 +85,7 @@ function Waiting({ task }: { task: SchemaTask }) {
               <DeliveryView delivery={waits.delivery} />
               <p className="flex gap-3">
                 <Link to="/tasks/$id" params={{ id: task.id }} search={{ tab: "changes" }} className="text-accent underline">
-                  Look at the changes
+                  View changes
                 </Link>
                 <Link to="/tasks/$id" params={{ id: task.id }} search={{ tab: "evidence" }} className="text-accent underline">
                   and at the evidence

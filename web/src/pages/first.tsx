@@ -24,7 +24,7 @@ export default function First({ create }: { create: () => void }) {
       <div className="mx-auto flex max-w-4xl flex-col gap-6 px-4 py-10 sm:py-16">
         <header className="flex flex-col items-center gap-3 text-center">
           <Sheaf size={44} />
-          <h2 className="text-xl font-semibold text-balance">Give an agent something to do</h2>
+          <h2 className="text-xl font-semibold text-balance">Give an agent a task</h2>
           <p className="max-w-xl text-sm text-dim text-pretty">
             Say it in plain words. An agent works on it in a sandbox of its own, Harvest runs the tests again in another, and you get a branch with the
             evidence.
@@ -97,7 +97,7 @@ function Step({ done, title, act, children }: { done: boolean; title: string; ac
 
 const SHOWN: [IconName, string][] = [
   ["approve", "two that are done and proved by tests"],
-  ["close", "one whose tests say no"],
+  ["close", "one whose tests fail"],
   ["chart", "one that is stopped by its budget"],
 ];
 
@@ -105,7 +105,7 @@ function Demo({ may }: { may: boolean }) {
   const begin = useMutation({ mutationFn: () => ok(api.POST("/api/demo")) });
   return (
     <section aria-label="Demo" className="flex flex-col gap-3 rounded-lg border border-line bg-side p-4">
-      <h3 className="text-sm font-semibold">Or look first</h3>
+      <h3 className="text-sm font-semibold">Or try the demo</h3>
       <p className="text-dim text-pretty">
         The demo makes a sample repository and gives it four tasks, worked on live in real sandboxes by a model that is played from a script. No key, no
         account, no network.
@@ -123,10 +123,10 @@ function Demo({ may }: { may: boolean }) {
       {begin.isError && <Trouble error={begin.error} />}
       {may ? (
         <Button className="mt-auto self-start" icon="play" disabled={begin.isPending} onClick={() => begin.mutate()}>
-          {begin.isPending ? "Making it …" : "Try the demo"}
+          {begin.isPending ? "Starting …" : "Try the demo"}
         </Button>
       ) : (
-        <p className="mt-auto text-dim">An admin can begin it.</p>
+        <p className="mt-auto text-dim">An admin can start it.</p>
       )}
     </section>
   );

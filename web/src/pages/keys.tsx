@@ -113,7 +113,7 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
 
 function Secret() {
   return (
-    <Field label="Secret" hint="Shown to nobody again; only its last four characters are">
+    <Field label="Secret" hint="Never shown again, except its last four characters">
       {(id) => <input id={id} name="secret" type="password" required autoFocus autoComplete="off" className="field font-mono" />}
     </Field>
   );
@@ -139,7 +139,7 @@ function RemoveCredential({ id, name }: { id: string; name: string }) {
   return (
     <Confirm
       what={`Remove ${name}`}
-      sure="Agents that need it cannot reach their model any more. Revoke the key at the vendor too."
+      sure="Agents that need it can no longer reach their model. Revoke the key with the vendor, too."
       act={() => remove.mutate()}
       error={remove.error}
     />
@@ -241,7 +241,7 @@ function AddToken({ onClose }: { onClose: () => void }) {
         }
       >
         <Field label="Name">{(id) => <input id={id} name="name" required autoFocus className="field" placeholder="ci" />}</Field>
-        <Field label="Role" hint="Viewers read, members ask for tasks, admins change everything">
+        <Field label="Role" hint="Viewers read, members create tasks, admins change everything">
           {(id) => (
             <select id={id} name="role" className="field">
               {ROLES.map((role) => (
@@ -252,7 +252,9 @@ function AddToken({ onClose }: { onClose: () => void }) {
             </select>
           )}
         </Field>
-        <Field label="Ends after days">{(id) => <input id={id} name="days" type="number" min="1" max="3650" className="field" placeholder="Never" />}</Field>
+        <Field label="Expires after (days)">
+          {(id) => <input id={id} name="days" type="number" min="1" max="3650" className="field" placeholder="Never" />}
+        </Field>
       </FormOf>
     </Dialog>
   );
@@ -260,5 +262,5 @@ function AddToken({ onClose }: { onClose: () => void }) {
 
 function RevokeToken({ id, name }: { id: string; name: string }) {
   const revoke = useMutation({ mutationFn: () => ok(api.DELETE("/api/tokens/{id}", { params: { path: { id } } })) });
-  return <Confirm what={`Revoke ${firstLine(name, 40)}`} sure="It opens nothing from now on." act={() => revoke.mutate()} error={revoke.error} />;
+  return <Confirm what={`Revoke ${firstLine(name, 40)}`} sure="It stops working immediately." act={() => revoke.mutate()} error={revoke.error} />;
 }

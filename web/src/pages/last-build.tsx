@@ -33,7 +33,7 @@ export function LastBuild({ of }: { of: SchemaRepository }) {
   return (
     <>
       <Button look="quiet" className="-ml-2.5" onClick={() => setOpen(true)}>
-        {building || !build ? "Under way" : `${words(build.status)}, ${took(build.duration_ms)}`}
+        {building || !build ? "In progress" : `${words(build.status)}, ${took(build.duration_ms)}`}
       </Button>
       {open && (
         <Dialog title={`${building ? "Build" : "Last build"} of ${of.name}`} wide onClose={() => setOpen(false)}>
@@ -71,10 +71,10 @@ function Told({ build }: { build: Build }) {
       <p className="text-dim">
         {exact(build.at)}.{" "}
         {build.reused
-          ? "Lockfiles are as before: what was installed comes from the snapshot before."
+          ? "Lockfiles are unchanged: dependencies come from the previous snapshot."
           : build.installed.length > 0
             ? "Installed by:"
-            : "Nothing had to be installed."}
+            : "Nothing to install."}
       </p>
       {!build.reused && build.installed.length > 0 && <Stranger text={build.installed.join("\n")} lines={40} />}
       {build.notes.length > 0 && <Stranger text={build.notes.join("\n")} lines={100} />}
@@ -105,8 +105,8 @@ function BuildLog({ name, building }: { name: string; building: boolean }) {
           <Trouble error={log.error} />
         ) : (
           <>
-            {hidden > 0 && <p className="text-dim">{hidden.toLocaleString()} lines before that</p>}
-            <Stranger text={lines.slice(hidden).join("\n") || "Nothing was said"} lines={LINES_SHOWN} />
+            {hidden > 0 && <p className="text-dim">{hidden.toLocaleString()} earlier lines</p>}
+            <Stranger text={lines.slice(hidden).join("\n") || "No output"} lines={LINES_SHOWN} />
           </>
         )}
       </div>

@@ -58,7 +58,7 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="New task" wide onClose={onClose}>
       <form ref={form} onSubmit={submit} onKeyDown={send} className="flex flex-col gap-3 p-4">
-        <Field label="What is to be done">
+        <Field label="Task">
           {(id) => (
             <textarea
               id={id}
@@ -135,7 +135,7 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
                 </select>
               )}
             </Field>
-            <Field label="Longest time, minutes">
+            <Field label="Time limit, minutes">
               {(id) => <input id={id} name="minutes" className="field" type="number" min="1" placeholder="As set for the project" />}
             </Field>
             <Field label="Convoy" hint="A batch that is followed as one">
@@ -154,7 +154,7 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
           </span>
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" type="submit" disabled={create.isPending}>
-            {create.isPending ? "Asking …" : "Begin"}
+            {create.isPending ? "Starting …" : "Start"}
           </Button>
         </div>
       </form>

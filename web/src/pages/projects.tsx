@@ -239,7 +239,7 @@ function Members({ project, may }: { project: string; may: boolean }) {
                     may ? (
                       <Confirm
                         what={`Remove ${firstLine(row.user, 40)}`}
-                        sure="They see nothing of the project any more."
+                        sure="They lose access to the project."
                         act={() => remove.mutate(row.user)}
                         error={remove.error}
                       />
@@ -262,7 +262,7 @@ function Members({ project, may }: { project: string; may: boolean }) {
             <Field label="Who" hint="As they sign in">
               {(id) => <input id={id} name="user" required autoFocus className="field" />}
             </Field>
-            <Field label="Role" hint="Viewers read, members ask for tasks, admins decide who else does">
+            <Field label="Role" hint="Viewers read, members create tasks, admins manage members">
               {(id) => (
                 <select id={id} name="role" className="field" defaultValue="member">
                   {ROLES.map((role) => (
@@ -340,7 +340,7 @@ function Settings({ project, may }: { project: string; may: boolean }) {
       {editing && (
         <Dialog title={editing.name} onClose={() => setEditing(null)}>
           <FormOf error={put.error} busy={put.isPending} act="Save" onClose={() => setEditing(null)} submit={(text) => save(editing.name, text("value"))}>
-            <Field label="Value for this project" hint="Empty: what holds everywhere else. Lists and tables as JSON.">
+            <Field label="Value for this project" hint="Leave empty to inherit. Lists and tables as JSON.">
               {(id) => <input id={id} name="value" autoFocus defaultValue={editing.value} className="field font-mono" />}
             </Field>
           </FormOf>

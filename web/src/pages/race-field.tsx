@@ -51,7 +51,7 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
                 aria-label={`Model of ${agent.name}`}
                 className="field !w-1/2"
                 autoComplete="off"
-                placeholder="Its own choice of model"
+                placeholder="Agent default"
               />
             </li>
           ))}

@@ -54,7 +54,7 @@ export function SignedOut() {
           </>
         )}
         <p className="mb-2 text-dim">
-          {github ? "A link signs in once." : "Harvest signs you in by a link that opens once."} On the machine where it runs, ask for one and open it here:
+          {github ? "A link works once." : "Harvest signs you in with a one-time link."} On the machine where it runs, ask for one and open it here:
         </p>
         <pre className="mb-4 overflow-x-auto rounded-md border border-line bg-side px-3 py-2 font-mono text-xs" tabIndex={0}>
           harvest token link

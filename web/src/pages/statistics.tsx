@@ -37,7 +37,7 @@ export function StatisticsPage() {
       <Shown of={daily} what="statistics">
         {({ total, items }) =>
           total.completed + total.failed + total.cancelled === 0 ? (
-            <Empty title="No task has ended in these days" icon="chart">
+            <Empty title="No task has finished in this period" icon="chart">
               Every task that ends is counted here by its day.
             </Empty>
           ) : (
@@ -54,7 +54,7 @@ export function StatisticsPage() {
                   note={<Trend now={total.success_rate} before={before?.success_rate} better="more" />}
                 />
                 <Figure
-                  name="Left a branch"
+                  name="Delivered a branch"
                   value={total.delivered.toLocaleString()}
                   note={<Trend now={total.delivered} before={before?.delivered} better="more" />}
                 />
@@ -71,10 +71,10 @@ export function StatisticsPage() {
                 />
               </dl>
               <div className="grid gap-4 lg:grid-cols-2">
-                <Chart title="Tasks that ended, by day" days={days} items={items} series={OUTCOMES} />
-                <Chart title="Cost by day, US dollars" days={days} items={items} series={COST} />
-                <Chart title="Success by day, per cent" days={days} items={items} series={SUCCESS} />
-                <Chart title="Mean time by day, minutes" days={days} items={items} series={TIME} />
+                <Chart title="Finished tasks per day" days={days} items={items} series={OUTCOMES} />
+                <Chart title="Cost per day (USD)" days={days} items={items} series={COST} />
+                <Chart title="Success rate per day (%)" days={days} items={items} series={SUCCESS} />
+                <Chart title="Mean time per day (minutes)" days={days} items={items} series={TIME} />
               </div>
             </>
           )
@@ -123,9 +123,9 @@ export function StatisticsPage() {
 
 /** Against as many days before. */
 function Trend({ now, before, better }: { now?: number | null; before?: number | null; better: "more" | "less" }) {
-  if (now == null || !before) return <span className="text-xs text-dim">nothing before</span>;
+  if (now == null || !before) return <span className="text-xs text-dim">no earlier data</span>;
   const change = Math.round(((now - before) / before) * 100);
-  if (change === 0) return <span className="text-xs text-dim">as before</span>;
+  if (change === 0) return <span className="text-xs text-dim">unchanged</span>;
   const good = change > 0 === (better === "more");
   return (
     <span className={`text-xs ${good ? "text-good" : "text-bad"}`}>

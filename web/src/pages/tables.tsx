@@ -51,7 +51,7 @@ export function QueuePage() {
         queue.data &&
         mayChange && (
           <Button disabled={change.isPending} onClick={() => change.mutate({ paused: !queue.data.paused })}>
-            {queue.data.paused ? "Go on taking work" : "Pause"}
+            {queue.data.paused ? "Resume" : "Pause"}
           </Button>
         )
       }
@@ -60,21 +60,19 @@ export function QueuePage() {
       <Shown of={queue} what="the queue">
         {(data) => (
           <>
-            {data.paused && (
-              <p className="rounded-md bg-warn-soft px-3 py-2 text-warn">The queue is paused: what is under way goes on, nothing new is begun.</p>
-            )}
+            {data.paused && <p className="rounded-md bg-warn-soft px-3 py-2 text-warn">The queue is paused: running tasks continue, no new ones start.</p>}
             <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-6">
               <Figure name="Workers" value={data.workers} />
-              <Figure name="Being worked on" value={data.turns.claimed} />
+              <Figure name="Running" value={data.turns.claimed} />
               <Figure name="Ready" value={data.turns.ready} />
               <Figure name="Waiting to retry" value={data.turns.waiting} />
-              <Figure name="Held by others" value={data.turns.blocked + data.turns.parked} />
+              <Figure name="Blocked" value={data.turns.blocked + data.turns.parked} />
               <Figure name="Spent" value={money(data.cost_usd)} />
             </dl>
             {data.workers === 0 && (
               <p className="text-dim">
-                No worker is there. <Code>harvest serve</Code> works on tasks itself unless it was started with <Code>--agents 0</Code>; <Code>harvest up</Code>{" "}
-                adds workers on this or other machines.
+                No worker is running. <Code>harvest serve</Code> works on tasks itself unless it was started with <Code>--agents 0</Code>;{" "}
+                <Code>harvest up</Code> adds workers on this or other machines.
               </p>
             )}
             {mayChange && (
@@ -86,7 +84,7 @@ export function QueuePage() {
                 }}
               >
                 <div className="w-44">
-                  <Field label="Agents side by side">
+                  <Field label="Concurrency">
                     {(id) => (
                       <input
                         key={data.agents ?? ""}
@@ -98,7 +96,7 @@ export function QueuePage() {
                         max="1000"
                         required
                         defaultValue={data.agents ?? ""}
-                        placeholder="As many as fit"
+                        placeholder="As many as fit this machine"
                       />
                     )}
                   </Field>
@@ -240,10 +238,8 @@ export function AddRepository({ onClose }: { onClose: () => void }) {
         <Field label="Path on the server's machine, or URL">{(id) => <input id={id} name="source" required autoFocus className="field" />}</Field>
         <Field label="Name">{(id) => <input id={id} name="name" className="field" placeholder="From the path" />}</Field>
         <Field label="Branch">{(id) => <input id={id} name="branch" className="field" placeholder="The repository's own" />}</Field>
-        <Field label="Command that installs dependencies">
-          {(id) => <input id={id} name="setup" className="field font-mono" placeholder="Found in the repository" />}
-        </Field>
-        <Field label="Command that builds">{(id) => <input id={id} name="build" className="field font-mono" placeholder="Found in the repository" />}</Field>
+        <Field label="Install command">{(id) => <input id={id} name="setup" className="field font-mono" placeholder="Found in the repository" />}</Field>
+        <Field label="Build command">{(id) => <input id={id} name="build" className="field font-mono" placeholder="Found in the repository" />}</Field>
       </FormOf>
     </Dialog>
   );
@@ -315,7 +311,7 @@ export function SchedulesPage() {
           New schedule
         </Button>
       }
-      about="Tasks that are asked for again and again."
+      about="Tasks that run on a schedule."
     >
       <Shown of={schedules} what="schedules">
         {({ items }) =>
@@ -367,7 +363,7 @@ function promptOf(request: unknown): string {
 
 function RemoveSchedule({ id }: { id: string }) {
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/schedules/{id}", { params: { path: { id } } })) });
-  return <Confirm what="Remove schedule" sure="It asks for nothing any more. Tasks it made stay." act={() => remove.mutate()} error={remove.error} />;
+  return <Confirm what="Remove schedule" sure="It creates no more tasks. Tasks it created stay." act={() => remove.mutate()} error={remove.error} />;
 }
 
 function AddSchedule({ onClose }: { onClose: () => void }) {
@@ -386,7 +382,7 @@ function AddSchedule({ onClose }: { onClose: () => void }) {
           add.mutate({ cron: text("cron") ?? "", time_zone: text("zone"), task: { prompt: text("prompt") ?? "", repository: text("repository") ?? "" } })
         }
       >
-        <Field label="What is to be done">{(id) => <textarea id={id} name="prompt" required autoFocus rows={3} className="field" />}</Field>
+        <Field label="Task">{(id) => <textarea id={id} name="prompt" required autoFocus rows={3} className="field" />}</Field>
         <Field label="Repository">{(id) => <input id={id} name="repository" required className="field" placeholder="Name, path or URL" />}</Field>
         <Field label="When, as cron" hint="Minute, hour, day, month, weekday: 0 3 * * 1-5 is at three in the morning from Monday to Friday">
           {(id) => <input id={id} name="cron" required className="field font-mono" placeholder="0 3 * * 1-5" />}
@@ -402,7 +398,7 @@ function AddSchedule({ onClose }: { onClose: () => void }) {
 export function ConvoysPage() {
   const convoys = useQuery(queries.convoys);
   return (
-    <Page title="Convoys" about="Batches of tasks that are followed as one. A task joins a convoy when it is asked for.">
+    <Page title="Convoys" about="Batches of tasks that are followed as one. A task joins a convoy when it is created.">
       <Shown of={convoys} what="convoys">
         {({ items }) =>
           items.length === 0 ? (

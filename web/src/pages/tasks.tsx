@@ -65,7 +65,7 @@ export function TasksPage() {
         </div>
       ) : all.length === 0 ? (
         filtered ? (
-          <Empty title="No task is like that" icon="search">
+          <Empty title="No matching tasks" icon="search">
             <Button className="mt-2" onClick={() => void navigate({ search: { view } })}>
               Show all tasks
             </Button>
@@ -164,7 +164,7 @@ const COLUMNS = [
 function Board({ tasks, more }: { tasks: SchemaTask[]; more?: () => void }) {
   const now = useNow();
   return (
-    <div className="flex min-h-0 flex-1 snap-x scroll-px-4 gap-3 overflow-x-auto p-4" tabIndex={0} role="region" aria-label="Board of tasks">
+    <div className="flex min-h-0 flex-1 snap-x scroll-px-4 gap-3 overflow-x-auto p-4" tabIndex={0} role="region" aria-label="Task board">
       {COLUMNS.map((column) => {
         const own = tasks.filter((task) => column.of.includes(task.status));
         return (

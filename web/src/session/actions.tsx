@@ -63,7 +63,7 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
         </Menu.Trigger>
         <Menu.Portal>
           <Menu.Content align="end" sideOffset={4} className="z-40 min-w-48 rounded-lg border border-line bg-raised p-1 shadow-lg">
-            <Item act={() => copy(session.branch)}>Copy name of branch</Item>
+            <Item act={() => copy(session.branch)}>Copy branch name</Item>
             <Item act={() => copy(location.origin + `/sessions/${session.id}`)}>Copy link</Item>
             <Item act={() => void download(`/api/sessions/${session.id}/events?limit=1000`, `events-${session.id}.json`)}>Download events</Item>
             {!over && (
@@ -102,8 +102,8 @@ function AskWhy({ busy, error, act, onClose }: { busy: boolean; error: unknown; 
           act(reason.trim() || undefined);
         }}
       >
-        <p className="text-dim">The agent ends its step and pauses. Its work and its memory are kept, and nothing is spent until someone lets it go on.</p>
-        <Field label="Why, for those who come by">
+        <p className="text-dim">The agent ends its step and pauses. Its work and its memory are kept, and nothing is spent until someone resumes it.</p>
+        <Field label="Reason">
           {(id) => (
             <textarea
               id={id}
@@ -116,7 +116,7 @@ function AskWhy({ busy, error, act, onClose }: { busy: boolean; error: unknown; 
               onKeyDown={(event) => {
                 if (sends(event)) event.currentTarget.form?.requestSubmit();
               }}
-              placeholder="Can be left empty"
+              placeholder="Optional"
             />
           )}
         </Field>

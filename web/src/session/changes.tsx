@@ -74,7 +74,7 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
           <Trouble error={diff.error} again={() => void diff.refetch()} />
         </div>
       ) : files.length === 0 ? (
-        <Empty title={over ? "Nothing was changed" : "Nothing has been changed yet"} icon="file">
+        <Empty title={over ? "No changes" : "No changes yet"} icon="file">
           {over ? null : "Work appears here with the first checkpoint, seconds after the agent writes."}
         </Empty>
       ) : (

@@ -77,7 +77,7 @@ function Spoken({ about, said }: { about: SchemaCommentPlace; said: SchemaCommen
         <Say session={session} about={about} onDone={() => setOpen(null)} />
       ) : (
         <Button look="quiet" className="mt-1" onClick={() => setOpen(key)}>
-          Answer
+          Reply
         </Button>
       )}
     </div>

@@ -48,17 +48,17 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
           rows={Math.min(8, Math.max(2, text.split("\n").length))}
           value={text}
           onChange={(event) => setText(event.target.value)}
-          aria-label="Ask for more"
+          aria-label="Follow-up"
           data-compose
           onKeyDown={(event) => {
             if (sends(event)) send();
           }}
           className="field resize-none"
-          placeholder={over ? "Ask for more; it goes on where it stopped" : "Ask for more; it is queued until the agent is done"}
+          placeholder={over ? "Send a follow-up: the agent continues where it stopped" : "Send a follow-up: it is queued until the agent is done"}
         />
         <div className="flex items-center gap-2">
           <select
-            aria-label="With which agent"
+            aria-label="Agent for the follow-up"
             value={agent}
             onChange={(event) => setAgent(event.target.value)}
             className="h-7 max-w-48 rounded-md border border-line bg-page px-2 text-dim"
@@ -114,16 +114,16 @@ export function Decide({ task, plan, wide }: { task: string; plan?: string; wide
             rows={mode === "edit" ? 12 : 3}
             defaultValue={mode === "edit" ? plan : ""}
             className="field font-mono text-xs"
-            aria-label={mode === "edit" ? "The plan" : "What is wrong with it"}
+            aria-label={mode === "edit" ? "The plan" : "What should change"}
             placeholder={
               plan === undefined
-                ? "What is wrong with it: the work goes on. Empty: the task is cancelled."
-                : "What is wrong with it: another plan is made. Empty: the task is cancelled."
+                ? "What should change? The agent continues. Leave empty to cancel the task."
+                : "What should change? The agent makes another plan. Leave empty to cancel the task."
             }
           />
         )}
         <div className="flex flex-wrap items-center gap-2">
-          <p className="mr-auto font-medium">{plan === undefined ? "The work is done and waits to be delivered" : "The agent waits for your decision"}</p>
+          <p className="mr-auto font-medium">{plan === undefined ? "The work is done and waits for approval" : "The agent is waiting for your decision"}</p>
           {/* Each its own element: one that became a submit button while it was clicked would submit. */}
           {mode === "ask" ? (
             <>
@@ -175,7 +175,7 @@ export function ForkDialog({ session, at, onClose }: { session: string; at: numb
         }}
       >
         <p className="text-dim">A new session begins with the work and the conversation as they were at event {at}. This one stays as it is.</p>
-        <Field label="What to do from there">
+        <Field label="Task">
           {(id) => (
             <textarea
               id={id}

@@ -16,7 +16,7 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
   if (bill.calls.length === 0)
     return (
       <Part label="Cost">
-        <Empty title="Nothing has been spent" icon="chart">
+        <Empty title="No costs yet" icon="chart">
           Every call of a model is counted at the gateway and listed here.
         </Empty>
       </Part>
@@ -30,7 +30,7 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
           <span className="text-lg font-semibold tabular-nums">{money(spent)}</span>
           <span className="text-dim">of {money(task.budget_usd)}</span>
         </p>
-        <Meter part={task.budget_usd > 0 ? spent / task.budget_usd : 0} label="Part of the budget that is spent" />
+        <Meter part={task.budget_usd > 0 ? spent / task.budget_usd : 0} label="Budget used" />
         <p className="mt-2 flex flex-wrap gap-x-4 text-dim tabular-nums">
           <span>{bill.calls.length.toLocaleString()} calls</span>
           <span>{bill.input.toLocaleString()} tokens in</span>
@@ -61,7 +61,7 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
           </p>
         )}
         <Table
-          label="Calls of models"
+          label="Model calls"
           rows={newest}
           id={(row) => row.seq}
           columns={[

@@ -38,9 +38,9 @@ export function DiffFile({ file, sum, split }: { file: FileData; sum: Sum; split
       </h2>
       {open &&
         (file.isBinary ? (
-          <p className="px-3 py-2 text-dim">Not a text</p>
+          <p className="px-3 py-2 text-dim">Binary file</p>
         ) : file.hunks.length === 0 ? (
-          <p className="px-3 py-2 text-dim">No lines differ</p>
+          <p className="px-3 py-2 text-dim">No differences</p>
         ) : (
           <div className="overflow-x-auto border-t border-line" tabIndex={0} role="region" aria-label={`Changes of ${path}`}>
             <Lines file={file} path={path} split={split} />

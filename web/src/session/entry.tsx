@@ -83,8 +83,8 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
       return (
         <section aria-label="Delivery" className="my-2 rounded-lg border border-accent/50 bg-raised px-3.5 py-2.5">
           <p className="mb-1 flex flex-wrap items-center gap-2">
-            <strong className="font-semibold">Ready to be delivered</strong>
-            <Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge>
+            <strong className="font-semibold">Ready to deliver</strong>
+            <Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waiting for a decision"}</Badge>
           </p>
           <DeliveryView delivery={entry.delivery} />
         </section>
@@ -94,7 +94,7 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
         <section aria-label="Plan" className="my-2 rounded-lg border border-accent/50 bg-raised px-3.5 py-2.5">
           <p className="mb-1 flex flex-wrap items-center gap-2">
             <strong className="font-semibold">Plan</strong>
-            <Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waits for a decision"}</Badge>
+            <Badge tone={entry.decision ? "plain" : "accent"}>{entry.decision ? firstLine(entry.decision, 80) : "Waiting for a decision"}</Badge>
           </p>
           <Prose text={entry.text} />
           <Reviews of={entry.reviews} />
@@ -265,7 +265,7 @@ function inputText(input: unknown): string {
 
 export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: boolean }) {
   const good = run.exit_code === 0 && !run.timed_out;
-  const where = run.purpose === "baseline" ? "Before the change" : run.purpose === "verify" ? "Checked again, in a clean sandbox" : words(run.purpose);
+  const where = run.purpose === "baseline" ? "Before the change" : run.purpose === "verify" ? "Checked in a clean sandbox" : words(run.purpose);
   return (
     <details open={open} className="rounded-lg border border-line bg-raised">
       <summary className="flex flex-wrap items-center gap-2 px-3 py-1.5">

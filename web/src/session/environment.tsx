@@ -26,7 +26,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
           ["Repository", <Code key="r">{task.repository}</Code>],
           ["Test command", settings.test ? <Code key="t">{harmless(settings.test)}</Code> : "None known"],
           [
-            "May reach",
+            "Allowed hosts",
             settings.egress?.length ? (
               <span key="e" className="flex flex-wrap gap-1">
                 {(settings.egress as unknown[]).map((host) => (
@@ -93,12 +93,12 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
           />
         )}
       </Section>
-      <Section title="Hosts it tried to reach">
+      <Section title="Network access">
         {egress.length === 0 ? (
           <p className="text-dim">None</p>
         ) : (
           <Table
-            label="Hosts it tried to reach"
+            label="Network access"
             rows={egress}
             id={(row) => `${row.host}:${row.port} ${row.verdict}`}
             columns={[

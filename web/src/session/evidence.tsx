@@ -76,7 +76,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
   const { evidence } = task;
   if (!evidence && fold.tests.length === 0) {
     return (
-      <Empty title={isOver(task.status) ? "There is no evidence" : "No evidence yet"} icon="approve">
+      <Empty title={isOver(task.status) ? "No evidence" : "No evidence yet"} icon="approve">
         {isOver(task.status)
           ? "Nothing was tested: the work did not get that far, or the repository has no tests that Harvest knows."
           : "When the agent ends, Harvest runs the tests in fresh sandboxes, at the result and at its base. What they say appears here."}

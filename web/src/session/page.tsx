@@ -112,7 +112,7 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
             <h1 className="mr-auto min-w-0 flex-1 basis-24 truncate text-sm font-semibold" title={title}>
               {title}
             </h1>
-            {link !== "live" && <Badge tone={link === "away" ? "warn" : "plain"}>{link === "away" ? "Connection lost, coming back" : "Connecting"}</Badge>}
+            {link !== "live" && <Badge tone={link === "away" ? "warn" : "plain"}>{link === "away" ? "Connection lost, reconnecting" : "Connecting"}</Badge>}
             {task.settings.trust === "stranger" && <Badge tone="warn">From a stranger</Badge>}
             <People session={session.id} link={link} />
             {extra}
@@ -207,7 +207,7 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
           </span>
         </Row>
         {task.reason && (
-          <Row name="Because of">
+          <Row name="Reason">
             <Badge tone="bad">{words(task.reason)}</Badge>
           </Row>
         )}
@@ -222,7 +222,7 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
         <Row name="Branch">
           <span className="flex items-center gap-1">
             <Code>{session.branch}</Code>
-            <CopyButton text={session.branch} label="Copy name of branch" />
+            <CopyButton text={session.branch} label="Copy branch name" />
           </span>
         </Row>
         <Row name="From">
@@ -251,7 +251,7 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
           <span className="tabular-nums">
             {money(spent)} of {money(task.budget_usd)}
           </span>
-          <Meter part={task.budget_usd > 0 ? spent / task.budget_usd : 0} label="Part of the budget that is spent" />
+          <Meter part={task.budget_usd > 0 ? spent / task.budget_usd : 0} label="Budget used" />
         </Row>
         {task.settings.race && (
           <Row name="Race">

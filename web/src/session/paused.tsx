@@ -54,18 +54,18 @@ export function Paused({ session, journal }: { session: string; journal: Journal
           rows={Math.min(8, Math.max(2, text.split("\n").length))}
           value={text}
           onChange={(event) => setText(event.target.value)}
-          aria-label="What to say when it goes on"
+          aria-label="Message for the agent"
           data-compose
           onKeyDown={(event) => {
             if (sends(event)) event.currentTarget.form?.requestSubmit();
           }}
           className="field resize-none"
-          placeholder="Something to keep in mind from here on; empty: it goes on with what it was doing"
+          placeholder="Instructions for the agent. Leave empty to continue unchanged."
         />
         <div className="flex items-center gap-2">
-          <span className="mr-auto hidden text-xs text-dim sm:inline">Ctrl Enter lets it go on</span>
+          <span className="mr-auto hidden text-xs text-dim sm:inline">Ctrl Enter resumes</span>
           <Button look="primary" type="submit" icon="play" className="ml-auto" disabled={isPending || isSuccess}>
-            {isSuccess ? "Going on …" : "Resume"}
+            {isSuccess ? "Resuming …" : "Resume"}
           </Button>
         </div>
       </form>

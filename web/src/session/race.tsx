@@ -42,7 +42,7 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
     <div className="min-h-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="Race">
       <div className="flex flex-col gap-3 p-4">
         <p role="status" className="flex flex-wrap items-center gap-2">
-          <span className="font-medium">{won ? `${who(won)} won.` : going ? "Not decided yet." : "Nobody won: no work passes."}</span>
+          <span className="font-medium">{won ? `${who(won)} won.` : going ? "Not decided yet." : "Nobody won: no attempt passes its tests."}</span>
           <span className="text-dim">
             {judged_by === "time"
               ? "Of those whose work passes its tests, the first one wins."
@@ -76,7 +76,7 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
                       {one.task_id === winner && <Badge tone="good">won</Badge>}
                       {one.task_id === own && <Badge>this one</Badge>}
                     </span>
-                    <span className="block truncate text-xs text-dim">{one.model ? firstLine(one.model, 80) : "its own choice of model"}</span>
+                    <span className="block truncate text-xs text-dim">{one.model ? firstLine(one.model, 80) : "agent default"}</span>
                   </th>
                 ))}
               </tr>
@@ -159,7 +159,7 @@ function Tests({ of }: { of: Runner }) {
   const tests = of.task ? verdict(of.task) : null;
   if (tests) return <Badge tone={tests.tone}>{tests.text}</Badge>;
   if (of.passed) return <Badge tone="good">pass</Badge>;
-  return <span className="text-dim">{isOver(of.status) ? "did not get there" : "not yet"}</span>;
+  return <span className="text-dim">{isOver(of.status) ? "not reached" : "not yet"}</span>;
 }
 
 /** A number, and how much that is of the most. */

@@ -49,7 +49,7 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
         The task is in the queue. What the agent does appears here as it happens.
       </Empty>
     ) : (
-      <Empty title="Nothing has happened yet" icon="tasks" />
+      <Empty title="No activity yet" icon="tasks" />
     );
   }
   return (
@@ -62,7 +62,7 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
         role="region"
         aria-label="Activity"
       >
-        <div ref={rows.inner} role="feed" aria-busy={working} aria-label="What happened" className="relative mx-auto max-w-4xl">
+        <div ref={rows.inner} role="feed" aria-busy={working} aria-label="Events" className="relative mx-auto max-w-4xl">
           {journal.partial && (
             <p role="status" className="absolute inset-x-0 top-0 px-4 text-center text-xs text-dim">
               Reading what was before, {journal.after.toLocaleString()} of {session.last_seq.toLocaleString()} events
@@ -80,7 +80,7 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
       </div>
       {!rows.stays && (
         <Button icon="down" className="absolute bottom-4 left-1/2 -translate-x-1/2 shadow-lg" onClick={stay}>
-          To the newest
+          Jump to latest
         </Button>
       )}
     </div>
@@ -130,7 +130,7 @@ function Working({ journal, status }: { journal: Journal; status: string }) {
   return (
     <p role="status" className="mx-auto flex max-w-4xl items-center gap-2 px-4 pb-6 text-dim">
       <span className="pulse size-2 rounded-full bg-warn" aria-hidden />
-      {status === "provisioning" ? "The sandbox is being made" : "Working"}
+      {status === "provisioning" ? "Creating the sandbox" : "Working"}
       {quiet > 5_000 && <span aria-hidden>· nothing new for {took(Math.floor(quiet / 1000) * 1000)}</span>}
     </p>
   );

@@ -1,4 +1,4 @@
-// Where the time went, as a picture: a lane for everything that takes some.
+// Time by activity, as a picture: a lane for everything that takes some.
 import type { SchemaSessionDetail } from "../api/schema";
 import { isOver } from "../api/words";
 import type { Journal } from "../stream/journal";
@@ -23,7 +23,7 @@ export function TimelineTab({ session, journal }: { session: SchemaSessionDetail
   if (fold.first === null || spans.length === 0)
     return (
       <Part label="Timeline">
-        <Empty title="Nothing has taken time yet" icon="schedule" />
+        <Empty title="No activity yet" icon="schedule" />
       </Part>
     );
   const from = Math.min(fold.first, ...spans.slice(0, 20).map((one) => one.from));
@@ -58,14 +58,14 @@ export function TimelineTab({ session, journal }: { session: SchemaSessionDetail
           </p>
         </div>
       </figure>
-      <Section title="In sum">
+      <Section title="Summary">
         <Table
-          label="Where the time went"
+          label="Time by activity"
           rows={lanes}
           id={(row) => row.lane}
           columns={[
             { name: "What", cell: (row) => row.lane },
-            { name: "How often", number: true, cell: (row) => row.count.toLocaleString() },
+            { name: "Count", number: true, cell: (row) => row.count.toLocaleString() },
             { name: "Time, summed", number: true, cell: (row) => took(row.time) },
             { name: "Share", number: true, minor: true, cell: (row) => `${Math.round((row.time / (to - from)) * 100)} %` },
             {

@@ -77,7 +77,7 @@ export class Fold {
         break;
       case "turn.queued":
         this.stateChanges += 1;
-        this.note(common, `${event.data.author} asked for more: ${event.data.prompt}`);
+        this.note(common, `${event.data.author} sent a follow-up: ${event.data.prompt}`);
         break;
       case "plan.proposed":
         this.stateChanges += 1;
@@ -102,7 +102,7 @@ export class Fold {
         this.times.over("Tools", `${server} ${tool}`, at - duration_ms, at, outcome !== "answered");
         this.note(
           common,
-          `${outcome === "answered" ? "Asked" : outcome === "failed" ? "Asked in vain" : "Kept from asking"} ${server}`,
+          `${outcome === "answered" ? "Called" : outcome === "failed" ? "Failed to call" : "Blocked call to"} ${server}`,
           outcome === "answered" ? "plain" : "warn",
           tool,
         );
@@ -134,7 +134,7 @@ export class Fold {
         this.stateChanges += 1;
         this.interruption = null;
         if (this.person) this.times.end(this.person, at, false);
-        this.note(common, `${author} let it go on${prompt ? `: ${prompt}` : ""}`);
+        this.note(common, `${author} resumed it${prompt ? `: ${prompt}` : ""}`);
         break;
       }
       case "race.placed":
@@ -154,7 +154,7 @@ export class Fold {
         this.note(common, "Won its race", "good", event.data.race);
         break;
       case "agent.reattached":
-        this.note(common, "The server is back; the agent had gone on");
+        this.note(common, "The server is back; the agent continued meanwhile");
         break;
       // What an agent needs to go on with a conversation; there is nothing to see.
       case "conversation.kept":
@@ -271,12 +271,12 @@ export class Fold {
         break;
       case "base.moved": {
         const { conflicts, to } = event.data;
-        if (conflicts.length === 0) this.note(common, "The branch it goes into has moved on; the work stands on its new end", "plain", to.slice(0, 10));
-        else this.note(common, "The branch it goes into has moved on, and the work does not fit there:", "warn", conflicts.join(" "));
+        if (conflicts.length === 0) this.note(common, "The target branch has moved on; the work was rebased onto it", "plain", to.slice(0, 10));
+        else this.note(common, "The target branch has moved on, and the work conflicts with it:", "warn", conflicts.join(" "));
         break;
       }
       case "pull_request.delivered":
-        this.note(common, `${event.data.draft ? "A draft of pull" : "Pull"} request ${event.data.number} asks people to look`, "good", event.data.url);
+        this.note(common, `${event.data.draft ? "A draft of pull" : "Pull"} request ${event.data.number} opened`, "good", event.data.url);
         break;
       case "budget.reached": {
         const { percent, spent_usd, limit_usd, account } = event.data;
@@ -287,13 +287,13 @@ export class Fold {
       case "model.trouble": {
         const { provider, model, problem, remedy, count } = event.data;
         const times = count > 1 ? `, ${count} times` : "";
-        this.note(common, `${provider} gave trouble with ${model} (${problem}); ${remedy.replace("_", " ")}${times}`, "warn");
+        this.note(common, `${provider} had a problem with ${model} (${problem}); ${remedy.replace("_", " ")}${times}`, "warn");
         break;
       }
       case "egress": {
         const { host, port, verdict } = event.data;
         const key = `${host}:${port} ${verdict}`;
-        if (!this.egress.has(key) && verdict === "refused") this.note(common, "Kept from reaching", "warn", `${host}:${port}`);
+        if (!this.egress.has(key) && verdict === "refused") this.note(common, "Blocked access to", "warn", `${host}:${port}`);
         this.egress.set(key, event.data);
         break;
       }

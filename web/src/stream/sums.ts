@@ -70,7 +70,7 @@ export interface LaneSum {
   longest: Span | null;
 }
 
-/** Where the time went. */
+/** Time by activity. */
 export class Times {
   readonly spans: Span[] = [];
   readonly open = new Set<Span>();

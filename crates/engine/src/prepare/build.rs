@@ -365,7 +365,7 @@ impl Run<'_> {
         let brought = matches!(tool, Tool::Maven | Tool::Gradle);
         match needing {
             Some(project) if self.settings.setup.is_none() && !brought => Err(End::Failed(format!(
-                "{} needs {asked}, which cannot be had: {why}; install it on this machine, or say how with --setup",
+                "{} needs {asked}, which is unavailable: {why}; install it on this machine, or say how with --setup",
                 project.file
             ))),
             _ => {

@@ -8,7 +8,7 @@ use super::{CapSize, Entrants, PoolSize};
 
 pub fn duration(text: &str) -> Result<Duration, String> {
     let fix = "write it like 90s, 30m or 1h30m";
-    let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("`{text}` is no time; {fix}"))?;
+    let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("invalid duration `{text}`; {fix}"))?;
     match Duration::try_from(parsed) {
         Ok(time) if !time.is_zero() => Ok(time),
         _ => Err(format!("it must be more than nothing; {fix}")),
@@ -16,7 +16,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 pub fn budget(text: &str) -> Result<Cost, String> {
-    let dollars: f64 = text.trim_start_matches('$').parse().map_err(|_| format!("`{text}` is no amount of dollars"))?;
+    let dollars: f64 =
+        text.trim_start_matches('$').parse().map_err(|_| format!("invalid amount of dollars `{text}`"))?;
     match Cost::from_dollars(dollars) {
         Some(cost) if cost > Cost::ZERO => Ok(cost),
         _ => Err("it must be more than 0, e.g. 2.50".to_owned()),
@@ -32,13 +33,13 @@ pub fn age(text: &str) -> Result<Duration, String> {
     };
     let parsed = match days {
         Some((count, factor)) => count.parse().ok().map(|count: u32| u64::from(count) * factor * 86_400),
-        None => return duration(text).map_err(|_| format!("`{text}` is no age; {fix}")),
+        None => return duration(text).map_err(|_| format!("invalid age `{text}`; {fix}")),
     };
-    parsed.filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(|| format!("`{text}` is no age; {fix}"))
+    parsed.filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(|| format!("invalid age `{text}`; {fix}"))
 }
 
 pub fn hours(text: &str) -> Result<Duration, String> {
-    let hours: f64 = text.parse().map_err(|_| format!("`{text}` is no number of hours"))?;
+    let hours: f64 = text.parse().map_err(|_| format!("invalid number of hours `{text}`"))?;
     Duration::try_from_secs_f64(hours * 3600.0)
         .ok()
         .filter(|time| !time.is_zero())

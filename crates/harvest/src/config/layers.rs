@@ -600,7 +600,7 @@ mod tests {
         assert_eq!(said(file("timeout = 30")), "/etc/harvest.toml: `timeout` cannot be 30: it must be text");
         assert_eq!(
             said(file("timeout = 'soon'")),
-            "/etc/harvest.toml: `timeout` cannot be \"soon\": `soon` is no time; write it like 90s, 30m or 1h30m"
+            "/etc/harvest.toml: `timeout` cannot be \"soon\": invalid duration `soon`; write it like 90s, 30m or 1h30m"
         );
         assert_eq!(said(file("agents = 0")), "/etc/harvest.toml: `agents` cannot be 0: it must be between 1 and 1000");
         assert_eq!(
@@ -626,7 +626,7 @@ mod tests {
         );
         assert_eq!(
             said(file("[limits]\nmemory = 'much'")),
-            "/etc/harvest.toml: `limits.memory` cannot be \"much\": `much` is no size; write it like 512MiB or 8GiB"
+            "/etc/harvest.toml: `limits.memory` cannot be \"much\": invalid size `much`; write it like 512MiB or 8GiB"
         );
         assert_eq!(
             said(file("[limits]\ndisk = '1KiB'")),

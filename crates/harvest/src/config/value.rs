@@ -649,7 +649,7 @@ fn size(text: &str, least: u64) -> Result<u64, String> {
     let unit = UNITS.iter().find(|(name, _)| *name == unit.trim());
     let bytes = unit.and_then(|(_, unit)| number.parse::<u64>().ok()?.checked_mul(*unit));
     match bytes {
-        None => Err(format!("`{text}` is no size; write it like 512MiB or 8GiB")),
+        None => Err(format!("invalid size `{text}`; write it like 512MiB or 8GiB")),
         Some(bytes) if bytes < least => Err(format!("it must be at least {}", size_in_words(least))),
         Some(bytes) => Ok(bytes),
     }

@@ -34,7 +34,7 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
             let _ = if global.json {
                 output::json(&json!({ "session_id": id, "task_id": task["id"], "status": task["status"] }))
             } else {
-                output::line(&format!("{} session {} goes on", style.ok(), style.bold(&clean(&id.to_string()))))
+                output::line(&format!("{} session {} continues", style.ok(), style.bold(&clean(&id.to_string()))))
             };
             Ok(Exit::Done)
         }
@@ -47,7 +47,7 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
                 output::json(&task)
             } else {
                 let id = clean(task["id"].as_str().unwrap_or_default());
-                output::line(&format!("{} task {id} goes on from event {}", style.ok(), asked.at))
+                output::line(&format!("{} task {id} continues from event {}", style.ok(), asked.at))
             };
             Ok(Exit::Done)
         }

@@ -80,7 +80,7 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
         Task::Approve { id, edit } => {
             let plan = edit.as_deref().map(|path: &Path| read_plan(path)).transpose()?;
             let body = plan.map_or_else(|| json!({}), |plan| json!({ "plan": plan }));
-            act(global, style, remote, &id, "approve", &body, "goes on with its plan").await
+            act(global, style, remote, &id, "approve", &body, "continues with its plan").await
         }
         Task::Reject { id, comment } => {
             let words = if comment.is_some() { "makes another plan" } else { "is cancelled" };

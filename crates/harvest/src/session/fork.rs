@@ -30,7 +30,7 @@ pub async fn fork(
         output::json(&made.task)
     } else {
         output::line(&format!(
-            "{} task {} goes on from event {at} of session {}; work it off with `harvest up`",
+            "{} task {} continues from event {at} of session {}; run it with `harvest up`",
             style.ok(),
             style.bold(made.task.id.short()),
             session.short()

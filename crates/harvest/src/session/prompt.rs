@@ -70,7 +70,7 @@ pub async fn ask_for(
 fn queued(style: Style, turn: &Turn) -> String {
     let waits = if turn.status == TurnStatus::Queued { ", behind those before it" } else { "" };
     format!(
-        "{} turn {} of session {} is queued{waits}; work it off with `harvest up`",
+        "{} turn {} of session {} is queued{waits}; run it with `harvest up`",
         style.ok(),
         turn.number,
         style.bold(turn.session_id.short())

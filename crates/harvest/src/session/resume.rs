@@ -34,7 +34,7 @@ pub async fn resume(
     let _ = if global.json {
         output::json(&json!({ "session_id": id, "task_id": task.id, "status": task.status }))
     } else {
-        let words = "goes on; work it off with `harvest up`";
+        let words = "continues; run it with `harvest up`";
         output::line(&format!("{} session {} {words}", style.ok(), style.bold(id.short())))
     };
     Ok(Exit::Done)

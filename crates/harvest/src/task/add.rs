@@ -118,11 +118,7 @@ pub async fn retry(global: &Global, installation: &Installation, style: Style, i
     let _ = if global.json {
         output::json(&json!({ "task_id": id, "status": task.status }))
     } else {
-        output::line(&format!(
-            "{} task {} is in the queue again; work it off with `harvest up`",
-            style.ok(),
-            id.short()
-        ))
+        output::line(&format!("{} task {} is in the queue again; run it with `harvest up`", style.ok(), id.short()))
     };
     Ok(Exit::Done)
 }

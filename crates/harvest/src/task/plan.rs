@@ -33,7 +33,7 @@ pub async fn approve(
     let words = if delivers {
         "may deliver; `harvest up` does it"
     } else {
-        "goes on with its plan; work it off with `harvest up`"
+        "continues with its plan; run it with `harvest up`"
     };
     decide(global, installation, style, id, PlanVerdict::Approved { changed }, words).await
 }
@@ -51,9 +51,9 @@ pub async fn reject(
             return Err(Failure::refused(Code::BadOption, "--comment is empty", help));
         }
         Some(comment) if is_delivery(installation, id).await? => {
-            (PlanVerdict::Again { comment }, "does it differently; work it off with `harvest up`")
+            (PlanVerdict::Again { comment }, "does it differently; run it with `harvest up`")
         }
-        Some(comment) => (PlanVerdict::Again { comment }, "makes another plan; work it off with `harvest up`"),
+        Some(comment) => (PlanVerdict::Again { comment }, "makes another plan; run it with `harvest up`"),
         None => (PlanVerdict::Rejected, "is cancelled"),
     };
     decide(global, installation, style, id, verdict, words).await

@@ -65,7 +65,7 @@ impl Activity {
                 vec![format!("  {} {}", style.failed(), clean(&format!("the tool {tool} of {server} is not allowed")))]
             }
             EventBody::AgentReattached { .. } => {
-                vec![style.dim("  the worker was replaced; the agent goes on")]
+                vec![style.dim("  the worker was replaced; the agent continues")]
             }
             EventBody::SessionInterrupted { author, reason, .. } => {
                 let why = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();

@@ -111,7 +111,7 @@ fn a_run_is_watched_to_its_end_over_a_restart_of_the_server() {
     server.running.signal(Signal::KILL);
     let script = world.script(&replies);
     let server = listen_again(&world, &server, script.to_str().unwrap());
-    assert!(at(&["queue", "resume"]).finish().stdout.contains("the queue goes on"));
+    assert!(at(&["queue", "resume"]).finish().stdout.contains("the queue is running again"));
     let ran = watching.finish();
     ran.assert_ended(0, "completed", None);
     assert_eq!(ran.events(), server.with(&token).journal(&session, 0), "each event once, over both connections");

@@ -21,7 +21,7 @@ fn is_automatic(author: &str) -> bool {
     author == CHECKS || author.ends_with("[bot]")
 }
 
-/// Why a delivery came to nothing.
+/// Why a delivery failed.
 #[derive(Debug)]
 pub struct Trouble {
     pub message: String,

@@ -76,7 +76,7 @@ async fn next(app: &App) -> Result<bool, harvest_store::Error> {
             return Ok(true);
         }
         Err(trouble) => {
-            tracing::error!(delivery.id, error = trouble.message, "a delivery came to nothing");
+            tracing::error!(delivery.id, error = trouble.message, "a delivery failed");
             format!("failed: {}", trouble.message)
         }
     };
