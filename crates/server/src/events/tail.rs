@@ -18,6 +18,10 @@ const BUFFER: usize = 1024;
 /// How often it may; then it is cut off.
 const CATCH_UPS: u32 = 16;
 const PAGE: usize = 500;
+/// Events that a reader reads from the store at a time, and the bytes of them that it holds: a reader that does not read costs no
+/// more, however large the events are. One event it always holds.
+const REPLAY_PAGE: usize = 200;
+const REPLAY_BYTES: usize = 64 << 10;
 /// Should nobody be able to tell that a journal has grown.
 const SAFETY_NET: Duration = Duration::from_secs(10);
 
@@ -197,9 +201,15 @@ impl Subscription {
                 self.sent = frame.seq;
                 return Ok(Some(frame));
             }
-            let events = self.store.events(&self.session, self.sent, PAGE).await?;
-            let missed = events.iter().take_while(|event| event.seq <= self.told);
-            self.replay.extend(missed.map(Frame::of));
+            let events = self.store.events(&self.session, self.sent, REPLAY_PAGE).await?;
+            let mut held = 0;
+            for frame in events.iter().take_while(|event| event.seq <= self.told).map(Frame::of) {
+                held += frame.sse().len();
+                if held > REPLAY_BYTES && !self.replay.is_empty() {
+                    break;
+                }
+                self.replay.push_back(frame);
+            }
             if self.replay.is_empty() {
                 // What was told is in the store; if it is not, the session was removed.
                 self.told = self.sent;
