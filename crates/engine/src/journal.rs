@@ -6,11 +6,12 @@ use harvest_core::{
     BranchName, Clock, Event, EventBody, Outcome, OwnerId, SandboxPurpose, SessionId, StageName, TestRun, Timestamp,
     TurnId,
 };
-use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store};
+use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store, TaskDetail};
 use harvest_vault::{Redactor, StreamRedactor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::actor::actor;
 use crate::carry::Moved;
 use crate::gate::Gate;
 use crate::interruption::Interruption;
@@ -122,6 +123,13 @@ impl Journal {
     /// What this turn goes on from, if it was interrupted.
     pub(crate) async fn interruption(&self) -> Result<Option<Interruption>, harvest_store::Error> {
         Ok(Interruption::last_of(&self.of_this_turn().await?))
+    }
+
+    /// The person that this turn acts for.
+    pub(crate) async fn actor(&self, detail: &TaskDetail) -> Result<String, harvest_store::Error> {
+        let Lease { session, turn, .. } = &self.lease;
+        let session = detail.sessions.iter().find(|known| known.id == *session);
+        Ok(actor(&detail.task.requested_by, session, turn, &self.all().await?))
     }
 
     /// Where the session is with its plan.

@@ -4,6 +4,7 @@
 //! the outcome. After a crash whoever holds the lease runs the stages again. The engine knows no SQL, no HTTP and no agent's
 //! dialect; it speaks to the store, the sandbox provider, the gateway and the forge through their contracts.
 
+mod actor;
 mod authorship;
 mod breakdown;
 mod breaker;

@@ -37,6 +37,8 @@ pub(crate) struct Turn {
     /// As this turn sees it: with its prompt, its agent and its model.
     pub(crate) task: Task,
     pub(crate) session: Session,
+    /// The person that this turn acts for; see [`crate::actor`].
+    pub(crate) actor: String,
     pub(crate) journal: Journal,
     pub(crate) mirror: Mirror,
     pub(crate) snapshot: Snapshot,
@@ -89,8 +91,9 @@ impl Engine {
         let (mut detail, journal) = self.open(lease).await?;
         let _at_work = self.vitals.at_work();
         charge_unsettled(&journal, &mut detail.task).await?;
-        let meter = self.meter(owner, &detail.task, &journal);
-        self.work_on(owner, detail, journal, stop, meter, None).await
+        let actor = journal.actor(&detail).await?;
+        let meter = self.meter(owner, &detail.task, &actor, &journal);
+        self.work_on(owner, (detail, actor), journal, stop, meter, None).await
     }
 
     /// What a lease is about.
@@ -101,23 +104,24 @@ impl Engine {
         Ok((detail, journal.counted_by(&self.vitals)))
     }
 
-    pub(crate) fn meter(&self, owner: &OwnerId, task: &Task, journal: &Journal) -> Arc<TurnMeter> {
+    pub(crate) fn meter(&self, owner: &OwnerId, task: &Task, actor: &str, journal: &Journal) -> Arc<TurnMeter> {
         let options = &self.options;
         let (entropy, till) = (options.entropy.clone(), self.till.clone());
-        Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy.now(), task))
+        let accounts = options.tenancy.now().accounts_of(task, actor);
+        Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, accounts, task))
     }
 
     pub(crate) async fn work_on(
         &self,
         owner: &OwnerId,
-        detail: TaskDetail,
+        (detail, actor): (TaskDetail, String),
         journal: Journal,
         stop: Stop,
         meter: Arc<TurnMeter>,
         returned: Option<Returned>,
     ) -> Result<Worked, Error> {
         let is_taken_over = returned.is_some();
-        match self.prepare(owner, detail.clone(), journal.clone(), stop.clone(), meter, returned).await {
+        match self.prepare(owner, (detail.clone(), actor), journal.clone(), stop.clone(), meter, returned).await {
             Ok(prepared) => prepared.drive().await,
             Err(Halt::Engine(error)) => Err(error),
             Err(Halt::Turn(failure)) => {
@@ -134,7 +138,7 @@ impl Engine {
     async fn prepare(
         &self,
         owner: &OwnerId,
-        TaskDetail { task, sessions }: TaskDetail,
+        (TaskDetail { task, sessions }, actor): (TaskDetail, String),
         journal: Journal,
         stop: Stop,
         meter: Arc<TurnMeter>,
@@ -204,6 +208,7 @@ impl Engine {
             forge,
             task,
             session,
+            actor,
             journal,
             mirror,
             snapshot,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use harvest_core::{Code, Role, TokenId};
+use harvest_core::{Code, Role, Source, TokenId};
 use harvest_engine::Tenancy;
 use harvest_store::{AccessToken, OwnerRight, ScheduleOwner, TokenKind};
 
@@ -82,6 +82,14 @@ impl Principal {
             TokenKind::Login | TokenKind::Link => OwnerRight::Installation,
         };
         ScheduleOwner { user: self.user.clone(), right }
+    }
+
+    /// The way their tasks are asked for.
+    pub fn source(&self) -> Source {
+        match self.way {
+            Way::Cookie => Source::Web,
+            Way::Token => Source::Api,
+        }
     }
 
     /// The token whose quota counts; a browser's session has none of its own.

@@ -1,6 +1,6 @@
 //! What a delivery leads to. Everything here may be done twice: whoever acts may die in between.
 
-use harvest_core::{SessionId, Stopping, TaskStatus};
+use harvest_core::{CHECKS_AUTHOR, SessionId, Stopping, TaskStatus, is_automatic};
 use harvest_engine::prepare::Push;
 use harvest_engine::{FailedCheck, FollowUp, Found, Situation};
 use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
@@ -12,14 +12,6 @@ use crate::state::App;
 /// What an agent is asked when checks of its pull request failed.
 const FAILED: &str =
     "Checks failed on the pull request, at what you delivered. Mend the cause. Do not weaken the checks or the tests.";
-
-/// The author of turns that failed checks ask for.
-const CHECKS: &str = "github:checks";
-
-/// Whether nobody has asked for a turn: it comes from failed checks, or from a program's review. Only these are bounded.
-fn is_automatic(author: &str) -> bool {
-    author == CHECKS || author.ends_with("[bot]")
-}
 
 /// Why a delivery came to nothing.
 #[derive(Debug)]
@@ -189,7 +181,7 @@ impl Acting<'_> {
             let text = self.told(FAILED, &Situation::CiFailure { checks })?;
             // All checks of a commit are one reason to go on.
             let key = format!("github:checks:{url}:{commit}");
-            return self.prompt(&link.session, text, CHECKS.to_owned(), key).await;
+            return self.prompt(&link.session, text, CHECKS_AUTHOR.to_owned(), key).await;
         }
         Ok("ignored: not ours".to_owned())
     }
