@@ -1,8 +1,8 @@
 //! A new session that goes on from a moment of another one: what its workspace was like then, and what had been said.
 
 use harvest_core::{
-    BranchName, Event, EventBody, OnFailedDependency, Origin, Prompt, SessionId, Settings, Source, TaskId, TokenId,
-    Trust, TurnId,
+    BranchName, Cost, Event, EventBody, OnFailedDependency, Origin, Prompt, SessionId, Settings, Source, TaskId,
+    TokenId, Trust, TurnId,
 };
 use harvest_store::{IdempotencyKey, NewTask, Submitted};
 use harvest_workspace::{Author, SessionRepository};
@@ -24,6 +24,8 @@ pub struct Fork {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub key: Option<IdempotencyKey>,
+    /// What the new task may cost at most, when the session's may cost more; `None`: as much as that.
+    pub most: Option<Cost>,
     /// The way it was asked for.
     pub source: Source,
     /// The token that it was asked for with; its quota counts too.
@@ -107,7 +109,7 @@ impl Engine {
                 race: None,
                 ..then.settings
             },
-            budget: then.budget_usd,
+            budget: asked.most.map_or(then.budget_usd, |most| most.min(then.budget_usd)),
             priority: then.priority,
             after: Vec::new(),
             on_failed_dependency: OnFailedDependency::Hold,

@@ -100,7 +100,7 @@ pub use owner::Ownership;
 pub use people::People;
 pub use pool::{Limits, Notice, Pool, Summary};
 pub use prompting::{FailedCheck, Found, PromptBook, Remark, Situation};
-pub use quota::{Quota, Quotas};
+pub use quota::{Quota, Quotas, StrangerQuota};
 pub use recover::{Orphans, Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};

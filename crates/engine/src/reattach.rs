@@ -184,8 +184,7 @@ impl Engine {
         // Now, as nobody can push before it is served again.
         repository.break_locks().await?;
         // Of a stranger's task it matters whether its plan is still being made.
-        let stranger = task.settings.trust == Trust::Stranger && task.settings.plan;
-        let plans = stranger && journal.plan().await?.is_wanted();
+        let plans = task.settings.trust == Trust::Stranger && journal.plan(task, session).await?.is_wanted();
         let served = Served { owner, task, session, actor, journal, repository: &repository, plans };
         let serving = self.serve(id, SandboxPurpose::Execute, meter.clone(), served)?;
         let sandbox = options.provider.attach(id).await?;

@@ -71,6 +71,8 @@ pub struct Queueing {
     pub id: Option<TaskId>,
     /// The token that it was asked for with; its quota counts too.
     pub token: Option<TokenId>,
+    /// The asker has no role, or is a program: what strangers may begin in a day holds.
+    pub asked_by_stranger: bool,
 }
 
 /// Another prompt for a session.
@@ -196,7 +198,11 @@ impl Engine {
                 caps(&repository, &request.requested_by, provider.as_deref())
             }
         };
-        let admission = self.admission(&request.requested_by, &repository, queue.token.clone());
+        let mut admission = self.admission(&request.requested_by, &repository, queue.token.clone());
+        if queue.asked_by_stranger {
+            let tenancy = self.options.tenancy.now();
+            admission.limits.extend(tenancy.stranger_limits(&request.requested_by, &repository));
+        }
         Ok(NewTask {
             id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
             turn: TurnId::generate(entropy),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use harvest_core::{
     BranchName, FailureReason, HookStage, Move, Outcome, OwnerId, Session, Settings, StageName, Task, TaskStatus,
-    Timestamp, Trust, TurnId,
+    Timestamp, TurnId,
 };
 use harvest_forge::Forge;
 use harvest_store::{Lease, Step, TaskDetail};
@@ -162,12 +162,7 @@ impl Engine {
             None => journal.left_before().await?,
         };
         let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
-        let number = session.turns.iter().find(|turn| turn.id == journal.lease().turn).map_or(1, |turn| turn.number);
-        // A stranger's words are in every later turn, too, so none is carried out before a member has approved a plan.
-        let plan = match task.settings.plan && (number == 1 || task.settings.trust == Trust::Stranger) {
-            true => journal.plan().await?.in_turn(number, &journal.of_this_turn().await?),
-            false => Plan::None,
-        };
+        let plan = journal.plan(&task, &session).await?;
         let gate = if task.settings.gate { journal.gate().await? } else { Gate::Closed };
         // Whatever was last is what it goes on from.
         let turned_down = gate.returned().map(|turned_down| turned_down.commit.clone());

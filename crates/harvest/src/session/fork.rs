@@ -32,6 +32,7 @@ pub async fn fork(
         agent,
         model,
         key: None,
+        most: None,
         source: Source::Cli,
         token: None,
     };
