@@ -164,7 +164,7 @@ on_both! {
         let first = ask("eve", now()).await.unwrap().pop().unwrap();
         store.cancel_waiting(&first.task.id, now()).await.unwrap().unwrap();
         let refused = ask("eve", later(60)).await;
-        let expected = |begun, most| QuotaExceeded::Begun { holder: "someone".into(), begun, most, renewed_in_s: 75_295 };
+        let expected = |begun, most| QuotaExceeded::Begun { holder: "someone".into(), begun, most, renewed_in_s: 75_296 };
         assert!(matches!(&refused, Err(Error::Quota(exceeded)) if *exceeded == expected(1, 1)), "{refused:?}");
         ask("mallory", now()).await.unwrap();
         let refused = ask("trudy", later(60)).await;
