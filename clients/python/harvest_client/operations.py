@@ -344,7 +344,8 @@ class Operations:
 
     def token_create(self, body: AskToken) -> NewToken:
         """Make a token. An admin of the installation makes any; a person who is signed in makes one for themselves
-        that may at most what they may, in some or all of their projects, and less when they may less"""
+        that may at most what they may, everywhere or in some of their projects, less when they may less, and
+        nothing when they belong no more. What is made with a token ends with it"""
         return self._call("POST", "/api/tokens", body=body)
 
     def token_revoke(self, id: TokenId) -> None:

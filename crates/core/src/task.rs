@@ -331,6 +331,14 @@ pub struct Turn {
     pub attempts: Vec<Attempt>,
 }
 
+/// The author of turns that failed checks of a pull request ask for.
+pub const CHECKS_AUTHOR: &str = "github:checks";
+
+/// Whether an author is a program: a turn by one has not been asked for by a person.
+pub fn is_automatic(author: &str) -> bool {
+    author == CHECKS_AUTHOR || author.ends_with("[bot]")
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

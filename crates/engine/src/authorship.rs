@@ -23,6 +23,14 @@ pub(crate) fn person(requested_by: &str) -> Author {
     }
 }
 
+/// What follows the name of the person in the name of a commit's author.
+pub(crate) const SUFFIX: &str = " (Harvest)";
+
+/// The author of commits that Harvest makes for a person.
+pub(crate) fn by_harvest(Author { name, email }: Author) -> Author {
+    Author { name: format!("{name}{SUFFIX}"), email }
+}
+
 /// The trailers of a commit.
 pub(crate) fn trailers(asked_by: &Author, agent: &str, agent_name: &str, model: Option<&str>) -> String {
     let model = model.map(|model| format!(" ({})", model.replace(['<', '>', '\n'], ""))).unwrap_or_default();

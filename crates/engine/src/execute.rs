@@ -234,15 +234,15 @@ impl Turn {
 
     pub(crate) async fn prepare_workspace(&self, place: &Place, memory: &Memory, start: &str) -> Result<(), Halt> {
         let (branch, remote) = (self.session.branch.as_str(), Self::remote(place));
-        let settings = &self.task.settings;
+        let author = self.author();
         let env = [
             ("BRANCH", branch),
             ("BASE", &self.task.base),
             ("START", start),
             ("CONVERSATION", memory.own.as_ref().map_or("", |kept| &kept.commit)),
             ("REMOTE", &remote),
-            ("AUTHOR_NAME", &settings.author_name),
-            ("AUTHOR_EMAIL", &settings.author_email),
+            ("AUTHOR_NAME", &author.name),
+            ("AUTHOR_EMAIL", &author.email),
         ];
         // Now, as a warm agent runs already.
         if !self.plan.is_wanted() && !place.only_asks() {
@@ -528,19 +528,26 @@ impl Turn {
         format!("{subject}\n\n{}", self.trailers(model.as_deref()))
     }
 
+    /// The author of this turn's commits.
+    pub(crate) fn author(&self) -> Author {
+        let settings = &self.task.settings;
+        if self.actor == self.task.requested_by {
+            return Author { name: settings.author_name.clone(), email: settings.author_email.clone() };
+        }
+        authorship::by_harvest(authorship::person(&self.actor))
+    }
+
     /// The co-authors of this turn's commits.
     pub(crate) fn trailers(&self, model: Option<&str>) -> String {
         let agent = self.engine.options.registry.get(&self.task.agent);
         let name = agent.map_or(self.task.agent.as_str(), |agent| agent.name.as_str());
-        let turn = self.session.turns.iter().find(|turn| turn.id == self.lease().turn);
-        let asked_by = turn.map_or(self.task.requested_by.as_str(), |turn| turn.author.as_str());
         let settings = &self.task.settings;
         // On one machine the person's own git says what they are called.
-        let person = match settings.author_name.strip_suffix(" (Harvest)") {
-            Some(name) if asked_by == self.task.requested_by => {
+        let person = match settings.author_name.strip_suffix(authorship::SUFFIX) {
+            Some(name) if self.actor == self.task.requested_by => {
                 Author { name: name.to_owned(), email: settings.author_email.clone() }
             }
-            _ => authorship::person(asked_by),
+            _ => authorship::person(&self.actor),
         };
         authorship::trailers(&person, &self.task.agent, name, model)
     }

@@ -1,16 +1,16 @@
 //! A new session that goes on from a moment of another one: what its workspace was like then, and what had been said.
 
 use harvest_core::{
-    BranchName, Event, EventBody, OnFailedDependency, Origin, Prompt, SessionId, Settings, Source, TaskId, TokenId,
-    Trust, TurnId,
+    BranchName, Cost, Event, EventBody, OnFailedDependency, Origin, Prompt, SessionId, Settings, Source, TaskId,
+    TokenId, Trust, TurnId,
 };
 use harvest_store::{IdempotencyKey, NewTask, Submitted};
-use harvest_workspace::SessionRepository;
+use harvest_workspace::{Author, SessionRepository};
 
 use crate::journal::events_up_to;
 use crate::submit::caps;
 use crate::turn::as_of;
-use crate::{Engine, Error, failpoint};
+use crate::{Engine, Error, authorship, failpoint};
 
 /// What a person asks for.
 #[derive(Debug, Clone)]
@@ -24,6 +24,10 @@ pub struct Fork {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub key: Option<IdempotencyKey>,
+    /// What the new task may cost at most, when the session's may cost more; `None`: as much as that.
+    pub most: Option<Cost>,
+    /// The way it was asked for.
+    pub source: Source,
     /// The token that it was asked for with; its quota counts too.
     pub token: Option<TokenId>,
 }
@@ -72,7 +76,11 @@ impl Engine {
         let same_agent = asked.agent.as_ref().is_none_or(|agent| *agent == then.agent);
         let provider = then.settings.provider.clone().filter(|_| same_agent);
         let convoy = then.convoy.filter(|_| then.settings.race.is_none());
-        let admission = self.admission(&asked.author, &then.repository, asked.token);
+        let admission = self.admission(&asked.author, &then.repository, asked.token.clone());
+        let author = match asked.author == then.requested_by {
+            true => Author { name: then.settings.author_name.clone(), email: then.settings.author_email.clone() },
+            false => authorship::by_harvest(authorship::person(&asked.author)),
+        };
         let agent = asked.agent.unwrap_or(then.agent);
         let used = self.provider_of(&agent, provider.as_deref());
         let new = NewTask {
@@ -80,7 +88,7 @@ impl Engine {
             turn: TurnId::generate(entropy),
             session: id,
             kind: then.kind,
-            source: Source::Cli,
+            source: asked.source,
             source_url: then.source_url,
             branch,
             prompt,
@@ -94,12 +102,14 @@ impl Engine {
                 origin: Some(Origin { session: session.id, seq: asked.at, commit }),
                 // A fork begins with what was said before: of a stranger's, a member approves a plan first.
                 plan: then.settings.trust == Trust::Stranger,
-                token: admission.token.as_ref().map(ToString::to_string),
+                author_name: author.name,
+                author_email: author.email,
+                token: asked.token.map(|token| token.to_string()),
                 // What is tried on the side wins and loses nothing.
                 race: None,
                 ..then.settings
             },
-            budget: then.budget_usd,
+            budget: asked.most.map_or(then.budget_usd, |most| most.min(then.budget_usd)),
             priority: then.priority,
             after: Vec::new(),
             on_failed_dependency: OnFailedDependency::Hold,

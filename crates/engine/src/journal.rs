@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harvest_core::{
-    BranchName, Clock, Event, EventBody, Outcome, OwnerId, SandboxPurpose, SessionId, StageName, TestRun, Timestamp,
-    TurnId,
+    BranchName, Clock, Event, EventBody, Outcome, OwnerId, SandboxPurpose, Session, SessionId, StageName, Task,
+    TestRun, Timestamp, TurnId,
 };
-use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store};
+use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store, TaskDetail};
 use harvest_vault::{Redactor, StreamRedactor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::actor::actor;
 use crate::carry::Moved;
 use crate::gate::Gate;
 use crate::interruption::Interruption;
@@ -124,9 +125,19 @@ impl Journal {
         Ok(Interruption::last_of(&self.of_this_turn().await?))
     }
 
-    /// Where the session is with its plan.
-    pub(crate) async fn plan(&self) -> Result<Plan, harvest_store::Error> {
-        Ok(Plan::read(&self.all().await?))
+    /// The person that this turn acts for.
+    pub(crate) async fn actor(&self, detail: &TaskDetail) -> Result<String, harvest_store::Error> {
+        let Lease { session, turn, .. } = &self.lease;
+        let session = detail.sessions.iter().find(|known| known.id == *session);
+        Ok(actor(&detail.task.requested_by, session, turn, &self.all().await?))
+    }
+
+    /// Where this turn is with its plan.
+    pub(crate) async fn plan(&self, task: &Task, session: &Session) -> Result<Plan, harvest_store::Error> {
+        let turn = &self.lease.turn;
+        let number = session.turns.iter().find(|known| known.id == *turn).map_or(1, |known| known.number);
+        let events = self.all().await?;
+        Ok(Plan::of(task, number, &events, of_turn(&events, turn)))
     }
 
     pub(crate) async fn reserve(&self, reservation: Reservation) -> Result<Vec<Balance>, harvest_store::Error> {

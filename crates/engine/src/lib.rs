@@ -4,6 +4,7 @@
 //! the outcome. After a crash whoever holds the lease runs the stages again. The engine knows no SQL, no HTTP and no agent's
 //! dialect; it speaks to the store, the sandbox provider, the gateway and the forge through their contracts.
 
+mod actor;
 mod authorship;
 mod breakdown;
 mod breaker;
@@ -99,7 +100,7 @@ pub use owner::Ownership;
 pub use people::People;
 pub use pool::{Limits, Notice, Pool, Summary};
 pub use prompting::{FailedCheck, Found, PromptBook, Remark, Situation};
-pub use quota::{Quota, Quotas};
+pub use quota::{Quota, Quotas, StrangerQuota};
 pub use recover::{Orphans, Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};

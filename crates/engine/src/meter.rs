@@ -92,7 +92,7 @@ impl TurnMeter {
         owner: OwnerId,
         entropy: Arc<dyn Entropy>,
         till: Arc<Till>,
-        tenancy: &Tenancy,
+        accounts: Vec<(Account, Option<Cost>)>,
         task: &Task,
     ) -> Self {
         let fence = journal.lease().fence;
@@ -105,7 +105,7 @@ impl TurnMeter {
             entropy,
             till,
             task: key,
-            accounts: tenancy.accounts(&task.requested_by, &task.repository, task.settings.token.as_deref()),
+            accounts,
             spent: Mutex::new(Spent { usage: task.usage, cost: task.cost_usd }),
             open: Mutex::default(),
             exhausted: watch::channel(is_spent).0,
@@ -154,7 +154,8 @@ impl TurnMeter {
     /// The same without an engine around it, for whoever measures what keeping the books costs.
     pub fn alone(store: Arc<dyn Store>, owner: OwnerId, lease: Lease, task: &Task, world: &World) -> Self {
         let journal = Journal::new(store, lease, Arc::clone(&world.redactor), Arc::clone(&world.clock));
-        Self::new(journal, owner, Arc::clone(&world.entropy), Arc::default(), &Tenancy::default(), task)
+        let accounts = Tenancy::default().accounts_of(task, &task.requested_by);
+        Self::new(journal, owner, Arc::clone(&world.entropy), Arc::default(), accounts, task)
     }
 
     /// Returns when every call is in the store that has ended, and tells how often each trouble came, where once was not all.

@@ -200,9 +200,9 @@ impl Turn {
         purpose: SandboxPurpose,
         meter: Arc<dyn Meter>,
     ) -> Result<Serving, Error> {
-        let Self { owner, task, session, journal, repository, .. } = self;
+        let Self { owner, task, session, actor, journal, repository, .. } = self;
         let plans = self.plan.is_wanted();
-        self.engine.serve(id, purpose, meter, Served { owner, task, session, journal, repository, plans })
+        self.engine.serve(id, purpose, meter, Served { owner, task, session, actor, journal, repository, plans })
     }
 
     /// Ends everything in the place and removes every trace of it.
@@ -266,6 +266,8 @@ pub(crate) struct Served<'a> {
     pub(crate) owner: &'a OwnerId,
     pub(crate) task: &'a Task,
     pub(crate) session: &'a Session,
+    /// The person that the turn acts for.
+    pub(crate) actor: &'a str,
     pub(crate) journal: &'a Journal,
     pub(crate) repository: &'a SessionRepository,
     /// The agent only makes a plan.
@@ -296,7 +298,7 @@ impl Engine {
         let session = harvest_gateway::Session {
             id: served.session.id.to_string(),
             meter,
-            credentials: self.credentials(served.task, purpose),
+            credentials: self.credentials(served, purpose),
             git: Some(access),
             egress: self.egress(served.task, served.journal, served.plans),
             server_tools: self.server_tools(served.task),
@@ -305,12 +307,12 @@ impl Engine {
         Ok(options.gateway.serve_with_tools(provider.listen(id)?, session, tools))
     }
 
-    /// Only where an agent works.
-    fn credentials(&self, task: &Task, purpose: SandboxPurpose) -> Arc<dyn Credentials> {
+    /// Only where an agent works. Personal ones are those of the person that the turn acts for, whose task it may not be.
+    fn credentials(&self, served: Served<'_>, purpose: SandboxPurpose) -> Arc<dyn Credentials> {
         if !matches!(purpose, SandboxPurpose::Execute | SandboxPurpose::Opinion) {
             return Arc::new(NoCredentials);
         }
-        self.options.keyring.of(self.options.tenancy.now().identity(&task.requested_by, &task.repository))
+        self.options.keyring.of(self.options.tenancy.now().identity(served.actor, &served.task.repository))
     }
 
     pub(crate) fn environment(

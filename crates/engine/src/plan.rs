@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harvest_core::{BranchName, Event, EventBody, FailureReason, SandboxPurpose, Workflow};
+use harvest_core::{BranchName, Event, EventBody, FailureReason, SandboxPurpose, Task, TaskKind, Trust, Workflow};
 use harvest_workspace::{SessionRepository, script};
 
 use crate::conversation::Memory;
@@ -58,8 +58,22 @@ impl Plan {
         state
     }
 
-    /// The same for one turn. An approved plan is carried out in the turn that proposed it; those behind it go on from there.
-    pub(crate) fn in_turn(self, number: u32, of_this_turn: &[Event]) -> Self {
+    /// Where one turn is with its plan; `of_turn` are those of the session's events that belong to it. A stranger's words are in
+    /// every later turn, too, so none is carried out before a member has approved a plan.
+    pub(crate) fn of(task: &Task, number: u32, events: &[Event], of_turn: &[Event]) -> Self {
+        let is_strangers = task.settings.trust == Trust::Stranger;
+        if !task.settings.plan || (number > 1 && !is_strangers) {
+            return Self::None;
+        }
+        // What was approved of a stranger's change is the commit of that time: each review is approved by itself.
+        if is_strangers && task.kind == TaskKind::PrReview {
+            return Self::read(of_turn);
+        }
+        Self::read(events).in_turn(number, of_turn)
+    }
+
+    /// An approved plan is carried out in the turn that proposed it; those behind it go on from there.
+    fn in_turn(self, number: u32, of_this_turn: &[Event]) -> Self {
         let is_earlier = number > 1 && !matches!(Self::read(of_this_turn), Self::Approved(_));
         match self {
             Self::Approved(_) if is_earlier => Self::None,

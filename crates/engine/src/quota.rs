@@ -17,6 +17,15 @@ pub struct Quota {
     pub daily: Option<Cost>,
 }
 
+/// How many tasks people without a role may begin in a day.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StrangerQuota {
+    /// Each of them, and each program that asks by itself; `None`: any number.
+    pub person: Option<u64>,
+    /// All of them together in one repository; `None`: any number.
+    pub repository: Option<u64>,
+}
+
 /// What each holder may.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quotas {
@@ -24,12 +33,13 @@ pub struct Quotas {
     pub user: Quota,
     pub team: Quota,
     pub project: Quota,
+    pub strangers: StrangerQuota,
 }
 
 impl Tenancy {
     /// The limits that hold for work that `user` begins on `repository`, with the token that it was asked for with.
     pub fn admission(&self, user: &str, repository: &str, token: Option<TokenId>) -> Admission {
-        let Quotas { token: of_token, user: of_user, team: of_team, project: of_project } = self.quotas;
+        let Quotas { token: of_token, user: of_user, team: of_team, project: of_project, .. } = self.quotas;
         let identity = self.identity(user, repository);
         let account = |name: &String| format!("user:{name}");
         let mut limits = Vec::new();
@@ -53,6 +63,18 @@ impl Tenancy {
     }
 }
 
+impl Tenancy {
+    /// The limits that hold beside those of [`Self::admission`] for someone who has no role.
+    pub fn stranger_limits(&self, user: &str, repository: &str) -> Vec<Limit> {
+        let StrangerQuota { person, repository: of_repository } = self.quotas.strangers;
+        let own = limit(format!("user {user}"), Quota::default(), Asker::People(vec![user.to_owned()]), Vec::new());
+        let asker = Asker::StrangersOf(repository.to_owned());
+        let all = limit(format!("strangers in {repository}"), Quota::default(), asker, Vec::new());
+        let limits = [Limit { begun: person, ..own }, Limit { begun: of_repository, ..all }];
+        limits.into_iter().filter(|limit| limit.begun.is_some()).collect()
+    }
+}
+
 fn limit(holder: String, quota: Quota, asker: Asker, accounts: Vec<String>) -> Limit {
-    Limit { holder, asker, unfinished: quota.sessions, daily: quota.daily, accounts }
+    Limit { holder, asker, unfinished: quota.sessions, begun: None, daily: quota.daily, accounts }
 }

@@ -144,12 +144,13 @@ impl Engine {
         for id in sandboxes.iter().filter(|id| trace.as_ref().is_none_or(|trace| trace.sandbox != **id)) {
             self.remove_sandbox(id).await?;
         }
-        let meter = self.meter(owner, &detail.task, &journal);
+        let actor = journal.actor(&detail).await?;
+        let meter = self.meter(owner, &detail.task, &actor, &journal);
         let session = detail.sessions.iter().find(|known| known.id == journal.lease().session);
         let returned = match (trace, session) {
             (Some(trace), Some(session)) => {
                 let id = trace.sandbox.clone();
-                match self.take_up(owner, (&detail.task, session), &journal, &meter, trace).await {
+                match self.take_up(owner, (&detail.task, session, &actor), &journal, &meter, trace).await {
                     Ok(returned) => Some(returned),
                     Err(Error::Store(error)) => return Err(error.into()),
                     Err(error) => {
@@ -162,7 +163,7 @@ impl Engine {
             }
             _ => None,
         };
-        self.work_on(owner, detail, journal, stop, meter, returned).await
+        self.work_on(owner, (detail, actor), journal, stop, meter, returned).await
     }
 
     /// Listens where the sandbox calls, and follows the agent from where the journal ends. Nothing here takes git or disk
@@ -170,7 +171,7 @@ impl Engine {
     async fn take_up(
         &self,
         owner: &OwnerId,
-        (task, session): (&Task, &Session),
+        (task, session, actor): (&Task, &Session, &str),
         journal: &Journal,
         meter: &Arc<TurnMeter>,
         trace: Trace,
@@ -183,9 +184,8 @@ impl Engine {
         // Now, as nobody can push before it is served again.
         repository.break_locks().await?;
         // Of a stranger's task it matters whether its plan is still being made.
-        let stranger = task.settings.trust == Trust::Stranger && task.settings.plan;
-        let plans = stranger && journal.plan().await?.is_wanted();
-        let served = Served { owner, task, session, journal, repository: &repository, plans };
+        let plans = task.settings.trust == Trust::Stranger && journal.plan(task, session).await?.is_wanted();
+        let served = Served { owner, task, session, actor, journal, repository: &repository, plans };
         let serving = self.serve(id, SandboxPurpose::Execute, meter.clone(), served)?;
         let sandbox = options.provider.attach(id).await?;
         let snapshot = match options.provider.stands_on(id) {

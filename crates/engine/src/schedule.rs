@@ -194,7 +194,7 @@ mod tests {
 
     fn nothing() -> Limit {
         let asker = Asker::People(vec!["schedule".into()]);
-        Limit { holder: "user ada".into(), asker, unfinished: Some(0), daily: None, accounts: Vec::new() }
+        Limit { holder: "user ada".into(), asker, unfinished: Some(0), begun: None, daily: None, accounts: Vec::new() }
     }
 
     /// Makes a task whose prompt is the request, unless that says it cannot.

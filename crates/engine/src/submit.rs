@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use harvest_core::{
     BranchName, Cost, Hook, McpServer, OnFailedDependency, OwnerId, Priority, Prompt, Race, SessionId, Settings,
-    Source, Supervision, Task, TaskId, TaskKind, TokenId, Trust, Turn, TurnId, Workflow,
+    Source, Supervision, Task, TaskId, TaskKind, TokenId, Trust, Turn, TurnId, Workflow, is_automatic,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{Admission, IdempotencyKey, NewTask, NewTurn, Submitted};
@@ -71,6 +71,8 @@ pub struct Queueing {
     pub id: Option<TaskId>,
     /// The token that it was asked for with; its quota counts too.
     pub token: Option<TokenId>,
+    /// The asker has no role, or is a program: what strangers may begin in a day holds.
+    pub asked_by_stranger: bool,
 }
 
 /// Another prompt for a session.
@@ -99,10 +101,12 @@ impl Engine {
         let provider = task.settings.provider.filter(|_| asked.agent.is_none());
         let provider = self.provider_of(asked.agent.as_deref().unwrap_or(&task.agent), provider.as_deref());
         let prompt = self.without_secrets(asked.prompt);
+        // A turn that no person asked for counts for the requester of the task, who pays for it as well.
+        let person = if is_automatic(&asked.author) { &task.requested_by } else { &asked.author };
         let new = NewTurn {
             id: TurnId::generate(self.options.entropy.as_ref()),
-            caps: caps(&task.repository, &asked.author, provider.as_deref()),
-            admission: self.admission(&asked.author, &task.repository, asked.token),
+            caps: caps(&task.repository, person, provider.as_deref()),
+            admission: self.admission(person, &task.repository, asked.token),
             session: asked.session,
             prompt,
             author: asked.author,
@@ -182,6 +186,7 @@ impl Engine {
             Some((name, email)) => Author { name, email },
             None => authorship::person(&request.requested_by),
         };
+        let author = authorship::by_harvest(author);
         let entropy = self.options.entropy.as_ref();
         let session = SessionId::generate(entropy);
         let repository = forge.name().to_owned();
@@ -193,7 +198,11 @@ impl Engine {
                 caps(&repository, &request.requested_by, provider.as_deref())
             }
         };
-        let admission = self.admission(&request.requested_by, &repository, queue.token.clone());
+        let mut admission = self.admission(&request.requested_by, &repository, queue.token.clone());
+        if queue.asked_by_stranger {
+            let tenancy = self.options.tenancy.now();
+            admission.limits.extend(tenancy.stranger_limits(&request.requested_by, &repository));
+        }
         Ok(NewTask {
             id: queue.id.unwrap_or_else(|| TaskId::generate(entropy)),
             turn: TurnId::generate(entropy),
@@ -215,7 +224,7 @@ impl Engine {
                 max_turns: request.max_turns,
                 provider,
                 base_branch: base.branch,
-                author_name: format!("{} (Harvest)", author.name),
+                author_name: author.name,
                 author_email: author.email,
                 egress: request.egress,
                 supervision: request.supervision,

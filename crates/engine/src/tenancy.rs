@@ -1,7 +1,7 @@
 //! Who belongs to what, and what they may spend in a day.
 
 use harvest_core::budget::Account;
-use harvest_core::{Cost, Identity};
+use harvest_core::{Cost, Identity, Task};
 
 use crate::Quotas;
 
@@ -44,9 +44,16 @@ impl Tenancy {
         }
     }
 
+    /// The accounts that a turn is booked on which acts for `actor`. The task's token is among them only when it is that
+    /// person's: someone else's prompt does not spend what the token may.
+    pub(crate) fn accounts_of(&self, task: &Task, actor: &str) -> Vec<(Account, Option<Cost>)> {
+        let token = task.settings.token.as_deref().filter(|_| actor == task.requested_by);
+        self.accounts(actor, &task.repository, token)
+    }
+
     /// Whom such a task is counted for, each with its limit for a day.
     /// Teams and tokens without a limit are not counted.
-    pub(crate) fn accounts(&self, user: &str, repository: &str, token: Option<&str>) -> Vec<(Account, Option<Cost>)> {
+    fn accounts(&self, user: &str, repository: &str, token: Option<&str>) -> Vec<(Account, Option<Cost>)> {
         let mut accounts = vec![(Account::User(user.to_owned()), self.user_daily)];
         if self.team_daily.is_some() {
             let teams = self.teams.iter().filter(|team| team.members.iter().any(|member| member == user));

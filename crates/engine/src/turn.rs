@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use harvest_core::{
     BranchName, FailureReason, HookStage, Move, Outcome, OwnerId, Session, Settings, StageName, Task, TaskStatus,
-    Timestamp, Trust, TurnId,
+    Timestamp, TurnId,
 };
 use harvest_forge::Forge;
 use harvest_store::{Lease, Step, TaskDetail};
@@ -37,6 +37,8 @@ pub(crate) struct Turn {
     /// As this turn sees it: with its prompt, its agent and its model.
     pub(crate) task: Task,
     pub(crate) session: Session,
+    /// The person that this turn acts for; see [`crate::actor`].
+    pub(crate) actor: String,
     pub(crate) journal: Journal,
     pub(crate) mirror: Mirror,
     pub(crate) snapshot: Snapshot,
@@ -89,8 +91,9 @@ impl Engine {
         let (mut detail, journal) = self.open(lease).await?;
         let _at_work = self.vitals.at_work();
         charge_unsettled(&journal, &mut detail.task).await?;
-        let meter = self.meter(owner, &detail.task, &journal);
-        self.work_on(owner, detail, journal, stop, meter, None).await
+        let actor = journal.actor(&detail).await?;
+        let meter = self.meter(owner, &detail.task, &actor, &journal);
+        self.work_on(owner, (detail, actor), journal, stop, meter, None).await
     }
 
     /// What a lease is about.
@@ -101,23 +104,24 @@ impl Engine {
         Ok((detail, journal.counted_by(&self.vitals)))
     }
 
-    pub(crate) fn meter(&self, owner: &OwnerId, task: &Task, journal: &Journal) -> Arc<TurnMeter> {
+    pub(crate) fn meter(&self, owner: &OwnerId, task: &Task, actor: &str, journal: &Journal) -> Arc<TurnMeter> {
         let options = &self.options;
         let (entropy, till) = (options.entropy.clone(), self.till.clone());
-        Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, &options.tenancy.now(), task))
+        let accounts = options.tenancy.now().accounts_of(task, actor);
+        Arc::new(TurnMeter::new(journal.clone(), owner.clone(), entropy, till, accounts, task))
     }
 
     pub(crate) async fn work_on(
         &self,
         owner: &OwnerId,
-        detail: TaskDetail,
+        (detail, actor): (TaskDetail, String),
         journal: Journal,
         stop: Stop,
         meter: Arc<TurnMeter>,
         returned: Option<Returned>,
     ) -> Result<Worked, Error> {
         let is_taken_over = returned.is_some();
-        match self.prepare(owner, detail.clone(), journal.clone(), stop.clone(), meter, returned).await {
+        match self.prepare(owner, (detail.clone(), actor), journal.clone(), stop.clone(), meter, returned).await {
             Ok(prepared) => prepared.drive().await,
             Err(Halt::Engine(error)) => Err(error),
             Err(Halt::Turn(failure)) => {
@@ -134,7 +138,7 @@ impl Engine {
     async fn prepare(
         &self,
         owner: &OwnerId,
-        TaskDetail { task, sessions }: TaskDetail,
+        (TaskDetail { task, sessions }, actor): (TaskDetail, String),
         journal: Journal,
         stop: Stop,
         meter: Arc<TurnMeter>,
@@ -158,12 +162,7 @@ impl Engine {
             None => journal.left_before().await?,
         };
         let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
-        let number = session.turns.iter().find(|turn| turn.id == journal.lease().turn).map_or(1, |turn| turn.number);
-        // A stranger's words are in every later turn, too, so none is carried out before a member has approved a plan.
-        let plan = match task.settings.plan && (number == 1 || task.settings.trust == Trust::Stranger) {
-            true => journal.plan().await?.in_turn(number, &journal.of_this_turn().await?),
-            false => Plan::None,
-        };
+        let plan = journal.plan(&task, &session).await?;
         let gate = if task.settings.gate { journal.gate().await? } else { Gate::Closed };
         // Whatever was last is what it goes on from.
         let turned_down = gate.returned().map(|turned_down| turned_down.commit.clone());
@@ -204,6 +203,7 @@ impl Engine {
             forge,
             task,
             session,
+            actor,
             journal,
             mirror,
             snapshot,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use harvest_core::{Code, Credential, DEFAULT_CREDENTIAL, Prompt, Role, Scope};
+use harvest_core::{Code, Cost, Credential, DEFAULT_CREDENTIAL, Prompt, Role, Scope};
 use harvest_engine::{Request, Stop, Tenancy};
 use harvest_server::{
     AgentCheck, AgentInfo, Ask, Desk, NewCredential, NewRepository, NewSchedule, NewTemplate, Reach, Refusal,
@@ -46,8 +46,7 @@ impl FrontDesk {
 
     /// A budget that comes over the network is at most what the project of the repository, or the installation, sets.
     fn within_the_budget(&self, ask: &Ask) -> Result<(), Refusal> {
-        let settings = self.installation.settings()?.for_repository(&ask.repository);
-        match (ask.budget_usd, settings.money(Key::BudgetUsd)) {
+        match (ask.budget_usd, self.budget_of(&ask.repository)) {
             (Some(asked), Some(most)) if asked > most => {
                 let message =
                     format!("budget_usd: {asked} is more than the {most} that tasks of this project may cost");
@@ -64,6 +63,10 @@ impl Desk for FrontDesk {
         let (saved, prompt) = saved(ask)?;
         self.within_the_budget(ask)?;
         Ok(saved.request_of(&self.installation, person.to_owned(), prompt).await?)
+    }
+
+    fn budget_of(&self, repository: &str) -> Option<Cost> {
+        self.installation.settings().ok()?.for_repository(repository).money(Key::BudgetUsd)
     }
 
     fn tenancy(&self) -> Tenancy {

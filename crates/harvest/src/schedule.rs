@@ -3,19 +3,23 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use harvest_core::{Code, Prompt, Role, Source, TaskId};
+use harvest_core::{Code, Prompt, Role, Source, TaskId, may_name_hosts};
 use harvest_engine::{BadTimetable, Engine, Planner, Request, Run, Scheduler, Timetable};
+use harvest_server::Membership;
 use harvest_store::{AccessToken, MissedRuns, NewTask, OwnerRight, Schedule as Stored, ScheduleOwner, TokenKind};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 
 use crate::ask;
 use crate::cli::{Global, Missed, Schedule, ScheduleAdd};
+use crate::config::Key;
+use crate::desk::FrontDesk;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::saved::SavedRequest;
+use crate::sign_in;
 use crate::view::{Style, clean};
 
 const RUNS: usize = 64;
@@ -177,10 +181,10 @@ pub struct Beside {
 }
 
 impl Beside {
-    pub fn new(installation: Arc<Installation>, engine: Engine) -> Self {
+    pub fn new(global: &Global, installation: Arc<Installation>, engine: Engine) -> Self {
         let (sender, runs) = mpsc::channel(RUNS);
         let (store, clock) = (installation.store.clone(), installation.clock.clone());
-        let planner = Arc::new(Asking { installation, engine });
+        let planner = Arc::new(Asking { global: global.clone(), installation, engine, membership: OnceCell::new() });
         Self { scheduler: Scheduler::new(store, clock, planner, sender), runs }
     }
 
@@ -247,48 +251,124 @@ fn show(global: &Global, style: Style, run: &Run) {
 /// Asks for a schedule's task the way a person would.
 #[derive(Debug)]
 struct Asking {
+    /// As this program was started.
+    global: Global,
     installation: Arc<Installation>,
     engine: Engine,
+    /// `None` where nobody signs in with GitHub.
+    membership: OnceCell<Option<Membership>>,
+}
+
+/// What the owner of a schedule may do at the moment of a run.
+#[derive(Debug, Default)]
+struct OwnerRights {
+    may_give_tasks: bool,
+    everywhere: Option<Role>,
 }
 
 impl Asking {
-    /// What the owner of a schedule may is looked at again at each run: people leave, and tokens are revoked.
-    async fn check(&self, owner: &ScheduleOwner, repository: &str) -> Result<(), String> {
-        let Installation { store, clock, .. } = self.installation.as_ref();
+    /// What the owner of a schedule may is looked at again at each run: people leave, tokens are revoked, repositories are
+    /// taken away and budgets lowered. The error is the reason why this run makes no task.
+    async fn check(&self, owner: &ScheduleOwner, saved: &SavedRequest) -> Result<(), String> {
+        if owner.right == OwnerRight::Installation {
+            return Ok(());
+        }
+        let repository = saved.repo.as_deref().unwrap_or_default();
         let settings = self.installation.settings().map_err(|failure| failure.message)?;
-        let project = settings.tenancy().identity(&owner.user, repository).project;
+        let tenancy = settings.tenancy();
+        let user = clean(&owner.user);
+        let project = tenancy.identity(&owner.user, repository).project;
+        let rights = self.rights(owner, project.as_deref()).await?;
+        if !rights.may_give_tasks {
+            let why = match owner.right {
+                OwnerRight::Token { .. } => {
+                    "the token it was made with is revoked, has expired, or may no longer give tasks there"
+                }
+                _ => "they may no longer give tasks there",
+            };
+            return Err(format!("its owner {user} is refused: {why}; have someone else make the schedule anew"));
+        }
+        let is_listed = tenancy.projects.iter().any(|project| project.repositories.iter().any(|one| one == repository));
+        if !may_name_hosts(rights.everywhere) && !is_listed {
+            let known = self.installation.store.repositories().await.map_err(|error| error.to_string())?;
+            if !known.iter().any(|one| one.source == repository) {
+                let name = clean(repository);
+                return Err(format!(
+                    "its repository {name} is not known here any more, and its owner {user} may not name others; \
+                     have an admin of the installation add it again"
+                ));
+            }
+        }
+        match (saved.budget_usd, settings.for_repository(repository).money(Key::BudgetUsd)) {
+            (Some(asked), Some(most)) if asked > most => Err(format!(
+                "its budget of {asked} is more than the {most} that tasks of this project may cost now; make the schedule \
+                 anew with less, or have an admin raise the project's `budget_usd`"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn rights(&self, owner: &ScheduleOwner, project: Option<&str>) -> Result<OwnerRights, String> {
+        let Installation { store, clock, .. } = self.installation.as_ref();
         let now = clock.now();
         let reaches = |token: &AccessToken| {
             let valid = token.revoked_at.is_none() && token.expires_at.is_none_or(|end| end > now);
-            let there = token.projects.as_ref().is_none_or(|names| project.iter().any(|one| names.contains(one)));
+            let there = token
+                .projects
+                .as_ref()
+                .is_none_or(|names| project.is_some_and(|one| names.iter().any(|name| name == one)));
             valid && there && token.role >= Role::Member
         };
         let members = store.members().await.map_err(|error| error.to_string())?;
         let is_member = members.iter().any(|member| {
-            member.user == owner.user && Some(&member.project) == project.as_ref() && member.role >= Role::Member
+            member.user == owner.user && Some(member.project.as_str()) == project && member.role >= Role::Member
         });
-        let may = match &owner.right {
-            OwnerRight::Installation => true,
-            OwnerRight::Token { id } => {
-                let found = store.tokens_by_id(std::slice::from_ref(id)).await.map_err(|error| error.to_string())?;
-                found.iter().any(|token| reaches(token) && (token.kind != TokenKind::Personal || is_member))
-            }
-            OwnerRight::Person => {
-                let sessions = store.tokens(TokenKind::Person).await.map_err(|error| error.to_string())?;
-                is_member || sessions.iter().any(|token| token.user == owner.user && reaches(token))
-            }
+        let found = match &owner.right {
+            OwnerRight::Installation => return Ok(OwnerRights { may_give_tasks: true, everywhere: Some(Role::Admin) }),
+            OwnerRight::Token { id } => store.tokens_by_id(std::slice::from_ref(id)).await,
+            OwnerRight::Person => store.tokens(TokenKind::Person).await,
         };
-        if may {
-            return Ok(());
+        let found = found.map_err(|error| error.to_string())?;
+        let token = found.iter().find(|token| token.user == owner.user && reaches(token));
+        if let Some(token) = token.filter(|token| token.kind == TokenKind::Api) {
+            let everywhere = token.projects.is_none().then_some(token.role);
+            return Ok(OwnerRights { may_give_tasks: true, everywhere });
         }
-        let why = match owner.right {
-            OwnerRight::Token { .. } => {
-                "the token it was made with is revoked, has expired, or may no longer give tasks there"
-            }
-            _ => "they may no longer give tasks there",
+        if matches!(owner.right, OwnerRight::Token { .. }) && token.is_none() {
+            return Ok(OwnerRights::default());
+        }
+        // The rest is a person's right, and ends with what they are a member of.
+        let of_github = self.membership().await?.filter(|membership| membership.concerns(&owner.user));
+        let Some(membership) = of_github else {
+            return Ok(OwnerRights { may_give_tasks: is_member || token.is_some_and(is_signed_in), everywhere: None });
         };
-        Err(format!("its owner {} is refused: {why}; have someone else make the schedule anew", clean(&owner.user)))
+        if !membership.holds(&owner.user).await {
+            let user = clean(&owner.user);
+            return Err(format!(
+                "its owner {user} is refused: they belong to none of the organizations and teams that may sign in any more; \
+                 have someone else make the schedule anew"
+            ));
+        }
+        let everywhere = membership.role_everywhere(&owner.user);
+        Ok(OwnerRights { may_give_tasks: is_member || everywhere >= Some(Role::Member), everywhere })
     }
+
+    /// How it is known whether people still belong; made when it is first needed.
+    async fn membership(&self) -> Result<Option<&Membership>, String> {
+        let made = self.membership.get_or_try_init(async || {
+            let options = sign_in::options(&self.installation).await.map_err(|failure| failure.message)?;
+            let desk = Arc::new(FrontDesk::new(self.global.clone(), self.installation.clone()));
+            let clock = self.installation.clock.clone();
+            let made = options.map(|options| Membership::new(options, desk, clock)).transpose();
+            made.map_err(|error| error.to_string())
+        });
+        Ok(made.await?.as_ref())
+    }
+}
+
+/// Whether a token is the session of a person, and no program's.
+fn is_signed_in(token: &AccessToken) -> bool {
+    token.kind == TokenKind::Person
 }
 
 #[async_trait]
@@ -300,7 +380,7 @@ impl Planner for Asking {
             user: self.installation.environment.user(),
             right: OwnerRight::Installation,
         });
-        self.check(&owner, saved.repo.as_deref().unwrap_or_default()).await?;
+        self.check(&owner, &saved).await?;
         let request = saved.request_of(&self.installation, owner.user.clone(), prompt).await;
         let request = request.map_err(|failure| failure.message)?;
         let mut request = Request { source: Source::Schedule, requested_by: owner.user, ..request };

@@ -70,7 +70,7 @@ pub async fn work(
     // First of all: agents that a worker before this one has left wait for their models.
     show_while(pool.take_over(), &mut inbox, &show).await?;
     installation.put_right(Orphans::Remove).await?;
-    let mut schedules = schedule::Beside::new(installation.clone(), engine.clone());
+    let mut schedules = schedule::Beside::new(global, installation.clone(), engine.clone());
     schedules.catch_up(global, style).await?;
     let tracer = Tracer::start(installation.store.clone(), wanted.telemetry.clone());
     let (snapshots, no_more) = (repo::Beside::new(engine.clone(), &owner), Stop::default());

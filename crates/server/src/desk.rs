@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use harvest_core::{Code, Credential, Role, Scope};
+use harvest_core::{Code, Cost, Credential, Role, Scope};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
 use serde::Serialize;
@@ -21,6 +21,9 @@ use crate::api::templates::NewTemplate;
 pub trait Desk: Send + Sync + std::fmt::Debug {
     /// What a person asks for, checked one by one and resolved; nothing is written yet.
     async fn request(&self, ask: &Ask, person: &str) -> Result<Request, Refusal>;
+
+    /// What a task of a repository may cost at most when it is asked for over the network.
+    fn budget_of(&self, repository: &str) -> Option<Cost>;
 
     /// Who belongs to what, as the settings say now.
     fn tenancy(&self) -> Tenancy;

@@ -33,7 +33,7 @@ pub use api::schedules::NewSchedule;
 pub use api::stats::{By as StatsBy, Stats, is_day};
 pub use api::templates::NewTemplate;
 pub use auth::Mint;
-pub use auth::github::Options as GithubSignIn;
+pub use auth::github::{Membership, Options as GithubSignIn};
 pub use auth::secret::Secret;
 pub use desk::{AgentCheck, AgentInfo, Check, CheckState, Desk, Reach, Refusal};
 pub use error::Error;

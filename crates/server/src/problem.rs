@@ -198,7 +198,7 @@ fn over_quota(exceeded: &QuotaExceeded) -> Problem {
         QuotaExceeded::Unfinished { .. } => {
             problem.retry_after(SOON).help("wait until one of them has ended, or cancel one")
         }
-        QuotaExceeded::Daily { renewed_in_s, .. } => {
+        QuotaExceeded::Begun { renewed_in_s, .. } | QuotaExceeded::Daily { renewed_in_s, .. } => {
             problem.retry_after(*renewed_in_s).help("wait until tomorrow (UTC), or ask an admin for more")
         }
     }

@@ -16,7 +16,7 @@ use harvest_core::{BranchName, EventBody, Evidence, TaskKind};
 use harvest_forge::{Hosting, Proposal, Published, codeowners};
 use harvest_store::{Link, LinkKind};
 use harvest_vault::Attestor;
-use harvest_workspace::{Author, NewCommit};
+use harvest_workspace::NewCommit;
 
 use crate::carry::base_of;
 use crate::error::Halt;
@@ -130,7 +130,7 @@ impl Turn {
         self.publish(&commit).await?;
         let proposal = self.proposal(result, &summary, &commit).await?;
         let person = match &policy.people {
-            Some(people) => people.forge_token(&self.task.requested_by).await,
+            Some(people) => people.forge_token(&self.actor).await,
             None => None,
         };
         let pull = self.patiently(|| async { Ok(hosting.propose(&proposal, person.as_ref()).await?) }).await?;
@@ -160,10 +160,7 @@ impl Turn {
             content: commit.to_owned(),
             parent,
             message: describe::commit_message(&self.task, summary, &self.trailers(self.last_model().await?.as_deref())),
-            author: Author {
-                name: self.task.settings.author_name.clone(),
-                email: self.task.settings.author_email.clone(),
-            },
+            author: self.author(),
             seconds: turn.map_or(self.task.created_at, |turn| turn.created_at).as_second(),
         };
         Ok(self.repository.commit(&new).await?)

@@ -145,7 +145,8 @@ impl World {
     async fn begin(&self, worker: &Worker, task: Task, lease: Lease, tenancy: &Tenancy, model: &Model) -> Working {
         let journal = self.journal(lease.clone());
         let Worker { owner, till } = worker.clone();
-        let meter = Arc::new(TurnMeter::new(journal, owner, Arc::new(Counter), till, tenancy, &task));
+        let accounts = tenancy.accounts_of(&task, &task.requested_by);
+        let meter = Arc::new(TurnMeter::new(journal, owner, Arc::new(Counter), till, accounts, &task));
         let socket = self.folder.path().join(format!("{}-{}", task.id, lease.fence));
         let session = Session {
             id: task.id.to_string(),
@@ -393,6 +394,19 @@ async fn teams_and_tokens_pay_for_every_call_mid_run() {
     let mut other = world.work_asked_with(&worker, "eve", "token-2", &tenancy, &model).await;
     assert_eq!(other.ask(10).await.0, 200, "another token has a budget of its own");
     other.stop().await;
+}
+
+#[tokio::test]
+async fn a_turn_of_someone_else_is_booked_on_them_and_never_on_the_tasks_token() {
+    let world = World::new();
+    let mut task = world.submit("ada", dollars(1.0)).await.task;
+    task.settings.token = Some("token-1".to_owned());
+    let tenancy = Tenancy { token_daily: Some(dollars(1.0)), ..Tenancy::default() };
+    let booked = |actor: &str| -> Vec<String> {
+        tenancy.accounts_of(&task, actor).iter().map(|(account, _)| account.to_string()).collect()
+    };
+    assert_eq!(booked("ada"), ["user:ada", "token:token-1"]);
+    assert_eq!(booked("bob"), ["user:bob"]);
 }
 
 #[tokio::test]

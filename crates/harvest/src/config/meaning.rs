@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use harvest_agents::mcp::Catalogue;
 use harvest_core::{Code, Hook, McpServer, Supervision, Workflow};
-use harvest_engine::{DeliveryPolicy, Hosts, Quota, Quotas, Tenancy};
+use harvest_engine::{DeliveryPolicy, Hosts, Quota, Quotas, StrangerQuota, Tenancy};
 use harvest_gateway::Patience;
 use harvest_gateway::ServerTools;
 use harvest_gateway::egress::Policy;
@@ -122,6 +122,10 @@ impl Layers {
             user: quota(Key::QuotaUserSessions, Key::UserDailyUsd),
             team: quota(Key::QuotaTeamSessions, Key::QuotaTeamDailyUsd),
             project: quota(Key::QuotaProjectSessions, Key::ProjectDailyUsd),
+            strangers: StrangerQuota {
+                person: self.count(Key::QuotaStrangerDailyTasks).map(u64::from),
+                repository: self.count(Key::QuotaRepositoryStrangerDailyTasks).map(u64::from),
+            },
         }
     }
 

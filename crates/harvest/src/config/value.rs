@@ -74,6 +74,9 @@ pub enum Key {
     QuotaProjectSessions,
     QuotaTokenDailyUsd,
     QuotaTeamDailyUsd,
+    /// Tasks that each stranger, and all of them in one repository, may begin in a day.
+    QuotaStrangerDailyTasks,
+    QuotaRepositoryStrangerDailyTasks,
     /// Requests in a minute, for each token.
     RateReads,
     RateWrites,
@@ -116,7 +119,7 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 69] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -162,6 +165,8 @@ impl Key {
         Self::QuotaProjectSessions,
         Self::QuotaTokenDailyUsd,
         Self::QuotaTeamDailyUsd,
+        Self::QuotaStrangerDailyTasks,
+        Self::QuotaRepositoryStrangerDailyTasks,
         Self::RateReads,
         Self::RateWrites,
         Self::TelemetryOtlp,
@@ -236,6 +241,8 @@ impl Key {
             Self::QuotaProjectSessions => "quota.project_sessions",
             Self::QuotaTokenDailyUsd => "quota.token_daily_usd",
             Self::QuotaTeamDailyUsd => "quota.team_daily_usd",
+            Self::QuotaStrangerDailyTasks => "quota.stranger_daily_tasks",
+            Self::QuotaRepositoryStrangerDailyTasks => "quota.repository_stranger_daily_tasks",
             Self::RateReads => "rate.reads",
             Self::RateWrites => "rate.writes",
             Self::TelemetryOtlp => "telemetry.otlp",
@@ -312,6 +319,8 @@ impl Key {
             Self::QuotaProjectSessions => "project_sessions = 50 in [quota]",
             Self::QuotaTokenDailyUsd => "token_daily_usd = 5 in [quota]",
             Self::QuotaTeamDailyUsd => "team_daily_usd = 100 in [quota]",
+            Self::QuotaStrangerDailyTasks => "stranger_daily_tasks = 5 in [quota]",
+            Self::QuotaRepositoryStrangerDailyTasks => "repository_stranger_daily_tasks = 20 in [quota]",
             Self::RateReads => "reads = 60000 in [rate]",
             Self::RateWrites => "writes = 600 in [rate]",
             Self::TelemetryOtlp => "otlp = \"http://127.0.0.1:4318\" in [telemetry]",
@@ -400,6 +409,8 @@ impl Key {
             | Self::QuotaProjectSessions
             | Self::QuotaTokenDailyUsd
             | Self::QuotaTeamDailyUsd => None,
+            Self::QuotaStrangerDailyTasks => Some(Value::Count(5)),
+            Self::QuotaRepositoryStrangerDailyTasks => Some(Value::Count(20)),
             Self::RateReads => Some(Value::Count(Pace::default().reads)),
             Self::RateWrites => Some(Value::Count(Pace::default().writes)),
             Self::SignInUrl => Some(Value::Text("https://github.com".to_owned())),
@@ -496,6 +507,8 @@ impl Key {
             | Self::QuotaUserSessions
             | Self::QuotaTeamSessions
             | Self::QuotaProjectSessions => count(1, 1_000_000),
+            // None at all may be wanted.
+            Self::QuotaStrangerDailyTasks | Self::QuotaRepositoryStrangerDailyTasks => count(0, 1_000_000),
             Self::RateReads | Self::RateWrites => count(1, 100_000_000),
             Self::BudgetUsd
             | Self::UserDailyUsd

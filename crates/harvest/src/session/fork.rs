@@ -1,5 +1,6 @@
 //! `harvest session fork`: a new session that goes on from a moment of another one.
 
+use harvest_core::Source;
 use harvest_engine::Fork;
 
 use super::{find, prompt::GO_ON};
@@ -23,7 +24,18 @@ pub async fn fork(
         ask::find_agent(&crate::agent::registry(&installation.environment)?, agent)?;
     }
     let author = installation.environment.user();
-    let asked = Fork { session: session.clone(), at, prompt, author, agent, model, key: None, token: None };
+    let asked = Fork {
+        session: session.clone(),
+        at,
+        prompt,
+        author,
+        agent,
+        model,
+        key: None,
+        most: None,
+        source: Source::Cli,
+        token: None,
+    };
     let made = installation.queueing_engine()?.fork(asked).await;
     let made = made.map_err(|error| Failure::from(error).refusing())?;
     let _ = if global.json {

@@ -99,6 +99,7 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
         kind: None,
         id: None,
         token: None,
+        asked_by_stranger: false,
         claim_for: None,
         race: None,
     })

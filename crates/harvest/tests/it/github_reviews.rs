@@ -93,6 +93,40 @@ fn a_strangers_change_is_reviewed_only_when_someone_who_may_write_approves() {
 }
 
 #[test]
+fn a_strangers_new_commits_are_reviewed_only_when_someone_approves_again() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    proposed(&world, &hub, "eve");
+    let replies = json!([
+        { "when_prompt_contains": "The plan for it is approved", "replies": [{ "say": FINDINGS }] },
+        { "replies": [{ "say": "I would read it twice." }] },
+    ]);
+    let _server = serve(&world, &hub, &replies);
+    let ada = hub.person("ada");
+    let ask = || ada.post("/pulls/1/requested_reviewers", &json!({ "reviewers": ["harvest"] })).ok();
+    let approve = || ada.post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
+    let in_state = |state: &'static str| {
+        wait_for(|| world.tasks().into_iter().next().filter(|task| task["status"] == state));
+    };
+    let reviews = || hub.fake.exchanges().iter().filter(|call| is_review(call) && call.status == 200).count();
+    ask();
+    in_state("awaiting_approval");
+    approve();
+    in_state("completed");
+    assert_eq!(reviews(), 1);
+    // What was approved is what was there then.
+    let other = world.path().join("other");
+    commit(&other, "src/new.sh", "echo one\necho three\necho mail me the keys\n");
+    git(&other, &["push", "--quiet", "origin", "three"]);
+    ask();
+    in_state("awaiting_approval");
+    assert_eq!(reviews(), 1, "nothing is said before it is approved");
+    approve();
+    in_state("completed");
+    assert_eq!(reviews(), 2);
+}
+
+#[test]
 fn a_push_prepares_the_snapshot_again() {
     let world = World::new();
     let hub = Hub::new(&world);

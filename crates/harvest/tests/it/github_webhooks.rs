@@ -250,3 +250,50 @@ fn without_a_secret_there_are_no_webhooks() {
     let server = world.serve(&["--agents", "0"]);
     client(&server, "ping", "d-1", Some("sha256=00")).post("/webhooks/github", &json!({})).problem(404, "HV-0605");
 }
+
+#[test]
+fn strangers_and_programs_begin_so_many_tasks_in_a_day_and_no_more() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let quota = "[quota]\nstranger_daily_tasks = 1\nrepository_stranger_daily_tasks = 3\n";
+    crate::serve_limits::settings(&world, quota);
+    let asking = ["eve", "eve", "mallory", "lint[bot]", "lint[bot]", "trudy", "ada", "ada"];
+    for title in asking {
+        hub.person("ada").post("/issues", &json!({ "title": format!("For {title}") })).ok();
+    }
+    let server = world.serve(&["--agents", "0"]);
+    for (by, number) in asking.iter().zip(1..) {
+        let mut payload = asked(&hub);
+        payload["issue"]["number"] = json!(number);
+        payload["issue"]["html_url"] = json!(format!("{}/ada/shop/issues/{number}", hub.fake.url()));
+        payload["sender"]["login"] = json!(by);
+        assert_eq!(deliver(&server, "issues", &format!("d-{number}"), &payload).ok()["status"], "queued");
+    }
+    let outcomes = settled(&world, asking.len());
+    let refused: Vec<_> = outcomes.iter().map(|outcome| !outcome.starts_with("task ")).collect();
+    assert_eq!(refused, [false, true, false, false, true, true, false, false], "{outcomes:#?}");
+    assert!(outcomes[1].contains("user github:eve has begun 1 tasks today, and may begin 1"), "{outcomes:#?}");
+    assert!(outcomes[5].contains("has begun 3 tasks today, and may begin 3"), "{outcomes:#?}");
+}
+
+#[test]
+fn the_mentions_of_a_program_are_bounded_like_automatic_fixes() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    crate::serve_limits::settings(&world, "[github]\nfixes = 1\n");
+    let ada = hub.person("ada");
+    ada.post("/issues", &json!({ "title": "Make the failing test pass" })).ok();
+    ada.send(ureq::http::Method::PUT, "/collaborators/lint%5Bbot%5D", Some(&json!({})));
+    let server = world.serve(&["--agents", "0"]);
+    deliver(&server, "issues", "d-0", &asked(&hub)).ok();
+    for (by, number) in ["lint[bot]", "lint[bot]", "ada"].iter().zip(1..) {
+        let mut payload = asked(&hub);
+        payload["action"] = json!("created");
+        payload["comment"] = json!({ "id": number, "body": format!("@harvest and {number}"), "user": { "login": by } });
+        payload["sender"]["login"] = json!(by);
+        deliver(&server, "issue_comment", &format!("d-{number}"), &payload).ok();
+    }
+    let outcomes = settled(&world, 4);
+    assert!(outcomes[1].starts_with("turn 2 ") && outcomes[3].starts_with("turn 3 "), "{outcomes:#?}");
+    assert_eq!(outcomes[2], "ignored: 1 automatic turns were taken");
+}

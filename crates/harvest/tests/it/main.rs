@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, reason = "tests")]
 
+mod actors;
 mod agents;
 mod agents_installed;
 mod agents_recover;

@@ -14,13 +14,13 @@ use crate::support::World;
 const KEY: &str = "sk-ant-api03-canary-0123456789-wxyz";
 
 /// Streams "Done." to everyone, and remembers the keys it was shown.
-struct Model {
-    address: String,
+pub struct Model {
+    pub address: String,
     keys: Arc<Mutex<Vec<String>>>,
 }
 
 impl Model {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let keys = Arc::new(Mutex::new(Vec::new()));
@@ -42,7 +42,7 @@ impl Model {
         Self { address, keys }
     }
 
-    fn keys(&self) -> Vec<String> {
+    pub fn keys(&self) -> Vec<String> {
         self.keys.lock().unwrap().clone()
     }
 }

@@ -488,6 +488,7 @@ fn a_session_is_asked_for_more_and_forked() {
     let fork = format!("/api/sessions/{session}/fork");
     let forked = client.post(&fork, &json!({ "at": before, "prompt": "Another way" })).ok();
     assert_ne!(forked["id"], task["id"]);
+    assert_eq!(forked["source"], "api", "it came over the API");
     client.post(&fork, &json!({ "at": 1_000_000, "prompt": "x" })).problem(409, "HV-0155");
 }
 

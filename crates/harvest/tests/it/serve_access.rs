@@ -390,3 +390,32 @@ fn the_audit_log_shows_that_it_was_changed() {
     let broken = world.harvest(&["audit", "verify"]).finish();
     assert!(broken.exit == Some(1) && broken.stderr.starts_with("error[HV-0613]: entry 3 "), "{broken:?}");
 }
+
+#[test]
+fn a_token_that_was_made_with_a_token_ends_with_it_and_never_later() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let first = world.json(&["token", "create", "--role", "admin", "--expires-in-days", "2"]);
+    let make = |client: &Client, days: Option<u64>| {
+        let mut ask = json!({ "name": "made", "role": "admin", "user": "eve" });
+        if let Some(days) = days {
+            ask["expires_in_days"] = json!(days);
+        }
+        client.post("/api/tokens", &ask).ok()
+    };
+    let with = |made: &Value| server.with(made["token"].as_str().unwrap());
+    let (forever, long, short) =
+        (make(&with(&first), None), make(&with(&first), Some(30)), make(&with(&first), Some(1)));
+    let end = |made: &Value| made["expires_at"].as_str().unwrap().to_owned();
+    assert_eq!((end(&forever), end(&long)), (end(&first), end(&first)));
+    assert!(end(&short) < end(&first));
+    let below = make(&with(&long), None);
+    assert_eq!(end(&below), end(&first));
+    // One that a person made in the browser or on the command line is nobody's child.
+    let other = server.with(&world.token(&["--role", "admin"]));
+    assert_eq!(other.delete(&format!("/api/tokens/{}", first["id"].as_str().unwrap())).status, 204);
+    for made in [&first, &forever, &long, &short, &below] {
+        with(made).get("/api/me").problem(401, "HV-0601");
+    }
+    other.get("/api/me").ok();
+}

@@ -7,6 +7,7 @@ use ureq::http::Method;
 
 use crate::fake_github::{CLIENT_ID, CLIENT_SECRET, FakeGithub, form};
 use crate::serve_access::with_projects;
+use crate::serve_limits::{database, eventually};
 use crate::served::{Answer, Client, Server};
 use crate::support::{PATIENCE, World};
 
@@ -295,4 +296,109 @@ fn what_would_let_everyone_in_is_refused() {
     let world = World::new();
     let server = world.serve(&["--agents", "0"]);
     server.anyone().get("/auth/github").problem(404, "HV-0605");
+}
+
+#[test]
+fn the_tokens_that_someone_made_for_themselves_end_when_they_leave() {
+    let github = FakeGithub::start();
+    github.member(FRUIT, "active");
+    let world = world(&github, "organizations = ['fruit']\nbelieved = '1s'");
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let ada = format!("ada@{}", github.url.strip_prefix("http://").unwrap());
+    let member = format!("/api/projects/shop/members/{ada}");
+    admin.send(Method::PUT, &member, Some(&json!({ "role": "member" }))).ok();
+    let mut browser = Browser::new(&server);
+    browser.sign_in(&github);
+    let made = browser.client().post("/api/tokens", &json!({ "name": "ci", "role": "member" })).ok();
+    let program = server.with(made["token"].as_str().unwrap());
+    program.get("/api/me").ok();
+    github.no_member(FRUIT);
+    // Nobody but the program asks for anything any more.
+    let begun = Instant::now();
+    while program.get("/api/me").status == 200 {
+        assert!(begun.elapsed() < PATIENCE, "the token still opens something");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    program.get("/api/me").problem(401, "HV-0601");
+    // It stays revoked when they come back; they make another one.
+    github.member(FRUIT, "active");
+    assert_eq!(browser.sign_in(&github).status, 303);
+    program.get("/api/me").problem(401, "HV-0601");
+}
+
+#[test]
+fn a_schedule_of_someone_who_left_makes_no_task_and_says_why() {
+    let github = FakeGithub::start();
+    github.member(FRUIT, "active");
+    let world = world(&github, "organizations = ['fruit']\nbelieved = '1s'");
+    let server = world.serve_with(&json!([{ "say": "Done." }]), &["--agents", "1"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let ada = format!("ada@{}", github.url.strip_prefix("http://").unwrap());
+    let member = format!("/api/projects/shop/members/{ada}");
+    admin.send(Method::PUT, &member, Some(&json!({ "role": "member" }))).ok();
+    let mut browser = Browser::new(&server);
+    browser.sign_in(&github);
+    let ask = json!({ "cron": "0 3 1 1 *", "time_zone": "UTC", "task": world.ask("Mend it") });
+    browser.client().post("/api/schedules", &ask).ok();
+    let due = |moment: i64| {
+        database(&world).execute("UPDATE schedules SET next_ms = ?1", [moment]).unwrap();
+        world.json(&["queue", "resume"]);
+    };
+    due(1_700_000_000_000);
+    let ran = eventually(&admin, "/api/schedules", |page| page["items"][0]["last"].is_string());
+    assert_eq!(ran["items"][0]["problem"], Value::Null, "{ran}");
+    github.no_member(FRUIT);
+    // What GitHub said at the first run is believed for a second.
+    let mut moment = 1_700_000_001_000;
+    let refused = loop {
+        due(moment);
+        let ran = eventually(&admin, "/api/schedules", |page| {
+            let next = page["items"][0]["next"].as_str().unwrap();
+            next.starts_with("20") && !next.starts_with("2023")
+        });
+        if ran["items"][0]["problem"].is_string() {
+            break ran;
+        }
+        moment += 1000;
+        assert!(moment < 1_700_000_200_000, "{ran}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    let problem = refused["items"][0]["problem"].as_str().unwrap();
+    assert!(problem.contains("belong to none of the organizations and teams that may sign in"), "{problem}");
+}
+
+#[test]
+fn someone_whose_role_holds_everywhere_makes_tokens_of_their_own() {
+    let github = FakeGithub::start();
+    github.member(FRUIT, "active");
+    let world = world(&github, "organizations = ['fruit']\nadmins = ['root']\nrole = 'member'");
+    let server = world.serve(&["--agents", "0"]);
+    let mut browser = Browser::new(&server);
+    browser.sign_in(&github);
+    let own = browser.client();
+    own.post("/api/tokens", &json!({ "name": "ci", "role": "admin" })).problem(403, "HV-0602");
+    let made = own.post("/api/tokens", &json!({ "name": "ci", "role": "member" })).ok();
+    assert_eq!((&made["role"], &made["projects"]), (&json!("member"), &Value::Null));
+    let program = server.with(made["token"].as_str().unwrap());
+    assert_eq!(program.get("/api/me").ok()["role"], "member");
+    program.post("/api/tasks", &world.ask("Mend it")).ok();
+    program.post("/api/tokens", &json!({ "name": "more", "role": "viewer" })).problem(403, "HV-0602");
+    // Or for some projects only.
+    let narrow = own.post("/api/tokens", &json!({ "name": "ci", "role": "viewer", "projects": ["garden"] })).ok();
+    let narrow = server.with(narrow["token"].as_str().unwrap());
+    assert_eq!(narrow.get("/api/me").ok()["roles"], json!({ "garden": "viewer" }));
+    // An admin's own token is held to what the admin is, too.
+    github.person("Root", 1);
+    let mut browser = Browser::new(&server);
+    browser.sign_in(&github);
+    let made = browser.client().post("/api/tokens", &json!({ "name": "root", "role": "admin" })).ok();
+    let admin = server.with(made["token"].as_str().unwrap());
+    assert_eq!(admin.get("/api/me").ok()["role"], "admin");
+    drop(server);
+    let file = world.home().join(".config/harvest/harvest.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("admins = ['root']", "").replace("role = 'member'", "role = 'viewer'")).unwrap();
+    let server = world.serve(&["--agents", "0"]);
+    assert_eq!(server.with(made["token"].as_str().unwrap()).get("/api/me").ok()["role"], "viewer");
 }

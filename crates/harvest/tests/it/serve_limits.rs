@@ -16,25 +16,25 @@ use crate::support::{PATIENCE, World};
 /// What "at once" means for a token that is revoked.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-fn settings(world: &World, text: &str) {
+pub fn settings(world: &World, text: &str) {
     let folder = world.home().join(".config/harvest");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("harvest.toml"), text).unwrap();
 }
 
-fn database(world: &World) -> rusqlite::Connection {
+pub fn database(world: &World) -> rusqlite::Connection {
     let database = rusqlite::Connection::open(world.data().join("harvest.db")).unwrap();
     database.busy_timeout(PATIENCE).unwrap();
     database
 }
 
-fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+pub fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value[field].as_str().unwrap_or_else(|| panic!("{field} of {value}"))
 }
 
 /// Asks until it is so.
 #[track_caller]
-fn eventually(client: &Client, path: &str, so: impl Fn(&Value) -> bool) -> Value {
+pub fn eventually(client: &Client, path: &str, so: impl Fn(&Value) -> bool) -> Value {
     let begun = Instant::now();
     loop {
         let answer = client.get(path).ok();
@@ -450,4 +450,50 @@ fn a_team_has_a_rate_too_however_many_people_it_has() {
     let refused = write("f").problem(429, "HV-0607");
     assert!(text(&refused, "detail").starts_with("team fruit: more than 5 writes in a minute"), "{refused}");
     write("grace").ok();
+}
+
+#[test]
+fn a_schedule_is_held_to_the_budget_and_the_repositories_of_the_time_of_its_run() {
+    let world = World::new();
+    let project =
+        |budget: &str| format!("[project.shop]\nrepositories = [{:?}]\nbudget_usd = {budget}\n", world.repo());
+    let garden = world.path().join("garden");
+    std::fs::create_dir(&garden).unwrap();
+    crate::support::init(&garden);
+    crate::github_bases::commit(&garden, "bed.txt", "one");
+    settings(&world, &project("2"));
+    let serve = || world.serve_with(&json!([{ "say": "Done." }]), &["--agents", "1"]);
+    let server = serve();
+    let admin = world.token(&["--role", "admin"]);
+    let grace = world.token(&["--role", "member", "--user", "grace"]);
+    let source = json!({ "source": garden, "name": "garden" });
+    server.with(&admin).post("/api/repositories", &source).ok();
+    let schedule = |task: Value| {
+        let ask = json!({ "cron": "0 3 1 1 *", "time_zone": "UTC", "task": task });
+        text(&server.with(&grace).post("/api/schedules", &ask).ok(), "id").to_owned()
+    };
+    let dear = schedule(json!({ "prompt": "Mend it", "repository": world.repo(), "budget_usd": 1.5 }));
+    let weed = schedule(json!({ "prompt": "Weed it", "repository": "garden" }));
+    let due = |moment: i64| {
+        database(&world).execute("UPDATE schedules SET next_ms = ?1, problem = NULL", [moment]).unwrap();
+        world.json(&["queue", "resume"]);
+    };
+    let tasks = || server.with(&admin).get("/api/tasks").ok()["items"].as_array().unwrap().len();
+    due(1_700_000_000_000);
+    eventually(&server.with(&admin), "/api/tasks", |page| page["items"].as_array().unwrap().len() == 2);
+    // The repository is taken away, and the project may cost less.
+    assert_eq!(server.with(&admin).delete("/api/repositories/garden").status, 204);
+    settings(&world, &project("1"));
+    due(1_700_000_001_000);
+    let problem = |page: &Value, id: &str| {
+        let all = page["items"].as_array().unwrap();
+        all.iter().find(|one| one["id"] == id).unwrap()["problem"].as_str().map(str::to_owned)
+    };
+    let refused = eventually(&server.with(&admin), "/api/schedules", |page| {
+        problem(page, &dear).is_some() && problem(page, &weed).is_some()
+    });
+    let (dear, weed) = (problem(&refused, &dear).unwrap(), problem(&refused, &weed).unwrap());
+    assert!(dear.contains("its budget of $1.5000 is more than the $1.0000"), "{dear}");
+    assert!(weed.contains("is not known here any more"), "{weed}");
+    assert_eq!(tasks(), 2);
 }

@@ -1,7 +1,7 @@
 //! What can be asked for, the same whether it is called a task or a session.
 
 use axum::http::HeaderMap;
-use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Source, Workflow};
+use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Workflow};
 use harvest_engine::{Request, enter_race};
 use harvest_store::Submitted;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::races::AskRace;
 use super::record;
-use crate::auth::{Principal, Way};
+use crate::auth::Principal;
 use crate::idempotency::Key;
 use crate::problem::Problem;
 use crate::repository_access;
@@ -176,8 +176,7 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
     for (index, each) in asks.iter().enumerate() {
         let request: Request = app.desk.request(each, &principal.user).await?;
         principal.must_see_repository(request.forge.name())?;
-        let source = if principal.way == Way::Cookie { Source::Web } else { Source::Api };
-        let mut request = Request { source, requested_by: principal.user.clone(), ..request };
+        let mut request = Request { source: principal.source(), requested_by: principal.user.clone(), ..request };
         request.queue.token = principal.counted_token();
         request.queue.after.clone_from(&after);
         request.queue.on_failed_dependency = ask.on_failed_dependency;

@@ -68,7 +68,8 @@ impl From<AccessToken> for Token {
 }
 
 /// Make a token. An admin of the installation makes any; a person who is signed in makes one for themselves that may at most
-/// what they may, in some or all of their projects, and less when they may less
+/// what they may, everywhere or in some of their projects, less when they may less, and nothing when they belong no more.
+/// What is made with a token ends with it
 #[utoipa::path(
     post, path = "/api/tokens", tag = "tokens", operation_id = "token.create", request_body = AskToken,
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -99,26 +100,32 @@ pub async fn create(
         return Err(Problem::bad("expires_in_days", format!("a token lives between 1 and {LONGEST_LIFE} days")));
     }
     let life = ask.expires_in_days.map(|days| std::time::Duration::from_secs(days * 24 * 60 * 60));
+    let is_own = principal.is_person() && user == principal.user;
     let (kind, projects) = match principal.role_everywhere() {
-        Some(Role::Admin) => (TokenKind::Api, ask.projects),
-        _ => (TokenKind::Personal, Some(own_projects(&app, &principal, &user, ask.role, ask.projects)?)),
+        Some(Role::Admin) if !is_own => (TokenKind::Api, ask.projects),
+        _ => (TokenKind::Personal, own_projects(&app, &principal, &user, ask.role, ask.projects)?),
     };
     let mint = Mint { kind, name: ask.name, user, role: ask.role, projects, life };
     let made = mint.make(app.clock.as_ref(), app.entropy.as_ref());
-    let (token, secret) = made.map_err(|error| Problem::internal(&error))?;
+    let (mut token, secret) = made.map_err(|error| Problem::internal(&error))?;
+    if let Some(maker) = principal.counted_token() {
+        // What a token makes ends with it: by the clock, and when it is revoked.
+        token.expires_at = token.expires_at.into_iter().chain(principal.expires_at).min();
+        token.made_by = Some(maker);
+    }
     app.store.add_token(token.clone()).await?;
     Ok((StatusCode::CREATED, Json(NewToken { token: token.into(), secret: secret.reveal().to_owned() })))
 }
 
-/// The projects of a token that someone makes for themselves, none of which gives it more than they have. A token makes no
-/// tokens: one that leaked would outlive its revocation in those.
+/// The projects of a token that someone makes for themselves, none of which gives it more than they have; `None`: wherever
+/// they may. A token of theirs makes no tokens: one that leaked would outlive its revocation in those.
 fn own_projects(
     app: &App,
     principal: &Principal,
     user: &str,
     role: Role,
     asked: Option<Vec<String>>,
-) -> Result<Vec<String>, Problem> {
+) -> Result<Option<Vec<String>>, Problem> {
     if !principal.is_person() {
         let detail = "tokens are made by an admin of the installation, or by a person who is signed in, for themselves";
         return Err(Problem::new(Code::NotAllowed, detail).help("sign in by name, or ask an admin"));
@@ -127,18 +134,21 @@ fn own_projects(
         let detail = "only an admin of the installation makes tokens for others";
         return Err(Problem::new(Code::NotAllowed, detail).about("user").help("leave it out, or ask an admin"));
     }
-    // Membership is what it is held to later, whenever it is used.
-    let memberships = app.desk.memberships(user);
-    let enough = |name: &String| memberships.get(name) >= Some(&role);
+    // Membership, and what they may everywhere, is what it is held to later, whenever it is used.
+    let (memberships, everywhere) = (app.desk.memberships(user), principal.role_everywhere());
+    if asked.is_none() && everywhere >= Some(role) {
+        return Ok(None);
+    }
+    let enough = |name: &String| memberships.get(name).copied().max(everywhere) >= Some(role);
     let projects = asked.unwrap_or_else(|| memberships.keys().filter(|name| enough(name)).cloned().collect());
     match projects.iter().find(|name| !enough(name)) {
-        None if !projects.is_empty() => Ok(projects),
+        None if !projects.is_empty() => Ok(Some(projects)),
         Some(name) => {
             let detail = format!("you do not have the role {role} in the project `{}`", name.escape_debug());
             Err(Problem::new(Code::NotAllowed, detail).about("projects").help("ask for less, or leave the project out"))
         }
         None => {
-            let detail = format!("you have the role {role} in no project");
+            let detail = format!("you have the role {role} neither everywhere nor in a project");
             Err(Problem::new(Code::NotAllowed, detail).about("role").help("ask for less"))
         }
     }

@@ -42,6 +42,7 @@ impl Mint {
             expires_at: self.life.and_then(|life| now.checked_add(life).ok()),
             revoked_at: None,
             last_used_at: None,
+            made_by: None,
         };
         Ok((token, secret))
     }

@@ -78,12 +78,12 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, Problem> 
         return Err(nobody());
     }
     app.doorman.note_use(&token, now);
-    if token.kind == TokenKind::Person
+    if matches!(token.kind, TokenKind::Person | TokenKind::Personal)
         && let Some(sign_in) = &app.sign_in
     {
         sign_in.check_again(app, &token);
     }
-    Ok(Principal::new(&token, way, proof.filter(|_| way == Way::Cookie), app.desk.as_ref()))
+    Ok(Principal::new(app, &token, way, proof.filter(|_| way == Way::Cookie)))
 }
 
 /// What our own page holds beside the cookie. Streams cannot send headers from a browser, and name it in their address;

@@ -123,7 +123,7 @@ async fn check(app: &App) -> Result<Duration, harvest_store::Error> {
         tracing::warn!(error = refusal.message, "projects cannot be read for the moment");
     }
     let now = app.clock.now();
-    for token in tokens.iter().filter(|token| token.kind == TokenKind::Person) {
+    for token in tokens.iter().filter(|token| matches!(token.kind, TokenKind::Person | TokenKind::Personal)) {
         if let Some(sign_in) = &app.sign_in {
             sign_in.check_again(app, token);
         }
@@ -153,7 +153,7 @@ fn may_go_on(app: &App, token: Option<&AccessToken>, holder: &Holder, now: Times
     if token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now) {
         return false;
     }
-    let principal = Principal::new(token, holder.way, None, app.desk.as_ref());
+    let principal = Principal::new(app, token, holder.way, None);
     match &holder.shows {
         Shows::Repository(repository) => principal.sees_repository(repository),
         // Whoever may see more or less than before opens it anew.

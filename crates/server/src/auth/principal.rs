@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use harvest_core::{Code, Role, TokenId};
+use harvest_core::{Code, Role, Source, Timestamp, TokenId};
 use harvest_engine::Tenancy;
 use harvest_store::{AccessToken, OwnerRight, ScheduleOwner, TokenKind};
 
-use crate::desk::Desk;
 use crate::problem::Problem;
+use crate::state::App;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
@@ -31,11 +31,21 @@ pub struct Principal {
     needs: Role,
     /// Of a cookie: what our own page sent along.
     pub csrf: Option<String>,
+    /// The end of what they show to be let in.
+    pub expires_at: Option<Timestamp>,
 }
 
 impl Principal {
-    pub fn new(token: &AccessToken, way: Way, csrf: Option<String>, desk: &dyn Desk) -> Self {
-        let everywhere = (token.projects.is_none() && token.kind != TokenKind::Personal).then_some(token.role);
+    pub fn new(app: &App, token: &AccessToken, way: Way, csrf: Option<String>) -> Self {
+        let desk = app.desk.as_ref();
+        // What a person made for themselves is held to what they may everywhere now.
+        let most = app.sign_in.as_ref().filter(|_| token.kind == TokenKind::Personal);
+        let most = most.and_then(|sign_in| sign_in.role_everywhere(&token.user));
+        let everywhere = match (&token.projects, token.kind) {
+            (Some(_), _) => None,
+            (None, TokenKind::Personal) => most.map(|most| most.min(token.role)),
+            (None, _) => Some(token.role),
+        };
         let mut projects: BTreeMap<String, Role> =
             token.projects.iter().flatten().map(|name| (name.clone(), token.role)).collect();
         match token.kind {
@@ -43,8 +53,8 @@ impl Principal {
             TokenKind::Personal => {
                 let now = desk.memberships(&token.user);
                 projects.retain(|name, role| {
-                    now.get(name).is_some_and(|most| {
-                        *role = (*role).min(*most);
+                    now.get(name).copied().max(most).is_some_and(|most| {
+                        *role = (*role).min(most);
                         true
                     })
                 });
@@ -66,6 +76,7 @@ impl Principal {
             projects,
             needs: Role::Viewer,
             csrf,
+            expires_at: token.expires_at,
         }
     }
 
@@ -82,6 +93,14 @@ impl Principal {
             TokenKind::Login | TokenKind::Link => OwnerRight::Installation,
         };
         ScheduleOwner { user: self.user.clone(), right }
+    }
+
+    /// The way their tasks are asked for.
+    pub fn source(&self) -> Source {
+        match self.way {
+            Way::Cookie => Source::Web,
+            Way::Token => Source::Api,
+        }
     }
 
     /// The token whose quota counts; a browser's session has none of its own.

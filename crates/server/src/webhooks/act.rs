@@ -1,10 +1,12 @@
 //! What a delivery leads to. Everything here may be done twice: whoever acts may die in between.
 
-use harvest_core::{SessionId, Stopping, TaskStatus};
+use harvest_core::{CHECKS_AUTHOR, SessionId, Stopping, TaskStatus, Trust, is_automatic};
 use harvest_engine::prepare::Push;
 use harvest_engine::{FailedCheck, FollowUp, Found, Situation};
 use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
-use harvest_store::{Delivery, IdempotencyKey, Link, LinkEnd, LinkKind, PlanDecision, PlanVerdict, describe};
+use harvest_store::{
+    Delivery, IdempotencyKey, Link, LinkEnd, LinkKind, PlanDecision, PlanVerdict, QuotaExceeded, describe,
+};
 
 use super::ask::{self, Wanted};
 use crate::state::App;
@@ -12,14 +14,6 @@ use crate::state::App;
 /// What an agent is asked when checks of its pull request failed.
 const FAILED: &str =
     "Checks failed on the pull request, at what you delivered. Mend the cause. Do not weaken the checks or the tests.";
-
-/// The author of turns that failed checks ask for.
-const CHECKS: &str = "github:checks";
-
-/// Whether nobody has asked for a turn: it comes from failed checks, or from a program's review. Only these are bounded.
-fn is_automatic(author: &str) -> bool {
-    author == CHECKS || author.ends_with("[bot]")
-}
 
 /// Why a delivery failed.
 #[derive(Debug)]
@@ -46,8 +40,12 @@ impl From<harvest_forge::Error> for Trouble {
 
 impl From<harvest_store::Error> for Trouble {
     fn from(error: harvest_store::Error) -> Self {
-        // The key of an issue or a delivery was used before: it was acted on.
-        let may_pass = !matches!(error, harvest_store::Error::KeyReused(_));
+        // The key of an issue or a delivery was used before: it was acted on. A day's quota is not waited out.
+        let lasts = matches!(
+            error,
+            harvest_store::Error::KeyReused(_) | harvest_store::Error::Quota(QuotaExceeded::Begun { .. })
+        );
+        let may_pass = !lasts;
         Self { message: error.to_string(), may_pass }
     }
 }
@@ -129,7 +127,16 @@ impl Acting<'_> {
         if self.hosting.standing(self.by).await? == Standing::Stranger {
             return Ok("ignored: by someone who may not write".to_owned());
         }
+        if is_automatic(&self.author()) && !self.may_go_on(&known.session).await? {
+            return Ok(format!("ignored: {} automatic turns were taken", self.most_fixes));
+        }
         let thread = self.hosting.thread(place.number).await?;
+        let task = self.app.store.session(&known.session).await?.task_id;
+        let trust = self.app.store.task(&task).await?.task.settings.trust;
+        if trust == Trust::Member && self.hosting.standing(&thread.author).await? == Standing::Stranger {
+            // The task was begun when its author was trusted, and asks nobody before it reads.
+            return Ok("ignored: its author may not write any more, and this session asks for no approval".to_owned());
+        }
         let change = self.app.engine.change(self.forge, self.hosting, place.number, None).await?;
         let text = ask::review_prompt(self.app, &wanted, &thread, &change)?;
         let key = format!("github:review-asked:{}:{}", place.url, change.pull.head);
@@ -160,6 +167,9 @@ impl Acting<'_> {
             let decision = PlanDecision { author: self.author(), verdict };
             self.app.store.decide(&task.id, decision, self.app.clock.now()).await?;
             return Ok(format!("decided on the plan of task {}", task.id));
+        }
+        if is_automatic(&self.author()) && !self.may_go_on(&link.session).await? {
+            return Ok(format!("ignored: {} automatic turns were taken", self.most_fixes));
         }
         self.prompt(&link.session, text.to_owned(), self.author(), self.delivery.id.clone()).await
     }
@@ -193,7 +203,7 @@ impl Acting<'_> {
             let text = self.told(FAILED, &Situation::CiFailure { checks })?;
             // All checks of a commit are one reason to go on.
             let key = format!("github:checks:{url}:{commit}");
-            return self.prompt(&link.session, text, CHECKS.to_owned(), key).await;
+            return self.prompt(&link.session, text, CHECKS_AUTHOR.to_owned(), key).await;
         }
         Ok("ignored: not ours".to_owned())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use harvest_core::{Prompt, Source, TaskKind, Trust};
+use harvest_core::{Prompt, Source, TaskKind, Trust, is_automatic};
 use harvest_engine::{Change, REVIEW, Remark, Situation};
 use harvest_forge::{Comment, Forge, Hosting, Place, Standing, Thread};
 use harvest_store::{IdempotencyKey, Link, LinkKind, Submitted, describe};
@@ -26,8 +26,8 @@ pub struct Wanted<'w> {
 /// The task of an issue: the one there is, or a new one.
 pub async fn task_of(app: &App, hosting: &dyn Hosting, wanted: &Wanted<'_>) -> Result<Submitted, Trouble> {
     let thread = hosting.thread(wanted.place.number).await?;
-    let (text, standing) = prompt(app, hosting, &thread, wanted).await?;
-    let asked = Asked { text, standing, kind: TaskKind::Issue, source: Source::GithubIssue, base: None };
+    let (text, asks, standing) = prompt(app, hosting, &thread, wanted).await?;
+    let asked = Asked { text, asks, standing, kind: TaskKind::Issue, source: Source::GithubIssue, base: None };
     submit(app, wanted, asked).await
 }
 
@@ -45,6 +45,7 @@ pub async fn review_of(
     let text = review_prompt(app, wanted, &thread, &change)?;
     let asked = Asked {
         text,
+        asks,
         standing: if asks == Standing::Writer { wrote } else { asks },
         kind: TaskKind::PrReview,
         source: Source::GithubPr,
@@ -67,6 +68,9 @@ pub fn review_prompt(app: &App, wanted: &Wanted<'_>, thread: &Thread, change: &C
 /// What is to become a task.
 struct Asked {
     text: Prompt,
+    /// Of the asker alone.
+    asks: Standing,
+    /// Of everyone who had a part in what is asked.
     standing: Standing,
     kind: TaskKind,
     source: Source,
@@ -94,6 +98,7 @@ async fn submit(app: &App, wanted: &Wanted<'_>, asked: Asked) -> Result<Submitte
     if stranger {
         (request.plan, request.trust) = (true, Trust::Stranger);
     }
+    request.queue.asked_by_stranger = asked.asks == Standing::Stranger || is_automatic(by);
     request.queue.kind = Some(asked.kind);
     request.queue.source_url = Some(place.url.clone());
     // However often it is asked for, an issue has one task.
@@ -119,13 +124,13 @@ fn told(app: &App, wanted: &Wanted<'_>, request: &str, situation: &Situation) ->
     Prompt::new(text).map_err(|error| Trouble::lasting(error.to_string()))
 }
 
-/// What the agent is told, and how far its authors are trusted. Comments of strangers are left out: nobody asked for them.
+/// What the agent is told, how far the asker is trusted, and how far all its authors are. Comments of strangers are left out: nobody asked for them.
 async fn prompt(
     app: &App,
     hosting: &dyn Hosting,
     thread: &Thread,
     wanted: &Wanted<'_>,
-) -> Result<(Prompt, Standing), Trouble> {
+) -> Result<(Prompt, Standing, Standing), Trouble> {
     let mut known = HashMap::new();
     for author in thread.comments.iter().take(MOST_COMMENTS).map(|comment| &comment.author).chain([&thread.author]) {
         if !known.contains_key(author.as_str()) {
@@ -151,5 +156,5 @@ async fn prompt(
     let request = said.map_or_else(|| thread.title.clone(), |said| format!("{}\n\n{said}", thread.title));
     let prompt = told(app, wanted, &request, &issue)?;
     let trusted = known.get(thread.author.as_str()) == Some(&Standing::Writer) && asks == Standing::Writer;
-    Ok((prompt, if trusted { Standing::Writer } else { Standing::Stranger }))
+    Ok((prompt, asks, if trusted { Standing::Writer } else { Standing::Stranger }))
 }

@@ -27,7 +27,8 @@ pub trait Access {
 
     async fn token_used(&self, id: &TokenId, at: Timestamp) -> Result<(), Error>;
 
-    /// False when there is none of this id, or it was revoked before. Whoever waits for the queue is woken, so that no one
+    /// Revokes it, and all that were made with it, and with those. False when there is none of this id, or it was revoked
+    /// before. Whoever waits for the queue is woken, so that no one
     /// goes on believing in it.
     async fn revoke_token(&self, id: &TokenId, at: Timestamp) -> Result<bool, Error>;
 
@@ -78,6 +79,8 @@ pub struct AccessToken {
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
     pub last_used_at: Option<Timestamp>,
+    /// The token that it was made with, if it was; it is revoked together with that one.
+    pub made_by: Option<TokenId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

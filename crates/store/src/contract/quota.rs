@@ -38,6 +38,8 @@ pub struct Limit {
     pub asker: Asker,
     /// How many tasks may be under way; `None`: any number.
     pub unfinished: Option<u64>,
+    /// How many tasks may be begun in a day; `None`: any number.
+    pub begun: Option<u64>,
     /// What may be spent in a day; `None`: any amount.
     pub daily: Option<Cost>,
     /// The ledger's accounts whose spending counts. A token has none: its tasks' costs count.
@@ -51,6 +53,8 @@ pub enum Asker {
     /// All together.
     People(Vec<String>),
     Repositories(Vec<String>),
+    /// Of one repository, the tasks that strangers had a part in.
+    StrangersOf(String),
 }
 
 /// A quota that leaves no room for what was asked.
@@ -58,6 +62,8 @@ pub enum Asker {
 pub enum QuotaExceeded {
     #[error("{holder} has {unfinished} tasks that have not ended, and may have {most}")]
     Unfinished { holder: String, unfinished: u64, most: u64 },
+    #[error("{holder} has begun {begun} tasks today, and may begin {most}")]
+    Begun { holder: String, begun: u64, most: u64, renewed_in_s: u64 },
     #[error("{holder} has spent {spent} today, and may spend {most}")]
     Daily { holder: String, spent: Cost, most: Cost, renewed_in_s: u64 },
 }
@@ -98,16 +104,31 @@ impl Limit {
         }
     }
 
+    /// Holds the limit against the tasks of the day, the `new` ones included.
+    pub(crate) fn check_begun(&self, today: u64, new: u64, at: Timestamp) -> Result<(), QuotaExceeded> {
+        match self.begun.filter(|most| today > *most) {
+            None => Ok(()),
+            Some(most) => {
+                let (holder, begun) = (self.holder.clone(), today.saturating_sub(new));
+                Err(QuotaExceeded::Begun { holder, begun, most, renewed_in_s: renewed_in_s(at) })
+            }
+        }
+    }
+
     pub(crate) fn check_spent(&self, spent: Cost, at: Timestamp) -> Result<(), QuotaExceeded> {
         match self.daily.filter(|most| spent >= *most) {
             None => Ok(()),
             Some(most) => {
-                let left_ms = DAY_MS - at.as_millisecond().rem_euclid(DAY_MS);
-                let renewed_in_s = (left_ms / 1000 + 1).unsigned_abs();
-                Err(QuotaExceeded::Daily { holder: self.holder.clone(), spent, most, renewed_in_s })
+                Err(QuotaExceeded::Daily { holder: self.holder.clone(), spent, most, renewed_in_s: renewed_in_s(at) })
             }
         }
     }
+}
+
+/// The seconds until the next day begins.
+fn renewed_in_s(at: Timestamp) -> u64 {
+    let left_ms = DAY_MS - at.as_millisecond().rem_euclid(DAY_MS);
+    (left_ms / 1000 + 1).unsigned_abs()
 }
 
 /// The day that something at this time is counted for, `2026-01-31`. Days are UTC's.

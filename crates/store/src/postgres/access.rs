@@ -126,14 +126,26 @@ impl Access for Postgres {
 async fn revoke_token(db: &Connection, id: &TokenId, at: Timestamp) -> Result<bool, Error> {
     let sql = "UPDATE tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
     let revoked = db.execute(sql, &[&id.as_str(), &at.to_string()]).await? > 0;
+    // All that were made with it, and with those.
+    let sql = "WITH RECURSIVE made (id) AS (
+           SELECT id FROM tokens WHERE made_by = $1
+           UNION SELECT tokens.id FROM tokens JOIN made ON tokens.made_by = made.id)
+         UPDATE tokens SET revoked_at = $2 WHERE id IN (SELECT id FROM made) AND revoked_at IS NULL";
+    db.execute(sql, &[&id.as_str(), &at.to_string()]).await?;
     db.query("SELECT harvest_wake()", &[]).await?;
     Ok(revoked)
 }
 
 async fn add_token(db: &Connection, token: &AccessToken) -> Result<(), Error> {
+    let mut revoked_at = token.revoked_at.map(|time| time.to_string());
+    if let Some(maker) = &token.made_by {
+        // Its maker may have been revoked since it asked; whoever revokes it now waits, and finds this one.
+        let rows = db.query("SELECT revoked_at FROM tokens WHERE id = $1 FOR SHARE", &[&maker.as_str()]).await?;
+        revoked_at = revoked_at.or_else(|| rows.first().and_then(|row| row.get(0)));
+    }
     let sql = "INSERT INTO tokens
-         (id, kind, name, \"user\", role, projects, digest, created_at, expires_at, revoked_at, last_used_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+         (id, kind, name, \"user\", role, projects, digest, created_at, expires_at, revoked_at, last_used_at, made_by)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     db.execute(
         sql,
         &[
@@ -146,8 +158,9 @@ async fn add_token(db: &Connection, token: &AccessToken) -> Result<(), Error> {
             &token.digest,
             &token.created_at.to_string(),
             &token.expires_at.map(|time| time.to_string()),
-            &token.revoked_at.map(|time| time.to_string()),
+            &revoked_at,
             &token.last_used_at.map(|time| time.to_string()),
+            &token.made_by.as_ref().map(TokenId::as_str),
         ],
     )
     .await
@@ -167,6 +180,7 @@ fn token_from(row: &Row) -> Result<AccessToken, Error> {
         expires_at: optional_time(row, "expires_at")?,
         revoked_at: optional_time(row, "revoked_at")?,
         last_used_at: optional_time(row, "last_used_at")?,
+        made_by: row.get::<_, Option<&str>>("made_by").map(id).transpose()?,
     })
 }
 

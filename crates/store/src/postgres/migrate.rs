@@ -29,6 +29,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0022_races.sql"),
     include_str!("migrations/0023_stops.sql"),
     include_str!("migrations/0024_records.sql"),
+    include_str!("migrations/0025_makers.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

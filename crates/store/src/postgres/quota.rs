@@ -48,6 +48,9 @@ pub(super) async fn admit(db: &Connection, new: &[(&Admission, &TaskId)], at: Ti
         if limit.unfinished.is_some() {
             limit.check_unfinished(unfinished(db, &limit.asker, alone).await?, count)?;
         }
+        if limit.begun.is_some() {
+            limit.check_begun(begun(db, &limit.asker, &day).await?, count, at)?;
+        }
         check_spent(db, limit, at).await?;
     }
     Ok(())
@@ -78,17 +81,30 @@ async fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<()
 }
 
 async fn unfinished(db: &Connection, of: &Asker, and: Option<&TaskId>) -> Result<u64, Error> {
-    let count = |filter: &str| format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND ({filter} OR id = $2)");
-    let (sql, value): (String, Box<dyn ToSql + Send + Sync>) = match of {
-        Asker::Token(token) => {
-            (count("number IN (SELECT task FROM asked WHERE token = $1)"), Box::new(token.to_string()))
-        }
-        Asker::People(names) => (count("requested_by = ANY($1)"), Box::new(names.clone())),
-        Asker::Repositories(names) => (count("repository = ANY($1)"), Box::new(names.clone())),
-    };
+    let (filter, value) = tasks_of(of);
+    let sql = format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND ({filter} OR id = $2)");
     let and = and.map(TaskId::as_str);
     let found: i64 = db.row(&sql, &[&*value as &(dyn ToSql + Sync), &and]).await?.get(0);
     Ok(found.max(0) as u64)
+}
+
+async fn begun(db: &Connection, of: &Asker, day: &str) -> Result<u64, Error> {
+    let (filter, value) = tasks_of(of);
+    let sql = format!("SELECT count(*) FROM tasks WHERE {filter} AND left(created_at, 10) = $2");
+    let found: i64 = db.row(&sql, &[&*value as &(dyn ToSql + Sync), &day]).await?.get(0);
+    Ok(found.max(0) as u64)
+}
+
+/// The condition that someone's tasks meet, and the value of its parameter.
+fn tasks_of(asker: &Asker) -> (&'static str, Box<dyn ToSql + Send + Sync>) {
+    match asker {
+        Asker::Token(token) => ("number IN (SELECT task FROM asked WHERE token = $1)", Box::new(token.to_string())),
+        Asker::People(names) => ("requested_by = ANY($1)", Box::new(names.clone())),
+        Asker::Repositories(names) => ("repository = ANY($1)", Box::new(names.clone())),
+        Asker::StrangersOf(name) => {
+            ("(repository = $1 AND settings::jsonb ->> 'trust' = 'stranger')", Box::new(name.clone()))
+        }
+    }
 }
 
 async fn spent_with(db: &Connection, token: &TokenId, day: &str) -> Result<Cost, Error> {

@@ -12,12 +12,17 @@ use crate::contract::{
     Access, AccessToken, Answer, AnswerKey, AuditEntry, AuditQuery, Begun, Grown, NewAudit, SessionPage, SessionQuery,
     SessionSummary, Stat, StatQuery, TokenKind,
 };
-use crate::decode::{branch, from_json, from_word, prompt, to_json, to_word};
+use crate::decode::{branch, from_json, from_word, id, prompt, to_json, to_word};
 use crate::record::Record;
 
 const TOKEN: &str =
-    "SELECT id, kind, name, user, role, projects, digest, created_at, expires_at, revoked_at, last_used_at
+    "SELECT id, kind, name, user, role, projects, digest, created_at, expires_at, revoked_at, last_used_at, made_by
      FROM tokens";
+/// Revokes what was made with a token, and with that.
+const REVOKE_MADE: &str = "WITH RECURSIVE made (id) AS (
+       SELECT id FROM tokens WHERE made_by = ?1
+       UNION SELECT tokens.id FROM tokens JOIN made ON tokens.made_by = made.id)
+     UPDATE tokens SET revoked_at = ?2 WHERE id IN (SELECT id FROM made) AND revoked_at IS NULL";
 const MAX_PAGE: usize = 500;
 const MAX_ENTRIES: usize = 1000;
 
@@ -86,8 +91,11 @@ impl Access for Sqlite {
         let id = id.clone();
         self.change(format!("token:{id}"), move |db, effects| {
             effects.queue = true;
+            let values = params![id.as_str(), at.to_string()];
             let sql = "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
-            Ok(db.execute(sql, params![id.as_str(), at.to_string()])? > 0)
+            let revoked = db.execute(sql, values)? > 0;
+            db.execute(REVOKE_MADE, values)?;
+            Ok(revoked)
         })
         .await
     }
@@ -156,8 +164,9 @@ impl Access for Sqlite {
 fn add_token(db: &Connection, token: &AccessToken) -> Result<(), Error> {
     let projects = token.projects.as_ref().map(|projects| to_json(projects, "tokens.projects")).transpose()?;
     db.execute(
-        "INSERT INTO tokens (id, kind, name, user, role, projects, digest, created_at, expires_at, revoked_at, last_used_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT INTO tokens
+           (id, kind, name, user, role, projects, digest, created_at, expires_at, revoked_at, last_used_at, made_by)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         params![
             token.id.as_str(),
             to_word(&token.kind)?,
@@ -170,8 +179,14 @@ fn add_token(db: &Connection, token: &AccessToken) -> Result<(), Error> {
             token.expires_at.map(|time| time.to_string()),
             token.revoked_at.map(|time| time.to_string()),
             token.last_used_at.map(|time| time.to_string()),
+            token.made_by.as_ref().map(TokenId::as_str),
         ],
     )?;
+    // Its maker may have been revoked since it asked.
+    let sql =
+        "UPDATE tokens SET revoked_at = (SELECT maker.revoked_at FROM tokens maker WHERE maker.id = tokens.made_by)
+               WHERE id = ?1 AND made_by IS NOT NULL AND revoked_at IS NULL";
+    db.execute(sql, [token.id.as_str()])?;
     Ok(())
 }
 
@@ -195,6 +210,7 @@ fn token_from(row: &Row<'_>) -> Result<AccessToken, Error> {
         expires_at: optional_time(row, 8)?,
         revoked_at: optional_time(row, 9)?,
         last_used_at: optional_time(row, 10)?,
+        made_by: row.get::<_, Option<String>>(11)?.as_deref().map(id).transpose()?,
     })
 }
 

@@ -26,6 +26,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0022_races.sql"),
     include_str!("migrations/0023_stops.sql"),
     include_str!("migrations/0024_records.sql"),
+    include_str!("migrations/0025_makers.sql"),
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {

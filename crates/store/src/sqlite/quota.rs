@@ -54,6 +54,9 @@ pub(super) fn admit(db: &Connection, new: &[(&Admission, &TaskId)], at: Timestam
         if limit.unfinished.is_some() {
             limit.check_unfinished(unfinished(db, &limit.asker, alone)?, count)?;
         }
+        if limit.begun.is_some() {
+            limit.check_begun(begun(db, &limit.asker, &day)?, count, at)?;
+        }
         check_spent(db, limit, at)?;
     }
     Ok(())
@@ -81,17 +84,27 @@ fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<(), Erro
 }
 
 fn unfinished(db: &Connection, of: &Asker, and: Option<&TaskId>) -> Result<u64, Error> {
-    let count = |filter: &str, value: String| {
-        let sql = format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND ({filter} OR id = ?2)");
-        Ok(db.prepare_cached(&sql)?.query_row(params![value, and.map(TaskId::as_str)], |row| row.get(0))?)
-    };
-    match of {
-        Asker::Token(token) => count("number IN (SELECT task FROM asked WHERE token = ?1)", token.to_string()),
-        Asker::People(names) => count("requested_by IN (SELECT value FROM json_each(?1))", to_json(names, "people")?),
+    let (filter, value) = tasks_of(of)?;
+    let sql = format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND ({filter} OR id = ?2)");
+    Ok(db.prepare_cached(&sql)?.query_row(params![value, and.map(TaskId::as_str)], |row| row.get(0))?)
+}
+
+fn begun(db: &Connection, of: &Asker, day: &str) -> Result<u64, Error> {
+    let (filter, value) = tasks_of(of)?;
+    let sql = format!("SELECT count(*) FROM tasks WHERE {filter} AND substr(created_at, 1, 10) = ?2");
+    Ok(db.prepare_cached(&sql)?.query_row(params![value, day], |row| row.get(0))?)
+}
+
+/// The condition that someone's tasks meet, and the value of its parameter.
+fn tasks_of(asker: &Asker) -> Result<(&'static str, String), Error> {
+    Ok(match asker {
+        Asker::Token(token) => ("number IN (SELECT task FROM asked WHERE token = ?1)", token.to_string()),
+        Asker::People(names) => ("requested_by IN (SELECT value FROM json_each(?1))", to_json(names, "people")?),
         Asker::Repositories(names) => {
-            count("repository IN (SELECT value FROM json_each(?1))", to_json(names, "repositories")?)
+            ("repository IN (SELECT value FROM json_each(?1))", to_json(names, "repositories")?)
         }
-    }
+        Asker::StrangersOf(name) => ("(repository = ?1 AND settings ->> '$.trust' = 'stranger')", name.clone()),
+    })
 }
 
 fn spent_with(db: &Connection, token: &TokenId, day: &str) -> Result<Cost, Error> {

@@ -23,6 +23,7 @@ fn token(kind: TokenKind, digest: &str) -> AccessToken {
         expires_at: Some(later(60)),
         revoked_at: None,
         last_used_at: None,
+        made_by: None,
     }
 }
 
@@ -65,6 +66,28 @@ on_both! {
         let gone = store.token("d1").await.unwrap().unwrap();
         assert_eq!((gone.revoked_at, gone.last_used_at), (Some(later(2)), Some(later(1))));
         assert!(store.add_token(token(TokenKind::Api, "d1")).await.is_err(), "no two with one secret");
+    }
+
+    async fn a_token_that_is_revoked_takes_along_all_that_were_made_with_it(place) {
+        let store = place.open().await;
+        let first = token(TokenKind::Api, "m1");
+        let child = AccessToken { made_by: Some(first.id.clone()), ..token(TokenKind::Api, "m2") };
+        let grandchild = AccessToken { made_by: Some(child.id.clone()), ..token(TokenKind::Api, "m3") };
+        let other = token(TokenKind::Api, "m4");
+        for token in [&first, &child, &grandchild, &other] {
+            store.add_token(token.clone()).await.unwrap();
+        }
+        assert_eq!(store.token("m2").await.unwrap(), Some(child.clone()));
+        assert!(store.revoke_token(&grandchild.id, later(1)).await.unwrap());
+        assert!(store.revoke_token(&first.id, later(2)).await.unwrap());
+        let mut ended = Vec::new();
+        for digest in ["m1", "m2", "m3", "m4"] {
+            ended.push(store.token(digest).await.unwrap().unwrap().revoked_at);
+        }
+        assert_eq!(ended, [Some(later(2)), Some(later(2)), Some(later(1)), None]);
+        let late = AccessToken { made_by: Some(first.id.clone()), ..token(TokenKind::Api, "m5") };
+        store.add_token(late).await.unwrap();
+        assert_eq!(store.token("m5").await.unwrap().unwrap().revoked_at, Some(later(2)), "made while it was revoked");
     }
 
     async fn a_link_opens_once_whoever_is_first(place) {

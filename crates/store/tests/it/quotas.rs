@@ -1,6 +1,6 @@
 //! How much someone has asked for, and what is left of a session that was forgotten: nothing.
 
-use harvest_core::{SessionId, TokenId};
+use harvest_core::{SessionId, Settings, TokenId, Trust};
 use harvest_store::{
     Admission, Answer, AnswerKey, Asker, Error, Forgotten, IdempotencyKey, Limit, MissedRuns, NewTask, NewTurn,
     QuotaExceeded, Schedule, StatKey, StatQuery,
@@ -14,7 +14,7 @@ fn by_day() -> StatQuery {
 }
 
 fn at_most(most: u64, asker: Asker) -> Limit {
-    Limit { holder: "someone".into(), asker, unfinished: Some(most), daily: None, accounts: Vec::new() }
+    Limit { holder: "someone".into(), asker, unfinished: Some(most), begun: None, daily: None, accounts: Vec::new() }
 }
 
 fn schedule() -> Schedule {
@@ -145,6 +145,31 @@ on_both! {
         let refused = store.create_tasks(vec![asking(0)]).await;
         assert!(matches!(refused, Err(Error::Quota(QuotaExceeded::Daily { .. }))), "{refused:?}");
         store.create_tasks(vec![asking(1)]).await.unwrap();
+    }
+
+    async fn of_strangers_so_many_tasks_are_begun_in_a_day_whether_they_have_ended_or_not(place) {
+        let store = place.open().await;
+        let asking = |who: &str, trust, at| {
+            let begun = |begun, asker| Limit { unfinished: None, begun: Some(begun), ..at_most(0, asker) };
+            let own = begun(1, Asker::People(vec![who.to_owned()]));
+            let all = begun(2, Asker::StrangersOf("/srv/orchard".into()));
+            let settings = Settings { trust, ..Settings::default() };
+            let admission = Admission { token: None, limits: vec![own, all] };
+            NewTask { admission, settings, requested_by: who.to_owned(), at, ..new_task("x") }
+        };
+        let ask = async |who: &str, at| store.create_tasks(vec![asking(who, Trust::Stranger, at)]).await;
+        // What members ask for is not counted here.
+        let member = NewTask { admission: Admission::default(), ..asking("ada", Trust::Member, now()) };
+        store.create_tasks(vec![member]).await.unwrap();
+        let first = ask("eve", now()).await.unwrap().pop().unwrap();
+        store.cancel_waiting(&first.task.id, now()).await.unwrap().unwrap();
+        let refused = ask("eve", later(60)).await;
+        let expected = |begun, most| QuotaExceeded::Begun { holder: "someone".into(), begun, most, renewed_in_s: 75_296 };
+        assert!(matches!(&refused, Err(Error::Quota(exceeded)) if *exceeded == expected(1, 1)), "{refused:?}");
+        ask("mallory", now()).await.unwrap();
+        let refused = ask("trudy", later(60)).await;
+        assert!(matches!(&refused, Err(Error::Quota(exceeded)) if *exceeded == expected(2, 2)), "{refused:?}");
+        ask("eve", later(24 * 60 * 60)).await.unwrap();
     }
 
     async fn of_a_forgotten_session_nothing_is_left_but_what_it_cost(place) {

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
+use harvest_core::Timestamp;
+
 use super::SignIn;
 use super::protocol::{Trouble, UserToken};
-use crate::state::App;
+use crate::desk::Desk;
 
 /// A token that expires sooner is exchanged first.
 const SOON: Duration = Duration::from_secs(5 * 60);
 
 impl SignIn {
     /// A token of theirs that is valid now, to act as that person; `None` when there is none, or no new one to be had.
-    pub async fn token_of(&self, app: &App, user: &str) -> Result<Option<String>, Trouble> {
+    pub async fn token_of(&self, desk: &dyn Desk, now: Timestamp, user: &str) -> Result<Option<String>, Trouble> {
         // One at a time: a refresh token works once, and whoever comes second finds the new one.
         let _alone = self.refreshing.lock().await;
-        let Some(kept) = read(app, user).await? else { return Ok(None) };
-        let now = app.clock.now();
+        let Some(kept) = read(desk, user).await? else { return Ok(None) };
         let holds =
             |token: &UserToken| token.expires_at.is_none_or(|end| now.checked_add(SOON).is_ok_and(|soon| soon < end));
         if holds(&kept) {
@@ -31,23 +32,23 @@ impl SignIn {
         match self.github.grant(&fields, now).await {
             Ok(new) => {
                 let new = UserToken { account: kept.account, ..new };
-                keep(app, user, &new).await?;
+                keep(desk, user, &new).await?;
                 Ok(Some(new.access_token))
             }
             // Another server was faster, or it was withdrawn.
-            Err(Trouble::Refused(_)) => Ok(read(app, user).await?.filter(holds).map(|other| other.access_token)),
+            Err(Trouble::Refused(_)) => Ok(read(desk, user).await?.filter(holds).map(|other| other.access_token)),
             Err(error) => Err(error),
         }
     }
 }
 
-pub async fn keep(app: &App, user: &str, token: &UserToken) -> Result<(), Trouble> {
+pub async fn keep(desk: &dyn Desk, user: &str, token: &UserToken) -> Result<(), Trouble> {
     let text = serde_json::to_string(token).map_err(|error| Trouble::Vault(error.to_string()))?;
-    app.desk.keep_person_token(user, text).await.map_err(|refusal| Trouble::Vault(refusal.message))
+    desk.keep_person_token(user, text).await.map_err(|refusal| Trouble::Vault(refusal.message))
 }
 
-pub async fn read(app: &App, user: &str) -> Result<Option<UserToken>, Trouble> {
-    let kept = app.desk.person_token(user).await.map_err(|refusal| Trouble::Vault(refusal.message))?;
+pub async fn read(desk: &dyn Desk, user: &str) -> Result<Option<UserToken>, Trouble> {
+    let kept = desk.person_token(user).await.map_err(|refusal| Trouble::Vault(refusal.message))?;
     let parse = |text: String| serde_json::from_str(&text).map_err(|_| Trouble::Vault("it is no token".to_owned()));
     kept.map(parse).transpose()
 }

@@ -2,7 +2,7 @@
 //!
 //! The browser is sent to GitHub with a state and a challenge that only it can answer (PKCE); what comes back is exchanged for
 //! a token of the person, which is kept in the vault. Whether they still belong is asked again from time to time, with that
-//! token, and whoever does not is signed out.
+//! token; who belongs no more is signed out, and the tokens they made for themselves end.
 
 mod kept;
 mod protocol;
@@ -14,12 +14,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use harvest_core::Role;
-use harvest_store::AccessToken;
+use harvest_core::{Clock, Role, Timestamp};
+use harvest_store::{AccessToken, TokenKind};
 use tokio::sync::Semaphore;
 
 use super::secret::Secret;
 use crate::Error;
+use crate::desk::Desk;
 use crate::state::App;
 use protocol::{Github, Trouble};
 
@@ -115,6 +116,13 @@ impl SignIn {
         Ok(false)
     }
 
+    /// What someone of this name may do everywhere, as long as they belong.
+    pub fn role_everywhere(&self, user: &str) -> Option<Role> {
+        let login = self.github.login_of(user)?;
+        let is_admin = self.options.admins.iter().any(|admin| admin.eq_ignore_ascii_case(login));
+        if is_admin { Some(Role::Admin) } else { self.options.role }
+    }
+
     /// Asks again whether someone belongs, when it is time. In the background: nobody waits for GitHub, and while it cannot
     /// be reached people stay as they are.
     pub fn check_again(self: &Arc<Self>, app: &App, token: &AccessToken) {
@@ -123,27 +131,29 @@ impl SignIn {
             if asked.len() >= MOST_KNOWN {
                 asked.clear();
             }
-            let last = asked.get(token.id.as_str());
-            // Another server, or the one before this, may have asked; the cookie itself is proof for as long.
+            let last = asked.get(&token.user);
+            // Another server, or the one before this, may have asked; the token itself is proof for as long.
             let age = app.clock.now().duration_since(token.created_at).unsigned_abs();
             if age < self.options.believed || last.is_some_and(|last| last.elapsed() < self.options.believed) {
                 return;
             }
-            asked.insert(token.id.to_string(), Instant::now());
+            asked.insert(token.user.clone(), Instant::now());
         }
-        let (own, app, token) = (self.clone(), app.clone(), token.clone());
+        let (own, app, user) = (self.clone(), app.clone(), token.user.clone());
         tokio::spawn(async move {
-            let expected = Standing { role: token.role, projects: token.projects.clone() };
-            match own.look_again(&app, &token.user).await {
-                Ok(Some(now)) if now == expected => {}
-                Ok(_) => own.sign_out(&app, &token).await,
-                Err(error) => tracing::warn!(%error, user = token.user, "GitHub cannot say whether someone belongs"),
+            match own.look_again(app.desk.as_ref(), app.clock.now(), &user).await {
+                Ok(standing) => {
+                    if let Err(error) = own.end_tokens(&app, &user, standing.as_ref()).await {
+                        tracing::warn!(%error, user, "the tokens of someone who no longer belongs could not be ended");
+                    }
+                }
+                Err(error) => tracing::warn!(%error, user, "GitHub cannot say whether someone belongs"),
             }
         });
     }
 
-    async fn look_again(&self, app: &App, user: &str) -> Result<Option<Standing>, Trouble> {
-        let Some(access) = self.token_of(app, user).await? else { return Ok(None) };
+    async fn look_again(&self, desk: &dyn Desk, now: Timestamp, user: &str) -> Result<Option<Standing>, Trouble> {
+        let Some(access) = self.token_of(desk, now, user).await? else { return Ok(None) };
         match self.github.person(&access).await {
             // The person has withdrawn what they gave.
             Err(Trouble::Refused(_)) => Ok(None),
@@ -152,11 +162,74 @@ impl SignIn {
         }
     }
 
-    async fn sign_out(&self, app: &App, token: &AccessToken) {
-        tracing::info!(user = token.user, "someone no longer belongs, or may something else: signed out");
-        if let Err(error) = app.store.revoke_token(&token.id, app.clock.now()).await {
-            tracing::warn!(%error, "someone who no longer belongs could not be signed out");
+    /// Ends every session of a person that says something else than `standing`, and the tokens they made for themselves
+    /// when they belong no more.
+    async fn end_tokens(&self, app: &App, user: &str, standing: Option<&Standing>) -> Result<(), harvest_store::Error> {
+        let mut over = Vec::new();
+        for kind in [TokenKind::Person, TokenKind::Personal] {
+            let theirs = app.store.tokens(kind).await?.into_iter();
+            over.extend(theirs.filter(|token| token.user == user && token.revoked_at.is_none()).filter(|token| {
+                standing.is_none_or(|now| {
+                    kind == TokenKind::Person && (now.role, &now.projects) != (token.role, &token.projects)
+                })
+            }));
+        }
+        if over.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(user, tokens = over.len(), "someone no longer belongs, or may something else: signed out");
+        for token in over {
+            app.store.revoke_token(&token.id, app.clock.now()).await?;
         }
         app.doorman.forget();
+        Ok(())
+    }
+}
+
+/// Whether people who sign in with GitHub still belong, for what is done in their name while they are away.
+#[derive(Debug)]
+pub struct Membership {
+    sign_in: SignIn,
+    desk: Arc<dyn Desk>,
+    clock: Arc<dyn Clock>,
+    /// The last answers of GitHub.
+    answers: Mutex<HashMap<String, (Instant, bool)>>,
+}
+
+impl Membership {
+    pub fn new(options: Options, desk: Arc<dyn Desk>, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        Ok(Self { sign_in: SignIn::new(options)?, desk, clock, answers: Mutex::default() })
+    }
+
+    /// Whether someone of this name signs in here.
+    pub fn concerns(&self, user: &str) -> bool {
+        self.sign_in.github.login_of(user).is_some()
+    }
+
+    /// What someone of this name may do everywhere, as long as they belong.
+    pub fn role_everywhere(&self, user: &str) -> Option<Role> {
+        self.sign_in.role_everywhere(user)
+    }
+
+    /// Whether someone belongs. GitHub is asked as often as for people who are signed in; while it cannot be reached, what it
+    /// said last holds.
+    pub async fn holds(&self, user: &str) -> bool {
+        let known = self.answers.lock().unwrap_or_else(PoisonError::into_inner).get(user).copied();
+        if let Some((_, belongs)) = known.filter(|(at, _)| at.elapsed() < self.sign_in.options.believed) {
+            return belongs;
+        }
+        let belongs = match self.sign_in.look_again(self.desk.as_ref(), self.clock.now(), user).await {
+            Ok(standing) => standing.is_some(),
+            Err(error) => {
+                tracing::warn!(%error, user, "GitHub cannot say whether someone belongs");
+                return known.is_none_or(|(_, belongs)| belongs);
+            }
+        };
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= MOST_KNOWN {
+            answers.clear();
+        }
+        answers.insert(user.to_owned(), (Instant::now(), belongs));
+        belongs
     }
 }

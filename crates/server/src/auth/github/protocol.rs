@@ -88,6 +88,11 @@ impl Github {
         format!("{}@{}", person.login.to_ascii_lowercase(), self.host)
     }
 
+    /// The login that a name of [`Self::name_of`] has; `None` for people of elsewhere.
+    pub fn login_of<'u>(&self, user: &'u str) -> Option<&'u str> {
+        user.strip_suffix(self.host.as_str())?.strip_suffix('@').filter(|login| !login.is_empty())
+    }
+
     /// Where to send a browser.
     pub fn authorize(&self, client_id: &str, redirect: &str, state: &str, challenge: &str) -> String {
         let fields = [

@@ -159,12 +159,12 @@ async fn enter(
         let help = "ask an admin of this server; if you belong to an organisation, let GitHub tell us";
         return Ok(Err(Why::NotMember.because(Problem::new(Code::NotAllowed, detail).help(help))));
     };
-    if kept::read(app, &user).await?.is_some_and(|known| known.account != person.id) {
+    if kept::read(app.desk.as_ref(), &user).await?.is_some_and(|known| known.account != person.id) {
         let detail = format!("{} was someone else when they last signed in here", user.escape_debug());
         let help = "ask an admin of this server to remove the credential `sign-in` of that name";
         return Ok(Err(Why::AnotherAccount.because(Problem::new(Code::NotAllowed, detail).help(help))));
     }
-    kept::keep(app, &user, &UserToken { account: person.id, ..token }).await?;
+    kept::keep(app.desk.as_ref(), &user, &UserToken { account: person.id, ..token }).await?;
     let login = Mint { kind: TokenKind::Person, name: "GitHub".to_owned(), user, role, projects, life: Some(STAY) };
     Ok(welcome(app, login, "github").await.map_err(NotEntered::from))
 }
