@@ -22,7 +22,7 @@ const MARK: &[u8] = b"[redacted]";
 
 /// The forms of one credential; cheap to clone. Printing it shows none of them.
 #[derive(Clone)]
-pub(crate) struct Echo(Arc<Forms>);
+pub struct Echo(Arc<Forms>);
 
 struct Forms {
     texts: Vec<Vec<u8>>,
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Echo {
 
 impl Echo {
     /// `None` for one that is too short to be told from other text.
-    pub(crate) fn of(secret: &str) -> Option<Self> {
+    pub fn of(secret: &str) -> Option<Self> {
         if secret.len() < SHORTEST {
             return None;
         }
@@ -71,7 +71,7 @@ impl Echo {
     }
 
     /// The text with a mark in place of the credential.
-    pub(crate) fn without(&self, text: Bytes) -> Bytes {
+    pub fn without(&self, text: Bytes) -> Bytes {
         // Most pieces lack even the first letter of every form, which is found out much faster.
         let may_hold = self.0.firsts.iter().any(|first| text.contains(first));
         if !may_hold || !self.0.any.is_match(&text) {

@@ -32,6 +32,7 @@ pub use git::fuzzing as git_fuzzing;
 pub use model::fuzzing;
 
 pub use credentials::{Credentials, NoCredentials, Upstreams};
+pub use echo::Echo;
 pub use error::Error;
 pub use harvest_core::budget::Range;
 pub use meter::{Ask, Call, Grant, Meter, Refused, Trouble};
