@@ -215,6 +215,7 @@ fn a_pipe_is_refused_without_waiting_for_it() {
 
 /// Every operation on a whole tree goes down 2,000 folders while the process may open few files.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test starts itself in a process of its own")]
 fn a_very_deep_tree_takes_few_descriptors() {
     const DEPTH: usize = 2_000;
     // The limit is of the process, and other tests need their descriptors: so it is set for a process of its own.
