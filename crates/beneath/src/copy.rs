@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Mode, Timestamps};
 use rustix::io::Errno;
 
 use crate::folder::{Folder, Kind, Node, Status};
-use crate::{DEEPEST, too_deep};
+use crate::walk::{Cursor, Visit, walk};
 
 /// Setuid and setgid bits are not copied.
 const PLAIN: u32 = 0o1777;
@@ -33,77 +33,72 @@ pub enum Blocks {
 pub fn copy(from: &Folder, inner: &Path, to: &Folder, new: &Path, blocks: Blocks) -> io::Result<()> {
     let Some(node) = from.node_beneath(inner)? else { return Err(io::ErrorKind::NotFound.into()) };
     let (parent, name) = to.parent_of(new)?;
-    let mut copying = Copying { to, blocks, copied: HashMap::new() };
+    let is_folder = node.status().kind == Kind::Folder;
+    let into = Cursor::new(if is_folder { parent.make_new_folder(name)? } else { parent });
+    let mut copying = Copying { to, new, into, blocks, copied: HashMap::new() };
+    if is_folder {
+        return walk(node.enter()?, &mut copying);
+    }
     let (from, _) = from.parent_of(inner)?;
-    copying.entry(&from, inner.file_name().unwrap_or_default(), &node, &parent, name, new, 0)
+    copying.put(&from, inner.file_name().unwrap_or_default(), &node, name, new)
 }
 
 struct Copying<'a> {
     to: &'a Folder,
+    /// Where the copy lies there.
+    new: &'a Path,
+    /// The folder that is being filled.
+    into: Cursor,
     blocks: Blocks,
     /// Copies of files that have several names: by the original's number, the copy's path and its own number.
     copied: HashMap<(u64, u64), (PathBuf, (u64, u64))>,
 }
 
+impl Visit for Copying<'_> {
+    fn entry(&mut self, folder: &Folder, name: &OsStr, node: &Node, path: &Path) -> io::Result<()> {
+        self.put(folder, name, node, name, &self.new.join(path))
+    }
+
+    fn enter(&mut self, name: &OsStr) -> io::Result<()> {
+        let made = self.into.folder().make_new_folder(name)?;
+        self.into.down(made)
+    }
+
+    fn leave(&mut self, _: &Folder, status: &Status, _: &Path) -> io::Result<()> {
+        let left = self.into.up()?;
+        // Through the descriptor that was filled.
+        let filled = left.as_ref().unwrap_or(self.into.folder());
+        own_open(filled, status)?;
+        rustix::fs::fchmod(filled, Mode::from_raw_mode(status.mode & PLAIN))?;
+        Ok(rustix::fs::futimens(filled, &status.times)?)
+    }
+}
+
 impl Copying<'_> {
-    #[expect(clippy::too_many_arguments, reason = "both sides of a copy, each with its folder and name")]
-    fn entry(
-        &mut self,
-        from: &Folder,
-        name: &OsStr,
-        node: &Node,
-        into: &Folder,
-        new: &OsStr,
-        path: &Path,
-        depth: usize,
-    ) -> io::Result<()> {
+    /// Copies anything but a folder into the one that is being filled.
+    fn put(&mut self, from: &Folder, name: &OsStr, node: &Node, new: &OsStr, path: &Path) -> io::Result<()> {
         let status = node.status();
         match status.kind {
-            Kind::Folder => self.folder(node, into, new, path, depth),
-            Kind::File => self.file(from, name, status, into, new, path),
+            Kind::Folder | Kind::Special => Ok(()),
+            Kind::File => self.file(from, name, status, new, path),
             Kind::Link => {
+                let into = self.into.folder();
                 rustix::fs::symlinkat(node.target()?, into.as_fd(), new)?;
                 let made = into.node(new)?.ok_or(io::ErrorKind::NotFound)?;
                 own(&made, status)?;
                 set_times(into, new, &status.times)
             }
-            Kind::Special => Ok(()),
         }
     }
 
-    fn folder(&mut self, node: &Node, into: &Folder, new: &OsStr, path: &Path, depth: usize) -> io::Result<()> {
-        if depth > DEEPEST {
-            return Err(too_deep());
-        }
-        let (source, target) = (node.enter()?, into.make_new_folder(new)?);
-        for name in source.names()? {
-            let Some(inner) = source.node(&name)? else { continue };
-            self.entry(&source, &name, &inner, &target, &name, &path.join(&name), depth + 1)?;
-        }
-        let status = node.status();
-        let made = into.node(new)?.ok_or(io::ErrorKind::NotFound)?;
-        own(&made, status)?;
-        // Through the descriptor that was filled.
-        rustix::fs::fchmod(&target, Mode::from_raw_mode(status.mode & PLAIN))?;
-        Ok(rustix::fs::futimens(&target, &status.times)?)
-    }
-
-    fn file(
-        &mut self,
-        from: &Folder,
-        name: &OsStr,
-        status: &Status,
-        into: &Folder,
-        new: &OsStr,
-        path: &Path,
-    ) -> io::Result<()> {
+    fn file(&mut self, from: &Folder, name: &OsStr, status: &Status, new: &OsStr, path: &Path) -> io::Result<()> {
+        let into = self.into.folder();
         if status.links > 1 && self.link(status, into, new)? {
             return Ok(());
         }
         let (source, target) = (from.file(Path::new(name))?, into.make_new_file(new)?);
         self.content(&source, &target)?;
-        let (uid, gid) = (rustix::fs::Uid::from_raw(status.uid), rustix::fs::Gid::from_raw(status.gid));
-        allowed(rustix::fs::fchown(&target, Some(uid), Some(gid)))?;
+        own_open(&target, status)?;
         rustix::fs::fchmod(&target, Mode::from_raw_mode(status.mode & PLAIN))?;
         rustix::fs::futimens(&target, &status.times)?;
         if status.links > 1
@@ -149,8 +144,10 @@ fn own(node: &Node, status: &Status) -> io::Result<()> {
     }
 }
 
-fn allowed(changed: rustix::io::Result<()>) -> io::Result<()> {
-    match changed {
+/// Gives what was opened to whom the original belongs, where that is allowed.
+fn own_open(made: impl AsFd, status: &Status) -> io::Result<()> {
+    let (uid, gid) = (rustix::fs::Uid::from_raw(status.uid), rustix::fs::Gid::from_raw(status.gid));
+    match rustix::fs::fchown(made, Some(uid), Some(gid)) {
         Err(Errno::PERM) => Ok(()),
         changed => Ok(changed?),
     }

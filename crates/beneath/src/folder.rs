@@ -5,16 +5,19 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Uid};
 use rustix::io::Errno;
 
-use crate::{DEEPEST, too_deep};
+use crate::walk::{Visit, walk};
 
 const STRICT: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Half of what the kernel takes as one path.
+const LONGEST_STEP: usize = 2048;
 
 /// A folder that was opened. Operations on it stay below it, whatever happens to its path meanwhile.
 #[derive(Debug)]
@@ -92,7 +95,28 @@ impl Folder {
 
     /// Opens a folder below this one.
     pub fn folder(&self, inner: &Path) -> io::Result<Self> {
-        Ok(Self(self.beneath(inner, FOLDER, Mode::empty())?))
+        if inner.as_os_str().len() <= LONGEST_STEP {
+            return Ok(Self(self.beneath(inner, FOLDER, Mode::empty())?));
+        }
+        // The kernel takes paths up to a length; a longer one is gone in steps.
+        let (mut reached, mut step) = (self.folder(Path::new(""))?, PathBuf::new());
+        for part in inner.components() {
+            if step.as_os_str().len() + part.as_os_str().len() >= LONGEST_STEP {
+                reached = Self(reached.beneath(&step, FOLDER, Mode::empty())?);
+                step.clear();
+            }
+            step.push(part);
+        }
+        Ok(Self(reached.beneath(&step, FOLDER, Mode::empty())?))
+    }
+
+    /// The folder around this one, wherever that is by now.
+    pub(crate) fn around(&self) -> io::Result<Self> {
+        Ok(Self(rustix::fs::openat(&self.0, "..", FOLDER, Mode::empty())?))
+    }
+
+    pub(crate) fn status(&self) -> io::Result<Status> {
+        Ok(Status::of(&rustix::fs::fstat(&self.0)?))
     }
 
     /// Opens whatever has this name here; `None` when nothing has.
@@ -193,30 +217,9 @@ impl Folder {
 
     /// Bytes that everything below takes on disk. Folders that vanish meanwhile, or that are closed to this process, count as empty.
     pub fn disk_usage(&self) -> io::Result<u64> {
-        self.usage(0)
-    }
-
-    fn usage(&self, depth: usize) -> io::Result<u64> {
-        if depth > DEEPEST {
-            return Err(too_deep());
-        }
-        let mut total = Status::of(&rustix::fs::fstat(&self.0)?).blocks;
-        for name in self.names()? {
-            let Some(node) = self.node(&name)? else { continue };
-            total += match node.status.kind {
-                Kind::Folder => match node.enter() {
-                    Ok(folder) => folder.usage(depth + 1)?,
-                    Err(error)
-                        if [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&error.kind()) =>
-                    {
-                        node.status.blocks
-                    }
-                    Err(error) => return Err(error),
-                },
-                _ => node.status.blocks,
-            };
-        }
-        Ok(total)
+        let mut usage = Usage(0);
+        walk(self.folder(Path::new(""))?, &mut usage)?;
+        Ok(usage.0)
     }
 
     fn beneath(&self, inner: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
@@ -227,6 +230,29 @@ impl Folder {
         // A mode is allowed only where something may be made.
         let mode = if flags.contains(OFlags::CREATE) { mode } else { Mode::empty() };
         Ok(rustix::fs::openat2(&self.0, inner, flags, mode, STRICT)?)
+    }
+}
+
+/// Adds up the bytes that a tree takes on disk.
+struct Usage(u64);
+
+impl Visit for Usage {
+    fn entry(&mut self, _: &Folder, _: &OsStr, node: &Node, _: &Path) -> io::Result<()> {
+        self.0 += node.status.blocks;
+        Ok(())
+    }
+
+    fn enter(&mut self, _: &OsStr) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn leave(&mut self, _: &Folder, status: &Status, _: &Path) -> io::Result<()> {
+        self.0 += status.blocks;
+        Ok(())
+    }
+
+    fn passes_over(&self, reason: io::ErrorKind) -> bool {
+        [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&reason)
     }
 }
 

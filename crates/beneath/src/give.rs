@@ -1,11 +1,14 @@
 //! Changes the owner of a whole tree.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::folder::{Folder, Kind, Node};
-use crate::{DEEPEST, too_deep};
+use rustix::fs::{Gid, Uid};
+
+use crate::folder::{Folder, Kind, Node, Status};
+use crate::walk::{Visit, walk};
 
 /// Gives a folder and everything in it to someone else. Links are given themselves. A file that has another name outside of the
 /// folder stays as it is: that name may be someone else's.
@@ -18,7 +21,7 @@ pub fn give(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
         return top.give(uid, gid);
     }
     let folder = top.enter()?;
-    giving.below(&folder, Path::new(""), 0)?;
+    walk(top.enter()?, &mut giving)?;
     giving.rest(&folder)?;
     top.give(uid, gid)
 }
@@ -30,39 +33,36 @@ struct Giving {
     shared: HashMap<(u64, u64), (Vec<PathBuf>, u64)>,
 }
 
-impl Giving {
-    fn below(&mut self, folder: &Folder, path: &Path, depth: usize) -> io::Result<()> {
-        if depth > DEEPEST {
-            return Err(too_deep());
-        }
-        for name in folder.names()? {
-            let found = folder.node(&name).and_then(|node| {
-                // A program that uses the folder meanwhile removes what it made for a moment.
-                let Some(node) = node else { return Ok(()) };
-                self.node(&node, &path.join(&name), depth)
-            });
-            match found {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                found => found?,
-            }
-        }
-        Ok(())
-    }
-
-    fn node(&mut self, node: &Node, path: &Path, depth: usize) -> io::Result<()> {
+impl Visit for Giving {
+    fn entry(&mut self, _: &Folder, _: &OsStr, node: &Node, path: &Path) -> io::Result<()> {
         let status = node.status();
-        match status.kind {
-            Kind::Folder => self.below(&node.enter()?, path, depth + 1)?,
-            _ if status.links > 1 => {
-                let (names, _) = self.shared.entry(status.id).or_insert_with(|| (Vec::new(), status.links));
-                names.push(path.to_owned());
-                return Ok(());
-            }
-            _ => {}
+        if status.links > 1 {
+            let (names, _) = self.shared.entry(status.id).or_insert_with(|| (Vec::new(), status.links));
+            names.push(path.to_owned());
+            return Ok(());
         }
         node.give(self.uid, self.gid)
     }
 
+    fn enter(&mut self, _: &OsStr) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn leave(&mut self, folder: &Folder, _: &Status, path: &Path) -> io::Result<()> {
+        // The top comes last of all.
+        if path.as_os_str().is_empty() {
+            return Ok(());
+        }
+        Ok(rustix::fs::fchown(folder, Some(Uid::from_raw(self.uid)), Some(Gid::from_raw(self.gid)))?)
+    }
+
+    /// A program that uses the folder meanwhile removes what it made for a moment.
+    fn passes_over(&self, reason: io::ErrorKind) -> bool {
+        reason == io::ErrorKind::NotFound
+    }
+}
+
+impl Giving {
     /// Gives the files all of whose names were found.
     fn rest(&self, folder: &Folder) -> io::Result<()> {
         for (id, (names, links)) in &self.shared {

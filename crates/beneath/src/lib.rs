@@ -12,6 +12,7 @@ mod copy;
 mod folder;
 mod give;
 mod remove;
+mod walk;
 
 pub use copy::{Blocks, copy};
 pub use folder::{Folder, Kind, Node, Status};
@@ -20,10 +21,3 @@ pub use remove::remove;
 
 #[cfg(test)]
 mod tests;
-
-/// Folders inside each other that are followed. A descriptor is held for each, and no tree that a person made is as deep.
-const DEEPEST: usize = 256;
-
-fn too_deep() -> std::io::Error {
-    std::io::Error::other(format!("more than {DEEPEST} folders lie inside each other"))
-}

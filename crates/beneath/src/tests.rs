@@ -225,3 +225,49 @@ fn a_link_counts_as_itself() {
     assert!(Folder::open(&inner).unwrap().disk_usage().unwrap() < 1 << 20);
     assert!(Folder::open(&outer).unwrap().disk_usage().unwrap() >= 1 << 20);
 }
+
+/// Every operation on a whole tree goes down 2,000 folders while the process may open few files.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test starts itself in a process of its own")]
+fn a_very_deep_tree_takes_few_descriptors() {
+    const DEPTH: usize = 2_000;
+    // The limit is of the process, and other tests need their descriptors: so it is set for a process of its own.
+    const ALONE: &str = "HARVEST_TEST_FEW_DESCRIPTORS";
+    if std::env::var_os(ALONE).is_none() {
+        let test = "tests::a_very_deep_tree_takes_few_descriptors";
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        let ran = alone.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
+        assert!(
+            ran.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&ran.stdout),
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        return;
+    }
+    let world = World::new();
+    let name = OsStr::new("a folder with a name so long that paths to the end of the tree are no paths");
+    let mut folder = world.folder("source").folder(Path::new("d")).unwrap();
+    for _ in 0..DEPTH {
+        folder = folder.make_folder(name).unwrap();
+    }
+    folder.write(Path::new("end"), b"reached").unwrap();
+    rustix::fs::linkat(&folder, "end", &folder, "twin", rustix::fs::AtFlags::empty()).unwrap();
+    drop(folder);
+    let few = rustix::process::Rlimit { current: Some(128), maximum: Some(128) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
+    assert!(world.folder("source").disk_usage().unwrap() > 0);
+    copy(&world.folder("source"), Path::new("d"), &world.folder("tree"), Path::new("copy"), Blocks::Written).unwrap();
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let other = if uid == 0 { (4242, 4242) } else { (uid, gid) };
+    give(&world.path("tree"), other.0, other.1).unwrap();
+    let deep: PathBuf = std::iter::repeat_n(Path::new(name), DEPTH).collect();
+    let end = world.folder("tree").folder(&Path::new("copy").join(deep)).unwrap();
+    assert_eq!(end.read(Path::new("end"), 100).unwrap(), b"reached");
+    for name in ["end", "twin"] {
+        let node = end.node(OsStr::new(name)).unwrap().unwrap();
+        assert_eq!((node.status().uid, node.status().links), (other.0, 2), "{name}");
+    }
+    remove(&world.path("tree")).unwrap();
+    remove(&world.path("source")).unwrap();
+}

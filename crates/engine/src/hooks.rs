@@ -164,6 +164,7 @@ impl Turn {
     /// Journals what came of a hook. `Some` when that ends the turn.
     async fn record_hook(&self, hook: &Hook, outcome: Outcome) -> Result<Option<Failure>, Halt> {
         let Outcome { exit_code, output, took } = outcome;
+        let output = self.journal.clean(&output);
         let start = output.ceil_char_boundary(output.len().saturating_sub(TAIL_SHOWN));
         self.journal
             .write(vec![EventBody::HookFinished {

@@ -12,7 +12,7 @@ use harvest_core::{
 };
 use harvest_gateway::egress::Policy;
 use harvest_gateway::mcp::{Access, Called, Program, Recorder, Server};
-use harvest_gateway::{Credentials, NoCredentials, Serving, egress as allowed};
+use harvest_gateway::{Credentials, Echo, NoCredentials, Serving, egress as allowed};
 use harvest_sandbox::{Limits, Output, Process, ProcessSpec, Sandbox, Spec, Workspace};
 use harvest_store::SandboxRecord;
 use harvest_vault::ExposeSecret;
@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use crate::error::{Halt, chain};
 use crate::journal::Journal;
 use crate::meter::NoModel;
-use crate::place::{Served, millis, remove_workspace};
+use crate::place::{Served, Tail, millis, remove_workspace};
 use crate::turn::Turn;
 use crate::{Engine, Error, egress, failpoint};
 
@@ -29,6 +29,8 @@ use crate::{Engine, Error, egress, failpoint};
 const MAX_LINE: usize = 16 << 20;
 /// What is told of why a server has ended.
 const MAX_COMPLAINT: usize = 500;
+/// Of standard error, until it is known which line was the last.
+const COMPLAINTS_KEPT: usize = 16 * 1024;
 /// A server needs little.
 const MEMORY_BYTES: u64 = 2 << 30;
 const DISK_BYTES: u64 = 2 << 30;
@@ -161,7 +163,8 @@ impl Program for Elsewhere {
             tracing::error!(error = chain(&error), "the sandbox of an MCP server could not be removed");
         }
         let reason = ended.unwrap_or_else(|error| chain(&error));
-        reason.replace(&secret, "[redacted]")
+        let clean = Repeated::of(&secret).without(reason.into_bytes());
+        crate::redact(&String::from_utf8_lossy(&clean)).into_owned()
     }
 }
 
@@ -230,7 +233,12 @@ impl Elsewhere {
             ..ProcessSpec::default()
         };
         let mut process = sandbox.start(spec).await?;
-        let mut lines = Lines { output, partial: Vec::new(), secret: secret.to_owned(), complaint: String::new() };
+        let mut lines = Lines {
+            output,
+            partial: Vec::new(),
+            repeated: Repeated::of(secret),
+            complaints: Tail::new(COMPLAINTS_KEPT),
+        };
         loop {
             tokio::select! {
                 line = input.recv() => match line {
@@ -253,13 +261,34 @@ impl Elsewhere {
     }
 }
 
+/// Finds the key of a server in what the server says, in its common encodings too.
+enum Repeated {
+    Encoded(Echo),
+    /// Too short to be looked for in other forms.
+    Plain(String),
+}
+
+impl Repeated {
+    fn of(secret: &str) -> Self {
+        Echo::of(secret).map_or_else(|| Self::Plain(secret.to_owned()), Self::Encoded)
+    }
+
+    fn without(&self, text: Vec<u8>) -> Vec<u8> {
+        match self {
+            Self::Encoded(echo) => echo.without(text.into()).to_vec(),
+            Self::Plain(secret) if secret.is_empty() => text,
+            Self::Plain(secret) => String::from_utf8_lossy(&text).replace(secret, "[redacted]").into_bytes(),
+        }
+    }
+}
+
 /// What a server prints, line by line.
 struct Lines {
     output: mpsc::Sender<Vec<u8>>,
     partial: Vec<u8>,
-    secret: String,
-    /// The last it wrote to standard error.
-    complaint: String,
+    repeated: Repeated,
+    /// The end of its standard error.
+    complaints: Tail,
 }
 
 impl Lines {
@@ -269,10 +298,7 @@ impl Lines {
             Output::Line { stream, line, continued, offset } => {
                 let _ = process.acknowledge(offset).await;
                 if stream == OutputStream::Stderr {
-                    let said = String::from_utf8_lossy(&line).trim().chars().take(MAX_COMPLAINT).collect::<String>();
-                    if !said.is_empty() {
-                        self.complaint = said;
-                    }
+                    self.complaints.push(&line, !continued);
                     return None;
                 }
                 if self.partial.len() <= MAX_LINE {
@@ -287,11 +313,21 @@ impl Lines {
             Output::Exited(exit) => {
                 let code =
                     exit.code.map_or("it was killed".to_owned(), |code| format!("it ended with exit code {code}"));
-                Some(if self.complaint.is_empty() { code } else { format!("{code}: {}", self.complaint) })
+                let complaint = self.complaint();
+                Some(if complaint.is_empty() { code } else { format!("{code}: {complaint}") })
             }
             Output::Failed { message, .. } => Some(message),
             Output::Lost => Some("its sandbox was lost".to_owned()),
         }
+    }
+
+    /// The last line that it wrote to standard error. The key is looked for before anything is cut off.
+    fn complaint(&mut self) -> String {
+        let all = std::mem::replace(&mut self.complaints, Tail::new(COMPLAINTS_KEPT)).into_text();
+        let clean = self.repeated.without(all.into_bytes());
+        let clean = String::from_utf8_lossy(&clean);
+        let last = clean.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        last.chars().take(MAX_COMPLAINT).collect()
     }
 
     /// A server that repeats its key tells it to nobody.
@@ -299,13 +335,6 @@ impl Lines {
         if line.len() > MAX_LINE {
             return;
         }
-        let text = String::from_utf8_lossy(&line);
-        let line = if text.contains(&self.secret) {
-            text.replace(&self.secret, "[redacted]").into_bytes()
-        } else {
-            drop(text);
-            line
-        };
-        let _ = self.output.send(line).await;
+        let _ = self.output.send(self.repeated.without(line)).await;
     }
 }

@@ -10,6 +10,7 @@ use harvest_core::{
 use harvest_gateway::{Credentials, Meter, NoCredentials, Serving, git};
 use harvest_sandbox::{Limits, Output, Process, ProcessSpec, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
+use harvest_vault::Redactor;
 use harvest_workspace::{Mirror, SessionRepository, Snapshot, materialise, remove_strange};
 
 use crate::confined_git::ConfinedGit;
@@ -431,24 +432,27 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The last bytes of something that may be endless.
+/// The last bytes of something that may be endless, without secrets. A little more than the limit is held, so that a secret which
+/// the cut would take apart is recognised.
 #[derive(Debug)]
 pub(crate) struct Tail {
     bytes: std::collections::VecDeque<u8>,
     limit: usize,
+    held: usize,
     is_cut: bool,
 }
 
 impl Tail {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { bytes: std::collections::VecDeque::new(), limit, is_cut: false }
+        let reach = Redactor::of_process().map_or(0, |redactor| redactor.reach());
+        Self { bytes: std::collections::VecDeque::new(), limit, held: limit + reach, is_cut: false }
     }
 
     pub(crate) fn push(&mut self, line: &[u8], ends: bool) {
         self.bytes.extend(line.iter().copied().chain(ends.then_some(b'\n')));
-        let surplus = self.bytes.len().saturating_sub(self.limit);
+        self.is_cut |= self.bytes.len() > self.limit;
+        let surplus = self.bytes.len().saturating_sub(self.held);
         self.bytes.drain(..surplus);
-        self.is_cut |= surplus > 0;
     }
 
     pub(crate) fn push_if(&mut self, wanted: OutputStream, stream: OutputStream, line: &[u8], ends: bool) {
@@ -463,7 +467,12 @@ impl Tail {
     }
 
     pub(crate) fn into_text(self) -> String {
-        String::from_utf8_lossy(&Vec::from(self.bytes)).into_owned()
+        let bytes = Vec::from(self.bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        match Redactor::of_process() {
+            Ok(redactor) => redactor.redact_tail(&text, self.limit),
+            Err(error) => format!("what was printed is left out, since it cannot be redacted: {error}"),
+        }
     }
 }
 
@@ -477,5 +486,24 @@ mod tests {
         tail.push(b"first", true);
         tail.push(b"second", true);
         assert_eq!(tail.into_text(), "\nsecond\n");
+    }
+
+    #[test]
+    fn a_tail_that_begins_within_a_key_shows_no_part_of_it() {
+        const KEY: &str = "canary of a tail 0123456789 without a shape";
+        Redactor::of_process().unwrap().learn([&KEY.to_owned().into()]).unwrap();
+        let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
+        for form in [KEY, hex.as_str(), "sk-ant-api03-canary0123456789abcdefghijklmnopqr"] {
+            for limit in 1..form.len() + 8 {
+                let mut tail = Tail::new(limit);
+                tail.push(&vec![b'x'; 100_000], true);
+                tail.push(form.as_bytes(), true);
+                tail.push(b"after", true);
+                assert!(tail.is_cut());
+                let text = tail.into_text();
+                let shown = text.strip_suffix("after\n").unwrap_or_default().trim_matches(['x', '\n']);
+                assert!(shown.is_empty() || shown == "[redacted]", "{limit}: {text}");
+            }
+        }
     }
 }

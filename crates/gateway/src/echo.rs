@@ -22,7 +22,7 @@ const MARK: &[u8] = b"[redacted]";
 
 /// The forms of one credential; cheap to clone. Printing it shows none of them.
 #[derive(Clone)]
-pub(crate) struct Echo(Arc<Forms>);
+pub struct Echo(Arc<Forms>);
 
 struct Forms {
     texts: Vec<Vec<u8>>,
@@ -39,13 +39,16 @@ impl std::fmt::Debug for Echo {
 
 impl Echo {
     /// `None` for one that is too short to be told from other text.
-    pub(crate) fn of(secret: &str) -> Option<Self> {
+    pub fn of(secret: &str) -> Option<Self> {
         if secret.len() < SHORTEST {
             return None;
         }
         let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
         let escaped = serde_json::to_string(secret).unwrap_or_default();
         let mut texts = vec![secret.to_owned(), hex.to_uppercase(), hex, escaped.trim_matches('"').to_owned()];
+        for digits in [Digits::Lower, Digits::Upper] {
+            texts.push(percent_encoded(secret, digits));
+        }
         for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
             // Whatever stands before it, the secret begins at one of three places of a group; the letters that also depend on
             // what stands around it are left out.
@@ -68,7 +71,7 @@ impl Echo {
     }
 
     /// The text with a mark in place of the credential.
-    pub(crate) fn without(&self, text: Bytes) -> Bytes {
+    pub fn without(&self, text: Bytes) -> Bytes {
         // Most pieces lack even the first letter of every form, which is found out much faster.
         let may_hold = self.0.firsts.iter().any(|first| text.contains(first));
         if !may_hold || !self.0.any.is_match(&text) {
@@ -103,6 +106,21 @@ impl Echo {
         let begins = |tail: &[u8]| self.0.texts.iter().any(|form| form.len() > tail.len() && form.starts_with(tail));
         (1..=longest).rev().find(|length| text.get(text.len() - length..).is_some_and(begins)).unwrap_or(0)
     }
+}
+
+#[derive(Clone, Copy)]
+enum Digits {
+    Lower,
+    Upper,
+}
+
+fn percent_encoded(text: &str, digits: Digits) -> String {
+    let encode = |byte: u8| match (byte, digits) {
+        (b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~', _) => char::from(byte).to_string(),
+        (byte, Digits::Lower) => format!("%{byte:02x}"),
+        (byte, Digits::Upper) => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
 }
 
 /// Cleans an answer that comes in pieces.
@@ -193,6 +211,8 @@ mod tests {
             base64(KEY.to_owned()),
             base64(format!("a{KEY}")),
             base64(format!("ab{KEY}zz")),
+            KEY.replace('/', "%2F"),
+            KEY.replace('/', "%2f"),
         ] {
             let clean = Echo::of(KEY).unwrap().without(Bytes::from(text.clone()));
             let clean = String::from_utf8(clean.to_vec()).unwrap();

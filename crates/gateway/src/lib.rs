@@ -32,6 +32,7 @@ pub use git::fuzzing as git_fuzzing;
 pub use model::fuzzing;
 
 pub use credentials::{Credentials, NoCredentials, Upstreams};
+pub use echo::Echo;
 pub use error::Error;
 pub use harvest_core::budget::Range;
 pub use meter::{Ask, Call, Grant, Meter, Refused, Trouble};
@@ -48,7 +49,8 @@ pub use service::{Gateway, Serving, Session};
 ///   token of Anthropic's also the `anthropic-beta` that it needs), cookies, account and hop-by-hop headers are dropped,
 /// - of the query of a request to Gemini a `key` is dropped; headers with which Google is told to leave parts of an answer
 ///   out are dropped, and such parameters refused,
-/// - `accept-encoding` is `identity` where tokens are counted, since a compressed answer could not be read,
+/// - `accept-encoding` is `identity`, since neither a credential nor tokens are found in a compressed answer; one that comes
+///   all the same is refused,
 /// - an OpenAI Chat Completions stream asks for its usage (`stream_options.include_usage`),
 /// - a request that falls back to another model ([`Patience::fallbacks`]) names that model.
 #[derive(Debug, Default)]

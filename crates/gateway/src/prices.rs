@@ -15,8 +15,9 @@ const EMBEDDED: &str = include_str!("prices.toml");
 const MAX_WARNED: usize = 1000;
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Prices by model name; the longest row name that is the model's name or a prefix of it up to a `-`, `:` or `@` counts. A
-/// row `*` is for every model that no other fits.
+/// Prices by model name. A row is for the model of its name and for the dated and `latest` releases of it; a variant of the
+/// model (`-image`, `-audio`, `-32k`, `:cloud`) needs a row of its own. A row `*` is for every model whose name begins with that
+/// of no other row.
 #[derive(Debug)]
 pub struct Prices {
     vendors: BTreeMap<String, Vendor>,
@@ -204,12 +205,17 @@ impl Prices {
     fn find(&self, vendor: &str, model: &str) -> Option<&Row> {
         // Hosts that resell write `vendor/model`.
         let model = model.rsplit('/').next().unwrap_or(model);
-        let fits = |name: &str| {
-            model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':', '@']))
-        };
         let models = &self.vendors.get(vendor)?.models;
-        let named = models.iter().filter(|(name, _)| fits(name)).max_by_key(|(name, _)| name.len());
-        named.map(|(_, row)| row).or_else(|| models.get("*"))
+        if let Some(row) = models.get(model).filter(|_| model != "*") {
+            return Some(row);
+        }
+        let rest_after = |name: &str| model.strip_prefix(name).filter(|rest| rest.starts_with(['-', ':', '@']));
+        let mut variant_of = models.iter().filter_map(|(name, row)| Some((name, row, rest_after(name)?))).peekable();
+        if variant_of.peek().is_none() {
+            return models.get("*");
+        }
+        let released = variant_of.filter(|(_, _, rest)| is_release(rest));
+        released.max_by_key(|(name, ..)| name.len()).map(|(_, row, _)| row)
     }
 
     fn dearest(&self, vendor: &str) -> Rates {
@@ -232,6 +238,31 @@ impl Prices {
         if warned.len() < MAX_WARNED && warned.insert(format!("{vendor}/{model}")) {
             tracing::warn!(vendor, model, "no price is known for this model; it is counted as the dearest known one");
         }
+    }
+}
+
+/// Whether the end of a model's name only says which release of it is meant: a date, or the latest one.
+fn is_release(rest: &str) -> bool {
+    if matches!(rest, "-latest" | ":latest" | "@latest") {
+        return true;
+    }
+    let Some(date) = rest.strip_prefix(['-', '@']) else { return false };
+    let number = |text: &str, digits: usize| {
+        let is_number = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| text.parse::<u32>().ok()).flatten()
+    };
+    let year = |text: &str| number(text, 4).is_some_and(|year| (2020..2100).contains(&year));
+    let month = |text: &str| number(text, 2).is_some_and(|month| (1..=12).contains(&month));
+    let day = |text: &str| number(text, 2).is_some_and(|day| (1..=31).contains(&day));
+    let parts: Vec<&str> = date.split('-').collect();
+    match parts.as_slice() {
+        [y, m, d] => year(y) && month(m) && day(d),
+        [m, y] => month(m) && year(y),
+        [date] => match (date.get(..4), date.get(4..6), date.get(6..)) {
+            (Some(y), Some(m), Some(d)) => year(y) && month(m) && day(d),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -331,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_fitting_row_counts() {
+    fn a_row_is_for_a_model_and_its_dated_releases() {
         let prices = Prices::embedded();
         assert_eq!(dollars(&prices, "anthropic", "claude-sonnet-4-6-20260219"), (3.0, false));
         assert_eq!(dollars(&prices, "anthropic", "claude-opus-4-1-20250805"), (15.0, false));
@@ -347,15 +378,49 @@ mod tests {
         assert_eq!(dollars(&prices, "ollama", "qwen3:8b"), (0.0, false));
         let dearer = "[ollama]\nas_of = \"\"\nsource = \"\"\n[ollama.models.qwen3]\ninput_per_mtok = 1.0\noutput_per_mtok = 1.0\n";
         prices.add(dearer).unwrap();
-        assert_eq!(dollars(&prices, "ollama", "qwen3:8b"), (1.0, false));
+        assert_eq!(dollars(&prices, "ollama", "qwen3"), (1.0, false));
+        assert_eq!(dollars(&prices, "ollama", "qwen3:latest"), (1.0, false));
         assert_eq!(dollars(&prices, "ollama", "gemma3"), (0.0, false));
+        let unpriced = prices.unpriced("ollama", "qwen3:480b-cloud", &Terms::default());
+        assert_eq!(unpriced, Some(Unpriced::Model), "a variant of a priced model is not one of all others");
     }
 
     #[test]
-    fn a_name_must_fit_up_to_a_border() {
+    fn a_variant_of_a_model_does_not_have_the_price_of_the_model() {
         let prices = Prices::embedded();
-        let (_, estimated) = dollars(&prices, "openai", "gpt-4omega");
-        assert!(estimated);
+        for (vendor, model) in [
+            ("openai", "gpt-4omega"),
+            ("openai", "gpt-4-32k"),
+            ("openai", "gpt-4-32k-0613"),
+            ("openai", "gpt-4o-audio-preview-2024-12-17"),
+            ("openai", "gpt-4o-realtime-preview"),
+            ("openai", "gpt-5-image"),
+            ("openai", "gpt-5.4-pro"),
+            ("openai", "gpt-4o:extended"),
+            ("openai", "gpt-4o-99991399"),
+            ("openai", "gpt-4o-2024-13-01"),
+            ("openai", "*"),
+            ("gemini", "gemini-2.5-flash-image"),
+            ("gemini", "gemini-3-pro-image-preview"),
+            ("gemini", "gemini-2.5-flash-native-audio-preview-09-2025"),
+            ("gemini", "gemini-2.5-flash-preview-tts"),
+            ("anthropic", "claude-opus-4-1-fast"),
+        ] {
+            assert_eq!(prices.unpriced(vendor, model, &Terms::default()), Some(Unpriced::Model), "{model}");
+        }
+        for (vendor, model, price) in [
+            ("openai", "gpt-4o-2024-08-06", 2.5),
+            ("openai", "gpt-4o-2024-05-13", 5.0),
+            ("openai", "codex-mini-latest", 1.5),
+            ("openai", "gpt-5-codex", 1.25),
+            ("gemini", "gemini-3-pro-preview", 4.0),
+            ("gemini", "gemini-pro-latest", 4.0),
+            ("anthropic", "claude-opus-4-5@20251101", 5.0),
+            ("anthropic", "claude-3-5-haiku-latest", 0.8),
+            ("anthropic", "claude-opus-4-0", 15.0),
+        ] {
+            assert_eq!(dollars(&prices, vendor, model), (price, false), "{model}");
+        }
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub async fn interrupt(global: &Global, environment: Environment, options: Inter
         None => at_work(&installation).await?,
     };
     let author = installation.environment.user();
-    let how = Stopping::Interrupt { author, reason: options.reason };
+    let reason = options.reason.map(|reason| harvest_engine::redact(&reason).into_owned());
+    let how = Stopping::Interrupt { author, reason };
     let mut asked = Vec::new();
     for task in tasks {
         if installation.store.request_stop(&task, how.clone()).await? {

@@ -21,4 +21,5 @@ pub use redactor::{Error, MARK, Redactor};
 pub use ring::{KeyId, Ring, RingError};
 pub use seal::{SealError, Sealed};
 pub use secrecy::{ExposeSecret, SecretString};
+pub use shape::token_prefixes;
 pub use stream::StreamRedactor;

@@ -13,6 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::encoding;
 use crate::shape::{Alphabet, Shapes};
+use crate::stream::StreamRedactor;
 
 /// What stands where a secret was.
 pub const MARK: &str = "[redacted]";
@@ -93,6 +94,22 @@ impl Redactor {
     /// What is known now, for as long as several questions have to be answered alike.
     pub(crate) fn known(&self) -> Arc<Known> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The end of `text`, of `most` bytes, with a [`MARK`] for every secret, also for one that begins before it. Half a secret is
+    /// not recognised, so a text is redacted before it is cut.
+    pub fn redact_tail(&self, text: &str, most: usize) -> String {
+        let (before, end) = text.split_at(text.ceil_char_boundary(text.len().saturating_sub(most)));
+        let mut stream = StreamRedactor::new(self.clone());
+        stream.push(before);
+        let mut clean = stream.push(end);
+        clean.push_str(&stream.finish());
+        clean
+    }
+
+    /// How many bytes before a cut have to be known, so that no secret is taken apart by it.
+    pub fn reach(&self) -> usize {
+        self.known().longest.max(LONGEST_TOKEN)
     }
 
     /// `text` with a [`MARK`] for every secret; borrowed when there was none.
@@ -187,5 +204,7 @@ impl Known {
     }
 }
 
+/// No token that is known by its shape is longer.
+const LONGEST_TOKEN: usize = 4096;
 /// No token needs more bytes than this to be known as one.
 const SHAPE_REACH: usize = 64;

@@ -60,6 +60,11 @@ const SHAPES: &[Shape] = &[
     shape("AIza", Alphabet::Word, 30),
 ];
 
+/// The beginnings of the tokens that are known by their shape.
+pub fn token_prefixes() -> impl Iterator<Item = &'static str> {
+    SHAPES.iter().map(|shape| shape.prefix)
+}
+
 /// How many bytes before a prefix decide whether a word begins there.
 pub(crate) const CONTEXT_BYTES: usize = 2;
 

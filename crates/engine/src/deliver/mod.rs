@@ -125,6 +125,14 @@ impl Turn {
             self.journal.warn(message).await?;
             return Ok(self.task.branch.clone());
         }
+        let clean;
+        let result = match result.failure {
+            Some(failure) => {
+                clean = Failure { message: self.journal.clean(&failure.message), ..failure.clone() };
+                Finished { failure: Some(&clean), ..result }
+            }
+            None => result,
+        };
         let summary = self.summary().await?;
         let commit = self.squashed(result.commit, &summary).await?;
         self.publish(&commit).await?;
@@ -159,7 +167,11 @@ impl Turn {
         let new = NewCommit {
             content: commit.to_owned(),
             parent,
-            message: describe::commit_message(&self.task, summary, &self.trailers(self.last_model().await?.as_deref())),
+            message: self.journal.clean(&describe::commit_message(
+                &self.task,
+                summary,
+                &self.trailers(self.last_model().await?.as_deref()),
+            )),
             author: self.author(),
             seconds: turn.map_or(self.task.created_at, |turn| turn.created_at).as_second(),
         };
@@ -201,8 +213,8 @@ impl Turn {
         Ok(Proposal {
             branch: self.session.branch.clone(),
             into: self.task.settings.base_branch.clone(),
-            title: describe::title(&self.task),
-            body: about.body(),
+            title: self.journal.clean(&describe::title(&self.task)),
+            body: self.journal.clean(&about.body()),
             draft: result.failure.is_some(),
             labels: policy.labels.clone(),
             reviewers,

@@ -39,7 +39,7 @@ impl Turn {
     pub(crate) async fn tell(&self, progress: Progress<'_>) -> Result<(), Halt> {
         let Some((hosting, number)) = self.forge.hosting().zip(asked_in(&self.task)) else { return Ok(()) };
         let text = self.text_of(progress).await?;
-        if let Err(error) = say(hosting, number, &self.task, &text).await {
+        if let Err(error) = say(hosting, number, &self.task, &self.journal.clean(&text)).await {
             self.journal.warn(format!("the status could not be told on GitHub: {error}")).await?;
         }
         Ok(())
@@ -56,7 +56,7 @@ impl Turn {
             Progress::Planning => format!("⏳ **Working on a plan** with {} · {link}", task.agent),
             Progress::PlanWaits { plan } => format!(
                 "📝 **The plan waits for approval.** {APPROVE} · {link}\n\n<details open><summary>Plan</summary>\n\n{}\n\n</details>",
-                describe::quiet(&describe::cut(plan, LONGEST_PLAN))
+                describe::quiet(&describe::cut(&self.journal.clean(plan), LONGEST_PLAN))
             ),
             Progress::DeliveryWaits { files } => {
                 format!(

@@ -101,6 +101,7 @@ impl Engine {
         log.finish(if nothing_built { Fate::Kept } else { Fate::Replaced });
         building.abandon().await?;
         report.duration_ms = millis(begun.elapsed());
+        let mut report = report.without_secrets(&self.options.redactor);
         if report.status == Status::Failed
             && let Some(command) = &settings.alert
             && let Err(error) = alert::alert(command, &report).await
@@ -457,6 +458,7 @@ impl Run<'_> {
     }
 
     async fn tell(&mut self, progress: Progress) {
+        let progress = progress.without_secrets(&self.engine.options.redactor);
         self.log.take(&progress);
         // Whoever watched may have left; the build goes on.
         let _ = self.progress.send(progress).await;

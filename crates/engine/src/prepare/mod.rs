@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use harvest_core::Timestamp;
 use harvest_store::{Repository, Store};
+use harvest_vault::Redactor;
 use harvest_workspace::{Manifest, Mirror, Prepared};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -135,6 +136,20 @@ pub enum Progress {
     },
 }
 
+impl Progress {
+    /// The same, as it may be shown and written down.
+    fn without_secrets(mut self, redactor: &Redactor) -> Self {
+        let text = match &mut self {
+            Self::StageStarted { .. } | Self::StageFinished { error: None, .. } => return self,
+            Self::Output { text, .. } => text,
+            Self::TriedAgain { error, .. } | Self::StageFinished { error: Some(error), .. } => error,
+            Self::Note { message } => message,
+        };
+        *text = redactor.redact(text).into_owned();
+        self
+    }
+}
+
 /// What came of a build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
@@ -155,6 +170,18 @@ pub struct Report {
     pub bytes: Option<u64>,
     pub duration_ms: u64,
     pub at: Timestamp,
+}
+
+impl Report {
+    /// The same, as it may be kept and told.
+    fn without_secrets(mut self, redactor: &Redactor) -> Self {
+        let texts =
+            self.error.iter_mut().chain(&mut self.build_error).chain(&mut self.notes).chain(&mut self.installed);
+        for text in texts {
+            *text = redactor.redact(text).into_owned();
+        }
+        self
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

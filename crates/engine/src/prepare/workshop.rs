@@ -11,6 +11,7 @@ use harvest_gateway::egress::{Access, Record, Recorder};
 use harvest_gateway::{NoCredentials, Serving};
 use harvest_sandbox::{File, Limits, Output, Process, ProcessSpec, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
+use harvest_vault::{Redactor, StreamRedactor};
 use harvest_workspace::OWN_FOLDER;
 
 use super::PROGRAMS;
@@ -143,15 +144,17 @@ impl Workshop {
         let begun = Instant::now();
         let mut process = sandbox.start(spec).await?;
         let mut tail = Tail::new(TAIL_BYTES);
+        let mut shown = Shown::new(self.engine.options.redactor.as_ref().clone());
         let ended = tokio::select! {
-            code = drain(&mut process, &mut tail, &mut line) => Some((code, false)),
+            code = drain(&mut process, &mut tail, &mut shown, &mut line) => Some((code, false)),
             () = tokio::time::sleep(limit) => Some((None, true)),
             () = stop.requested() => None,
         };
         if !matches!(ended, Some((_, false))) {
             process.signal(Signal::Kill).await?;
-            let _ = tokio::time::timeout(KILL_LIMIT, drain(&mut process, &mut tail, &mut line)).await;
+            let _ = tokio::time::timeout(KILL_LIMIT, drain(&mut process, &mut tail, &mut shown, &mut line)).await;
         }
+        shown.finish(&mut line);
         let is_whole = !tail.is_cut();
         Ok(ended.map(|(exit_code, timed_out)| Ran {
             exit_code,
@@ -184,12 +187,57 @@ impl Workshop {
     }
 }
 
-async fn drain(process: &mut Process, tail: &mut Tail, shown: &mut impl FnMut(String)) -> Option<i32> {
+/// Turns what is printed into lines without secrets, each cut to what is shown of it.
+struct Shown {
+    redactor: StreamRedactor,
+    /// The beginning of the line that has not ended.
+    line: String,
+}
+
+impl Shown {
+    fn new(redactor: Redactor) -> Self {
+        Self { redactor: StreamRedactor::new(redactor), line: String::new() }
+    }
+
+    fn push(&mut self, piece: &[u8], ends: bool, show: &mut impl FnMut(String)) {
+        let mut clean = self.redactor.push(&String::from_utf8_lossy(piece));
+        if ends {
+            clean.push_str(&self.redactor.push("\n"));
+        }
+        self.take(&clean, show);
+    }
+
+    fn finish(&mut self, show: &mut impl FnMut(String)) {
+        let rest = self.redactor.finish();
+        self.take(&rest, show);
+        if !self.line.is_empty() {
+            show(std::mem::take(&mut self.line));
+        }
+    }
+
+    fn take(&mut self, clean: &str, show: &mut impl FnMut(String)) {
+        for part in clean.split_inclusive('\n') {
+            let text = part.strip_suffix('\n').unwrap_or(part);
+            let room = LINE_SHOWN.saturating_sub(self.line.len());
+            self.line.push_str(text.get(..text.floor_char_boundary(room)).unwrap_or_default());
+            if part.ends_with('\n') {
+                show(std::mem::take(&mut self.line));
+            }
+        }
+    }
+}
+
+async fn drain(
+    process: &mut Process,
+    tail: &mut Tail,
+    shown: &mut Shown,
+    show: &mut impl FnMut(String),
+) -> Option<i32> {
     loop {
         match process.next().await {
             Output::Line { line, continued, offset, .. } => {
                 tail.push(&line, !continued);
-                shown(String::from_utf8_lossy(line.get(..LINE_SHOWN).unwrap_or(&line)).into_owned());
+                shown.push(&line, !continued, show);
                 // A lost acknowledgement costs only space in the spool.
                 let _ = process.acknowledge(offset).await;
             }
@@ -201,6 +249,38 @@ async fn drain(process: &mut Process, tail: &mut Tail, shown: &mut impl FnMut(St
             Output::Lost => {
                 tail.push(b"the sandbox was lost", true);
                 return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that is shown of `text` when it comes in pieces of `size` bytes.
+    fn shown(redactor: &Redactor, text: &str, size: usize) -> Vec<String> {
+        let (mut shown, mut lines) = (Shown::new(redactor.clone()), Vec::new());
+        for line in text.lines() {
+            let pieces: Vec<&[u8]> = line.as_bytes().chunks(size).collect();
+            for (number, piece) in pieces.iter().enumerate() {
+                shown.push(piece, number + 1 == pieces.len(), &mut |line| lines.push(line));
+            }
+        }
+        shown.finish(&mut |line| lines.push(line));
+        lines
+    }
+
+    #[test]
+    fn a_line_of_a_build_is_redacted_before_it_is_cut() {
+        const KEY: &str = "canary of a build 0123456789";
+        let redactor = Redactor::new([KEY.to_owned().into()]).unwrap();
+        for before in [0, 10, LINE_SHOWN - 12, LINE_SHOWN - 3, LINE_SHOWN] {
+            for size in [7, 100, 10_000] {
+                let text = format!("begin\n{}{KEY} and more\nend\n", "x".repeat(before));
+                let lines = shown(&redactor, &text, size);
+                assert_eq!((lines.len(), lines[0].as_str(), lines[2].as_str()), (3, "begin", "end"), "{lines:?}");
+                assert!(lines[1].len() <= LINE_SHOWN && !lines[1].contains("canary"), "{before} {size}: {lines:?}");
             }
         }
     }

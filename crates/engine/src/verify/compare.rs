@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use harvest_core::{Flag, TestChanges, TestNames, TestRun, TestVerdict};
 
 use super::Counts;
+use super::report::is_package;
 
 /// Names kept in each list of the evidence.
 const MOST_NAMES: usize = 100;
@@ -29,7 +30,7 @@ pub(super) fn compare(base: &TestNames, result: &TestNames) -> TestChanges {
         if named_now { passed_now.contains(*name) } else { !known_now.contains(name) && !result.is_empty() }
     });
     let added = passed_now.iter().filter(|name| named_then && !known_then.contains(name));
-    let vanished = known_then.iter().filter(|name| named_now && !known_now.contains(**name));
+    let vanished = known_then.iter().filter(|name| named_now && !known_now.contains(**name) && !is_package(name));
     TestChanges {
         fixed: list(fixed.cloned().collect()),
         broken: list(failed_now.difference(&failed_then).cloned().collect()),
@@ -62,14 +63,12 @@ pub(super) fn verdict(
         let fails = result.failed.unwrap_or(0) > base.failed.unwrap_or(0) || !changes.broken.is_empty();
         return if worthless || fails { TestVerdict::Doubtful } else { TestVerdict::Verified };
     }
-    // All that failed must be known by name: of one that is not, nobody can say that it failed before.
-    let named = result.names.failed.len() as u64;
-    let is_named = match result.failed {
-        Some(failed) => failed <= named,
-        None => result.exit_code == base.exit_code,
-    };
+    // All that failed must be known by name: of one that is not, nobody can say that it failed before. So the runner must have
+    // counted, and neither report may have a gap.
+    let named = result.names.failed.iter().filter(|name| !is_package(name)).count() as u64;
+    let is_named = result.failed.is_some_and(|failed| failed <= named);
     let same = !changes.still_failing.is_empty() && changes.broken.is_empty() && changes.vanished.is_empty();
-    let whole = !result.names.cut && !result.timed_out && !worthless;
+    let whole = !result.names.cut && !base.names.cut && !result.timed_out && !worthless;
     if base.exit_code != 0 && same && is_named && whole { TestVerdict::Unchanged } else { TestVerdict::Failed }
 }
 
@@ -141,7 +140,29 @@ mod tests {
         assert_eq!(judge(&base, &unnamed), TestVerdict::Failed, "one that failed is not named");
         let cut = TestNames { cut: true, ..names(&["a"], &["b", "c"]) };
         assert_eq!(judge(&base, &run(1, cut)), TestVerdict::Failed, "not all are known");
+        let cut = TestNames { cut: true, ..names(&["a"], &["b", "c"]) };
+        assert_eq!(judge(&run(1, cut), &run(1, names(&["a"], &["b", "c"]))), TestVerdict::Failed, "nor of the base");
+        let uncounted = TestRun { failed: None, ..run(1, names(&["a"], &["b", "c"])) };
+        assert_eq!(judge(&base, &uncounted), TestVerdict::Failed, "nobody knows how many failed");
         assert_eq!(judge(&run(0, names(&["a"], &[])), &run(1, names(&["a"], &["b"]))), TestVerdict::Failed);
+    }
+
+    #[test]
+    fn a_build_that_breaks_is_not_unchanged() {
+        let base = run(1, names(&[], &["TestA"]));
+        let built = |output: &str| {
+            let names = super::super::report::bounded_names(output, true);
+            let counts = super::super::read_counts(output);
+            TestRun { passed: counts.passed, failed: counts.failed, skipped: counts.skipped, ..run(1, names) }
+        };
+        let fails = "--- FAIL: TestA (0.00s)\nFAIL\nFAIL\texample.com/a\t0.002s\n";
+        assert_eq!(judge(&base, &built(fails)), TestVerdict::Unchanged);
+        for more in ["FAIL\texample.com/b [build failed]\n", "FAIL\texample.com/b [setup failed]\n"] {
+            let broken = built(&format!("{fails}{more}"));
+            assert_eq!(judge(&base, &broken), TestVerdict::Failed, "{more}");
+            assert_eq!(judge(&broken, &broken), TestVerdict::Unchanged, "it was so at the base: {more}");
+            assert_eq!(judge(&broken, &built(fails)), TestVerdict::Unchanged, "one of two was mended: {more}");
+        }
     }
 
     #[test]

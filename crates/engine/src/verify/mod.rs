@@ -196,6 +196,8 @@ impl Turn {
             None if ran.timed_out => TIMED_OUT,
             None => KILLED,
         };
+        let mut names = report::bounded_names(&printed, ran.is_whole);
+        names.cut |= exit_code != 0 && report::has_unnamed_failure(&printed);
         let run = TestRun {
             purpose,
             commit: commit.to_owned(),
@@ -207,7 +209,7 @@ impl Turn {
             timed_out: ran.timed_out,
             duration_ms: millis(ran.duration),
             output_tail: last(&printed, TAIL_SHOWN).to_owned(),
-            names: report::bounded_names(&printed, ran.is_whole),
+            names,
         };
         self.journal.write(vec![EventBody::TestsFinished(run.clone())]).await?;
         Ok(run)

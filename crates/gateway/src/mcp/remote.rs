@@ -9,7 +9,7 @@ use futures_util::stream;
 use harvest_core::{McpAddress, McpCredential, McpOutcome, McpServer, NamedBy};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 use secrecy::ExposeSecret;
@@ -20,7 +20,7 @@ use super::message::{self, Message, without_forbidden_tools};
 use super::{CALL_LIMIT, Calling, MAX_MESSAGE, Recorder, Server};
 use crate::answer::{self, Body, BoxError};
 use crate::echo::{Echo, Filter};
-use crate::model::Clients;
+use crate::model::{Clients, IDENTITY, unreadable_encoding};
 use crate::service::Context;
 
 /// What of a client's headers the server needs to see.
@@ -122,6 +122,7 @@ async fn send(
         }
     }
     headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json, text/event-stream"));
+    headers.insert(ACCEPT_ENCODING, IDENTITY);
     if let Some(credential) = credential {
         let (header, value) = authorise(credential, *named_by, context).await?;
         let text = value.to_str().unwrap_or_default();
@@ -141,7 +142,14 @@ async fn send(
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             Err(format!("{name} refused the credential (HTTP {})", answered.status().as_u16()))
         }
-        _ => Ok((answered, echo)),
+        // Neither the credential nor a forbidden tool would be found in it.
+        _ => match unreadable_encoding(answered.headers()) {
+            Some(encoding) => Err(format!(
+                "{name} answered with the content-encoding `{encoding}`, though it was asked for `identity`: it must send its \
+                 answers uncompressed"
+            )),
+            None => Ok((answered, echo)),
+        },
     }
 }
 

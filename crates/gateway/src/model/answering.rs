@@ -109,9 +109,9 @@ impl Models {
         if upstreams.is_empty() {
             return vendor.no_key();
         }
-        let request = Outgoing { endpoint, path, head: &head, body, model: "", metered: false };
+        let request = Outgoing { endpoint, path, head: &head, body, model: "" };
         let answer = match self.dispatch(&upstreams, context).send(request, None).await {
-            Ok(answered) => passed(answered),
+            Ok(answered) => passed(vendor, answered),
             Err(unanswered) => unreachable(vendor, &unanswered),
         };
         self.taped(asked, &head.method, answer)
@@ -151,7 +151,7 @@ impl Models {
         }
         // A request that names no model is the vendor's to refuse.
         let lacking = lacking.filter(|lacking| *lacking != Unpriced::Model || !asked.model.is_empty());
-        let request = Outgoing { endpoint, path, head, body, model: &asked.model, metered: true };
+        let request = Outgoing { endpoint, path, head, body, model: &asked.model };
         let others = self.patience.fallbacks.get(&asked.model).map(Vec::as_slice).unwrap_or_default();
         for _ in 0..MAX_REVOKED {
             let upstreams = context.session.credentials.of(vendor.id()).await;
@@ -161,9 +161,9 @@ impl Models {
             if let Some(lacking) = &lacking {
                 return vendor.forbidden(&has_no_price(vendor, &asked.model, lacking));
             }
-            let mut cost = tariff.range(&asked.model, asked.most_output);
+            let mut cost = tariff.range(&asked.model, &asked);
             for other in others {
-                cost.most = cost.most.max(tariff.range(other, asked.most_output).most);
+                cost.most = cost.most.max(tariff.range(other, &asked).most);
             }
             let grant = match reserve(context, vendor.id(), &asked.model, cost).await {
                 Ok(grant) => grant,
@@ -197,6 +197,10 @@ impl Models {
         match sent {
             Ok(Answered { response, permit, upstream, model }) => {
                 call.answered(response.status().as_u16(), content_type(response.headers()), model);
+                if let Some(encoding) = headers::unreadable_encoding(response.headers()) {
+                    call.settle().await;
+                    return encoded(vendor, &encoding);
+                }
                 let echo = upstream.echo();
                 call.carried_by(upstream, permit);
                 let (mut head, body) = response.into_parts();
@@ -279,7 +283,7 @@ async fn again(
     context: &Arc<Context>,
 ) -> Response<Body> {
     let tariff = replay.heading().script.as_ref().map_or(tariff, |script| Tariff::Script(script.price));
-    let cost = tariff.range(&head.model, head.most_output);
+    let cost = tariff.range(&head.model, &head);
     let grant = match reserve(context, tariff.provider(), &head.model, cost).await {
         Ok(grant) => grant,
         Err(refused) => return asked.vendor.refused(&refused.message),
@@ -308,7 +312,19 @@ async fn read(vendor: Vendor, headers: &HeaderMap, body: Incoming) -> Result<Byt
     }
 }
 
-fn passed(Answered { response, permit, upstream, .. }: Answered) -> Response<Body> {
+/// An answer that nothing can be found in is not passed on: it may hold the credential.
+fn encoded(vendor: Vendor, encoding: &str) -> Response<Body> {
+    let message = format!(
+        "the model's host answered with the content-encoding `{encoding}`, though it was asked for `identity`: the gateway reads \
+         answers, so the host must send them uncompressed"
+    );
+    vendor.error(StatusCode::BAD_GATEWAY, &message)
+}
+
+fn passed(vendor: Vendor, Answered { response, permit, upstream, .. }: Answered) -> Response<Body> {
+    if let Some(encoding) = headers::unreadable_encoding(response.headers()) {
+        return encoded(vendor, &encoding);
+    }
     let echo = upstream.echo();
     let body = |body: reqwest::Body| {
         let body = body.into_data_stream().map_err(move |error| {

@@ -31,7 +31,6 @@ pub(super) struct Outgoing<'a> {
     pub(super) head: &'a Parts,
     pub(super) body: Bytes,
     pub(super) model: &'a str,
-    pub(super) metered: bool,
 }
 
 /// The head of an answer, whatever it says, and the place its call has among those under way.
@@ -190,7 +189,7 @@ impl Dispatch<'_> {
         };
         self.context.session.credentials.used(upstream);
         let policy = &self.context.session.server_tools;
-        let mut sent = headers::outgoing(&request.head.headers, request.metered, policy);
+        let mut sent = headers::outgoing(&request.head.headers, policy);
         upstream.authenticate(&mut sent);
         let url = upstream.url(path, request.head.uri.query());
         let mut built = client.request(request.head.method.clone(), url).headers(sent);

@@ -19,8 +19,10 @@ pub(super) struct Head {
     pub(super) model: String,
     /// Whether the answer comes in pieces.
     pub(super) stream: bool,
-    /// The most tokens that the answer can have, if the request says so; of several answers, all together.
+    /// The most tokens that one answer can have, if the request says so.
     pub(super) most_output: Option<u64>,
+    /// How many answers are made, each of which is paid for.
+    pub(super) answers: u64,
     /// The service tier, where it is not the ordinary one.
     pub(super) tier: Option<String>,
 }
@@ -45,6 +47,9 @@ struct Body<'a> {
     /// Answers that Chat Completions gives.
     #[serde(default)]
     n: Option<u64>,
+    /// Answers that it makes to choose from.
+    #[serde(default)]
+    best_of: Option<u64>,
     /// Gemini. Google's parser takes either spelling, so both are read.
     #[serde(default, alias = "generation_config", rename = "generationConfig")]
     generation_config: Option<GenerationConfig>,
@@ -131,7 +136,7 @@ impl Body<'_> {
         let generation = self.generation_config.as_ref();
         let (most, answers) = match endpoint {
             Endpoint::Messages => (self.max_tokens, None),
-            Endpoint::ChatCompletions => (self.max_completion_tokens.or(self.max_tokens), self.n),
+            Endpoint::ChatCompletions => (self.max_completion_tokens.or(self.max_tokens), self.n.max(self.best_of)),
             Endpoint::Responses => (self.max_output_tokens, None),
             Endpoint::GenerateContent | Endpoint::StreamGenerateContent => {
                 (generation.and_then(|it| it.max_output_tokens), generation.and_then(|it| it.candidate_count))
@@ -142,8 +147,8 @@ impl Body<'_> {
             }
             Endpoint::Models | Endpoint::ShowModel | Endpoint::CountTokens => (None, None),
         };
-        let most_output = most.map(|most| most.saturating_mul(answers.unwrap_or(1).max(1)));
-        Head { model: model.chars().take(200).collect(), stream, most_output, tier: self.tier() }
+        let (model, answers) = (model.chars().take(200).collect(), answers.unwrap_or(1).max(1));
+        Head { model, stream, most_output: most, answers, tier: self.tier() }
     }
 
     /// Everything that changes the price of a token, by the names in the price table.
@@ -224,19 +229,30 @@ mod tests {
     #[test]
     fn heads_of_every_format() {
         let pro = "v1beta/models/gemini-2.5-pro:streamGenerateContent";
-        for (endpoint, path, body, model, stream, most_output) in [
-            (Endpoint::Messages, "", r#"{"model":"c","max_tokens":9,"stream":true}"#, "c", true, Some(9)),
-            (Endpoint::ChatCompletions, "", r#"{"model":"g","max_tokens":9}"#, "g", false, Some(9)),
-            (Endpoint::ChatCompletions, "", r#"{"max_tokens":9,"max_completion_tokens":7,"n":3}"#, "", false, Some(21)),
-            (Endpoint::Responses, "", r#"{"model":"g","max_output_tokens":5,"stream":null}"#, "g", false, Some(5)),
-            (Endpoint::StreamGenerateContent, pro, r#"{"model":"other"}"#, "gemini-2.5-pro", true, None),
+        for (endpoint, path, body, model, stream, most_output, answers) in [
+            (Endpoint::Messages, "", r#"{"model":"c","max_tokens":9,"stream":true}"#, "c", true, Some(9), 1),
+            (Endpoint::ChatCompletions, "", r#"{"model":"g","max_tokens":9}"#, "g", false, Some(9), 1),
+            (
+                Endpoint::ChatCompletions,
+                "",
+                r#"{"max_tokens":9,"max_completion_tokens":7,"n":3}"#,
+                "",
+                false,
+                Some(7),
+                3,
+            ),
+            (Endpoint::ChatCompletions, "", r#"{"n":5}"#, "", false, None, 5),
+            (Endpoint::ChatCompletions, "", r#"{"n":2,"best_of":4}"#, "", false, None, 4),
+            (Endpoint::Responses, "", r#"{"model":"g","max_output_tokens":5,"stream":null}"#, "g", false, Some(5), 1),
+            (Endpoint::StreamGenerateContent, pro, r#"{"model":"other"}"#, "gemini-2.5-pro", true, None, 1),
             (
                 Endpoint::GenerateContent,
                 "v1beta/models/m:generateContent",
                 r#"{"generationConfig":{"maxOutputTokens":8,"candidateCount":2},"stream":true}"#,
                 "m",
                 false,
-                Some(16),
+                Some(8),
+                2,
             ),
             (
                 Endpoint::StreamGenerateContent,
@@ -245,8 +261,9 @@ mod tests {
                 "gemini-2.5-pro",
                 true,
                 Some(8),
+                1,
             ),
-            (Endpoint::OllamaChat, "", r#"{"model":"q","options":{"num_predict":4}}"#, "q", true, Some(4)),
+            (Endpoint::OllamaChat, "", r#"{"model":"q","options":{"num_predict":4}}"#, "q", true, Some(4), 1),
             (
                 Endpoint::OllamaGenerate,
                 "",
@@ -254,10 +271,11 @@ mod tests {
                 "q",
                 false,
                 None,
+                1,
             ),
         ] {
             let (head, passed) = prepare(endpoint, path, Bytes::from_static(body.as_bytes())).unwrap();
-            assert_eq!(head, Head { model: model.to_owned(), stream, most_output, tier: None }, "{body}");
+            assert_eq!(head, Head { model: model.to_owned(), stream, most_output, answers, tier: None }, "{body}");
             assert_eq!(passed, body);
         }
         for (body, tier) in [

@@ -1,7 +1,7 @@
 //! Which headers cross the gateway. Answers keep all but those of one connection. Of a request only known ones go out: hosts of
 //! models read credentials, accounts, other addresses and features of theirs from headers.
 
-use hyper::header::{ACCEPT_ENCODING, CONNECTION, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 
 use super::ServerTools;
 use super::screen::keep_known_betas;
@@ -19,10 +19,12 @@ pub(crate) const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
+/// The only encoding of an answer in which a credential and tokens are found.
+pub(crate) const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+
 /// Headers of requests that say what the body is, who the client is and which request this is, and nothing else.
-const PASSING: [&str; 22] = [
+const PASSING: [&str; 21] = [
     "accept",
-    "accept-encoding",
     "accept-language",
     "anthropic-beta",
     "anthropic-dangerous-direct-browser-access",
@@ -46,8 +48,9 @@ const PASSING: [&str; 22] = [
 ];
 const PASSING_FAMILIES: [&str; 3] = ["x-stainless-", "x-codex-", "x-claude-code-"];
 
-/// The client's headers as they may go upstream.
-pub(super) fn outgoing(headers: &HeaderMap, metered: bool, policy: &ServerTools) -> HeaderMap {
+/// The client's headers as they may go upstream. The answer is asked for uncompressed, since it is searched for the
+/// credential, and for its tokens where they are counted.
+pub(super) fn outgoing(headers: &HeaderMap, policy: &ServerTools) -> HeaderMap {
     let passes = |name: &str| PASSING.contains(&name) || PASSING_FAMILIES.iter().any(|family| name.starts_with(family));
     let mut kept = HeaderMap::new();
     for (name, value) in &end_to_end(headers) {
@@ -56,10 +59,15 @@ pub(super) fn outgoing(headers: &HeaderMap, metered: bool, policy: &ServerTools)
         }
     }
     keep_known_betas(&mut kept, policy);
-    if metered {
-        kept.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    }
+    kept.insert(ACCEPT_ENCODING, IDENTITY);
     kept
+}
+
+/// The encoding of an answer that comes compressed although it was asked for plain: nothing can be found in it.
+pub(crate) fn unreadable_encoding(headers: &HeaderMap) -> Option<String> {
+    let encodings = headers.get_all(CONTENT_ENCODING).iter();
+    let mut others = encodings.filter(|encoding| !encoding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"));
+    others.next().map(|encoding| String::from_utf8_lossy(encoding.as_bytes()).chars().take(40).collect())
 }
 
 /// The headers of a message without those of the connection it came on.
@@ -111,8 +119,7 @@ mod tests {
             ("x-stainless-lang", "js"),
         ]);
         let none = ServerTools::none();
-        assert_eq!(outgoing(&sent, true, &none), expected);
-        assert_eq!(outgoing(&sent, false, &none).get(ACCEPT_ENCODING), Some(&HeaderValue::from_static("gzip")));
+        assert_eq!(outgoing(&sent, &none), expected);
     }
 
     #[test]
@@ -121,11 +128,11 @@ mod tests {
             ("anthropic-beta", "claude-code-20250219, mcp-client-2025-11-20,new-thing-2027-01-01"),
             ("openai-beta", "responses=experimental,assistants=v2"),
         ]);
-        let beta = |policy: &ServerTools| outgoing(&sent, true, policy)["anthropic-beta"].to_str().unwrap().to_owned();
+        let beta = |policy: &ServerTools| outgoing(&sent, policy)["anthropic-beta"].to_str().unwrap().to_owned();
         assert_eq!(beta(&ServerTools::none()), "claude-code-20250219");
         assert_eq!(beta(&ServerTools::new(["mcp"]).unwrap()), "claude-code-20250219,mcp-client-2025-11-20");
-        assert_eq!(outgoing(&sent, true, &ServerTools::none())["openai-beta"], "responses=experimental");
+        assert_eq!(outgoing(&sent, &ServerTools::none())["openai-beta"], "responses=experimental");
         let alone = headers(&[("anthropic-beta", "web-fetch-2025-09-10")]);
-        assert!(outgoing(&alone, true, &ServerTools::none()).get("anthropic-beta").is_none());
+        assert!(outgoing(&alone, &ServerTools::none()).get("anthropic-beta").is_none());
     }
 }

@@ -16,6 +16,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use tokio_util::sync::CancellationToken;
 
+use super::edit::Head;
 use super::lane::Permit;
 use super::usage::{BYTES_PER_TOKEN, End, HUNG_UP, Known, Reader, Tier};
 use super::{Endpoint, Upstream};
@@ -63,11 +64,12 @@ impl Tariff {
         }
     }
 
-    /// From all of the request being read from a cache and a short answer, to all of it being written to one and an answer as
-    /// long as it may be.
-    pub(super) fn range(&self, model: &str, most_output: Option<u64>) -> Range {
+    /// From all of the request being read from a cache and a short answer, to all of it being written to one and answers, as
+    /// many as are asked for, as long as they may be.
+    pub(super) fn range(&self, model: &str, asked: &Head) -> Range {
         let Self::Table { vendor, prices, request_bytes, terms } = self else { return Range::default() };
-        let output_tokens = most_output.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
+        let one = asked.most_output.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
+        let output_tokens = one.saturating_mul(asked.answers).min(MOST_TOKENS);
         let cost = |usage: Usage| prices.cost(vendor, model, terms.tier.as_deref(), &usage, 0).0;
         let tokens = request_bytes.div_ceil(FEWEST_BYTES_PER_TOKEN);
         let fresh = cost(Usage { input_tokens: tokens, output_tokens, ..Usage::default() });
@@ -231,7 +233,7 @@ impl OpenCall {
     }
 
     /// Settles, once, in a task that goes on should the caller be dropped while it waits.
-    async fn settle(&mut self) {
+    pub(super) async fn settle(&mut self) {
         self.carrier = None;
         let Some((grant, call)) = self.take() else { return };
         let meter = Arc::clone(&self.context.session.meter);

@@ -20,7 +20,7 @@ mod usage;
 mod vendor;
 
 pub(crate) use answering::Models;
-pub(crate) use headers::HOP_BY_HOP;
+pub(crate) use headers::{HOP_BY_HOP, IDENTITY, unreadable_encoding};
 pub use screen::{GROUPS as SERVER_TOOL_NAMES, ServerTools};
 pub(crate) use upstream::Clients;
 pub use upstream::Upstream;

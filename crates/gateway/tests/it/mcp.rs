@@ -129,6 +129,27 @@ async fn a_server_that_repeats_its_key_does_not_show_it() {
 }
 
 #[tokio::test]
+async fn a_server_that_compresses_its_answer_is_not_passed_on() {
+    let (address, mut asks) = upstream(|head| {
+        let said = head.headers["authorization"].to_str().unwrap().to_owned();
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, said.as_bytes()).unwrap();
+        let mut response = answer("application/json", packed.finish().unwrap());
+        response.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+        response
+    })
+    .await;
+    let (served, calls) = serve(server(at(&address), Some(("tracker", "authorization")), &["find"]), None);
+    let mut request = post("/mcp/tracker", call(7, "find").to_string());
+    request.headers_mut().insert("accept-encoding", "gzip".parse().unwrap());
+    let answered: Value = serde_json::from_str(&text(served.send(request).await).await).unwrap();
+    let message = answered["error"]["message"].as_str().unwrap();
+    assert!(message.contains("`gzip`") && message.contains("uncompressed"), "{answered}");
+    assert_eq!(asks.recv().await.unwrap().0.headers["accept-encoding"], "identity");
+    assert_eq!(calls.told(), [("find".into(), McpOutcome::Failed)]);
+}
+
+#[tokio::test]
 async fn a_server_with_an_address_gets_the_key_and_nothing_of_the_clients() {
     let (address, mut asks) = upstream(|_| {
         let tools = json!([{ "name": "find" }, { "name": "drop" }]);

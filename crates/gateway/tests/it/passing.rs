@@ -162,6 +162,35 @@ async fn a_chat_stream_is_asked_to_report_its_usage() {
     assert_eq!(head.headers["accept-encoding"], "identity");
 }
 
+/// In a compressed answer the credential that a host repeats could not be found.
+#[tokio::test]
+async fn answers_are_asked_for_uncompressed_and_compressed_ones_are_refused() {
+    let (address, mut asks) = upstream(|head| {
+        let said = head.headers.get("authorization").unwrap().to_str().unwrap().to_owned();
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, said.as_bytes()).unwrap();
+        let mut response = answer("application/json", packed.finish().unwrap());
+        response.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+        response
+    })
+    .await;
+    let served = serve_upstream(&address);
+    let mut listing = get("/openai/v1/models");
+    listing.headers_mut().insert("accept-encoding", "gzip, br".parse().unwrap());
+    for request in [listing, post("/openai/v1/chat/completions", r#"{"model":"gpt-5"}"#)] {
+        let path = request.uri().to_string();
+        let response = served.send(request).await;
+        assert_eq!(response.status(), StatusCode::BAD_GATEWAY, "{path}");
+        assert!(response.headers().get("content-encoding").is_none(), "{path}");
+        let body = text(response).await;
+        assert!(body.contains("`gzip`") && body.contains("uncompressed"), "{path}: {body}");
+        assert_eq!(asks.recv().await.unwrap().0.headers["accept-encoding"], "identity", "{path}");
+    }
+    let settled = served.books.next().await;
+    let reserved = served.books.asked.lock().unwrap().last().unwrap().cost.most;
+    assert_eq!(settled.cost, reserved, "the vendor charges for what nobody could read");
+}
+
 #[tokio::test]
 async fn listing_models_passes_unmetered() {
     let (address, mut asks) = upstream(|_| answer("application/json", r#"{"data":[]}"#)).await;

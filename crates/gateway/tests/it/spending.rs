@@ -213,3 +213,44 @@ async fn a_script_sets_aside_exactly_what_its_next_reply_costs() {
     assert_eq!((asked.cost.least, asked.cost.most), (dollars(0.0045), dollars(0.0045)));
     assert_eq!(served.books.next().await.cost, dollars(0.0045));
 }
+
+/// What a request sets aside grows with the number of answers that it asks for, also where it does not bound their length.
+#[tokio::test]
+async fn every_answer_that_a_request_asks_for_is_set_aside() {
+    let (address, _asks) = upstream(|_| answer("application/json", "{}")).await;
+    let served = serve_upstream(&address);
+    let gemini = "/gemini/v1beta/models/gemini-2.5-pro:generateContent";
+    for (path, one, many, answers, per_answer) in [
+        (
+            "/openai/v1/chat/completions",
+            json!({ "model": "gpt-5", "n": 1 }),
+            json!({ "model": "gpt-5", "n": 8 }),
+            8,
+            16_384,
+        ),
+        (
+            "/openai/v1/chat/completions",
+            json!({ "model": "gpt-5", "max_tokens": 500, "n": 1 }),
+            json!({ "model": "gpt-5", "max_tokens": 500, "n": 8 }),
+            8,
+            500,
+        ),
+        (
+            gemini,
+            json!({ "generationConfig": { "candidateCount": 1 } }),
+            json!({ "generationConfig": { "candidateCount": 4 } }),
+            4,
+            16_384,
+        ),
+    ] {
+        served.post(path, &one).await;
+        let single = reserved(&served);
+        served.post(path, &many).await;
+        // Ten dollars a million for gpt-5, fifteen for gemini-2.5-pro.
+        let nanos_per_token = if path == gemini { 15_000 } else { 10_000 };
+        let more = reserved(&served).nanos() - single.nanos();
+        assert_eq!(more, (answers - 1) * per_answer * nanos_per_token, "{path} {many}");
+    }
+    let (status, body) = served.ask("/openai/v1/chat/completions", &json!({ "model": "gpt-5", "best_of": 8 })).await;
+    assert!(status == StatusCode::BAD_REQUEST && body.contains("best_of"), "{body}");
+}

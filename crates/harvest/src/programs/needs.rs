@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
@@ -48,7 +48,11 @@ fn own_places(program: &Path) -> Vec<PathBuf> {
 fn python_of(environment: &Path) -> Vec<PathBuf> {
     let settings = fs::read_to_string(environment.join("pyvenv.cfg")).unwrap_or_default();
     let home = settings.lines().find_map(|line| line.strip_prefix("home")?.trim_start().strip_prefix('='));
-    let named = home.and_then(|home| Some(Path::new(home.trim()).parent()?.to_owned()));
+    let is_plain = |home: &&Path| {
+        home.is_absolute() && home.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+    };
+    let home = home.map(|home| Path::new(home.trim())).filter(is_plain);
+    let named = home.and_then(|home| Some(home.parent()?.to_owned()));
     let linked = environment.join("bin/python").canonicalize().ok();
     let linked = linked.and_then(|python| Some(python.parent()?.parent()?.to_owned()));
     let is_its_own =
@@ -77,6 +81,10 @@ fn packages(package: &Path) -> Vec<PathBuf> {
         for place in dependencies(&package).iter().filter_map(|name| resolve(&package, name)) {
             let Ok(found) = place.canonicalize() else { continue };
             if found != place {
+                // A link may lead to a package elsewhere, and to nothing else.
+                if !found.join("package.json").is_file() {
+                    continue;
+                }
                 // Node.js comes to it by the link, so the folder with the link is needed too.
                 is_linked = true;
                 seen.extend(package_folder(&place));
@@ -120,7 +128,19 @@ fn dependencies(package: &Path) -> Vec<String> {
     let text = fs::read(package.join("package.json")).unwrap_or_default();
     let manifest: Value = serde_json::from_slice(&text).unwrap_or_default();
     let lists = ["dependencies", "optionalDependencies", "peerDependencies"].map(|list| manifest[list].as_object());
-    lists.into_iter().flatten().flat_map(|list| list.keys().cloned()).collect()
+    lists.into_iter().flatten().flat_map(|list| list.keys()).filter(|name| is_package_name(name)).cloned().collect()
+}
+
+/// `name` or `@scope/name`. Anything else would lead out of the `node_modules` where packages are looked for.
+fn is_package_name(name: &str) -> bool {
+    let is_part = |part: &str| {
+        let is_plain = |c: char| !c.is_control() && !matches!(c, '/' | '\\');
+        !part.is_empty() && !part.starts_with('.') && part.chars().all(is_plain)
+    };
+    match name.strip_prefix('@') {
+        Some(scoped) => scoped.split_once('/').is_some_and(|(scope, name)| is_part(scope) && is_part(name)),
+        None => is_part(name),
+    }
 }
 
 /// Node.js looks in the `node_modules` of every folder from the package upwards.
@@ -137,7 +157,8 @@ fn interpreter_of(program: &Path, typed: &Path, path: &str) -> Option<PathBuf> {
     let mut words = std::str::from_utf8(line).ok()?.strip_prefix("#!")?.split_whitespace();
     let named = Path::new(words.next()?);
     let found = if named.file_name().is_some_and(|name| name == "env") {
-        let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+        let name =
+            words.find(|word| !word.starts_with('-') && !word.contains('=')).filter(|name| !name.contains('/'))?;
         let beside = typed.parent().map(Path::to_owned);
         beside.into_iter().chain(std::env::split_paths(path)).find_map(|folder| {
             let typed = folder.join(name);

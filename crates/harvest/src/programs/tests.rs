@@ -298,3 +298,42 @@ fn a_tool_of_uv_or_pipx_is_shown_with_the_python_behind_its_links() {
     assert_eq!(found["aider"], tool.join("bin/aider"));
     assert_eq!(shown, [python, root.join("uv/python/cpython-3.12.5"), tool]);
 }
+
+/// What a manifest, a virtual environment and a first line name cannot bring other folders into a sandbox.
+#[test]
+fn names_that_lead_out_of_the_package_folder_are_not_followed() {
+    let place = place(&[
+        "lib/node_modules/@anthropic-ai/claude-code/bin/claude",
+        "lib/node_modules/friend/package.json",
+        "lib/node_modules/@scope/friend/package.json",
+        "secret/key",
+        "secret/bin/node",
+        "secret/lib/key",
+        "secret/package.json",
+    ]);
+    let root = place.path().canonicalize().unwrap();
+    let package = root.join("lib/node_modules/@anthropic-ai/claude-code");
+    symlink("/etc", root.join("lib/node_modules/linked")).unwrap();
+    std::fs::create_dir_all(root.join("bin")).unwrap();
+    symlink("../lib/node_modules/@anthropic-ai/claude-code/bin/claude", root.join("bin/claude")).unwrap();
+    let shown = |names: &[String]| {
+        let list: serde_json::Map<String, serde_json::Value> =
+            names.iter().map(|name| (name.clone(), "1".into())).collect();
+        let manifest = serde_json::json!({ "dependencies": list });
+        std::fs::write(package.join("package.json"), manifest.to_string()).unwrap();
+        find(&Registry::bundled().unwrap(), &format!("{}/bin", root.display())).shown
+    };
+    let secret = root.join("secret").display().to_string();
+    let outside =
+        [secret.as_str(), "../../secret", "../../../secret", "@x/../../../secret", "..", ".", "", "linked", "/"];
+    let outside: Vec<String> = outside.map(str::to_owned).into();
+    assert_eq!(shown(&outside), [package.clone()]);
+    let friends = ["friend".to_owned(), "@scope/friend".to_owned()];
+    let modules = root.join("lib/node_modules");
+    assert_eq!(shown(&friends), [package.clone(), modules.join("@scope/friend"), modules.join("friend")]);
+    // The same for an interpreter, and for the Python of a virtual environment.
+    std::fs::write(package.join("bin/claude"), "#!/usr/bin/env ../secret/bin/node\n").unwrap();
+    assert_eq!(shown(&[]), [package.clone()]);
+    std::fs::write(package.join("pyvenv.cfg"), format!("home = {}/lib/../secret/bin\n", root.display())).unwrap();
+    assert_eq!(shown(&[]), [package]);
+}

@@ -73,6 +73,13 @@ async fn decide(
     words: &str,
 ) -> Result<Exit, Failure> {
     let author = installation.environment.user();
+    let verdict = match verdict {
+        PlanVerdict::Approved { changed: Some(plan) } => {
+            PlanVerdict::Approved { changed: Some(harvest_engine::redact(&plan).into_owned()) }
+        }
+        PlanVerdict::Again { comment } => PlanVerdict::Again { comment: harvest_engine::redact(&comment).into_owned() },
+        other => other,
+    };
     let decided = installation.store.decide(id, PlanDecision { author, verdict }, installation.clock.now()).await;
     match decided {
         Err(Error::IllegalMove(refused)) => {

@@ -520,6 +520,32 @@ fn what_failed_is_not_pushed_unless_policy_wants_a_draft() {
     }
 }
 
+/// Why a task failed is told in its draft, without keys: neither those that the agent gives as its reason nor those it printed.
+#[test]
+fn a_draft_of_failed_work_shows_no_key() {
+    let key = "ghp_canary0123456789abcdefghijklmnopqr";
+    let gave_up = json!({ "type": "result", "subtype": "error_during_execution", "is_error": true, "errors": [format!("no access with {key}")] });
+    for (dialect, last) in [("claude_code", gave_up.to_string()), ("text", format!("no access with {key}"))] {
+        let world = World::new();
+        let hub = Hub::new(&world);
+        world.add_agent(
+            "failing",
+            dialect,
+            &format!("cat > /dev/null; echo more >> src/one.sh; echo '{last}'; exit 1"),
+        );
+        let config = world.path().join("harvest.toml");
+        fs::write(&config, "agent = \"failing\"\n[github]\ndraft_failed = true\n").unwrap();
+        let server = world.serve_with(&json!([]), &["--agents", "1", "--config", config.to_str().unwrap()]);
+        hub.tell(&server);
+        hub.person("ada").post("/issues", &json!({ "title": "Break it", "labels": ["harvest"] })).ok();
+        hub.status("Failed");
+        let opened = hub.exchange("a draft", |call| call.method == "POST" && call.path.ends_with("/pulls"));
+        let body = opened.request.unwrap()["body"].as_str().unwrap().to_owned();
+        assert!(body.contains("**Not finished:**") && body.contains("no access with [redacted]"), "{dialect}: {body}");
+        assert!(!body.contains("canary"), "{dialect}: {body}");
+    }
+}
+
 /// However the process dies between push, pull request and recording it: there is one pull request.
 #[cfg(feature = "failpoints")]
 #[test]

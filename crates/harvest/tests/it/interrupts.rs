@@ -28,7 +28,7 @@ fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 /// A task that hangs in its second tool call.
-fn hanging(world: &World, told: &str) -> (Running, String) {
+pub fn hanging(world: &World, told: &str) -> (Running, String) {
     let script = script(world, told);
     let task = world.add_task("Mend it");
     let running = world.worker(&script, &[]).start();

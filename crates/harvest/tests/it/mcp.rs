@@ -81,6 +81,36 @@ fn assert_kept_away(world: &World, ran: &Ran) {
     world.assert_nothing_left();
 }
 
+/// A server that encodes its key, and one that ends with it on standard error, where what is told of it is cut within the key.
+#[test]
+fn a_server_that_encodes_its_key_or_dies_with_it_shows_it_to_nobody() {
+    let world = World::new();
+    with_key(&world);
+    let file = world.home().join(".config/harvest/harvest.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let text = text.replace(
+        r#""repeat": "it is " + key}"#,
+        r#""repeat": "hex %s base64 %s percent %s" % (key.encode().hex(), __import__("base64").b64encode(key.encode()).decode(), key.replace("-", "%2D"))}
+        if message["params"]["name"] == "whoami":
+            print("x" * 490 + key, file=sys.stderr, flush=True)
+            os._exit(3)"#,
+    );
+    fs::write(&file, text).unwrap();
+    let replies = json!([
+        { "tool": { "name": "mcp__tracker__repeat", "input": {} } },
+        { "expect": "hex [redacted]", "tool": { "name": "mcp__tracker__whoami", "input": {} } },
+        { "expect": "it ended with exit code 3: xxx", "shell": FIX },
+        { "say": "The test passes." },
+    ]);
+    let ran = world.run(&replies, &["--mcp", "tracker", "--agent", "builtin"]);
+    ran.assert_ended(0, "completed", None);
+    let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let seen = format!("{}{}", ran.stdout, ran.stderr);
+    for part in ["xsk-canary", &hex, "c2stY2FuYXJ5"] {
+        assert!(!seen.contains(part), "{part}: {seen}");
+    }
+}
+
 #[test]
 fn the_built_in_agent_uses_a_server_whose_key_it_cannot_find() {
     let world = World::new();

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
+use crate::interrupts::hanging;
 use crate::secret_scan::Scanner;
 use crate::support::{FIX, World};
 
@@ -21,14 +22,23 @@ const SHAPES: &[&str] = &[
     "ghs_canary0123456789abcdefghijklmnopqr",
     "ghr_canary0123456789abcdefghijklmnopqr",
     "github_pat_canary0123456789abcdefghijklmnop",
+    "xoxa-canary0123456789",
     "xoxb-canary0123456789",
+    "xoxe-canary0123456789",
+    "xoxp-canary0123456789",
+    "xoxr-canary0123456789",
+    "xoxs-canary0123456789",
     "xapp-canary0123456789",
     "hv_canary0123456789abcdefghjkmnpqrstvwxyz0123456789abcd",
     "glpat-canary0123456789abcdef",
     "npm_canary0123456789abcdefghijklmnopqrstuv",
+    "pypi-AgEIcanary0123456789abcdefghijklmnopqrstuvwxyzabcd",
     "hf_canary0123456789abcdefghijklmnop",
     "lin_api_canary0123456789abcdefghijklmn",
+    "sk_live_canary0123456789abcdefgh",
+    "rk_live_canary0123456789abcdefgh",
     "AKIACANARY0123456789",
+    "ASIACANARY0123456789",
     "AIzacanary0123456789abcdefghijklmnopqrs",
 ];
 /// Has no shape; only the vault knows it.
@@ -36,6 +46,161 @@ const KEPT: &str = "canary/of+the=vault 0123456789";
 
 fn all() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().copied().chain([KEPT])
+}
+
+#[test]
+fn a_key_of_every_known_shape_is_planted() {
+    for prefix in harvest_vault::token_prefixes() {
+        let planted = |shape: &&&str| shape.starts_with(prefix);
+        assert!(SHAPES.iter().find(planted).is_some(), "no key that begins with {prefix} is planted");
+    }
+    assert_eq!(SHAPES.len(), harvest_vault::token_prefixes().count());
+}
+
+/// Nothing below the data directory has any of them, in any form.
+#[track_caller]
+fn assert_nowhere(world: &World, scanner: &Scanner, exits: &[(&str, String)]) {
+    for (exit, text) in exits {
+        assert_eq!(scanner.found_in(text.as_bytes()), Vec::<&str>::new(), "{exit}: {text}");
+    }
+    assert_eq!(scanner.scan(&world.data()), Vec::<String>::new());
+}
+
+/// Comments on a plan, a changed plan, and the prompt of a follow-up.
+#[test]
+fn keys_in_decisions_of_the_command_line_are_kept_nowhere() {
+    let world = World::new();
+    let (scanner, planted) = (Scanner::new(SHAPES.iter().copied()), SHAPES.join(" and "));
+    let mut exits = Vec::new();
+    let mut say = |name: &'static str, args: &[&str]| {
+        let ran = world.harvest(args).finish();
+        assert_eq!(ran.exit, Some(0), "{name}: {ran:?}");
+        exits.push((name, format!("{}{}", ran.stdout, ran.stderr)));
+    };
+    let task = world.json(&["task", "add", "Make the failing test pass", "--plan"])["id"].as_str().unwrap().to_owned();
+    let plans = [("Make a plan", json!([{ "say": "I would mend two.sh." }]))];
+    world.work_off(&plans);
+    say("reject", &["task", "reject", &task, "--comment", &format!("Not with {planted}")]);
+    world.work_off(&plans);
+    let plan = world.path().join("plan.md");
+    fs::write(&plan, format!("Mend two.sh with {planted}.\n")).unwrap();
+    say("approve", &["task", "approve", &task, "--edit", plan.to_str().unwrap(), "--json"]);
+    fs::remove_file(&plan).unwrap();
+    world.work_off(&[("The plan for it is approved", json!([{ "shell": FIX }, { "say": "Done." }]))]);
+    say("prompt", &["session", "prompt", &task, &format!("Once more with {planted}")]);
+    say("schedule", &["schedule", "add", "0 3 * * *", &format!("Each night with {planted}")]);
+    say("show", &["task", "show", &task]);
+    say("logs", &["task", "logs", &task]);
+    say("journal", &["task", "logs", &task, "--json"]);
+    assert!(exits.iter().any(|(name, text)| *name == "journal" && text.contains("Not with [redacted]")), "{exits:?}");
+    assert!(
+        exits.iter().any(|(name, text)| *name == "journal" && text.contains("two.sh with [redacted]")),
+        "{exits:?}"
+    );
+    assert_nowhere(&world, &scanner, &exits);
+}
+
+/// The reason of an interrupt, and what a session is resumed with.
+#[test]
+fn keys_in_interrupts_and_resumes_are_kept_nowhere() {
+    let world = World::new();
+    world.without_spares();
+    let (scanner, planted) = (Scanner::new(SHAPES.iter().copied()), SHAPES.join(" and "));
+    let (mut running, task) = hanging(&world, "Go on with [redacted]");
+    let mut exits = Vec::new();
+    let reason = format!("because of {planted}");
+    for args in [
+        vec!["interrupt", &task, "--reason", &reason, "--json"],
+        vec!["session", "resume", &task, &format!("Go on with {planted}")],
+    ] {
+        let ran = world.harvest(&args).finish();
+        assert_eq!(ran.exit, Some(0), "{ran:?}");
+        exits.push(("command", format!("{}{}", ran.stdout, ran.stderr)));
+    }
+    running.wait_for("its end", |notice| notice["type"] == "finished" && notice["task_id"] == task);
+    running.signal(rustix::process::Signal::TERM);
+    let up = running.finish();
+    exits.push(("up", format!("{}{}", up.stdout, up.stderr)));
+    for args in [["task", "logs", &task, "--json"].as_slice(), &["task", "logs", &task]] {
+        let ran = world.harvest(args).finish();
+        assert!(ran.stdout.contains("because of [redacted]"), "{ran:?}");
+        exits.push(("logs", ran.stdout));
+    }
+    assert_nowhere(&world, &scanner, &exits);
+}
+
+/// A hook and a failing agent print keys where their output is cut, so that half of one would be left.
+#[test]
+fn output_that_is_cut_within_a_key_shows_no_part_of_it() {
+    let key = "sk-ant-api03-canary0123456789abcdefghijklmnopqrstuvwxyz";
+    let world = World::new();
+    let settings = world.home().join(".config/harvest/harvest.toml");
+    fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    // 8 KiB of a hook's output are kept, its last newline included, and 256 KiB are looked at.
+    let print = |after: usize| format!("printf %s {key}; head -c {after} /dev/zero | tr '\\0' y");
+    let hooks = [8 * 1024 - 24, 256 * 1024 - 24].map(|after| format!("after_execute: {}", print(after)));
+    fs::write(settings, format!("hooks = {}", json!(hooks))).unwrap();
+    let ran = world.run(&json!([{ "shell": FIX }, {}]), &[]);
+    ran.assert_ended(0, "completed", None);
+    let tails = ran.of_type("hook.finished");
+    assert_eq!(tails.len(), 2);
+    for tail in &tails {
+        let tail = tail["output_tail"].as_str().unwrap();
+        assert!(!tail.contains("qrstuvwxyz") && !tail.contains("canary"), "{}", &tail[..100]);
+    }
+    // The last kilobyte that a failing agent printed is told.
+    let script = format!("cat > /dev/null; {}; echo; exit 3", print(1024 - 24));
+    world.add_agent("failing", "text", &script);
+    let ran = world.run(&json!([{}]), &["--agent", "failing"]);
+    let outcome = ran.assert_ended(1, "failed", Some("agent"));
+    let error = outcome["error"].as_str().unwrap();
+    assert!(error.contains("yyy") && !error.contains("qrstuvwxyz"), "{error}");
+    assert!(!ran.stdout.contains("qrstuvwxyz"), "{}", ran.stdout);
+}
+
+/// What a build prints is in its log, its report and its alert.
+#[test]
+fn a_build_that_prints_keys_leaves_none_in_its_log() {
+    let world = World::new();
+    let (scanner, planted) = (Scanner::new(all()), SHAPES.join(" "));
+    let added = world.harvest(&["credential", "add", "openai", "--from-stdin"]).input(KEPT).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    // Below the limit of a line, across it, and in what is told of a command that fails.
+    let long = "x".repeat(390);
+    let print = format!("for key in {planted} '{KEPT}'; do echo \"$key\"; echo \"{long}$key\"; done");
+    let alert = world.path().join("alert");
+    world.write("print.sh", format!("{print}\n"));
+    world.commit("A script that prints");
+    let add = ["repo", "add", ".", "--setup", "sh print.sh; exit 3", "--alert", &format!("cat > {}", alert.display())];
+    assert_eq!(world.harvest(&add).finish().exit, Some(0));
+    let built = world.harvest(&["repo", "build", "repo", "--json", "--tries", "1"]).finish();
+    assert!(built.stdout.contains("[redacted]") && built.exit == Some(1), "{built:?}");
+    let shown = world.harvest(&["repo", "list", "--json"]).finish();
+    let alert = fs::read_to_string(&alert).unwrap();
+    let exits = [("build", format!("{built:?}")), ("list", format!("{shown:?}")), ("alert", alert)];
+    for (exit, text) in &exits {
+        assert_eq!(scanner.found_in(text.as_bytes()), Vec::<&str>::new(), "{exit}: {text}");
+        assert!(!text.contains("xxsk-ant-a"), "half a key is left in {exit}: {text}");
+    }
+    let logs: Vec<_> = find(&world.data(), "build.log");
+    assert!(!logs.is_empty());
+    for log in logs {
+        let text = fs::read_to_string(&log).unwrap();
+        assert_eq!(scanner.found_in(text.as_bytes()), Vec::<&str>::new(), "{text}");
+        assert!(text.contains("[redacted]") && !text.contains("xsk-ant-a"), "{text}");
+    }
+}
+
+fn find(folder: &std::path::Path, name: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(find(&entry.path(), name));
+        } else if entry.file_name() == name {
+            found.push(entry.path());
+        }
+    }
+    found
 }
 
 #[test]

@@ -116,6 +116,33 @@ fn a_red_base_that_gets_worse_fails_with_the_names() {
     }
 }
 
+/// What fails without a name, such as a build, is more than failed at the base, and is not accepted as unchanged.
+#[test]
+fn a_failure_that_names_no_test_is_not_unchanged() {
+    let printing = SUITE.replace("echo \"1..$number\"", "cat notes 2> /dev/null\necho \"1..$number\"");
+    let world = world(&[("adds", "pass"), ("old", "fail")]);
+    world.write("suite.sh", printing);
+    world.commit("A suite that builds");
+    let config = world.path().join("accept.toml");
+    std::fs::write(&config, "accept_unchanged = true\n").unwrap();
+    for (notes, status) in [
+        ("all is well", 0),
+        ("error: could not compile `shop` (lib) due to 1 previous error", 1),
+        ("FAIL\tshop/price [build failed]", 1),
+        ("x\u{1b}[--- FAIL: TestB (0.00s)", 1),
+    ] {
+        let change = format!("printf '%s\\n' '{notes}' > notes");
+        let ran = run(&world, &change, &["--config", config.to_str().unwrap()]);
+        let outcome = ran.outcome();
+        let expected = if status == 0 { "unchanged" } else { "failed" };
+        assert_eq!(
+            (ran.exit, &outcome["evidence"]["verdict"]),
+            (Some(status), &json!(expected)),
+            "{notes}: {outcome:#}"
+        );
+    }
+}
+
 #[test]
 fn a_runner_without_counts_is_said_to_have_none() {
     let world = World::new();

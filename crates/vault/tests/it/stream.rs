@@ -46,6 +46,23 @@ fn an_endless_token_takes_no_memory_and_leaves_one_mark() {
     assert_eq!(clean, "[redacted] end");
 }
 
+#[test]
+fn the_end_of_a_text_has_no_part_of_a_secret_that_begins_before_it() {
+    let redactor = redactor(&["swordfish-42"]);
+    for secret in ["swordfish-42", "sk-ant-api03-canary0123456789abcdefgh"] {
+        let text = format!("before {secret} after");
+        for most in 0..=text.len() + 2 {
+            let end = redactor.redact_tail(&text, most);
+            let kept = text.len().saturating_sub(most);
+            match kept {
+                0..7 => assert_eq!(end, format!("{}[redacted] after", &"before "[kept..]), "{most}"),
+                _ => assert!(" after".ends_with(&end) || end == "[redacted] after", "{most}: {end}"),
+            }
+        }
+    }
+    assert!(redactor.reach() >= "swordfish-42".len() * 2, "its hex form");
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Encoding {
     Plain,

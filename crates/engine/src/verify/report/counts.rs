@@ -1,6 +1,6 @@
 //! Reads how many tests passed and failed from what a test runner printed. What it cannot read it leaves open.
 
-use super::without_colors;
+use super::shown_lines;
 
 /// `None` where the output does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,13 +31,24 @@ impl Counts {
 /// Reads the summaries of one test runner.
 type Reader = fn(&[String]) -> Option<Counts>;
 
-/// The sum of all summaries of the first test runner whose format is found.
+/// The sum of all summaries of all test runners whose formats are found: one command often runs several of them.
 pub fn read_counts(output: &str) -> Counts {
-    let lines: Vec<String> = output.lines().map(|line| without_colors(line).trim().to_owned()).collect();
-    let readers: [Reader; 16] = [
-        nextest, cargo, maven, unittest, jest, mocha, node, ava, phpunit, minitest, ctest, bats, go, tap, worded, none,
-    ];
-    readers.iter().find_map(|read| read(&lines)).unwrap_or_default()
+    // nextest shows the output of a test that failed indented, and in it a summary of that test alone.
+    let is_quoted = |line: &String| line.starts_with(' ') && line.trim_start().starts_with("test result:");
+    let lines = shown_lines(output).filter(|line| !is_quoted(line));
+    let lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
+    // Each of these has words that no other one prints.
+    let own: [Reader; 15] =
+        [nextest, cargo, maven, unittest, jest, mocha, node, ava, phpunit, minitest, ctest, bats, go, pytest, rspec];
+    // These read what others print as well, so they count only where there is nothing better.
+    let shared: [Reader; 2] = [worded, none];
+    let prints_tap = [node as Reader, ava, bats].iter().any(|read| read(&lines).is_some());
+    let tap: Option<Reader> = (!prints_tap).then_some(tap);
+    let sum = own.iter().chain(&tap).filter_map(|read| read(&lines)).reduce(|mut sum, next| {
+        sum.add(next);
+        sum
+    });
+    sum.or_else(|| shared.iter().find_map(|read| read(&lines))).unwrap_or_default()
 }
 
 /// The number right before a word: `before("3 passed; 1 failed", "failed")` is 1.
@@ -85,51 +96,70 @@ fn nextest(lines: &[String]) -> Option<Counts> {
     })
 }
 
-/// `Tests run: 3, Failures: 1, Errors: 0, Skipped: 0`; the last is the sum.
+/// `Tests run: 3, Failures: 1, Errors: 0, Skipped: 0`, once per module. The lines of single classes tell their time as well.
 fn maven(lines: &[String]) -> Option<Counts> {
-    let line = lines.iter().rev().find(|line| line.contains("Tests run:") && line.contains("Failures:"))?;
-    let failed = after(line, "Failures")? + after(line, "Errors")?;
-    let skipped = after(line, "Skipped").unwrap_or(0);
-    Some(Counts::of(after(line, "run")?.saturating_sub(failed + skipped), failed, skipped))
+    let read = |line: &str| {
+        if !(line.contains("Tests run:") && line.contains("Failures:")) {
+            return None;
+        }
+        let failed = after(line, "Failures")? + after(line, "Errors")?;
+        let skipped = after(line, "Skipped").unwrap_or(0);
+        Some(Counts::of(after(line, "run")?.saturating_sub(failed + skipped), failed, skipped))
+    };
+    let of_modules = total(lines, |line| read(line).filter(|_| !line.contains("Time elapsed")));
+    of_modules.or_else(|| total(lines, read))
 }
 
 /// `Ran 3 tests in 0.001s`, then `OK` or `FAILED (failures=1, errors=1, skipped=1)`.
 fn unittest(lines: &[String]) -> Option<Counts> {
-    let start = lines.iter().rposition(|line| line.starts_with("Ran ") && line.contains(" in "))?;
-    let ran = after(&lines[start], "Ran")?;
-    let verdict = lines[start..]
-        .iter()
-        .find(|line| ["OK", "FAILED", "NO TESTS RAN"].iter().any(|word| line.starts_with(word)))?;
-    let failed = after(verdict, "failures").unwrap_or(0) + after(verdict, "errors").unwrap_or(0);
-    let skipped = after(verdict, "skipped").unwrap_or(0);
-    Some(Counts::of(ran.saturating_sub(failed + skipped), failed, skipped))
+    let mut sum: Option<Counts> = None;
+    let mut ran = None;
+    for line in lines {
+        if line.starts_with("Ran ") && line.contains(" in ") {
+            ran = after(line, "Ran");
+        } else if ["OK", "FAILED", "NO TESTS RAN"].iter().any(|word| line.starts_with(word))
+            && let Some(ran) = ran.take()
+        {
+            let failed = after(line, "failures").unwrap_or(0) + after(line, "errors").unwrap_or(0);
+            let skipped = after(line, "skipped").unwrap_or(0);
+            sum.get_or_insert_default().add(Counts::of(ran.saturating_sub(failed + skipped), failed, skipped));
+        }
+    }
+    sum
 }
 
 /// `Tests:  1 failed, 2 passed, 3 total` and vitest's `Tests  1 failed | 2 passed (3)`.
 fn jest(lines: &[String]) -> Option<Counts> {
-    let line = lines.iter().rev().find(|line| {
-        line.strip_prefix("Tests").is_some_and(|rest| rest.contains("passed") || rest.contains("failed"))
-    })?;
-    let skipped = before(line, "skipped").or_else(|| before(line, "todo")).unwrap_or(0);
-    Some(Counts::of(before(line, "passed").unwrap_or(0), before(line, "failed").unwrap_or(0), skipped))
+    total(lines, |line| {
+        line.strip_prefix("Tests").filter(|rest| rest.contains("passed") || rest.contains("failed"))?;
+        let skipped = before(line, "skipped").or_else(|| before(line, "todo")).unwrap_or(0);
+        Some(Counts::of(before(line, "passed").unwrap_or(0), before(line, "failed").unwrap_or(0), skipped))
+    })
 }
 
 /// `3 passing (5ms)`, `1 failing`, `1 pending`.
 fn mocha(lines: &[String]) -> Option<Counts> {
-    let passed = lines.iter().find_map(|line| before(line, "passing"))?;
-    let find = |word| lines.iter().find_map(|line| before(line, word)).unwrap_or(0);
-    Some(Counts::of(passed, find("failing"), find("pending")))
+    // The number is the line's first word.
+    let sum = |word: &str| {
+        let told = lines.iter().filter_map(|line| {
+            let mut words = line.split_whitespace();
+            words.next()?.parse::<u64>().ok().filter(|_| words.next() == Some(word))
+        });
+        told.reduce(|sum, next| sum + next)
+    };
+    Some(Counts::of(sum("passing")?, sum("failing").unwrap_or(0), sum("pending").unwrap_or(0)))
 }
 
 /// `# pass 3` or `ℹ pass 3`, of node's own runner.
 fn node(lines: &[String]) -> Option<Counts> {
-    let find = |word: &str| {
-        lines.iter().rev().find_map(|line| {
+    let sum = |word: &str| {
+        let told = lines.iter().filter_map(|line| {
             let rest = line.strip_prefix('#').or_else(|| line.strip_prefix('ℹ'))?.trim();
-            rest.strip_prefix(word)?.trim().parse().ok()
-        })
+            rest.strip_prefix(word)?.trim().parse::<u64>().ok()
+        });
+        told.reduce(|sum, next| sum + next)
     };
-    Some(Counts::of(find("pass ")?, find("fail ")?, find("skipped ").unwrap_or(0)))
+    Some(Counts::of(sum("pass ")?, sum("fail ")?, sum("skipped ").unwrap_or(0)))
 }
 
 /// `5 tests passed`, `1 test failed`, `2 tests skipped`, each on a line of its own. When some failed, only the marks tell
@@ -151,7 +181,7 @@ fn ava(lines: &[String]) -> Option<Counts> {
 
 /// `OK (5 tests, 8 assertions)` or `Tests: 5, Assertions: 8, Failures: 1, Errors: 1, Skipped: 1.`
 fn phpunit(lines: &[String]) -> Option<Counts> {
-    lines.iter().rev().find_map(|line| {
+    total(lines, |line| {
         if let Some(rest) = line.strip_prefix("OK (") {
             let ran = before(rest, "tests").or_else(|| before(rest, "test"))?;
             return rest.contains("assertion").then(|| Counts::of(ran, 0, 0));
@@ -191,7 +221,8 @@ fn bats(lines: &[String]) -> Option<Counts> {
         let ran = before(line, "tests").or_else(|| before(line, "test"))?;
         let failed = before(line, "failures").or_else(|| before(line, "failure"))?;
         let skipped = before(line, "skipped").unwrap_or(0);
-        let is_whole = line.starts_with(|c: char| c.is_ascii_digit()) && line.len() < 80;
+        let is_other = line.contains("assertion");
+        let is_whole = line.starts_with(|c: char| c.is_ascii_digit()) && line.len() < 80 && !is_other;
         is_whole.then(|| Counts::of(ran.saturating_sub(failed + skipped), failed, skipped))
     })
 }
@@ -202,6 +233,26 @@ fn none(lines: &[String]) -> Option<Counts> {
         ["no tests ran", "No tests found", "No test files found", "No test suite found", "collected 0 items"];
     let is_none = lines.iter().any(|line| WORDS.iter().any(|words| line.contains(words)));
     is_none.then(|| Counts::of(0, 0, 0))
+}
+
+/// `=== 1 failed, 3 passed, 2 skipped in 0.12s ===`, and `no tests ran in 0.01s`.
+fn pytest(lines: &[String]) -> Option<Counts> {
+    total(lines, |line| {
+        let line = line.trim_matches('=').trim();
+        let (told, time) = line.rsplit_once(" in ")?;
+        let seconds = time.split(' ').next()?.strip_suffix('s')?;
+        seconds.parse::<f64>().ok()?;
+        if told == "no tests ran" {
+            return Some(Counts::of(0, 0, 0));
+        }
+        told.split(' ').next()?.parse::<u64>().ok()?;
+        let count = |words: &[&str]| words.iter().filter_map(|word| before(told, word)).next();
+        let (passed, failed) = (count(&["passed"]), count(&["failed"]));
+        let (errors, skipped) = (count(&["error", "errors"]), count(&["skipped"]));
+        let is_told = passed.or(failed).or(errors).or(skipped).is_some();
+        is_told
+            .then(|| Counts::of(passed.unwrap_or(0), failed.unwrap_or(0) + errors.unwrap_or(0), skipped.unwrap_or(0)))
+    })
 }
 
 /// `--- PASS: TestX (0.00s)` lines of `go test -v`.
@@ -223,14 +274,20 @@ fn tap(lines: &[String]) -> Option<Counts> {
     (counts.executed() != Some(0)).then_some(counts)
 }
 
-/// Anything that says `3 passed`, `1 failed` (pytest and many others), or `3 examples, 1 failure` (RSpec): the last word.
+/// `3 examples, 1 failure, 1 pending`
+fn rspec(lines: &[String]) -> Option<Counts> {
+    total(lines, |line| {
+        let examples = before(line, "examples").or_else(|| before(line, "example"))?;
+        let failed = before(line, "failures").or_else(|| before(line, "failure"))?;
+        let skipped = before(line, "pending").unwrap_or(0);
+        let is_whole = line.starts_with(|c: char| c.is_ascii_digit());
+        is_whole.then(|| Counts::of(examples.saturating_sub(failed + skipped), failed, skipped))
+    })
+}
+
+/// Anything that says `3 passed`, `1 failed`: the last word.
 fn worded(lines: &[String]) -> Option<Counts> {
     lines.iter().rev().find_map(|line| {
-        if let Some(examples) = before(line, "examples").or_else(|| before(line, "example")) {
-            let failed = before(line, "failures").or_else(|| before(line, "failure"))?;
-            let skipped = before(line, "pending").unwrap_or(0);
-            return Some(Counts::of(examples.saturating_sub(failed + skipped), failed, skipped));
-        }
         let (passed, failed) = (before(line, "passed"), before(line, "failed"));
         let errors = before(line, "errors").or_else(|| before(line, "error"));
         if passed.is_none() && failed.is_none() && errors.is_none() {
@@ -281,6 +338,30 @@ mod tests {
         ];
         for (output, expected) in cases {
             assert_eq!(read_counts(output), expected, "{output}");
+        }
+    }
+
+    #[test]
+    fn the_counts_of_several_runners_in_one_command_are_added() {
+        let cargo = "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured";
+        let pytest = "===== 1 failed, 3 passed, 2 skipped in 0.12s =====";
+        let jest = "Tests:       1 failed, 2 passed, 3 total\nTime: 1 s";
+        let unittest = "Ran 4 tests in 0.001s\n\nFAILED (failures=1, skipped=1)";
+        let module = "Tests run: 5, Failures: 1, Errors: 1, Skipped: 1";
+        let class = "Tests run: 5, Failures: 1, Errors: 1, Skipped: 1, Time elapsed: 0.1 s <<< FAILURE! -- in ATest";
+        for (output, expected) in [
+            (format!("{cargo}\n{pytest}"), Counts::of(4, 3, 2)),
+            (format!("{pytest}\n{jest}"), Counts::of(5, 2, 2)),
+            (format!("{jest}\n{jest}\n{unittest}"), Counts::of(6, 3, 1)),
+            (format!("{unittest}\n{unittest}"), Counts::of(4, 2, 2)),
+            (format!("{pytest}\n{pytest}"), Counts::of(6, 2, 4)),
+            (format!("{pytest}\n7 examples, 2 failures, 1 pending\n3 tests, 1 failure"), Counts::of(9, 4, 3)),
+            (format!("{cargo}\n1..2\nok 1 - a\nnot ok 2 - b"), Counts::of(2, 3, 0)),
+            (format!("{class}\n{module}\n{class}\n{module}"), Counts::of(4, 4, 2)),
+            (format!("  2 passing (5ms)\n  1 failing\n{cargo}\n  1 passing (1ms)"), Counts::of(4, 3, 0)),
+            ("# tests 2\n# pass 1\n# fail 1\n# tests 1\n# pass 1\n# fail 0".to_owned(), Counts::of(2, 1, 0)),
+        ] {
+            assert_eq!(read_counts(&output), expected, "{output}");
         }
     }
 

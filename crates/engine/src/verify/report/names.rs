@@ -2,12 +2,12 @@
 //!
 //! Every line is held against the formats of all runners, since one command often runs several of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use harvest_core::TestNames;
 
+use super::shown_lines;
 use super::tree::Tree;
-use super::without_colors;
 
 /// Longer names are cut.
 const LONGEST: usize = 300;
@@ -27,7 +27,8 @@ pub(super) type Told = (Outcome, String);
 pub fn read_names(output: &str) -> TestNames {
     let mut found: BTreeMap<String, Outcome> = BTreeMap::new();
     let (mut tree, mut sections) = (Tree::default(), Sections::default());
-    for line in output.lines().map(without_colors) {
+    for line in shown_lines(output) {
+        sections.notice(&line);
         let told = read_line(&line).or_else(|| sections.read(&line)).or_else(|| tree.read(&line));
         let Some((outcome, name)) = told else { continue };
         let name: String = name.trim().chars().take(LONGEST).collect();
@@ -50,24 +51,36 @@ pub fn read_names(output: &str) -> TestNames {
 
 /// Some runners name a failed test twice: in the tree, and alone or with all its titles. The longer name is kept.
 fn without_repeats(mut failed: Vec<String>) -> Vec<String> {
-    let paths: Vec<Vec<String>> = failed
-        .iter()
-        .map(|name| name.replace(" > ", SEPARATOR).split(SEPARATOR).map(str::to_owned).collect::<Vec<_>>())
-        .collect();
-    let repeats = |short: &[String], long: &[String]| {
-        let (ends, begins) = (long.ends_with(short), long.first() == short.first() && long.last() == short.last());
-        short.len() < long.len() && (ends || begins)
+    let paths: Vec<String> = failed.iter().map(|name| name.replace(" > ", SEPARATOR)).collect();
+    // The ends of all paths, and the length of the longest path between each first title and test.
+    let (mut ends, mut longest) = (HashSet::new(), HashMap::new());
+    let around = |path: &str| {
+        let first = path.split(SEPARATOR).next().unwrap_or_default().to_owned();
+        (first, path.rsplit(SEPARATOR).next().unwrap_or_default().to_owned())
     };
-    let is_repeat = |index: usize| {
-        paths
-            .iter()
-            .enumerate()
-            .any(|(other, long)| repeats(&paths[index], long) || (other < index && *long == paths[index]))
-    };
-    let mut repeated = (0..failed.len()).map(is_repeat).collect::<Vec<_>>().into_iter();
+    for path in &paths {
+        ends.extend(path.match_indices(SEPARATOR).filter_map(|(at, _)| path.get(at + SEPARATOR.len()..)));
+        let length = path.matches(SEPARATOR).count();
+        let known = longest.entry(around(path)).or_insert(length);
+        *known = length.max(*known);
+    }
+    let (mut seen, mut repeated) = (HashSet::new(), Vec::with_capacity(paths.len()));
+    for path in &paths {
+        let is_shorter = longest.get(&around(path)).is_some_and(|longest| path.matches(SEPARATOR).count() < *longest);
+        repeated.push(!seen.insert(path.as_str()) || ends.contains(path.as_str()) || is_shorter);
+    }
+    let mut repeated = repeated.into_iter();
     failed.retain(|_| repeated.next() != Some(true));
     failed
 }
+
+/// Whether the name is that of a Go package that failed as a whole, and of no test.
+pub(in crate::verify) fn is_package(name: &str) -> bool {
+    GO_PACKAGE.iter().any(|ending| name.ends_with(ending))
+}
+
+/// What stands behind the name of a Go package that failed as a whole.
+const GO_PACKAGE: [&str; 3] = [" [build failed]", " [setup failed]", " [failed]"];
 
 /// Formats that need no context.
 fn read_line(line: &str) -> Option<Told> {
@@ -286,11 +299,46 @@ fn tap(line: &str) -> Option<Told> {
 struct Sections {
     phpunit: Option<Outcome>,
     minitest: Option<Outcome>,
+    /// A test of the Go package that is being told of has failed.
+    go_test_failed: bool,
 }
 
 impl Sections {
+    /// Remembers what has to be known when a later line is read.
+    fn notice(&mut self, line: &str) {
+        self.go_test_failed |= line.trim_start().starts_with("--- FAIL: ");
+    }
+
+    /// `FAIL⇥example.com/a [build failed]`, and `FAIL⇥example.com/a⇥0.1s` of a package none of whose tests is named.
+    fn go_package(&mut self, line: &str) -> Option<Told> {
+        let (word, rest) = line.split_once(['\t', ' '])?;
+        let name = rest.trim().split(['\t', ' ']).next().filter(|name| !name.is_empty())?;
+        match word {
+            "ok" | "---" | "?" => {
+                self.go_test_failed &= word == "---";
+                None
+            }
+            "FAIL" => {
+                let had_named = std::mem::take(&mut self.go_test_failed);
+                let whole = GO_PACKAGE.iter().find(|ending| rest.ends_with(**ending));
+                let timed = rest
+                    .rsplit_once('\t')
+                    .is_some_and(|(_, time)| time.strip_suffix('s').is_some_and(|time| time.parse::<f64>().is_ok()));
+                match whole {
+                    Some(ending) => told(Outcome::Failed, &format!("{name}{ending}")),
+                    None if timed && !had_named => told(Outcome::Failed, &format!("{name} [failed]")),
+                    None => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     fn read(&mut self, line: &str) -> Option<Told> {
         let line = line.trim();
+        if let Some(told) = self.go_package(line) {
+            return Some(told);
+        }
         if let Some(rest) = line.strip_prefix("There was ").or_else(|| line.strip_prefix("There were ")) {
             self.phpunit = match rest.split_once(' ')?.1.trim_end_matches(':') {
                 "failure" | "failures" | "error" | "errors" => Some(Outcome::Failed),
@@ -362,6 +410,20 @@ mod tests {
                 "go test -v",
                 "=== RUN   TestA\n--- FAIL: TestA (0.00s)\n    --- PASS: TestA/one (0.00s)\n    --- SKIP: TestA/two (0.00s)",
                 names(&["TestA/one"], &["TestA"], &["TestA/two"]),
+            ),
+            (
+                "go test, packages",
+                "# example.com/b\nb/b.go:3:1: syntax error\n--- FAIL: TestA (0.00s)\nFAIL\nFAIL\texample.com/a\t0.002s\nFAIL\texample.com/b [build failed]\nFAIL example.com/c [setup failed]\nok  \texample.com/d\t0.1s\nexit status 1\nFAIL\texample.com/e\t0.003s\nFAIL",
+                names(
+                    &[],
+                    &[
+                        "TestA",
+                        "example.com/b [build failed]",
+                        "example.com/c [setup failed]",
+                        "example.com/e [failed]",
+                    ],
+                    &[],
+                ),
             ),
             (
                 "TAP and Bats",
@@ -462,6 +524,16 @@ mod tests {
             );
             assert!(counts.passed.is_some_and(|passed| passed > 0), "{runner}: {counts:?}");
         }
+    }
+
+    #[test]
+    fn names_that_repeat_others_are_found_in_linear_time() {
+        let names: Vec<String> = (0..40_000).map(|number| format!("suite {number} › inner › case {number}")).collect();
+        let repeated = names.iter().map(|name| name.replace("inner › ", ""));
+        let all: Vec<String> = names.iter().cloned().chain(repeated).collect();
+        let began = std::time::Instant::now();
+        assert_eq!(without_repeats(all), names);
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Requests of Anthropic's Messages format.
 
 use super::node::Node;
-use super::{Refusal, Screen, undated};
+use super::{Refusal, Screen, kind, shown, undated};
 
 /// Fields that stay between client and model. `mcp_servers` and `container` have rules of their own.
 const FIELDS: &[&str] = &[
@@ -43,6 +43,65 @@ const CLIENT_TOOLS: &[&str] = &[
     "tool_search_tool_bm25",
 ];
 
+/// Fields of a message. Clients send back what they got, so those of an answer are among them.
+const MESSAGE: &[&str] = &[
+    "cache_control",
+    "content",
+    "context_management",
+    "id",
+    "model",
+    "role",
+    "stop_details",
+    "stop_reason",
+    "stop_sequence",
+    "type",
+    "usage",
+];
+
+/// Blocks that hold what they show.
+const BLOCKS: &[&str] = &[
+    "compaction",
+    "document",
+    "image",
+    "redacted_thinking",
+    "search_result",
+    "text",
+    "thinking",
+    "tool_reference",
+    "tool_result",
+    "tool_search_tool_result",
+    "tool_search_tool_result_error",
+    "tool_search_tool_search_result",
+    "tool_use",
+];
+
+/// Fields of all blocks. A `source` has a rule of its own, and a `file_id` names a stored file.
+const BLOCK: &[&str] = &[
+    "cache_control",
+    "caller",
+    "citations",
+    "content",
+    "context",
+    "data",
+    "encrypted_content",
+    "error_code",
+    "error_message",
+    "file_id",
+    "id",
+    "input",
+    "is_error",
+    "name",
+    "signature",
+    "source",
+    "text",
+    "thinking",
+    "title",
+    "tool_name",
+    "tool_references",
+    "tool_use_id",
+    "type",
+];
+
 pub(super) fn request(screen: &mut Screen<'_>, body: &Node<'_>) -> Result<(), Refusal> {
     screen.fields(body, FIELDS)?;
     if body.get("mcp_servers")?.is_some_and(|servers| !servers.is_nothing()) {
@@ -53,17 +112,17 @@ pub(super) fn request(screen: &mut Screen<'_>, body: &Node<'_>) -> Result<(), Re
     }
     if let Some(tools) = body.get("tools")? {
         for (number, tool) in tools.elements() {
-            let Some(kind) = tool.get("type")? else { continue };
-            let field = format!("tools[{number}].type");
-            match kind {
-                Node::Nothing => {}
-                Node::Text(kind) if CLIENT_TOOLS.contains(&undated(kind)) => {}
-                Node::Text(kind) => {
-                    let name = undated(kind);
-                    screen.ask(field, if name == "mcp_toolset" { "mcp" } else { name })?;
+            let path = format!("tools[{number}]");
+            if !matches!(tool, Node::Object(_)) {
+                return Err(Refusal::NotUnderstood(format!("`{path}` is no object")));
+            }
+            match kind(tool, &path)?.map(undated) {
+                None => {}
+                Some(name) if CLIENT_TOOLS.contains(&name) => {}
+                Some(name) => {
+                    screen.ask(format!("{path}.type"), if name == "mcp_toolset" { "mcp" } else { name })?;
                     screen.most_uses(tool.number("max_uses")?);
                 }
-                _ => return Err(Refusal::NotUnderstood(format!("`{field}` is no text"))),
             }
         }
     }
@@ -71,9 +130,11 @@ pub(super) fn request(screen: &mut Screen<'_>, body: &Node<'_>) -> Result<(), Re
         blocks(screen, system, "system")?;
     }
     if let Some(messages) = body.get("messages")? {
-        for (number, message) in messages.elements() {
+        for (number, message) in messages.objects("messages")? {
+            let path = format!("messages[{number}].");
+            screen.fields_at(&path, message, MESSAGE)?;
             if let Some(content) = message.get("content")? {
-                blocks(screen, content, &format!("messages[{number}].content"))?;
+                blocks(screen, content, &format!("{path}content"))?;
             }
         }
     }
@@ -81,30 +142,64 @@ pub(super) fn request(screen: &mut Screen<'_>, body: &Node<'_>) -> Result<(), Re
 }
 
 fn blocks(screen: &mut Screen<'_>, content: &Node<'_>, path: &str) -> Result<(), Refusal> {
-    for (number, block) in content.elements() {
-        if !matches!(block, Node::Object(_)) {
-            continue;
-        }
-        let path = || format!("{path}[{number}]");
-        if block.text("type")? == Some("container_upload") {
-            screen.ask(path(), "stored_files")?;
-        }
-        // The source of a search result is a text, and only shown.
-        if let Some(source @ Node::Object(_)) = block.get("source")? {
-            match source.text("type")? {
-                Some("base64" | "text") => {}
-                Some("content") => {
-                    if let Some(content) = source.get("content")? {
-                        blocks(screen, content, &format!("{}.source.content", path()))?;
-                    }
+    for (number, block) in content.objects(path)? {
+        let path = format!("{path}[{number}]");
+        let kind = kind(block, &path)?;
+        match kind {
+            None => {}
+            Some(kind) if BLOCKS.contains(&kind) => {}
+            // The use of a server's tool in an earlier answer.
+            Some("server_tool_use") => match block.text("name")?.map(undated) {
+                Some(name) if CLIENT_TOOLS.contains(&name) => {}
+                Some("bash_code_execution" | "text_editor_code_execution") => {
+                    screen.ask(format!("{path}.name"), "code_execution")?;
                 }
-                Some("file") => screen.ask(format!("{}.source", path()), "stored_files")?,
-                _ => screen.ask(format!("{}.source", path()), "remote_media")?,
-            }
+                name => screen.ask(format!("{path}.name"), &shown(name.unwrap_or("server_tool_use")))?,
+            },
+            Some(kind) => screen.ask(format!("{path}.type"), server_block(kind))?,
+        }
+        screen.fields_at(&format!("{path}."), block, BLOCK)?;
+        match block.get("source")? {
+            None | Some(Node::Nothing) => {}
+            Some(source @ Node::Object(_)) => self::source(screen, source, &format!("{path}.source"))?,
+            // The source of a search result is a text, and only shown.
+            Some(_) if kind == Some("search_result") => {}
+            Some(_) => screen.ask(format!("{path}.source"), "remote_media")?,
+        }
+        if block.get("file_id")?.is_some_and(|id| !id.is_nothing()) {
+            screen.ask(format!("{path}.file_id"), "stored_files")?;
         }
         if let Some(content @ (Node::List(_) | Node::Object(_))) = block.get("content")? {
-            blocks(screen, content, &format!("{}.content", path()))?;
+            blocks(screen, content, &format!("{path}.content"))?;
         }
     }
     Ok(())
+}
+
+fn source(screen: &mut Screen<'_>, source: &Node<'_>, path: &str) -> Result<(), Refusal> {
+    match kind(source, path)? {
+        Some("base64") => {
+            screen.fields_at(&format!("{path}."), source, &["type", "media_type", "data"])?;
+            source.get("data")?.map_or(Ok(()), |data| screen.inline(&format!("{path}.data"), data))
+        }
+        Some("text") => screen.fields_at(&format!("{path}."), source, &["type", "media_type", "data"]),
+        Some("content") => {
+            screen.fields_at(&format!("{path}."), source, &["type", "content"])?;
+            source.get("content")?.map_or(Ok(()), |content| blocks(screen, content, &format!("{path}.content")))
+        }
+        Some("file") => screen.ask(path, "stored_files"),
+        _ => screen.ask(path, "remote_media"),
+    }
+}
+
+/// The name in a policy of a block that tells of work outside of the sandbox.
+fn server_block(kind: &str) -> &str {
+    match kind {
+        "container_upload" => "stored_files",
+        "web_search_tool_result" | "web_search_result" => "web_search",
+        "web_fetch_tool_result" | "web_fetch_result" => "web_fetch",
+        "mcp_tool_use" | "mcp_tool_result" => "mcp",
+        kind if kind.contains("code_execution") => "code_execution",
+        kind => kind,
+    }
 }

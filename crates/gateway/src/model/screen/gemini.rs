@@ -1,7 +1,7 @@
 //! Requests of Gemini's generateContent. Google's parser takes names in either spelling, so both are looked for.
 
 use super::node::Node;
-use super::{Refusal, Screen, snake};
+use super::{Refusal, Screen, shown, snake};
 
 const FIELDS: &[&str] = &[
     "cached_content",
@@ -41,13 +41,15 @@ pub(super) fn request(screen: &mut Screen<'_>, body: &Node<'_>, path: &str) -> R
     }
     if let Some(tools) = body.get("tools")? {
         for (number, tool) in tools.elements() {
+            if !matches!(tool, Node::Object(_)) {
+                return Err(Refusal::NotUnderstood(format!("`{path}tools[{number}]` is no object")));
+            }
             for (name, value) in tool.fields() {
                 if matches!(value, Node::Nothing) {
                     continue;
                 }
                 let plain = snake(name);
-                let shown: String = name.chars().take(80).collect();
-                let field = format!("{path}tools[{number}].{shown}");
+                let field = format!("{path}tools[{number}].{}", shown(name));
                 match plain.as_str() {
                     // The client runs them.
                     "function_declarations" | "computer_use" => {}
@@ -58,16 +60,18 @@ pub(super) fn request(screen: &mut Screen<'_>, body: &Node<'_>, path: &str) -> R
                     "google_maps" => screen.ask(field, "maps")?,
                     "file_search" | "retrieval" => screen.ask(field, "file_search")?,
                     "mcp_servers" => screen.ask(field, "mcp")?,
-                    other => screen.ask(field, &other.chars().take(80).collect::<String>())?,
+                    other => screen.ask(field, &shown(other))?,
                 }
             }
         }
     }
     let system = body.any(&["systemInstruction", "system_instruction"])?;
     for content in system.into_iter().chain(body.get("contents")?) {
-        for (number, content) in content.elements() {
+        for (number, content) in content.objects("contents")? {
+            let path = format!("{path}contents[{number}].");
+            screen.fields_at(&path, content, &["parts", "role"])?;
             if let Some(parts) = content.get("parts")? {
-                self::parts(screen, parts, &format!("{path}contents[{number}].parts"))?;
+                self::parts(screen, parts, &format!("{path}parts"))?;
             }
         }
     }
@@ -75,18 +79,36 @@ pub(super) fn request(screen: &mut Screen<'_>, body: &Node<'_>, path: &str) -> R
 }
 
 fn parts(screen: &mut Screen<'_>, parts: &Node<'_>, path: &str) -> Result<(), Refusal> {
-    for (number, part) in parts.elements() {
-        if let Some(file @ Node::Object(_)) = part.any(&["fileData", "file_data"])? {
-            let field = format!("{path}[{number}].fileData");
-            match file.any(&["fileUri", "file_uri"])? {
-                Some(Node::Text(uri)) if uri.contains(FILES) => screen.ask(field, "stored_files")?,
-                _ => screen.ask(field, "remote_media")?,
+    for (number, part) in parts.objects(path)? {
+        let path = format!("{path}[{number}].");
+        for (name, value) in part.fields() {
+            if matches!(value, Node::Nothing) {
+                continue;
             }
-        }
-        if let Some(answer) = part.any(&["functionResponse", "function_response"])?
-            && let Some(more) = answer.get("parts")?
-        {
-            self::parts(screen, more, &format!("{path}[{number}].functionResponse.parts"))?;
+            let field = format!("{path}{}", shown(name));
+            match snake(name).as_str() {
+                "text" | "thought" | "thought_signature" | "function_call" | "video_metadata" | "media_resolution"
+                | "part_metadata" => {}
+                "inline_data" => {
+                    screen.fields_at(&format!("{field}."), value, &["data", "display_name", "mime_type"])?;
+                    if let Some(data) = value.get("data")? {
+                        screen.inline(&format!("{field}.data"), data)?;
+                    }
+                }
+                "file_data" => match value.any(&["fileUri", "file_uri"])? {
+                    Some(Node::Text(uri)) if uri.contains(FILES) => screen.ask(field, "stored_files")?,
+                    _ => screen.ask(field, "remote_media")?,
+                },
+                "function_response" => {
+                    let known = ["id", "name", "parts", "response", "scheduling", "will_continue"];
+                    screen.fields_at(&format!("{field}."), value, &known)?;
+                    if let Some(more) = value.get("parts")? {
+                        self::parts(screen, more, &format!("{field}.parts"))?;
+                    }
+                }
+                "executable_code" | "code_execution_result" => screen.ask(field, "code_execution")?,
+                other => screen.ask(field, &shown(other))?,
+            }
         }
     }
     Ok(())

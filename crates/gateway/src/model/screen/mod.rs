@@ -1,8 +1,8 @@
 //! Keeps a sandbox from reaching the outside through a vendor. A vendor searches, fetches, runs code and opens connections for
 //! whoever asks in a request; a request that asks for any of it is refused unless the session's [`ServerTools`] open it.
 //!
-//! The rule is a list of what is known to stay between the client and the model: fields, types of tools and sources. Anything
-//! else needs a name in the policy, so a feature that a vendor adds tomorrow is closed.
+//! The rule is a closed list of what is known to stay between the client and the model: fields, types of tools, types and fields
+//! of content parts, and sources. Anything else needs a name in the policy, so a feature that a vendor adds tomorrow is closed.
 
 mod anthropic;
 mod betas;
@@ -156,11 +156,15 @@ impl Screen<'_> {
 
     /// Refuses the fields that are not among `known`, unless the policy has their names.
     fn fields(&mut self, body: &Node<'_>, known: &[&str]) -> Result<(), Refusal> {
-        for (name, value) in body.fields() {
+        self.fields_at("", body, known)
+    }
+
+    /// The same for an object inside of the request; `path` ends where the name of the field follows.
+    fn fields_at(&mut self, path: &str, object: &Node<'_>, known: &[&str]) -> Result<(), Refusal> {
+        for (name, value) in object.fields() {
             let plain = snake(name);
             if !known.contains(&plain.as_str()) && !value.is_nothing() {
-                let shown: String = name.chars().take(80).collect();
-                self.ask(shown, &plain.chars().take(80).collect::<String>())?;
+                self.ask(format!("{path}{}", shown(name)), &shown(&plain))?;
             }
         }
         Ok(())
@@ -169,14 +173,50 @@ impl Screen<'_> {
     /// A picture or another file that is named by its address: inline ones are `data:` URLs.
     fn url(&mut self, field: &str, value: &Node<'_>) -> Result<(), Refusal> {
         let text = match value {
-            Node::Object(_) => value.get("url")?,
+            Node::Object(_) => {
+                self.fields_at(&format!("{field}."), value, &["url", "detail", "format", "mime_type"])?;
+                value.get("url")?
+            }
             other => Some(other),
         };
         match text {
             None | Some(Node::Nothing) => Ok(()),
-            Some(Node::Text(text)) if text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("data:")) => Ok(()),
+            Some(Node::Text(text)) if is_data_url(text) => Ok(()),
             Some(_) => self.ask(field, "remote_media"),
         }
+    }
+
+    /// Bytes that the request holds itself, in base64 or as a `data:` URL. Some hosts fetch an address that stands there.
+    fn inline(&mut self, field: &str, value: &Node<'_>) -> Result<(), Refusal> {
+        match value {
+            Node::Nothing => Ok(()),
+            Node::Text(text) if is_data_url(text) || is_base64(text) => Ok(()),
+            _ => self.ask(field, "remote_media"),
+        }
+    }
+}
+
+fn is_data_url(text: &str) -> bool {
+    text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("data:"))
+}
+
+/// Looks at the beginning only: every address has a `:` or a `.` there.
+fn is_base64(text: &str) -> bool {
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/-_=\r\n ".contains(byte);
+    text.as_bytes().iter().take(node::KEPT).all(is_digit)
+}
+
+/// The beginning of a name, as messages show it.
+fn shown(name: &str) -> String {
+    name.chars().take(80).collect()
+}
+
+/// The type of a tool, a part or an item. One that is no text could be read in several ways.
+fn kind<'n>(object: &'n Node<'_>, path: &str) -> Result<Option<&'n str>, Refusal> {
+    match object.get("type")? {
+        None | Some(Node::Nothing) => Ok(None),
+        Some(Node::Text(kind)) => Ok(Some(kind)),
+        Some(_) => Err(Refusal::NotUnderstood(format!("`{path}.type` is no text"))),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use super::Refusal;
 
 /// Longer than every name and the scheme of every address.
-const KEPT: usize = 256;
+pub(super) const KEPT: usize = 256;
 
 #[derive(Debug)]
 pub(super) enum Node<'a> {
@@ -68,6 +68,20 @@ impl<'a> Node<'a> {
             _ => &[],
         };
         elements.iter().enumerate()
+    }
+
+    /// The objects of a list of parts, or the one object in its place. A text among them is text; a list in a list or a
+    /// number is read by no format.
+    pub(super) fn objects(&self, path: &str) -> Result<Vec<(usize, &Node<'a>)>, Refusal> {
+        let mut objects = Vec::new();
+        for (number, element) in self.elements() {
+            match element {
+                Self::Object(_) => objects.push((number, element)),
+                Self::Text(_) | Self::Nothing => {}
+                _ => return Err(Refusal::NotUnderstood(format!("`{path}[{number}]` is no object"))),
+            }
+        }
+        Ok(objects)
     }
 
     /// `null`, `false`, an empty list: the field might as well not be there.

@@ -67,7 +67,7 @@ fn what_anthropic_does_outside_of_the_sandbox_is_refused_by_field() {
             "messages[0].content[1].source.content[0].source",
             "remote_media",
         ),
-        (block(json!({ "type": "container_upload", "file_id": "f" })), "messages[0].content[1]", "stored_files"),
+        (block(json!({ "type": "container_upload", "file_id": "f" })), "messages[0].content[1].type", "stored_files"),
         (json!({ "new_feature": { "url": "https://evil.test" } }), "new_feature", "new_feature"),
     ] {
         for endpoint in [Endpoint::Messages, Endpoint::CountTokens] {
@@ -187,7 +187,7 @@ fn what_google_does_outside_of_the_sandbox_is_refused_in_either_spelling() {
         ),
         (
             part(json!({ "file_data": { "file_uri": "https://generativelanguage.googleapis.com/v1beta/files/x" } })),
-            "contents[0].parts[1].fileData",
+            "contents[0].parts[1].file_data",
             "stored_files",
         ),
         (
@@ -208,6 +208,218 @@ fn what_google_does_outside_of_the_sandbox_is_refused_in_either_spelling() {
         );
         let counted = json!({ "generateContentRequest": body });
         refused(Vendor::Gemini, Endpoint::CountTokens, &counted);
+    }
+}
+
+/// In every format a content part passes only if its type and its fields are known and it holds what it shows.
+#[test]
+fn content_parts_are_a_closed_list_in_every_format() {
+    let url = "https://evil.test/?leak";
+    let chat = |part: Value| json!({ "messages": [{ "role": "user", "content": [{ "type": "text" }, part] }] });
+    let response = |part: Value| json!({ "input": [{ "role": "user", "content": [part] }] });
+    let messages = |block: Value| json!({ "messages": [{ "role": "user", "content": [block] }] });
+    let gemini = |part: Value| json!({ "contents": [{ "parts": [part] }] });
+    let open_ai = Vendor::OpenAi;
+    for (vendor, endpoint, body, field, name) in [
+        (
+            open_ai,
+            Endpoint::ChatCompletions,
+            chat(json!({ "type": "document_url", "document_url": url })),
+            "document_url",
+            "remote_media",
+        ),
+        (
+            open_ai,
+            Endpoint::ChatCompletions,
+            chat(json!({ "type": "file", "file": { "file_data": url } })),
+            "file.file_data",
+            "remote_media",
+        ),
+        (
+            open_ai,
+            Endpoint::ChatCompletions,
+            chat(json!({ "type": "file", "file": { "file_url": url } })),
+            "file.file_url",
+            "file_url",
+        ),
+        (open_ai, Endpoint::ChatCompletions, chat(json!({ "type": "file", "file": url })), "file", "remote_media"),
+        (
+            open_ai,
+            Endpoint::ChatCompletions,
+            chat(json!({ "type": "input_audio", "input_audio": { "data": url } })),
+            "input_audio.data",
+            "remote_media",
+        ),
+        (
+            open_ai,
+            Endpoint::ChatCompletions,
+            chat(json!({ "type": "image_url", "image_url": { "uri": url } })),
+            "image_url.uri",
+            "uri",
+        ),
+        (open_ai, Endpoint::ChatCompletions, chat(json!({ "type": "tomorrow", "address": url })), "type", "tomorrow"),
+        (open_ai, Endpoint::ChatCompletions, chat(json!({ "type": "text", "address": url })), "address", "address"),
+        (
+            open_ai,
+            Endpoint::ChatCompletions,
+            json!({ "messages": [{ "role": "user", "address": url }] }),
+            "address",
+            "address",
+        ),
+        (
+            open_ai,
+            Endpoint::ChatCompletions,
+            json!({ "messages": [{ "role": "assistant", "audio": { "id": "a" } }] }),
+            "audio",
+            "stored_context",
+        ),
+        (
+            open_ai,
+            Endpoint::Responses,
+            response(json!({ "type": "input_file", "file_data": url })),
+            "file_data",
+            "remote_media",
+        ),
+        (open_ai, Endpoint::Responses, response(json!({ "type": "tomorrow", "address": url })), "type", "tomorrow"),
+        (open_ai, Endpoint::Responses, response(json!({ "type": "input_text", "address": url })), "address", "address"),
+        (open_ai, Endpoint::Responses, json!({ "input": [{ "type": "tomorrow" }] }), "type", "tomorrow"),
+        (
+            open_ai,
+            Endpoint::Responses,
+            json!({ "input": [{ "type": "message", "address": url }] }),
+            "address",
+            "address",
+        ),
+        (open_ai, Endpoint::Responses, json!({ "input": [{ "type": "mcp_approval_response" }] }), "type", "mcp"),
+        (
+            Vendor::Anthropic,
+            Endpoint::Messages,
+            messages(json!({ "type": "image", "source": url })),
+            "source",
+            "remote_media",
+        ),
+        (
+            Vendor::Anthropic,
+            Endpoint::Messages,
+            messages(json!({ "type": "image", "source": { "type": "base64", "data": url } })),
+            "source.data",
+            "remote_media",
+        ),
+        (
+            Vendor::Anthropic,
+            Endpoint::Messages,
+            messages(json!({ "type": "image", "source": { "type": "base64", "url": url } })),
+            "source.url",
+            "url",
+        ),
+        (
+            Vendor::Anthropic,
+            Endpoint::Messages,
+            messages(json!({ "type": "tomorrow", "address": url })),
+            "type",
+            "tomorrow",
+        ),
+        (
+            Vendor::Anthropic,
+            Endpoint::Messages,
+            messages(json!({ "type": "text", "address": url })),
+            "address",
+            "address",
+        ),
+        (
+            Vendor::Anthropic,
+            Endpoint::Messages,
+            messages(json!({ "type": "document", "file_id": "f" })),
+            "file_id",
+            "stored_files",
+        ),
+        (
+            Vendor::Anthropic,
+            Endpoint::Messages,
+            messages(json!({ "type": "server_tool_use", "name": "web_fetch" })),
+            "name",
+            "web_fetch",
+        ),
+        (
+            Vendor::Anthropic,
+            Endpoint::Messages,
+            messages(json!({ "type": "mcp_tool_use", "name": "x" })),
+            "type",
+            "mcp",
+        ),
+        (
+            Vendor::Gemini,
+            Endpoint::GenerateContent,
+            gemini(json!({ "tomorrowData": { "uri": url } })),
+            "tomorrowData",
+            "tomorrow_data",
+        ),
+        (
+            Vendor::Gemini,
+            Endpoint::GenerateContent,
+            gemini(json!({ "inlineData": { "fileUri": url } })),
+            "inlineData.fileUri",
+            "file_uri",
+        ),
+        (
+            Vendor::Gemini,
+            Endpoint::GenerateContent,
+            gemini(json!({ "inlineData": { "data": url } })),
+            "inlineData.data",
+            "remote_media",
+        ),
+        (Vendor::Gemini, Endpoint::GenerateContent, gemini(json!({ "fileData": url })), "fileData", "remote_media"),
+        (
+            Vendor::Gemini,
+            Endpoint::GenerateContent,
+            gemini(json!({ "executableCode": { "code": "x" } })),
+            "executableCode",
+            "code_execution",
+        ),
+        (
+            Vendor::Ollama(Dialect::Own),
+            Endpoint::OllamaChat,
+            json!({ "messages": [{ "images": [url] }] }),
+            "images[0]",
+            "remote_media",
+        ),
+        (
+            Vendor::Ollama(Dialect::Own),
+            Endpoint::OllamaGenerate,
+            json!({ "images": [url] }),
+            "images[0]",
+            "remote_media",
+        ),
+        (Vendor::Ollama(Dialect::Own), Endpoint::OllamaChat, chat(json!({ "type": "tomorrow" })), "type", "tomorrow"),
+    ] {
+        let (at, tool) = refused(vendor, endpoint, &body);
+        assert!(at.ends_with(field) && tool == name, "{body}: {at}, {tool}");
+    }
+    for (vendor, endpoint, body) in [
+        (
+            open_ai,
+            Endpoint::ChatCompletions,
+            json!({ "messages": [{ "content": [[{ "type": "image_url", "image_url": url }]] }] }),
+        ),
+        (open_ai, Endpoint::ChatCompletions, chat(json!({ "type": ["image_url"] }))),
+        (open_ai, Endpoint::ChatCompletions, json!({ "tools": ["web_search"] })),
+        (Vendor::Anthropic, Endpoint::Messages, messages(json!([{ "type": "image" }]))),
+        (Vendor::Anthropic, Endpoint::Messages, json!({ "tools": ["web_search"] })),
+        (Vendor::Gemini, Endpoint::GenerateContent, gemini(json!([{ "fileData": {} }]))),
+        (Vendor::Gemini, Endpoint::GenerateContent, json!({ "tools": ["googleSearch"] })),
+        (Vendor::Ollama(Dialect::Own), Endpoint::OllamaChat, json!({ "messages": [{ "images": url }] })),
+    ] {
+        let asked = screened(vendor, endpoint, &body, &ServerTools::none());
+        assert!(matches!(asked, Err(Refusal::NotUnderstood(_))), "{body}: {asked:?}");
+    }
+    for part in [
+        json!({ "type": "file", "file": { "file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf" } }),
+        json!({ "type": "file", "file": { "file_data": "AAAA/+==" } }),
+        json!({ "type": "input_audio", "input_audio": { "data": "AAAA", "format": "wav" } }),
+        json!({ "type": "document_url", "document_url": "data:application/pdf;base64,AAAA" }),
+        json!({ "type": "text", "text": url, "cache_control": { "type": "ephemeral" } }),
+    ] {
+        passes(open_ai, Endpoint::ChatCompletions, &chat(part));
     }
 }
 
