@@ -82,7 +82,7 @@ fn packages(package: &Path) -> Vec<PathBuf> {
             let Ok(found) = place.canonicalize() else { continue };
             if found != place {
                 // A link may lead to a package elsewhere, and to nothing else.
-                if !found.join("package.json").is_file() {
+                if !found.join("package.json").is_file() && package_folder(&found).is_none() {
                     continue;
                 }
                 // Node.js comes to it by the link, so the folder with the link is needed too.

@@ -191,7 +191,7 @@ fn a_package_with_very_many_links_is_shown_with_its_store_or_each_by_itself() {
         let own = store.join("codex/node_modules");
         let names: Vec<String> = (0..40).map(|number| format!("part{number}")).collect();
         for name in &names {
-            write(&store.join(name).join("package/index.js"), "");
+            write(&store.join(name).join("package/package.json"), "{}");
             link(&format!("../../{name}/package"), &own.join(name));
         }
         write(&own.join("codex/codex"), "");

@@ -137,7 +137,7 @@ fn output_that_is_cut_within_a_key_shows_no_part_of_it() {
     let settings = world.home().join(".config/harvest/harvest.toml");
     fs::create_dir_all(settings.parent().unwrap()).unwrap();
     // 8 KiB of a hook's output are kept, its last newline included, and 256 KiB are looked at.
-    let print = |after: usize| format!("printf %s {key}; head -c {after} /dev/zero | tr '\\0' y");
+    let print = |after: usize| format!("printf %s {key}; head -c {after} /dev/zero | tr '\\0' .");
     let hooks = [8 * 1024 - 24, 256 * 1024 - 24].map(|after| format!("after_execute: {}", print(after)));
     fs::write(settings, format!("hooks = {}", json!(hooks))).unwrap();
     let ran = world.run(&json!([{ "shell": FIX }, {}]), &[]);
@@ -154,7 +154,7 @@ fn output_that_is_cut_within_a_key_shows_no_part_of_it() {
     let ran = world.run(&json!([{}]), &["--agent", "failing"]);
     let outcome = ran.assert_ended(1, "failed", Some("agent"));
     let error = outcome["error"].as_str().unwrap();
-    assert!(error.contains("yyy") && !error.contains("qrstuvwxyz"), "{error}");
+    assert!(error.contains("...") && !error.contains("qrstuvwxyz"), "{error}");
     assert!(!ran.stdout.contains("qrstuvwxyz"), "{}", ran.stdout);
 }
 

@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn names_that_repeat_others_are_found_in_linear_time() {
-        let names: Vec<String> = (0..40_000).map(|number| format!("suite {number} › inner › case {number}")).collect();
+        let names: Vec<String> = (0..8_000).map(|number| format!("suite {number} › inner › case {number}")).collect();
         let repeated = names.iter().map(|name| name.replace("inner › ", ""));
         let all: Vec<String> = names.iter().cloned().chain(repeated).collect();
         let began = std::time::Instant::now();
