@@ -88,11 +88,11 @@ fn assert_went_on(world: &World, task: &str, times: usize) -> Vec<Value> {
 /// Many at work, each in its own way: in a tool, waiting for an answer, in the middle of one.
 #[test]
 fn every_live_agent_is_reattached_after_the_restart() {
-    let sessions = 12;
+    let sessions = 8;
     let world = World::new();
     world.without_spares();
-    // Until the last of them has begun, and has been taken over.
-    let long = 12 + sessions / 3;
+    // Until the last of them has begun, and has been taken over, on a machine that is busy with other things.
+    let long = 30;
     let (slept, delay) = (format!("{FIX}; sleep {long}; echo slept"), format!("{long}s"));
     let ways = [
         ("By tool", json!([{ "shell": slept }, { "expect": "slept" }])),
