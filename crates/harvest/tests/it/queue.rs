@@ -187,7 +187,9 @@ fn every_task_once_though_a_worker_is_killed_and_another_sleeps() {
     asleep.signal(Signal::CONT);
     let asleep = asleep.finish();
     assert_eq!(asleep.exit, Some(0), "{asleep:?}");
-    assert!(asleep.stdout.contains(r#""type":"lost""#), "it was thought dead: {asleep:?}");
+    // It finds its claim lost, or first of all that a question to the database took longer than it may: it was thought dead.
+    let gave_up = [r#""type":"lost""#, r#""type":"broken""#].iter().any(|notice| asleep.stdout.contains(notice));
+    assert!(gave_up, "{asleep:?}");
 
     for task in &tasks {
         let logs = world.harvest_at(&data("c"), &["task", "logs", task, "--json"]).args(&shared).finish();
