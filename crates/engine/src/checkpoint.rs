@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(3);
 /// a terminal tell of none, and a long tool call tells only at its end.
 const LOOK: Duration = Duration::from_secs(5);
 /// The pause doubles up to this while nothing changes and the agent is silent: most of them wait for a model.
-const LONGEST_LOOK: Duration = Duration::from_secs(60);
+const LONGEST_LOOK: Duration = Duration::from_secs(15);
 /// Looking takes at most one part in so many of the time: a large workspace is looked at less often.
 const SHARE: u32 = 20;
 const LIMIT: Duration = Duration::from_secs(60);

@@ -30,6 +30,15 @@ impl Hosts {
     pub(crate) fn of(&self, repository: &str) -> &Policy {
         self.repositories.get(repository).unwrap_or(&self.any)
     }
+
+    /// What model vendors may do for a task outside of its sandbox. A task without egress, like every task of a stranger, has
+    /// no way out through a vendor either.
+    fn server_tools_of(&self, repository: &str, egress: Option<&[String]>, trust: Trust) -> ServerTools {
+        if egress.is_some_and(<[_]>::is_empty) || trust == Trust::Stranger {
+            return ServerTools::none();
+        }
+        self.server_tools.get(repository).unwrap_or(&self.any_server_tools).clone()
+    }
 }
 
 #[derive(Debug)]
@@ -76,15 +85,9 @@ impl Engine {
         }
     }
 
-    /// What model vendors may do for a task outside of its sandbox. A task without egress, like every task of a stranger, has
-    /// no way out through a vendor either.
     pub(crate) fn server_tools(&self, task: &Task) -> ServerTools {
-        let closed = task.settings.egress.as_ref().is_some_and(Vec::is_empty);
-        if closed || task.settings.trust == Trust::Stranger {
-            return ServerTools::none();
-        }
-        let hosts = self.options.egress.now();
-        hosts.server_tools.get(&task.repository).unwrap_or(&hosts.any_server_tools).clone()
+        let settings = &task.settings;
+        self.options.egress.now().server_tools_of(&task.repository, settings.egress.as_deref(), settings.trust)
     }
 
     /// What this worker allows, less what the repository does without.
@@ -119,4 +122,26 @@ pub(crate) fn files(environment: Environment, sandbox: &Sandbox) -> Vec<File> {
         executable: false,
     };
     environment.files.into_iter().map(file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strangers_task_and_one_without_egress_get_no_tool_of_a_vendor_whatever_the_project_opens() {
+        let tools = |name| ServerTools::new([name]).unwrap();
+        let hosts = Hosts {
+            any_server_tools: tools("web_search"),
+            server_tools: HashMap::from([("shop".to_owned(), tools("web_fetch"))]),
+            ..Hosts::default()
+        };
+        let none: &[String] = &[];
+        let some = ["example.com".to_owned()];
+        assert_eq!(hosts.server_tools_of("shop", None, Trust::Member), tools("web_fetch"));
+        assert_eq!(hosts.server_tools_of("other", Some(&some), Trust::Member), tools("web_search"));
+        assert_eq!(hosts.server_tools_of("shop", Some(none), Trust::Member), ServerTools::none());
+        assert_eq!(hosts.server_tools_of("shop", None, Trust::Stranger), ServerTools::none());
+        assert_eq!(hosts.server_tools_of("shop", Some(&some), Trust::Stranger), ServerTools::none());
+    }
 }

@@ -266,7 +266,7 @@ impl Retention {
             };
             let bytes = size(&path);
             if !self.dry_run {
-                std::fs::remove_dir_all(&path)?;
+                harvest_beneath::remove(&path)?;
             }
             Ok(Some(Item { kind, path, bytes }))
         });

@@ -179,6 +179,12 @@ impl Engine {
             Some(test) => Some(test),
             None => verify::find_test_command(&mirror, &base.commit).await?,
         };
+        // Whatever is kept of a request is kept without secrets, not its prompt alone.
+        let clean = |text: String| self.clean(&text);
+        let mut hooks = request.hooks;
+        for hook in &mut hooks {
+            hook.run = self.clean(&hook.run);
+        }
         let prompt = self.without_secrets(request.prompt);
         let mut warnings = base.warnings;
         warnings.extend(unserved::warnings(&mirror, &base.commit).await?);
@@ -208,7 +214,7 @@ impl Engine {
             turn: TurnId::generate(entropy),
             kind: queue.kind.unwrap_or(TaskKind::Prompt),
             source: request.source,
-            source_url: queue.source_url,
+            source_url: queue.source_url.map(clean),
             branch: BranchName::for_session(prompt.title(), &session),
             session,
             prompt,
@@ -217,7 +223,7 @@ impl Engine {
             repository,
             base: base.commit,
             settings: Settings {
-                test,
+                test: test.map(clean),
                 require_tests: request.require_tests,
                 accept_unchanged: request.accept_unchanged,
                 timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
@@ -228,7 +234,7 @@ impl Engine {
                 author_email: author.email,
                 egress: request.egress,
                 supervision: request.supervision,
-                hooks: request.hooks,
+                hooks,
                 origin: None,
                 on_quota: request.on_quota,
                 plan: request.plan || request.workflow == Workflow::ResearchPlanImplement,
@@ -244,7 +250,7 @@ impl Engine {
             priority: queue.priority,
             after: queue.after,
             on_failed_dependency: queue.on_failed_dependency,
-            convoy: queue.convoy,
+            convoy: queue.convoy.map(clean),
             retries: queue.retries,
             claim_for: queue.claim_for,
             caps,

@@ -1,13 +1,13 @@
-//! `harvest audit …`: who did what over the API, and whether anyone has tampered with it.
+//! `harvest audit …`: who did what over the API and on the command line, and whether anyone has tampered with it.
 
-use harvest_core::Code;
-use harvest_store::{AuditEntry, AuditQuery};
+use harvest_core::{Clock, Code};
+use harvest_store::{AuditEntry, AuditQuery, NewAudit};
 use serde_json::json;
 
 use crate::cli::{Audit, Global};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
-use crate::installation::Installation;
+use crate::installation::{Installation, SystemClock};
 use crate::output;
 use crate::view::Style;
 
@@ -52,4 +52,16 @@ pub async fn audit(global: &Global, environment: Environment, command: Audit) ->
         };
     }
     Ok(Exit::Done)
+}
+
+/// The entry of a change that is made on the command line.
+pub fn entry(action: String, environment: &Environment) -> NewAudit {
+    NewAudit {
+        at: SystemClock.now(),
+        actor: format!("user:{}", environment.user()),
+        action,
+        target: String::new(),
+        project: None,
+        detail: json!({ "by": "command line" }),
+    }
 }

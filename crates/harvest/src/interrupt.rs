@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use harvest_core::{Code, Stopping, TaskId, TaskStatus};
-use harvest_store::{Error, Order, TaskQuery};
+use harvest_store::{Error, Order, Record, TaskQuery, recorded};
 use serde_json::json;
 
+use crate::audit;
 use crate::cli::{Global, Interrupt};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
@@ -35,7 +36,10 @@ pub async fn interrupt(global: &Global, environment: Environment, options: Inter
     let how = Stopping::Interrupt { author, reason };
     let mut asked = Vec::new();
     for task in tasks {
-        if installation.store.request_stop(&task, how.clone()).await? {
+        // Each of them is a change of its own in the audit log.
+        let record = Record { audit: audit::entry("interrupt".to_owned(), &installation.environment), answer: None };
+        let (stopped, _) = recorded(record, installation.store.request_stop(&task, how.clone())).await;
+        if stopped? {
             asked.push(task);
         } else if options.id.is_some() {
             let status = installation.store.task(&task).await?.task.status;

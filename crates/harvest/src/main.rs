@@ -65,9 +65,8 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use cli::{Cli, Command};
 use environment::Environment;
 use failure::{Exit, Failure};
-use harvest_core::{Clock, Code};
-use harvest_store::{NewAudit, Record};
-use installation::SystemClock;
+use harvest_core::Code;
+use harvest_store::Record;
 
 fn main() -> ExitCode {
     let environment = Environment::read();
@@ -111,14 +110,7 @@ async fn recorded(name: String, cli: Cli, environment: Environment) -> Result<Ex
     if matches!(cli.command, Command::Up(_) | Command::Serve(_) | Command::Demo(_)) {
         return dispatch(cli, environment).await;
     }
-    let audit = NewAudit {
-        at: SystemClock.now(),
-        actor: format!("user:{}", environment.user()),
-        action: name,
-        target: String::new(),
-        project: None,
-        detail: serde_json::json!({ "by": "command line" }),
-    };
+    let audit = audit::entry(name, &environment);
     harvest_store::recorded(Record { audit, answer: None }, dispatch(cli, environment)).await.0
 }
 

@@ -30,6 +30,8 @@ struct Books {
     refresh: HashMap<String, String>,
     made: u64,
     asked: Vec<String>,
+    /// Everyone asks too often.
+    busy: bool,
 }
 
 #[derive(Clone)]
@@ -68,6 +70,10 @@ impl FakeGithub {
         self.books.lock().unwrap().expires_in = Some(seconds);
     }
 
+    pub fn is_busy(&self, busy: bool) {
+        self.books.lock().unwrap().busy = busy;
+    }
+
     /// Every access token dies, as if its time had come.
     pub fn expire_tokens(&self) {
         self.books.lock().unwrap().tokens.clear();
@@ -92,6 +98,9 @@ fn answer(books: &mut Books, asked: &Asked, fields: &HashMap<String, String>) ->
         }
         ("POST", "/login/oauth/access_token") => (200, None, grant(books, &field)),
         ("GET", _) => {
+            if books.busy {
+                return (403, None, json!({ "message": "You have exceeded a secondary rate limit." }));
+            }
             let path = path.strip_prefix("/api/v3").unwrap_or("/nothing");
             let token = headers.get("authorization").and_then(|value| value.strip_prefix("Bearer "));
             let Some(login) = token.and_then(|token| books.tokens.get(token)) else {

@@ -394,15 +394,21 @@ const LOOKS_FOR_PACKAGES: &str = r#"port=$(awk '$4 == "0A" { split($2, at, ":");
 status=$(curl --silent --output /dev/null --write-out '%{http_code}' "http://127.0.0.1:$(printf %d "0x$port")/registry/npm/left-pad")
 echo "named ${npm_config_registry:-nowhere}, answered $status""#;
 
-#[test]
-fn no_package_can_be_had_while_a_strangers_plan_is_made_and_a_member_opens_them() {
+/// The same for a host that the installation allows.
+const LOOKS_FOR_A_HOST: &str = r#"port=$(awk '$4 == "0A" { split($2, at, ":"); print at[2]; exit }' /proc/net/tcp)
+status=$(curl --silent --output /dev/null --write-out '%{http_code}' --proxy "http://127.0.0.1:$(printf %d "0x$port")" http://a.example.test/)
+echo "named ${http_proxy:-nowhere}, answered $status""#;
+
+/// A stranger's issue makes an agent run a script, first for a plan and then, when a member has approved it, for the work.
+/// Returns the line that the script printed each time.
+fn a_strangers_agent_looks(script: &str, settings: &str) -> [String; 2] {
     let world = World::new();
-    world.write("look.sh", LOOKS_FOR_PACKAGES);
+    world.write("look.sh", script);
     world.commit("A way to look");
     let hub = Hub::new(&world);
     world.add_agent("looker", "text", "cat > /dev/null; sh look.sh");
     let config = world.path().join("harvest.toml");
-    fs::write(&config, "agent = \"looker\"\n").unwrap();
+    fs::write(&config, format!("agent = \"looker\"\n{settings}")).unwrap();
     let server = world.serve_with(&json!([]), &["--agents", "1", "--config", config.to_str().unwrap()]);
     hub.tell(&server);
     hub.person("eve").post("/issues", &json!({ "title": "Make the failing test pass" })).ok();
@@ -418,11 +424,26 @@ fn no_package_can_be_had_while_a_strangers_plan_is_made_and_a_member_opens_them(
         let lines = events.iter().filter_map(|event| event["data"]["text"].as_str().map(str::to_owned));
         lines.filter(|line| line.starts_with("named ")).collect()
     };
-    assert_eq!(said(0)[0], "named nowhere, answered 404");
+    let planned = said(0)[0].clone();
     let decided = client.get(&format!("/api/sessions/{}", session["id"].as_str().unwrap())).ok();
     hub.person("ada").post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
-    let open = wait_for(|| said(decided["last_seq"].as_u64().unwrap()).into_iter().next());
-    assert!(open.starts_with("named http://127.0.0.1") && !open.ends_with("answered 404"), "{open}");
+    let approved = wait_for(|| said(decided["last_seq"].as_u64().unwrap()).into_iter().next());
+    [planned, approved]
+}
+
+#[test]
+fn no_package_can_be_had_while_a_strangers_plan_is_made_and_a_member_opens_them() {
+    let [planned, approved] = a_strangers_agent_looks(LOOKS_FOR_PACKAGES, "");
+    assert_eq!(planned, "named nowhere, answered 404");
+    assert!(approved.starts_with("named http://127.0.0.1") && !approved.ends_with("answered 404"), "{approved}");
+}
+
+#[test]
+fn an_allowed_host_is_closed_while_a_strangers_plan_is_made_and_a_member_opens_it() {
+    let [planned, approved] = a_strangers_agent_looks(LOOKS_FOR_A_HOST, "[egress]\nallow = ['a.example.test']\n");
+    assert_eq!(planned, "named nowhere, answered 403");
+    // It is allowed, and there is no such host.
+    assert!(approved.starts_with("named http://127.0.0.1") && approved.ends_with("answered 502"), "{approved}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub struct Asked {
 }
 
 pub struct Reply {
+    /// 403 is said to someone who asks too often, as GitHub does.
     pub status: u16,
     pub location: Option<String>,
     pub body: Value,
@@ -58,6 +59,7 @@ fn serve(mut stream: TcpStream, answer: &dyn Fn(Asked) -> Reply) {
         let (path, query) = (path.to_owned(), query.to_owned());
         let Reply { status, location, body } = answer(Asked { method, path, query, headers, body });
         let location = location.map(|to| format!("location: {to}\r\n")).unwrap_or_default();
+        let location = if status == 403 { "retry-after: 60\r\n".to_owned() } else { location };
         let text = body.to_string();
         let head = format!(
             "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{location}content-length: {}\r\n\r\n",

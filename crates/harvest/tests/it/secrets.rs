@@ -210,7 +210,7 @@ fn keys_go_in_at_every_entrance_and_come_out_nowhere() {
     let added = world.harvest(&["credential", "add", "openai", "--from-stdin"]).input(KEPT).finish();
     assert_eq!(added.exit, Some(0), "{added:?}");
     let planted = all().collect::<Vec<_>>().join(" and ");
-    // The model says them; the agent prints them, and writes them into its own files.
+    // The model says them, and the agent prints them.
     let print = format!("printf '%s\\n' '{}'", SHAPES.join("' '"));
     let replies = json!([
         { "say": format!("I found {planted}."), "shell": print },
@@ -238,6 +238,12 @@ fn keys_go_in_at_every_entrance_and_come_out_nowhere() {
     exits.push(("problem", asked.json().to_string()));
     let asked = client.post("/api/tasks", &json!({ "prompt": prompt, "repository": world.repo() }));
     exits.push(("api", asked.ok().to_string()));
+    // Whatever else a task can be given.
+    let given = json!({ "prompt": "Mend it", "repository": world.repo(), "test": format!("echo {planted}"), "convoy": SHAPES[0] });
+    let given = client.post("/api/tasks", &given);
+    exits.push(("given", given.json().to_string()));
+    let schedule = json!({ "cron": "0 3 1 1 *", "task": { "prompt": prompt, "repository": world.repo() } });
+    exits.push(("schedule", client.post("/api/schedules", &schedule).json().to_string()));
     exits.push(("tasks", client.get("/api/tasks").ok().to_string()));
     // Words of people beside prompts.
     let session = ran.outcome()["session_id"].as_str().unwrap().to_owned();

@@ -313,6 +313,16 @@ fn the_tokens_that_someone_made_for_themselves_end_when_they_leave() {
     let made = browser.client().post("/api/tokens", &json!({ "name": "ci", "role": "member" })).ok();
     let program = server.with(made["token"].as_str().unwrap());
     program.get("/api/me").ok();
+    // That GitHub was asked too often says nothing about them.
+    github.is_busy(true);
+    let (asked, begun) = (github.asked().len(), Instant::now());
+    while github.asked().len() < asked + 3 {
+        assert!(begun.elapsed() < PATIENCE, "GitHub is not asked again");
+        program.get("/api/me").ok();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    program.get("/api/me").ok();
+    github.is_busy(false);
     github.no_member(FRUIT);
     // Nobody but the program asks for anything any more.
     let begun = Instant::now();
@@ -395,6 +405,10 @@ fn someone_whose_role_holds_everywhere_makes_tokens_of_their_own() {
     let made = browser.client().post("/api/tokens", &json!({ "name": "root", "role": "admin" })).ok();
     let admin = server.with(made["token"].as_str().unwrap());
     assert_eq!(admin.get("/api/me").ok()["role"], "admin");
+    for more in [json!({ "name": "more", "role": "admin" }), json!({ "name": "more", "role": "viewer", "user": "eve" })]
+    {
+        admin.post("/api/tokens", &more).problem(403, "HV-0602");
+    }
     drop(server);
     let file = world.home().join(".config/harvest/harvest.toml");
     let text = std::fs::read_to_string(&file).unwrap();

@@ -330,10 +330,11 @@ fn those_of_one_project_do_not_see_the_settings_of_the_installation() {
 #[test]
 fn a_template_used_over_the_api_loses_nothing_of_what_it_asks_for() {
     let world = World::new();
+    settings(&world, "[mcp.notes]\ncommand = 'cat'\n");
     let server = world.serve(&["--agents", "0"]);
     let client = server.with(&world.token(&["--role", "admin"]));
     let ask = json!({
-        "prompt": "Mend {{ what }}", "repository": world.repo(), "gate": true, "plan_review": "builtin",
+        "mcp": ["notes"], "prompt": "Mend {{ what }}", "repository": world.repo(), "gate": true, "plan_review": "builtin",
         "workflow": "research-plan-implement", "fallback_agents": ["builtin"], "timeout": 90, "test": "make check",
     });
     let direct = client.post("/api/tasks", &ask).ok();
@@ -341,6 +342,7 @@ fn a_template_used_over_the_api_loses_nothing_of_what_it_asks_for() {
     let used = client.post("/api/templates/mend/tasks", &json!({ "values": { "what": "it" } })).ok();
     assert_eq!(used["settings"], direct["settings"]);
     assert_eq!((&used["settings"]["gate"], &used["settings"]["plan_review"]), (&json!(true), &json!("builtin")));
+    assert_eq!(used["settings"]["mcp"][0]["name"], "notes");
 }
 
 #[test]

@@ -102,7 +102,7 @@ pub async fn create(
     let life = ask.expires_in_days.map(|days| std::time::Duration::from_secs(days * 24 * 60 * 60));
     let is_own = principal.is_person() && user == principal.user;
     let (kind, projects) = match principal.role_everywhere() {
-        Some(Role::Admin) if !is_own => (TokenKind::Api, ask.projects),
+        Some(Role::Admin) if !is_own && !principal.is_personal_token() => (TokenKind::Api, ask.projects),
         _ => (TokenKind::Personal, own_projects(&app, &principal, &user, ask.role, ask.projects)?),
     };
     let mint = Mint { kind, name: ask.name, user, role: ask.role, projects, life };

@@ -85,6 +85,12 @@ impl Principal {
         self.kind == TokenKind::Person
     }
 
+    /// Whether they show a token that a person made for themselves. It makes no others: those would not be held to what the
+    /// person may at the time.
+    pub fn is_personal_token(&self) -> bool {
+        self.kind == TokenKind::Personal
+    }
+
     /// Themselves, as the owner of what comes later by the clock.
     pub fn schedule_owner(&self) -> ScheduleOwner {
         let right = match self.kind {

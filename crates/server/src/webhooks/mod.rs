@@ -74,11 +74,14 @@ pub async fn github(
         None => "ignored",
         Some(happening) if stale(&happening) => "stale",
         Some(_) => {
-            let payload = String::from_utf8(body.to_vec()).map_err(|error| Problem::bad("body", error.to_string()))?;
+            let mut payload: Value =
+                serde_json::from_slice(&body).map_err(|error| Problem::bad("body", error.to_string()))?;
+            // What people write on GitHub is kept until it is acted on, without the secrets in it.
+            clean(&app, &mut payload);
             let delivery = Delivery {
                 id: format!("github:{}", digest(event, &body)),
                 event: event.to_owned(),
-                payload,
+                payload: payload.to_string(),
                 received_at: now,
                 tries: 0,
             };
@@ -89,6 +92,16 @@ pub async fn github(
         }
     };
     Ok((StatusCode::ACCEPTED, Json(json!({ "status": status }))))
+}
+
+/// Each text by itself: a secret may end where its text does not.
+fn clean(app: &App, value: &mut Value) {
+    match value {
+        Value::String(text) => *text = app.engine.clean(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| clean(app, value)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| clean(app, value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Of what tells one delivery from another. The number in its header is not signed, so it does not.

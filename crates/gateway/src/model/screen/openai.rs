@@ -336,13 +336,22 @@ fn model(screen: &mut Screen<'_>, body: &Node<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// The fields of a tool that says no type: a function, as the client runs it.
+const FUNCTION: [&str; 6] = ["description", "function", "name", "parameters", "strict", "type"];
+
 fn tools(screen: &mut Screen<'_>, owner: &Node<'_>, path: &str) -> Result<(), Refusal> {
     let Some(tools) = owner.get("tools")? else { return Ok(()) };
     for (number, tool) in tools.elements() {
         if !matches!(tool, Node::Object(_)) {
             return Err(Refusal::NotUnderstood(format!("`{path}[{number}]` is no object")));
         }
-        let Some(kind) = kind(tool, &format!("{path}[{number}]"))? else { continue };
+        let Some(kind) = kind(tool, &format!("{path}[{number}]"))? else {
+            // Some hosts take tools of other vendors without a type, by their names.
+            for (name, _) in tool.fields().filter(|(name, _)| !FUNCTION.contains(name)) {
+                screen.ask(format!("{path}[{number}].{name}"), name)?;
+            }
+            continue;
+        };
         let field = format!("{path}[{number}].type");
         match undated(kind) {
             // The client runs them, or they are searched for among the request's own.

@@ -128,7 +128,7 @@ impl Github {
         let answer = self.get(access, "/user").await?;
         match answer.status {
             200 => Ok(answer.json()?),
-            401 | 403 => Err(Trouble::Refused("the token is not valid".to_owned())),
+            401 | 403 if !is_too_often(&answer) => Err(Trouble::Refused("the token is not valid".to_owned())),
             status => Err(Trouble::Status(status)),
         }
     }
@@ -149,7 +149,7 @@ impl Github {
         let answer = self.get(access, path).await?;
         match answer.status {
             200 => Ok(answer.json::<Membership>()?.state == "active"),
-            403 | 404 => Ok(false),
+            403 | 404 if !is_too_often(&answer) => Ok(false),
             status => Err(Trouble::Status(status)),
         }
     }
@@ -161,6 +161,11 @@ impl Github {
             .header("authorization", format!("Bearer {access}"));
         Ok(self.client.ask(ask).await?)
     }
+}
+
+/// Whether GitHub refuses because it was asked too often, which says nothing about the person.
+fn is_too_often(answer: &Answer) -> bool {
+    answer.header("retry-after").is_some() || answer.header("x-ratelimit-remaining") == Some("0")
 }
 
 #[cfg(test)]
