@@ -13,7 +13,6 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::encoding;
 use crate::shape::{Alphabet, Shapes};
-use crate::stream::StreamRedactor;
 
 /// What stands where a secret was.
 pub const MARK: &str = "[redacted]";
@@ -99,11 +98,17 @@ impl Redactor {
     /// The end of `text`, of `most` bytes, with a [`MARK`] for every secret, also for one that begins before it. Half a secret is
     /// not recognised, so a text is redacted before it is cut.
     pub fn redact_tail(&self, text: &str, most: usize) -> String {
-        let (before, end) = text.split_at(text.ceil_char_boundary(text.len().saturating_sub(most)));
-        let mut stream = StreamRedactor::new(self.clone());
-        stream.push(before);
-        let mut clean = stream.push(end);
-        clean.push_str(&stream.finish());
+        let mut at = text.ceil_char_boundary(text.len().saturating_sub(most));
+        let mut clean = String::new();
+        for span in self.known().spans(text, 0, text.len()) {
+            if span.end <= at {
+                continue;
+            }
+            clean.push_str(text.get(at..span.start).unwrap_or_default());
+            clean.push_str(MARK);
+            at = span.end;
+        }
+        clean.push_str(&text[at..]);
         clean
     }
 
