@@ -19,7 +19,9 @@ fn an_ordinary_user_gets_a_verified_branch_too() {
     let world = World::new();
     let script = world.script(&json!([{ "shell": format!("{FIX} && id -u && cat /proc/self/uid_map") }, {}]));
     let program = world.path().join("harvest");
-    fs::copy(env!("CARGO_BIN_EXE_harvest"), &program).unwrap();
+    // By another process: a child that another test starts meanwhile would hold the file open for writing, and so keep it busy.
+    let copied = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_harvest")).arg(&program).status().unwrap();
+    assert!(copied.success());
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     give(world.path());
     let as_nobody = |args: &[&str]| {

@@ -16,7 +16,9 @@ fn everything_passes_for_an_ordinary_user_too() {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("it");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By another process: a child that another test starts meanwhile would hold the file open for writing, and so keep it busy.
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap();
+    assert!(copied.success());
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let output = Command::new("setpriv")
         .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs"])
