@@ -128,7 +128,7 @@ test("a member makes a token of their own, sees it once, and revokes it", limit,
   await dialog.getByLabel("Name").fill("laptop");
   await dialog.getByLabel("Role").selectOption("admin");
   await dialog.getByRole("button", { name: "Make" }).click();
-  await dialog.getByText("you have the role admin in no project").waitFor();
+  await dialog.getByText("you have the role admin neither everywhere nor in a project").waitFor();
   await dialog.getByLabel("Role").selectOption("member");
   await dialog.getByRole("button", { name: "Make" }).click();
   const shown = page.getByRole("dialog", { name: "Your token" });
