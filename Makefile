@@ -1,7 +1,7 @@
 # `make` alone lists what can be done here. Whatever takes more than a line lies in scripts/ or in xtask/.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check bench torture soak clean page
+.PHONY: help build run test check bench torture soak release clean page
 
 # Failpoints and the benchmarks are compiled with the tests and the lints, so that they cannot rot.
 FEATURES := harvest/failpoints,xtask/bench
@@ -60,6 +60,10 @@ soak: ## Leave a worker alone with thousands of tasks and faults, and watch its 
 	@scripts/need cargo cc git bwrap
 	HARVEST_SOAK_TASKS=$(TASKS) HARVEST_SOAK_PLOT=$(CURDIR)/target/soak.svg \
 		scripts/env cargo test --release -p harvest --features harvest/failpoints --test it -- soak --nocapture
+
+release: page ## Build what is released: for glibc 2.31 and newer, and for every other Linux
+	@scripts/need cargo cc python3
+	@scripts/env scripts/release
 
 clean: ## Remove what was built
 	scripts/env cargo clean

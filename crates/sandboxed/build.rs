@@ -11,9 +11,8 @@ use std::process::Command;
 const PROGRAMS: [&str; 2] = ["harvest-runner", "harvest-builtin"];
 
 /// Made for the build around this one; they would change what is built here, or build all of it twice.
-const FOREIGN: [&str; 9] = [
+const FOREIGN: [&str; 8] = [
     "CARGO_ENCODED_RUSTFLAGS",
-    "CARGO_TARGET_DIR",
     "LLVM_PROFILE_FILE",
     "RUSTC",
     "RUSTC_WRAPPER",
@@ -22,8 +21,17 @@ const FOREIGN: [&str; 9] = [
     "RUSTDOCFLAGS",
     "TARGET",
 ];
-const FOREIGN_PREFIXES: [&str; 6] =
-    ["CARGO_BUILD_", "CARGO_CFG_", "CARGO_FEATURE_", "CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_PROFILE_"];
+/// `CARGO_TARGET_` also names the linker of the build around this one: that of a release links against an older glibc and
+/// cannot link the static programs.
+const FOREIGN_PREFIXES: [&str; 7] = [
+    "CARGO_BUILD_",
+    "CARGO_CFG_",
+    "CARGO_FEATURE_",
+    "CARGO_MANIFEST_",
+    "CARGO_PKG_",
+    "CARGO_PROFILE_",
+    "CARGO_TARGET_",
+];
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
