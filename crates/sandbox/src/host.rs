@@ -47,7 +47,8 @@ pub(crate) struct Tool {
     pub version: (u32, u32, u32),
 }
 
-const MINIMUM: (u32, u32, u32) = (0, 5, 0);
+/// That of Debian 11 and RHEL 9.
+const MINIMUM: (u32, u32, u32) = (0, 4, 0);
 const PLACES: &[&str] = &["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
 
 impl Tool {
@@ -59,9 +60,14 @@ impl Tool {
         let version = parse_version(&text).ok_or_else(|| Error::failed(format!("`bwrap --version` says {text:?}")))?;
         if version < MINIMUM {
             let found = text.trim().trim_start_matches("bubblewrap ").to_owned();
-            return Err(Error::ToolTooOld { found, needed: "0.5" });
+            return Err(Error::ToolTooOld { found, needed: "0.4" });
         }
         Ok(Self { path, version })
+    }
+
+    /// Whether it knows `--perms`. Without it, a folder in memory has the mode 0755 and belongs to the sandbox's own user.
+    pub fn sets_modes(&self) -> bool {
+        self.version >= (0, 5, 0)
     }
 
     /// `--disable-userns` and `--size`.

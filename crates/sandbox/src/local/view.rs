@@ -87,7 +87,10 @@ impl Arguments {
             // Memory of the host, so not without end.
             self.add(&["--size", &bytes.to_string()]);
         }
-        self.add(&["--perms", mode, "--tmpfs", path])
+        if tool.sets_modes() {
+            self.add(&["--perms", mode]);
+        }
+        self.add(&["--tmpfs", path])
     }
 
     fn masked(&mut self, tool: &Tool) -> &mut Self {
