@@ -3,8 +3,9 @@
 //! The test harness knows no test that skips itself while it runs: one that returns early counts as passed. [`skip`]
 //! writes the test and the reason to the file that `scripts/test` names, and the count at the end takes it from there.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 /// The variable with the path of the file that collects skipped tests.
 pub const SKIPPED: &str = "HARVEST_TEST_SKIPPED";
@@ -20,5 +21,32 @@ pub fn skip(reason: &str) {
     let line = format!("{}\t{test}\t{}\n", program.display(), reason.replace(['\n', '\t'], " "));
     if let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path) {
         let _ = file.write_all(line.as_bytes());
+    }
+}
+
+/// A folder with something that is installed once and kept. One test of one process fills it; all others wait meanwhile.
+#[derive(Debug)]
+pub struct Filling {
+    folder: PathBuf,
+    /// Unlocked when it is closed, after a crash too.
+    _lock: File,
+}
+
+impl Filling {
+    /// `None` when the folder is complete.
+    pub fn of(folder: &Path) -> io::Result<Option<Self>> {
+        let complete = folder.join("complete");
+        if complete.exists() {
+            return Ok(None);
+        }
+        fs::create_dir_all(folder)?;
+        let lock = File::create(folder.join("lock"))?;
+        lock.lock()?;
+        Ok((!complete.exists()).then(|| Self { folder: folder.to_owned(), _lock: lock }))
+    }
+
+    /// Nobody fills it again.
+    pub fn complete(self) -> io::Result<()> {
+        fs::write(self.folder.join("complete"), "")
     }
 }

@@ -19,15 +19,14 @@ pub fn packages() -> Option<PathBuf> {
     let install = || {
         let tools = std::env::var_os("HARVEST_TOOLS").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
         let folder = Path::new(&tools).join("github-23.0.2");
-        if !folder.join("complete").exists() {
-            std::fs::create_dir_all(&folder).ok()?;
+        if let Some(filling) = harvest_testing::Filling::of(&folder).ok()? {
             let options = ["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
             let npm =
                 Command::new("npm").args(options).arg("--prefix").arg(&folder).args([DESCRIPTION, EXAMPLES]).status();
             if !npm.is_ok_and(|status| status.success()) {
                 return None;
             }
-            std::fs::write(folder.join("complete"), "").ok()?;
+            filling.complete().ok()?;
         }
         Some(folder.join("node_modules/@octokit"))
     };

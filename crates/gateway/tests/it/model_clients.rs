@@ -47,8 +47,7 @@ async fn run(command: &mut Command) -> Output {
 async fn packages(name: &str, packages: &[&str]) -> PathBuf {
     let tools = std::env::var_os("HARVEST_TOOLS").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     let folder = Path::new(&tools).join(name);
-    if !folder.join("complete").exists() {
-        std::fs::create_dir_all(&folder).unwrap();
+    if let Some(filling) = harvest_testing::Filling::of(&folder).unwrap() {
         let mut npm = program("npm");
         for name in ["HOME", "NODE_EXTRA_CA_CERTS", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"] {
             npm.envs(std::env::var_os(name).map(|value| (name, value)));
@@ -56,7 +55,7 @@ async fn packages(name: &str, packages: &[&str]) -> PathBuf {
         npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(&folder);
         let output = run(npm.args(packages).current_dir(&folder)).await;
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        std::fs::write(folder.join("complete"), "").unwrap();
+        filling.complete().unwrap();
     }
     folder.join("node_modules")
 }

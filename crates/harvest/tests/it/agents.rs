@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use harvest_core::CallId;
 use harvest_gateway::{Ask, Call, Gateway, Grant, Meter, NoCredentials, Options, Refused, Script, Session, egress};
+use harvest_testing::Filling;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -118,10 +119,9 @@ async fn pass_on(client: TcpStream, socket: PathBuf, seen: Arc<Mutex<String>>) {
 pub fn installed(name: &str, install: impl Fn(&Path)) -> PathBuf {
     let tools = std::env::var_os("HARVEST_TOOLS").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
     let folder = Path::new(&tools).join(name);
-    if !folder.join("complete").exists() {
-        fs::create_dir_all(&folder).unwrap();
+    if let Some(filling) = Filling::of(&folder).unwrap() {
         install(&folder);
-        fs::write(folder.join("complete"), "").unwrap();
+        filling.complete().unwrap();
     }
     folder
 }
