@@ -4,6 +4,7 @@ mod credential;
 mod dev;
 mod evidence;
 mod github;
+mod init;
 mod mcp;
 #[cfg(test)]
 mod named;
@@ -25,6 +26,7 @@ pub use credential::{Credential, CredentialAdd};
 pub use dev::{Dev, FakeGithub};
 pub use evidence::Evidence;
 pub use github::{Github, GithubSetup};
+pub use init::Init;
 pub use mcp::{Mcp, McpAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
@@ -45,6 +47,7 @@ use values::{cap_name, cap_size, entrants, hours, judged_by, pool_size, priority
     long_about = "Harvest runs a coding agent in an isolated sandbox on a private copy of your repository, reruns the \
                   tests in a clean sandbox, and hands back a branch with the evidence. Keys never enter the sandbox.",
     after_help = "Examples:\n  harvest demo --once                      see it work: no account, no key, no network\n  \
+                  harvest init                             set it up, step by step\n  \
                   harvest run \"Make the failing test pass\"  in any git repository, with ANTHROPIC_API_KEY or OPENAI_API_KEY set\n  \
                   harvest task list                        what was asked and what came of it"
 )]
@@ -79,88 +82,90 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Set up step by step: agent, key, repository, dependencies, tests, first task
+    Init(Init),
     /// Give an agent a task and watch it
     Run(Box<Run>),
-    /// See four tasks being worked off: no account, no key, no network
+    /// Run four sample tasks: no account, no key, no network
     Demo(Demo),
     /// Look at tasks and act on them
     #[command(subcommand)]
     Task(Task),
-    /// Conversations that go on: look at them, ask for more
+    /// Show sessions and send follow-up prompts
     #[command(subcommand)]
     Session(Session),
-    /// Work off the queue with several agents side by side
+    /// Run the queue with several agents at once
     Up(Up),
-    /// Serve the API, and work off the queue beside it
+    /// Serve the API and the page, and run the queue
     Serve(Serve),
-    /// Who may use the API
+    /// Manage API tokens
     #[command(subcommand)]
     Token(Token),
-    /// Who did what over the API
+    /// Show and check the audit log
     #[command(subcommand)]
     Audit(Audit),
-    /// Keep a token for a server that `HARVEST_URL` names
+    /// Save a token for the server in `HARVEST_URL`
     Login(Login),
-    /// Repositories with their dependencies installed before anyone asks
+    /// Manage repositories and their prepared snapshots
     #[command(subcommand)]
     Repo(Repo),
-    /// The queue, the agents, failures and spending at a glance
+    /// Show the queue, the agents, failures and spending at a glance
     #[command(after_help = "Examples:\n  harvest status\n  harvest status --watch")]
     Status {
         /// Keep showing it
         #[arg(long)]
         watch: bool,
     },
-    /// What became of tasks, by day, repository, agent, model or person
+    /// Show task statistics by day, repository, agent, model or person
     Stats(Stats),
-    /// Pause work with all that it has, until it is resumed
+    /// Pause a task until it is resumed
     Interrupt(Interrupt),
-    /// Change how the queue is worked off
+    /// Change how the queue runs
     #[command(subcommand)]
     Queue(Queue),
-    /// Batches of tasks that are followed as one
+    /// Follow several tasks as one batch
     #[command(subcommand)]
     Convoy(Convoy),
-    /// Tasks that several worked on side by side
+    /// Show a race: one task given to several agents
     #[command(subcommand)]
     Race(Race),
-    /// Tasks that come again by the clock
+    /// Manage recurring tasks
     #[command(subcommand)]
     Schedule(Schedule),
-    /// Prompts with parameters, kept for later
+    /// Manage prompt templates with parameters
     #[command(subcommand)]
     Template(Template),
-    /// Queue what other trackers have
+    /// Import tasks from other trackers
     #[command(subcommand)]
     Import(Import),
-    /// Write results back for other trackers
+    /// Export results to other trackers
     #[command(subcommand)]
     Export(Export),
-    /// Keys and tokens for the models, sealed
+    /// Manage model keys and other credentials
     #[command(subcommand)]
     Credential(Credential),
-    /// The settings
+    /// Show the settings
     #[command(subcommand)]
     Config(Config),
-    /// Write everything into one file
+    /// Back up everything into one file
     Backup(Backup),
     /// Put a backup into a new data directory
     Restore(Restore),
     /// Remove what is no longer needed from the data directory
     Gc(Gc),
-    /// The coding agents Harvest can drive
+    /// List and check coding agents
     #[command(subcommand)]
     Agent(Agent),
-    /// The account on GitHub
+    /// Connect Harvest to GitHub
     #[command(subcommand)]
     Github(Github),
-    /// What proves a result, signed
+    /// Show and check the signed evidence of a result
     #[command(subcommand)]
     Evidence(Evidence),
     /// Try things out without accounts
     #[command(subcommand)]
     Dev(Dev),
-    /// Servers that offer tools to agents
+    /// Manage the MCP servers that agents may use
     #[command(subcommand)]
     Mcp(Mcp),
     /// Check what this machine offers and what is missing
@@ -209,7 +214,7 @@ pub struct Run {
 /// Several who do the same.
 #[derive(Debug, Clone, Args)]
 pub struct RaceOptions {
-    /// Let several work on it side by side, and deliver the best: agents, or how many of one
+    /// Let several agents work on it at once, and deliver the best: agents, or how many of one
     #[arg(long, value_name = "AGENT[:MODEL],…|N", value_parser = entrants, conflicts_with = "agent")]
     pub race: Option<Entrants>,
     /// What decides among those that pass their tests: cost (then the smaller change), or time
@@ -518,7 +523,7 @@ pub enum OnFailed {
 The first Ctrl-C or SIGTERM stops taking work and waits for what is under way; the second leaves at once, and the next
 worker takes over.")]
 pub struct Up {
-    /// How many agents work side by side [default: as many as fit this machine]
+    /// How many agents run at once [default: as many as fit this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub agents: Option<u32>,
     /// Exit 0 when every task has ended, whatever its outcome
@@ -544,7 +549,7 @@ pub struct Until {
     pub max_usd: Option<Cost>,
 }
 
-/// Where and by whose leave the queue is worked off: `harvest up` and `harvest serve`.
+/// Where the queue runs, and within which limits: `harvest up` and `harvest serve`.
 #[derive(Debug, Args)]
 pub struct WorkPlace {
     /// Let a file play the model: no key, no network

@@ -245,7 +245,6 @@ fn unknown(prefix: &str) -> Failure {
     Failure::refused(Code::UnknownCredential, message, "see which there are: harvest credential list")
 }
 
-/// Typed without being shown, or piped in.
 /// From standard input, or asked for where nobody sees it.
 pub fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Failure> {
     let stdin = std::io::stdin();
@@ -257,20 +256,33 @@ pub fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Fai
     let read = if from_stdin {
         stdin.lock().take(MAX_SECRET + 1).read_to_string(&mut text)
     } else if stdin.is_terminal() {
-        let mut prompt = std::io::stderr();
-        let _ = write!(prompt, "{provider} key (not shown): ");
-        let _ = prompt.flush();
-        let silent = Silent::begin();
-        let read = stdin.lock().take(MAX_SECRET + 1).read_line(&mut text);
-        drop(silent);
-        let _ = writeln!(prompt);
-        read
+        type_into(&format!("{provider} key (not shown)"), &mut text)
     } else {
         return Err(refuse("is asked for at a terminal, and this is none"));
     };
     let secret = SecretString::from(text);
     read.map_err(|error| refuse(&format!("cannot be read: {error}")))?;
     checked(secret.expose_secret()).map_err(refuse)
+}
+
+/// Asks for a secret at the terminal, which shows nothing of it.
+pub fn type_secret(question: &str) -> std::io::Result<SecretString> {
+    let mut text = String::new();
+    let read = type_into(question, &mut text);
+    let secret = SecretString::from(text);
+    read.map(|_| secret)
+}
+
+fn type_into(question: &str, text: &mut String) -> std::io::Result<usize> {
+    // Before the question: what is typed from then on is neither shown nor lost.
+    let silent = Silent::begin();
+    let mut prompt = std::io::stderr();
+    let _ = write!(prompt, "{question}: ");
+    let _ = prompt.flush();
+    let read = std::io::stdin().lock().take(MAX_SECRET + 1).read_line(text);
+    drop(silent);
+    let _ = writeln!(prompt);
+    read
 }
 
 /// A secret as it can be sent in a header, or what is wrong with it.

@@ -16,8 +16,8 @@ const LITTLE_SPACE: u64 = 2 * GIB;
 pub async fn doctor(global: &Global, environment: Environment) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let installation = Installation::open(global, environment).await?;
-    let mut facts = vec![git(&installation).await, space(&installation), keys(&installation)];
-    facts.extend(sandbox(&installation));
+    let mut facts = machine(&installation).await;
+    facts.insert(2, keys(&installation));
     #[cfg(feature = "container")]
     facts.push(crate::container::fact(&installation));
     let works = facts.iter().all(|fact| fact.state != State::Missing);
@@ -50,6 +50,13 @@ pub async fn doctor(global: &Global, environment: Environment) -> Result<Exit, F
         }
     }
     Ok(if works { Exit::Done } else { Exit::Failed })
+}
+
+/// Facts about the machine, without keys and containers.
+pub async fn machine(installation: &Installation) -> Vec<Fact> {
+    let mut facts = vec![git(installation).await, space(installation)];
+    facts.extend(sandbox(installation));
+    facts
 }
 
 fn word(state: State) -> &'static str {

@@ -220,6 +220,11 @@ impl Environment {
         Ok(ModelKeys { own: PROVIDERS.into_iter().filter_map(own).collect(), vault: Vault::None })
     }
 
+    /// Where the models of a provider are, when not at its own host.
+    pub fn model_host(&self, provider: &str) -> Option<&str> {
+        PROVIDERS.iter().find(|(name, ..)| *name == provider).and_then(|(_, _, url)| self.text(url))
+    }
+
     fn keys_file(&self) -> Option<PathBuf> {
         Some(self.config_folder()?.join("keys"))
     }

@@ -22,6 +22,7 @@ mod failure;
 mod follow;
 mod gc;
 mod github;
+mod init;
 mod installation;
 mod interrupt;
 mod keychain;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         Cli::command().try_get_matches().and_then(|given| Ok((Cli::from_arg_matches(&given)?, command_name(&given))));
     let (cli, name) = match parsed {
         Ok(parsed) => parsed,
+        Err(error) if init::is_first_day(&error, &environment) => (init::command(), "init".to_owned()),
         Err(error) => return ExitCode::from(usage(&error) as u8),
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -122,6 +124,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
     }
     let global = &cli.global;
     match cli.command {
+        Command::Init(options) => init::init(global, environment, options).await,
         Command::Run(options) => run::run(global, environment, *options).await,
         Command::Demo(options) => demo::demo(global, environment, &options).await,
         Command::Task(command) => task::task(global, environment, command).await,

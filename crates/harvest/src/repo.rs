@@ -207,7 +207,8 @@ async fn find(installation: &Installation, name: &str) -> Result<Repository, Fai
     })
 }
 
-async fn build(
+/// Makes a snapshot in the foreground and shows its progress.
+pub async fn build(
     global: &Global,
     installation: &Installation,
     style: Style,

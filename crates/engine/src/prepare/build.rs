@@ -147,7 +147,7 @@ impl Run<'_> {
         let (mirror, commit) = self.end(Stage::Fetch, fetching, fetched).await?;
         self.report.commit = Some(commit.clone());
         let detecting = self.begin(Stage::Detect).await;
-        let needs = self.engine.needs(&mirror, &commit).await.map_err(End::from);
+        let needs = super::needs(&mirror, &commit).await.map_err(End::from);
         let needs = self.end(Stage::Detect, detecting, needs).await?;
         let recipe = recipe_of(&self.settings);
         let known = self.engine.prepared.manifests(mirror.key());

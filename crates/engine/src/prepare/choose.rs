@@ -37,7 +37,7 @@ impl Engine {
         if known.is_empty() {
             return Ok(Vec::new());
         }
-        let fingerprint = self.needs(mirror, base).await?.fingerprint;
+        let fingerprint = super::needs(mirror, base).await?.fingerprint;
         let (same, other): (Vec<_>, Vec<_>) =
             known.into_iter().partition(|manifest| manifest.fingerprint == fingerprint);
         let mut fitting: Vec<_> = same.into_iter().map(|manifest| (manifest, None)).collect();

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use self::detect::{Detected, Files, Tool, detect, to_read};
-use crate::{DataFolder, Engine, Error};
+use crate::{DataFolder, Error};
 
 pub use keeper::Keeper;
 pub use pushed::{Followed, Push};
@@ -276,21 +276,25 @@ pub async fn forget_unknown(data: &DataFolder, store: &Arc<dyn Store>) -> Result
     Ok(Prepared::new(data.prepared()).forget_all_but(&keys).await?)
 }
 
-impl Engine {
-    /// Reads what a commit needs from its files in the mirror.
-    pub(crate) async fn needs(&self, mirror: &Mirror, commit: &str) -> Result<Needs, Error> {
-        let hashes: BTreeMap<String, String> = mirror.entries(commit).await?.into_iter().collect();
-        let paths: BTreeSet<String> = hashes.keys().cloned().collect();
-        let mut texts = BTreeMap::new();
-        for path in to_read(&paths) {
-            if let Some(content) = mirror.file(commit, &path).await?.filter(|content| content.len() <= MAX_TEXT) {
-                texts.insert(path, String::from_utf8_lossy(&content).into_owned());
-            }
+/// What would be installed for a commit: the commands of its package managers.
+pub async fn commands_for(mirror: &Mirror, commit: &str) -> Result<Vec<String>, Error> {
+    let needs = needs(mirror, commit).await?;
+    Ok(needs.detected.projects.into_iter().map(|project| project.install).collect())
+}
+
+/// Reads what a commit needs from its files in the mirror.
+async fn needs(mirror: &Mirror, commit: &str) -> Result<Needs, Error> {
+    let hashes: BTreeMap<String, String> = mirror.entries(commit).await?.into_iter().collect();
+    let paths: BTreeSet<String> = hashes.keys().cloned().collect();
+    let mut texts = BTreeMap::new();
+    for path in to_read(&paths) {
+        if let Some(content) = mirror.file(commit, &path).await?.filter(|content| content.len() <= MAX_TEXT) {
+            texts.insert(path, String::from_utf8_lossy(&content).into_owned());
         }
-        let detected = detect(&Files { paths: &paths, texts: &texts });
-        let fingerprint = fingerprint(&detected, &hashes);
-        Ok(Needs { detected, fingerprint })
     }
+    let detected = detect(&Files { paths: &paths, texts: &texts });
+    let fingerprint = fingerprint(&detected, &hashes);
+    Ok(Needs { detected, fingerprint })
 }
 
 /// The lockfiles' content and the versions asked for; nothing that changes with every commit.

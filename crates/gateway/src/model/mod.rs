@@ -2,6 +2,7 @@
 
 mod answering;
 mod array;
+mod check;
 mod dispatch;
 mod edit;
 mod fallback;
@@ -20,6 +21,7 @@ mod usage;
 mod vendor;
 
 pub(crate) use answering::Models;
+pub use check::KeyCheck;
 pub(crate) use headers::{HOP_BY_HOP, IDENTITY, unreadable_encoding};
 pub use screen::{GROUPS as SERVER_TOOL_NAMES, ServerTools};
 pub(crate) use upstream::Clients;

@@ -103,6 +103,11 @@ impl Upstream {
         &self.id
     }
 
+    /// Whether it is the token of a subscription, and not an API key.
+    pub fn is_subscription(&self) -> bool {
+        self.oauth
+    }
+
     pub fn provider(&self) -> &'static str {
         self.provider
     }

@@ -24,7 +24,7 @@ server takes over.")]
 pub struct Serve {
     #[command(flatten)]
     pub door: Door,
-    /// How many agents work side by side; 0 for none [default: as many as fit this machine]
+    /// How many agents run at once; 0 for none [default: as many as fit this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub agents: Option<u32>,
     #[command(flatten)]

@@ -30,6 +30,7 @@ mod failpoints;
 mod failpoints_sessions;
 mod fake_github;
 mod faults;
+mod first_day;
 mod gate;
 mod github;
 mod github_bases;
