@@ -202,3 +202,21 @@ pub(super) fn inside(path: &str) -> String {
 pub(super) fn private(name: &str) -> String {
     format!("{CLOSED}/{name}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bubblewrap_gets_only_options_that_it_knows() {
+        let scratch = |version| {
+            let tool = Tool { path: "/usr/bin/bwrap".into(), version };
+            let mut args = Arguments::default();
+            args.scratch(&tool, 4096, "1777", "/tmp");
+            args.into_vec().join(" ")
+        };
+        assert_eq!(scratch((0, 4, 1)), "--tmpfs /tmp");
+        assert_eq!(scratch((0, 5, 0)), "--perms 1777 --tmpfs /tmp");
+        assert_eq!(scratch((0, 8, 0)), "--size 4096 --perms 1777 --tmpfs /tmp");
+    }
+}
