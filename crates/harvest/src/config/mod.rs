@@ -99,3 +99,27 @@ pub fn command_line(options: &AskOptions) -> Layer {
     let values: BTreeMap<Key, Value> = values.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
     Layer { origin: Origin::CommandLine, values, servers: toml::Table::new() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_guide_lists_every_setting() {
+        let guide = include_str!("../../../../docs/user-guide.md");
+        let rows: Vec<&str> = guide.lines().filter(|line| line.starts_with("| `")).collect();
+        let listed = |key: &Key| {
+            let (table, name) = key.name().rsplit_once('.').unwrap_or_default();
+            let name = if table.is_empty() { key.name() } else { name };
+            rows.iter().any(|row| {
+                let first = row.split(" | ").next().unwrap_or_default();
+                let whole = first.contains(&format!("`{}`", key.name()));
+                whole
+                    || (first.contains(table)
+                        && (first.contains(&format!("`{name}`")) || first.contains(&format!("`.{name}`"))))
+            })
+        };
+        let missing: Vec<&str> = Key::ALL.iter().filter(|key| !listed(key)).map(|key| key.name()).collect();
+        assert_eq!(missing, Vec::<&str>::new());
+    }
+}
