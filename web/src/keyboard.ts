@@ -29,11 +29,12 @@ export function useKeys(actions: Actions) {
         return;
       }
       if (event.ctrlKey || event.metaKey || event.altKey || isWriting(event.target) || document.querySelector("dialog[open]")) return;
-      const led = performance.now() - leader < PATIENCE && leader > 0;
+      // The time of the key itself: a busy page may handle it late.
+      const led = event.timeStamp - leader < PATIENCE && leader > 0;
       leader = 0;
       const item = led && NAV.flatMap((group) => group.items).find((one) => one.key === event.key);
       if (item) latest.current.go(item.to);
-      else if (event.key === "g") leader = performance.now();
+      else if (event.key === "g") leader = event.timeStamp;
       else if (event.key === "c") latest.current.create();
       else if (event.key === "?") latest.current.help();
       else if (event.key === "/") document.querySelector<HTMLElement>("[data-search]")?.focus();
