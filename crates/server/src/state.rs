@@ -265,3 +265,7 @@ pub fn words(operation: &utoipa::openapi::path::Operation) -> Vec<String> {
         .flat_map(|scopes| serde_json::from_value::<Vec<String>>(scopes).unwrap_or_default())
         .collect()
 }
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

@@ -179,6 +179,7 @@ pub trait Store:
     async fn set_cap(&self, name: &str, size: Option<u32>) -> Result<(), Error>;
     async fn convoys(&self) -> Result<Vec<Convoy>, Error>;
 
+    /// Saved again, a schedule has another owner; nothing else of it changes.
     async fn save_schedule(&self, schedule: Schedule) -> Result<(), Error>;
     async fn schedules(&self) -> Result<Vec<Schedule>, Error>;
     async fn remove_schedule(&self, id: &str) -> Result<bool, Error>;

@@ -155,3 +155,24 @@ fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error> {
     }
     Ok(Forgotten::Session)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::migrate::migrate;
+
+    #[test]
+    fn the_days_tasks_of_strangers_are_counted_by_their_index_alone() {
+        let mut db = Connection::open_in_memory().unwrap();
+        migrate(&mut db).unwrap();
+        for asker in [Asker::StrangersOf("/srv/orchard".into()), Asker::People(vec!["eve".into()])] {
+            let (filter, value) = tasks_of(&asker).unwrap();
+            let sql = format!("EXPLAIN QUERY PLAN {}", begun_sql(filter));
+            let mut statement = db.prepare(&sql).unwrap();
+            let steps = statement.query_map(params![value, "2026-01-02"], |row| row.get::<_, String>(3)).unwrap();
+            let steps: Vec<String> = steps.map(Result::unwrap).filter(|step| step.contains(" tasks")).collect();
+            let wanted = "SEARCH tasks USING COVERING INDEX tasks_of_strangers (stranger_day=?";
+            assert!(steps.len() == 1 && steps[0].starts_with(wanted), "{asker:?}: {steps:?}");
+        }
+    }
+}

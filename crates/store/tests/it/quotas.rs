@@ -153,13 +153,17 @@ on_both! {
             let own = begun(1, Asker::People(vec![who.to_owned()]));
             let all = begun(2, Asker::StrangersOf("/srv/orchard".into()));
             let settings = Settings { trust, ..Settings::default() };
-            let admission = Admission { token: None, limits: vec![own, all], ..Default::default() };
+            let admission = Admission { is_stranger: true, token: None, limits: vec![own, all], ..Default::default() };
             NewTask { admission, settings, requested_by: who.to_owned(), at, ..new_task("x") }
         };
         let ask = async |who: &str, at| store.create_tasks(vec![asking(who, Trust::Stranger, at)]).await;
-        // What members ask for is not counted here.
-        let member = NewTask { admission: Admission::default(), ..asking("ada", Trust::Member, now()) };
-        store.create_tasks(vec![member]).await.unwrap();
+        // What members ask for is not counted here, be it about what a stranger wrote.
+        for trust in [Trust::Member, Trust::Stranger, Trust::Stranger] {
+            let member = NewTask { admission: Admission::default(), ..asking("ada", trust, now()) };
+            store.create_tasks(vec![member]).await.unwrap();
+        }
+        let strangers = Asker::StrangersOf("/srv/orchard".into());
+        assert_eq!(store.unfinished(&strangers).await.unwrap(), 0);
         let first = ask("eve", now()).await.unwrap().pop().unwrap();
         store.cancel_waiting(&first.task.id, now()).await.unwrap().unwrap();
         let refused = ask("eve", later(60)).await;

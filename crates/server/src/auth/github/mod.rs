@@ -7,6 +7,8 @@
 mod kept;
 mod protocol;
 mod routes;
+#[cfg(test)]
+mod tests;
 
 pub use routes::{begin, callback};
 
