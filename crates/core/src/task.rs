@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AttemptId, BranchName, Cost, Evidence, FailureReason, McpServer, OnFailedDependency, Priority, Prompt, Race,
-    SessionId, TaskId, TaskStatus, Timestamp, TurnId, Usage,
+    SessionId, TaskId, TaskStatus, Timestamp, TokenId, TurnId, Usage,
 };
 
 /// What is asked.
@@ -329,6 +329,12 @@ pub struct Turn {
     pub status: TurnStatus,
     pub created_at: Timestamp,
     pub attempts: Vec<Attempt>,
+    /// The person it acts for since they retried it or told its agent something new; `None`: its author.
+    #[serde(skip)]
+    pub acts_for: Option<String>,
+    /// The token that its last instruction came with, which pays for it as well.
+    #[serde(skip)]
+    pub token: Option<TokenId>,
 }
 
 /// The author of turns that failed checks of a pull request ask for.

@@ -1,20 +1,43 @@
 //! The person on whose behalf a turn is worked on: its personal credentials are used, it pays, and the commits name it.
 //!
-//! This is the author of the last instruction that the agent was given in the turn: its prompt, or what someone said when
-//! they resumed the turn, changed its plan, or turned down its plan or its result. A turn that no person asked for, such as
-//! one for failed checks, is the requester's of its task. The answer depends on the journal alone, so a worker that takes
-//! the turn over after a crash finds the same person.
+//! This is the person who retried the turn last, or the author of the last instruction that the agent was given in it: its
+//! prompt, or what someone said when they resumed the turn, changed its plan, or turned down its plan or its result. The
+//! token that they asked with pays as well. A turn that no person asked for, such as one for failed checks, is the
+//! requester's of its task; it is only begun on commits of Harvest's own. The answer depends on the store alone, so a
+//! worker that takes the turn over after a crash finds the same person.
 
-use harvest_core::{Event, EventBody, Session, TurnId, is_automatic};
+use harvest_core::{Event, EventBody, Session, Task, TurnId, is_automatic};
 
 use crate::journal::of_turn;
 
-/// The person that `turn` acts for; `events` are those of its session.
-pub(crate) fn actor(requested_by: &str, session: Option<&Session>, turn: &TurnId, events: &[Event]) -> String {
-    let asked = session.and_then(|session| session.turns.iter().find(|asked| asked.id == *turn));
-    let instructed = of_turn(events, turn).iter().rev().find_map(|event| instructs(&event.body));
-    let person = instructed.or(asked.map(|asked| asked.author.as_str())).filter(|author| !is_automatic(author));
-    person.unwrap_or(requested_by).to_owned()
+/// A person that a turn acts for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Actor {
+    pub(crate) person: String,
+    /// The id of the API token that they asked with.
+    pub(crate) token: Option<String>,
+}
+
+impl Actor {
+    /// The person who asked for a task.
+    pub(crate) fn requester(task: &Task) -> Self {
+        Self { person: task.requested_by.clone(), token: task.settings.token.clone() }
+    }
+
+    /// The person that `turn` acts for; `events` are those of its session.
+    pub(crate) fn of(requester: Self, session: Option<&Session>, turn: &TurnId, events: &[Event]) -> Self {
+        let Some(asked) = session.and_then(|session| session.turns.iter().find(|asked| asked.id == *turn)) else {
+            return requester;
+        };
+        // Turns that were held when the store learnt to keep the person have it in their journal alone.
+        let told = || of_turn(events, turn).iter().rev().find_map(|event| instructs(&event.body));
+        let told = asked.acts_for.as_deref().or_else(told);
+        let person = told.unwrap_or(&asked.author);
+        if is_automatic(person) || (asked.number == 1 && told.is_none() && person == requester.person) {
+            return requester;
+        }
+        Self { person: person.to_owned(), token: asked.token.as_ref().map(ToString::to_string) }
+    }
 }
 
 /// The author of an event that tells the agent something new.
@@ -47,6 +70,8 @@ mod tests {
             status: TurnStatus::Claimed,
             created_at: Timestamp::UNIX_EPOCH,
             attempts: Vec::new(),
+            acts_for: None,
+            token: None,
         });
         let turns = turns.collect();
         let (task_id, branch) = ("0000000000000001".parse().unwrap(), BranchName::for_session("x", &id));
@@ -67,11 +92,39 @@ mod tests {
         EventBody::PlanDecided { approved: comment.is_none(), author: author.into(), plan, comment }
     }
 
+    fn asker(person: &str, token: Option<&str>) -> Actor {
+        Actor { person: person.into(), token: token.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_turn_acts_for_whoever_retried_it_and_spends_with_the_token_that_it_was_asked_with() {
+        let (first, second) = ("0000000000000001", "0000000000000002");
+        let requester = || asker("ada", Some(first));
+        let of = |author: &str, number: u32, acts_for: Option<&str>, token: Option<&str>| {
+            let mut session = session(&["ada", author]);
+            let asked = &mut session.turns[number as usize - 1];
+            (asked.acts_for, asked.token) = (acts_for.map(str::to_owned), token.map(|id| id.parse().unwrap()));
+            Actor::of(requester(), Some(&session), &turn(number), &journal(vec![started(1), started(2)]))
+        };
+        // A prompt in someone's session pays with its own token, and without one with none.
+        assert_eq!(of("bob", 2, None, Some(second)), asker("bob", Some(second)));
+        assert_eq!(of("bob", 2, None, None), asker("bob", None));
+        assert_eq!(of("ada", 2, None, Some(second)), asker("ada", Some(second)));
+        assert_eq!(of("ada", 2, None, None), asker("ada", None));
+        // The first turn is its task's, also when it was made before turns kept their token.
+        assert_eq!(of("bob", 1, None, None), requester());
+        // A retry acts for the person who asks for it.
+        assert_eq!(of("bob", 1, Some("eve"), Some(second)), asker("eve", Some(second)));
+        assert_eq!(of("bob", 2, Some("eve"), None), asker("eve", None));
+        assert_eq!(of(CHECKS_AUTHOR, 2, Some("eve"), None), asker("eve", None));
+        assert_eq!(of(CHECKS_AUTHOR, 2, None, None), requester());
+    }
+
     #[test]
     fn a_turn_acts_for_the_person_who_instructed_it_last_and_automatic_ones_for_the_requester() {
         let of = |author: &str, bodies: Vec<EventBody>| {
             let events = journal([vec![started(1), decided("eve", Some("hers"), None), started(2)], bodies].concat());
-            actor("ada", Some(&session(&["ada", author])), &turn(2), &events)
+            Actor::of(asker("ada", None), Some(&session(&["ada", author])), &turn(2), &events).person
         };
         assert_eq!(of("ada", Vec::new()), "ada");
         assert_eq!(of("bob", Vec::new()), "bob");

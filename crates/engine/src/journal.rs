@@ -11,7 +11,7 @@ use harvest_vault::{Redactor, StreamRedactor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::actor::actor;
+use crate::actor::Actor;
 use crate::carry::Moved;
 use crate::gate::Gate;
 use crate::interruption::Interruption;
@@ -126,10 +126,10 @@ impl Journal {
     }
 
     /// The person that this turn acts for.
-    pub(crate) async fn actor(&self, detail: &TaskDetail) -> Result<String, harvest_store::Error> {
+    pub(crate) async fn actor(&self, detail: &TaskDetail) -> Result<Actor, harvest_store::Error> {
         let Lease { session, turn, .. } = &self.lease;
         let session = detail.sessions.iter().find(|known| known.id == *session);
-        Ok(actor(&detail.task.requested_by, session, turn, &self.all().await?))
+        Ok(Actor::of(Actor::requester(&detail.task), session, turn, &self.all().await?))
     }
 
     /// Where this turn is with its plan.

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::actor::Actor;
 use crate::journal::Journal;
 use crate::tenancy::Tenancy;
 use crate::till::{Key, Span, Taken, Till};
@@ -154,7 +155,7 @@ impl TurnMeter {
     /// The same without an engine around it, for whoever measures what keeping the books costs.
     pub fn alone(store: Arc<dyn Store>, owner: OwnerId, lease: Lease, task: &Task, world: &World) -> Self {
         let journal = Journal::new(store, lease, Arc::clone(&world.redactor), Arc::clone(&world.clock));
-        let accounts = Tenancy::default().accounts_of(task, &task.requested_by);
+        let accounts = Tenancy::default().accounts_of(task, &Actor::requester(task));
         Self::new(journal, owner, Arc::clone(&world.entropy), Arc::default(), accounts, task)
     }
 

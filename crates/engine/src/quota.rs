@@ -4,6 +4,7 @@
 //! the work. Work that is under way is held to its own budget and to the daily limits of its person and project, call by call;
 //! see `docs/gateway.md`.
 
+use harvest_core::budget::Account;
 use harvest_core::{Cost, TokenId};
 use harvest_store::{Admission, Asker, Limit};
 
@@ -44,7 +45,8 @@ impl Tenancy {
         let account = |name: &String| format!("user:{name}");
         let mut limits = Vec::new();
         if let Some(token) = &token {
-            limits.push(limit("this token".to_owned(), of_token, Asker::Token(token.clone()), Vec::new()));
+            let account = Account::Token(token.to_string()).to_string();
+            limits.push(limit("this token".to_owned(), of_token, Asker::Token(token.clone()), vec![account]));
         }
         let name = user.to_owned();
         limits.push(limit(format!("user {user}"), of_user, Asker::People(vec![name.clone()]), vec![account(&name)]));
@@ -59,7 +61,7 @@ impl Tenancy {
             limit(format!("project {}", project.name), quota, asker, vec![format!("project:{}", project.name)])
         }));
         limits.retain(|limit| limit.unfinished.is_some() || limit.daily.is_some());
-        Admission { token: token.filter(|_| of_token != Quota::default()), limits }
+        Admission { person: Some(user.to_owned()), token, is_stranger: false, limits }
     }
 }
 

@@ -150,7 +150,7 @@ impl Engine {
         let returned = match (trace, session) {
             (Some(trace), Some(session)) => {
                 let id = trace.sandbox.clone();
-                match self.take_up(owner, (&detail.task, session, &actor), &journal, &meter, trace).await {
+                match self.take_up(owner, (&detail.task, session, &actor.person), &journal, &meter, trace).await {
                     Ok(returned) => Some(returned),
                     Err(Error::Store(error)) => return Err(error.into()),
                     Err(error) => {
@@ -163,7 +163,7 @@ impl Engine {
             }
             _ => None,
         };
-        self.work_on(owner, (detail, actor), journal, stop, meter, returned).await
+        self.work_on(owner, (detail, actor.person), journal, stop, meter, returned).await
     }
 
     /// Listens where the sandbox calls, and follows the agent from where the journal ends. Nothing here takes git or disk

@@ -237,6 +237,7 @@ mod tests {
                 admission: Admission {
                     token: None,
                     limits: (prompt == "too much").then(nothing).into_iter().collect(),
+                    ..Admission::default()
                 },
                 claim_for: None,
                 at: self.0.now(),

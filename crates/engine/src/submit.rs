@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use harvest_core::{
-    BranchName, Cost, Hook, McpServer, OnFailedDependency, OwnerId, Priority, Prompt, Race, SessionId, Settings,
-    Source, Supervision, Task, TaskId, TaskKind, TokenId, Trust, Turn, TurnId, Workflow, is_automatic,
+    BranchName, Cost, EventBody, Hook, McpServer, OnFailedDependency, OwnerId, Priority, Prompt, Race, SessionId,
+    Settings, Source, Supervision, Task, TaskId, TaskKind, TokenId, Trust, Turn, TurnId, Workflow, is_automatic,
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{Admission, IdempotencyKey, NewTask, NewTurn, Submitted};
 use harvest_workspace::Author;
 
+use crate::journal::events_up_to;
 use crate::opinion::agent_and_model;
 use crate::{Engine, Error, ModelChoice, authorship, unserved, verify};
 
@@ -134,6 +135,15 @@ impl Engine {
         self.options.redactor.redact(text).into_owned()
     }
 
+    /// The commit that a session delivered last.
+    pub async fn last_delivered(&self, session: &SessionId) -> Result<Option<String>, Error> {
+        let events = events_up_to(self.options.store.as_ref(), session, u64::MAX).await?;
+        Ok(events.into_iter().rev().find_map(|event| match event.body {
+            EventBody::BranchDelivered { commit, .. } => Some(commit),
+            _ => None,
+        }))
+    }
+
     /// Queues a failed or cancelled task once more, for whoever asks.
     pub async fn retry(&self, task: &Task, asker: &str, token: Option<TokenId>) -> Result<(), Error> {
         let admission = self.admission(asker, &task.repository, token);
@@ -206,6 +216,7 @@ impl Engine {
         };
         let mut admission = self.admission(&request.requested_by, &repository, queue.token.clone());
         if queue.asked_by_stranger {
+            admission.is_stranger = true;
             let tenancy = self.options.tenancy.now();
             admission.limits.extend(tenancy.stranger_limits(&request.requested_by, &repository));
         }

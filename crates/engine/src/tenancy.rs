@@ -4,6 +4,7 @@ use harvest_core::budget::Account;
 use harvest_core::{Cost, Identity, Task};
 
 use crate::Quotas;
+use crate::actor::Actor;
 
 /// The people, teams and projects of an installation, as far as its settings name them.
 #[derive(Debug, Clone, Default)]
@@ -44,11 +45,10 @@ impl Tenancy {
         }
     }
 
-    /// The accounts that a turn is booked on which acts for `actor`. The task's token is among them only when it is that
-    /// person's: someone else's prompt does not spend what the token may.
-    pub(crate) fn accounts_of(&self, task: &Task, actor: &str) -> Vec<(Account, Option<Cost>)> {
-        let token = task.settings.token.as_deref().filter(|_| actor == task.requested_by);
-        self.accounts(actor, &task.repository, token)
+    /// The accounts that a turn is booked on which acts for `actor`. The token that they asked with is among them, whoever
+    /// asked for the task, and no other.
+    pub(crate) fn accounts_of(&self, task: &Task, actor: &Actor) -> Vec<(Account, Option<Cost>)> {
+        self.accounts(&actor.person, &task.repository, actor.token.as_deref())
     }
 
     /// Whom such a task is counted for, each with its limit for a day.

@@ -12,6 +12,7 @@ use harvest_forge::Forge;
 use harvest_store::{Lease, Step, TaskDetail};
 use harvest_workspace::{Mirror, SessionRepository, Snapshot};
 
+use crate::actor::Actor;
 use crate::deliver::{Finished, Progress};
 use crate::error::Halt;
 use crate::execute::Execution;
@@ -93,7 +94,7 @@ impl Engine {
         charge_unsettled(&journal, &mut detail.task).await?;
         let actor = journal.actor(&detail).await?;
         let meter = self.meter(owner, &detail.task, &actor, &journal);
-        self.work_on(owner, (detail, actor), journal, stop, meter, None).await
+        self.work_on(owner, (detail, actor.person), journal, stop, meter, None).await
     }
 
     /// What a lease is about.
@@ -104,7 +105,7 @@ impl Engine {
         Ok((detail, journal.counted_by(&self.vitals)))
     }
 
-    pub(crate) fn meter(&self, owner: &OwnerId, task: &Task, actor: &str, journal: &Journal) -> Arc<TurnMeter> {
+    pub(crate) fn meter(&self, owner: &OwnerId, task: &Task, actor: &Actor, journal: &Journal) -> Arc<TurnMeter> {
         let options = &self.options;
         let (entropy, till) = (options.entropy.clone(), self.till.clone());
         let accounts = options.tenancy.now().accounts_of(task, actor);

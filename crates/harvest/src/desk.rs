@@ -46,7 +46,7 @@ impl FrontDesk {
 
     /// A budget that comes over the network is at most what the project of the repository, or the installation, sets.
     fn within_the_budget(&self, ask: &Ask) -> Result<(), Refusal> {
-        match (ask.budget_usd, self.budget_of(&ask.repository)) {
+        match (ask.budget_usd, self.budget_of(&ask.repository)?) {
             (Some(asked), Some(most)) if asked > most => {
                 let message =
                     format!("budget_usd: {asked} is more than the {most} that tasks of this project may cost");
@@ -65,8 +65,8 @@ impl Desk for FrontDesk {
         Ok(saved.request_of(&self.installation, person.to_owned(), prompt).await?)
     }
 
-    fn budget_of(&self, repository: &str) -> Option<Cost> {
-        self.installation.settings().ok()?.for_repository(repository).money(Key::BudgetUsd)
+    fn budget_of(&self, repository: &str) -> Result<Option<Cost>, Refusal> {
+        Ok(self.installation.settings()?.for_repository(repository).money(Key::BudgetUsd))
     }
 
     fn tenancy(&self) -> Tenancy {

@@ -340,7 +340,11 @@ impl Asking {
         // The rest is a person's right, and ends with what they are a member of.
         let of_github = self.membership().await?.filter(|membership| membership.concerns(&owner.user));
         let Some(membership) = of_github else {
-            return Ok(OwnerRights { may_give_tasks: is_member || token.is_some_and(is_signed_in), everywhere: None });
+            let user = clean(&owner.user);
+            return Err(format!(
+                "its owner {user} is refused: they signed in with GitHub, and this worker has no [sign_in] for it, so it \
+                 cannot ask whether they still belong; give the worker the settings and the credential of the server"
+            ));
         };
         if !membership.holds(&owner.user).await {
             let user = clean(&owner.user);
@@ -359,16 +363,12 @@ impl Asking {
             let options = sign_in::options(&self.installation).await.map_err(|failure| failure.message)?;
             let desk = Arc::new(FrontDesk::new(self.global.clone(), self.installation.clone()));
             let clock = self.installation.clock.clone();
-            let made = options.map(|options| Membership::new(options, desk, clock)).transpose();
+            let store = self.installation.store.clone();
+            let made = options.map(|options| Membership::new(options, store, desk, clock)).transpose();
             made.map_err(|error| error.to_string())
         });
         Ok(made.await?.as_ref())
     }
-}
-
-/// Whether a token is the session of a person, and no program's.
-fn is_signed_in(token: &AccessToken) -> bool {
-    token.kind == TokenKind::Person
 }
 
 #[async_trait]

@@ -22,8 +22,9 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
     /// What a person asks for, checked one by one and resolved; nothing is written yet.
     async fn request(&self, ask: &Ask, person: &str) -> Result<Request, Refusal>;
 
-    /// What a task of a repository may cost at most when it is asked for over the network.
-    fn budget_of(&self, repository: &str) -> Option<Cost>;
+    /// What a task of a repository may cost at most when it is asked for over the network; `None`: any amount. Settings that
+    /// cannot be read are an error, since no limit could be told from one that is unknown.
+    fn budget_of(&self, repository: &str) -> Result<Option<Cost>, Refusal>;
 
     /// Who belongs to what, as the settings say now.
     fn tenancy(&self) -> Tenancy;

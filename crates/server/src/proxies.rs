@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Once;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 use ipnet::IpNet;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
@@ -18,18 +18,19 @@ impl Proxies {
     }
 
     /// The address that a request comes from. Each proxy appends the address that it was asked from, so the list is read from
-    /// its end: the first address that is no proxy of ours is the client's, and what stands before it is only claimed.
+    /// its end: the first address that is no proxy of ours is the client's, and what stands before it is only claimed. The
+    /// list may hold any bytes; a part that is no address ends it, and the address that was read last counts.
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
-        let mut values: Vec<&str> =
-            headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
+        let mut values: Vec<&[u8]> = headers.get_all(FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
         while let Some(value) = values.pop() {
-            for part in value.rsplit(',') {
+            for part in value.rsplit(|byte| *byte == b',') {
                 if !self.has(client) {
                     self.warn(peer);
                     return client;
                 }
-                let Some(before) = address(part.trim()) else { return client };
+                let part = std::str::from_utf8(part).ok();
+                let Some(before) = part.and_then(|part| address(part.trim())) else { return client };
                 client = before;
             }
         }
@@ -64,10 +65,14 @@ mod tests {
     use super::*;
 
     fn client(trusted: &[&str], peer: &str, forwarded: &[&str]) -> String {
+        client_of(trusted, peer, &forwarded.iter().map(|value| value.as_bytes()).collect::<Vec<_>>())
+    }
+
+    fn client_of(trusted: &[&str], peer: &str, forwarded: &[&[u8]]) -> String {
         let proxies = Proxies::new(trusted.iter().map(|text| text.parse().unwrap()).collect());
         let mut headers = HeaderMap::new();
         for value in forwarded {
-            headers.append(FORWARDED_FOR, value.parse().unwrap());
+            headers.append(FORWARDED_FOR, HeaderValue::from_bytes(value).unwrap());
         }
         proxies.client(peer.parse().unwrap(), &headers).to_string()
     }
@@ -89,6 +94,19 @@ mod tests {
         assert_eq!(client(&ours, "10.0.0.1", &["203.0.113.9, 198.51.100.7"]), "198.51.100.7");
         assert_eq!(client(&ours, "10.0.0.1", &["203.0.113.9", "198.51.100.7, 10.0.0.2"]), "198.51.100.7");
         assert_eq!(client(&ours, "10.0.0.1", &["203.0.113.9, unknown"]), "10.0.0.1");
+    }
+
+    #[test]
+    fn a_list_that_is_not_ascii_is_believed_no_further_than_what_can_be_read() {
+        let ours = ["10.0.0.0/8"];
+        let of = |forwarded: &[&[u8]]| client_of(&ours, "10.0.0.1", forwarded);
+        assert_eq!(of(&["\u{e9}".as_bytes()]), "10.0.0.1");
+        assert_eq!(of(&[b"\xff\xfe"]), "10.0.0.1");
+        // The proxy appended the address that it was asked from to the client's own bytes.
+        assert_eq!(of(&[b"\xff, 198.51.100.7"]), "198.51.100.7");
+        // Nothing before bytes that no proxy of ours writes is believed.
+        assert_eq!(of(&[b"203.0.113.9", b"\xff"]), "10.0.0.1");
+        assert_eq!(of(&[b"203.0.113.9, \xff, 10.0.0.2"]), "10.0.0.2");
     }
 
     #[test]

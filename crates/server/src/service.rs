@@ -141,6 +141,12 @@ impl Service {
         let Self { listener, router, app } = self;
         let places = app.places.clone();
         let sweeping = tokio::spawn(sweep(app.clone()));
+        let learner = app.clone();
+        tokio::spawn(async move {
+            if let Err(error) = learner.doorman.learn(learner.clock.now()).await {
+                tracing::warn!(%error, "tokens cannot be listed; each is known once it has opened");
+            }
+        });
         let watching = tokio::spawn(passes::watch(app.clone()));
         let acting = tokio::spawn(webhooks::run(app.clone(), app.closing.clone()));
         loop {

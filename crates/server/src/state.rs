@@ -1,13 +1,13 @@
 //! What every request can reach.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use harvest_core::{Clock, Code, Entropy, Role, Timestamp};
 use harvest_engine::{DataFolder, Engine, Stop};
-use harvest_store::{AccessToken, Error as StoreError, Store};
+use harvest_store::{AccessToken, Error as StoreError, Store, TokenKind};
 use harvest_telemetry::Exporter;
 use tokio::sync::{Semaphore, watch};
 
@@ -65,8 +65,11 @@ pub struct Shared {
 pub struct Doorman {
     store: Arc<dyn Store>,
     known: Mutex<Known>,
-    /// Held while the database is asked for a token, so that made-up tokens do not take all of its connections.
+    /// Held while the database is asked for a token that has opened before, or was made here.
     questions: Semaphore,
+    /// Held while the database is asked for any other token, so that made-up tokens neither take all of its connections nor
+    /// keep those waiting whose token is known.
+    unknown_questions: Semaphore,
     woken: watch::Receiver<u64>,
 }
 
@@ -77,27 +80,60 @@ struct Known {
     since: Instant,
     tokens: HashMap<String, AccessToken>,
     noted: HashMap<String, Timestamp>,
+    /// The digests of tokens that exist. They say nothing about what a token opens, and outlive what is forgotten.
+    real: HashSet<String>,
 }
 
 /// Should nobody be able to wake us, a token that was revoked elsewhere opens for so long at most.
 const BELIEVED: Duration = Duration::from_secs(5);
 const MOST_KNOWN: usize = 10_000;
+const MOST_REAL: usize = 100_000;
 /// Tokens that the database is asked for at a time; the next ones wait.
 const QUESTIONS: usize = 4;
+/// The same for tokens that may be made up, each in a queue of its own.
+const UNKNOWN_QUESTIONS: usize = 2;
 /// The time of a token's last use is kept to the minute.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
 impl Doorman {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let woken = store.watch_queue();
-        let known = Known { version: 0, since: Instant::now(), tokens: HashMap::new(), noted: HashMap::new() };
-        Self { store, known: Mutex::new(known), questions: Semaphore::new(QUESTIONS), woken }
+        let known = Known {
+            version: 0,
+            since: Instant::now(),
+            tokens: HashMap::new(),
+            noted: HashMap::new(),
+            real: HashSet::new(),
+        };
+        let (questions, unknown_questions) = (Semaphore::new(QUESTIONS), Semaphore::new(UNKNOWN_QUESTIONS));
+        Self { store, known: Mutex::new(known), questions, unknown_questions, woken }
+    }
+
+    /// Learns which tokens there are, so that none of them has to wait behind made-up ones when it is first shown.
+    pub async fn learn(&self, now: Timestamp) -> Result<(), StoreError> {
+        for kind in [TokenKind::Login, TokenKind::Person, TokenKind::Api, TokenKind::Personal] {
+            for token in self.store.tokens(kind).await? {
+                if token.revoked_at.is_none() && token.expires_at.is_none_or(|end| end > now) {
+                    self.expect(token.digest);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A token of this digest exists.
+    pub fn expect(&self, digest: String) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.real.len() >= MOST_REAL {
+            known.real.clear();
+        }
+        known.real.insert(digest);
     }
 
     pub async fn find(&self, shown: &str) -> Result<Option<AccessToken>, StoreError> {
         let digest = secret::digest(shown);
         let version = *self.woken.borrow();
-        {
+        let is_real = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.version != version || known.since.elapsed() > BELIEVED {
                 (known.version, known.since) = (version, Instant::now());
@@ -105,13 +141,22 @@ impl Doorman {
             } else if let Some(token) = known.tokens.get(&digest) {
                 return Ok(Some(token.clone()));
             }
-        }
-        let question = self.questions.acquire().await;
+            known.real.contains(&digest)
+        };
+        let questions = if is_real { &self.questions } else { &self.unknown_questions };
+        let question = questions.acquire().await;
         let found = self.store.token(&digest).await;
         drop(question);
         let found = found?;
+        let opens = found.as_ref().is_some_and(|token| token.revoked_at.is_none());
+        if opens && !is_real {
+            self.expect(digest.clone());
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !opens {
+            known.real.remove(&digest);
+        }
         if let Some(token) = &found {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             // Read before someone revoked it, perhaps: then it is not worth keeping.
             if known.version == version && known.tokens.len() < MOST_KNOWN {
                 known.tokens.insert(digest, token.clone());
@@ -220,3 +265,7 @@ pub fn words(operation: &utoipa::openapi::path::Operation) -> Vec<String> {
         .flat_map(|scopes| serde_json::from_value::<Vec<String>>(scopes).unwrap_or_default())
         .collect()
 }
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

@@ -46,7 +46,7 @@ pub use repository::Repository;
 pub use schedule::{MissedRuns, OwnerRight, Schedule, ScheduleOwner, Template};
 pub use session::{SessionPage, SessionQuery, SessionSummary};
 pub use stats::{Stat, StatKey, StatQuery};
-pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Step};
+pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Requester, Step};
 pub use task::{IdempotencyKey, NewTask, NewTurn, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
 
 #[async_trait]
@@ -104,7 +104,7 @@ pub trait Store:
     async fn interrupt(&self, lease: &Lease, at: Timestamp, events: Vec<EventBody>) -> Result<u64, Error>;
 
     /// The turn of an interrupted task is in the queue again. `prompt` is what its agent is told.
-    async fn resume(&self, task: &TaskId, author: &str, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error>;
+    async fn resume(&self, task: &TaskId, by: Requester, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error>;
 
     /// A person has decided on the plan of a task that awaits approval: its turn is in the queue again, or the task is
     /// cancelled.
@@ -133,7 +133,8 @@ pub trait Store:
     /// The turns that `owner` works on and is asked to stop. Whoever waits for the queue is woken when there is a new one.
     async fn stops(&self, owner: &OwnerId) -> Result<Vec<(Lease, Stopping)>, Error>;
 
-    /// Queues a failed or cancelled task once more, unless a quota leaves no room for it.
+    /// Queues a failed or cancelled task once more, unless a quota leaves no room for it. Its turn acts for the person of the
+    /// admission, and spends with their token.
     async fn retry(&self, task: &TaskId, admission: Admission, at: Timestamp) -> Result<(), Error>;
 
     /// The journal of a session behind `after`, at most `limit` events, in order.
@@ -178,6 +179,7 @@ pub trait Store:
     async fn set_cap(&self, name: &str, size: Option<u32>) -> Result<(), Error>;
     async fn convoys(&self) -> Result<Vec<Convoy>, Error>;
 
+    /// Saved again, a schedule has another owner; nothing else of it changes.
     async fn save_schedule(&self, schedule: Schedule) -> Result<(), Error>;
     async fn schedules(&self) -> Result<Vec<Schedule>, Error>;
     async fn remove_schedule(&self, id: &str) -> Result<bool, Error>;
@@ -195,6 +197,13 @@ pub trait Store:
     async fn save_template(&self, template: Template) -> Result<(), Error>;
     async fn templates(&self) -> Result<Vec<Template>, Error>;
     async fn remove_template(&self, name: &str) -> Result<bool, Error>;
+
+    /// Takes the right to exchange a person's token for a new one, until a time: of any number who try, one gets it. False
+    /// when another holder has it.
+    async fn begin_refresh(&self, person: &str, holder: &str, at: Timestamp, until: Timestamp) -> Result<bool, Error>;
+
+    /// Gives that right back.
+    async fn end_refresh(&self, person: &str, holder: &str) -> Result<(), Error>;
 
     /// Refused when there is one of that name for the same provider and scope.
     async fn add_credential(&self, record: CredentialRecord) -> Result<(), Error>;

@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 
 use super::*;
+use crate::actor::Actor;
 use crate::tenancy::{Project, Team};
 
 const DAY: &str = "2026-01-02";
@@ -145,7 +146,7 @@ impl World {
     async fn begin(&self, worker: &Worker, task: Task, lease: Lease, tenancy: &Tenancy, model: &Model) -> Working {
         let journal = self.journal(lease.clone());
         let Worker { owner, till } = worker.clone();
-        let accounts = tenancy.accounts_of(&task, &task.requested_by);
+        let accounts = tenancy.accounts_of(&task, &Actor::requester(&task));
         let meter = Arc::new(TurnMeter::new(journal, owner, Arc::new(Counter), till, accounts, &task));
         let socket = self.folder.path().join(format!("{}-{}", task.id, lease.fence));
         let session = Session {
@@ -397,16 +398,18 @@ async fn teams_and_tokens_pay_for_every_call_mid_run() {
 }
 
 #[tokio::test]
-async fn a_turn_of_someone_else_is_booked_on_them_and_never_on_the_tasks_token() {
+async fn a_turn_is_booked_on_whoever_asked_for_it_and_on_the_token_that_they_asked_with() {
     let world = World::new();
     let mut task = world.submit("ada", dollars(1.0)).await.task;
     task.settings.token = Some("token-1".to_owned());
     let tenancy = Tenancy { token_daily: Some(dollars(1.0)), ..Tenancy::default() };
-    let booked = |actor: &str| -> Vec<String> {
-        tenancy.accounts_of(&task, actor).iter().map(|(account, _)| account.to_string()).collect()
+    let booked = |actor: Actor| -> Vec<String> {
+        tenancy.accounts_of(&task, &actor).iter().map(|(account, _)| account.to_string()).collect()
     };
-    assert_eq!(booked("ada"), ["user:ada", "token:token-1"]);
-    assert_eq!(booked("bob"), ["user:bob"]);
+    assert_eq!(booked(Actor::requester(&task)), ["user:ada", "token:token-1"]);
+    let bob = |token: Option<&str>| Actor { person: "bob".to_owned(), token: token.map(str::to_owned) };
+    assert_eq!(booked(bob(Some("token-2"))), ["user:bob", "token:token-2"]);
+    assert_eq!(booked(bob(None)), ["user:bob"]);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! `harvest session resume`: an interrupted session goes on.
 
 use harvest_core::Code;
-use harvest_store::Error;
+use harvest_store::{Error, Requester};
 use serde_json::json;
 
 use super::find;
@@ -21,8 +21,8 @@ pub async fn resume(
     let prompt = asked.prompt.as_deref().map(ask::read_prompt).transpose()?.map(ask::without_secrets);
     let id = find(installation, &asked.id).await?;
     let task = installation.store.session(&id).await?.task_id;
-    let author = installation.environment.user();
-    match installation.store.resume(&task, &author, prompt, installation.clock.now()).await {
+    let by = Requester { person: installation.environment.user(), token: None };
+    match installation.store.resume(&task, by, prompt, installation.clock.now()).await {
         Err(Error::IllegalMove(refused)) => {
             let message = format!("session {} is not interrupted: its task is {}", id.short(), refused.from);
             let help = "harvest session prompt asks a session for more; see harvest task list --status interrupted";

@@ -80,7 +80,8 @@ async fn decide(
         PlanVerdict::Again { comment } => PlanVerdict::Again { comment: harvest_engine::redact(&comment).into_owned() },
         other => other,
     };
-    let decided = installation.store.decide(id, PlanDecision { author, verdict }, installation.clock.now()).await;
+    let decision = PlanDecision { author, token: None, verdict };
+    let decided = installation.store.decide(id, decision, installation.clock.now()).await;
     match decided {
         Err(Error::IllegalMove(refused)) => {
             let message = format!("task {} is {}: there is nothing to decide on", id.short(), refused.from);

@@ -178,3 +178,34 @@ fn a_turn_that_is_taken_over_after_a_crash_still_acts_for_its_author() {
     assert_eq!(model.keys(), [ADA, BOB]);
     assert_eq!(spent(&world).last(), Some(&("user:bob".to_owned(), 1)));
 }
+
+#[test]
+fn a_prompt_in_anothers_session_and_a_retry_spend_as_the_person_and_with_the_token_that_ask() {
+    let world = World::new();
+    crate::serve_limits::settings(&world, "[quota]\ntoken_daily_usd = 0.11\n");
+    let reply = json!([{ "say": "Done.", "tokens": { "input": 100, "output": 10 } }]);
+    let server = world.serve_with(&reply, &["--agents", "1"]);
+    let [ada, bob, cyd] = ["ada", "bob", "cyd"].map(|user| member(&world, &server, user));
+    let people = |world: &World| -> Vec<String> {
+        spent(world).into_iter().map(|(account, _)| account).filter(|account| account.starts_with("user:")).collect()
+    };
+    let tokens = |world: &World| spent(world).iter().filter(|(account, _)| account.starts_with("token:")).count();
+    // A retry acts for the person who asks for it, and not for whoever asked for the task.
+    world.json(&["queue", "pause"]);
+    let task = ada.post("/api/tasks", &world.ask("Mend it")).ok();
+    let path = format!("/api/tasks/{}", task["id"].as_str().unwrap());
+    ada.post(&format!("{path}/cancel"), &json!({})).ok();
+    cyd.post(&format!("{path}/retry"), &json!({})).ok();
+    world.json(&["queue", "resume"]);
+    wait_for(|| Some(cyd.get(&path).ok()).filter(|task| task["finished_at"].is_string()));
+    assert_eq!((people(&world), tokens(&world)), (vec!["user:cyd".to_owned()], 1));
+    let refused = cyd.post("/api/tasks", &world.ask("Mend it")).problem(429, "HV-0617");
+    assert!(refused["detail"].as_str().unwrap().starts_with("this token has spent $"), "{refused}");
+    // A prompt in someone's session is paid for with the token that it came with.
+    let session = session_of(&ada.worked_off(&world.ask("Mend it")));
+    prompt(&bob, &session, "And once more");
+    assert_eq!(tokens(&world), 3);
+    let more = bob.post(&format!("/api/sessions/{session}/prompts"), &json!({ "prompt": "And again" }));
+    let refused = more.problem(429, "HV-0617");
+    assert!(refused["detail"].as_str().unwrap().starts_with("this token has spent $"), "{refused}");
+}

@@ -114,3 +114,32 @@ fn work_on_many_files_is_carried_across_ten_bases_and_two_conflicts() {
     let task = &world.tasks()[0];
     assert_eq!(task["status"], "completed", "{task:#}");
 }
+
+#[test]
+fn failed_checks_of_a_commit_that_someone_else_pushed_begin_no_turn() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let server = world.serve_with(&json!([{ "shell": FIX }, { "say": "Done." }]), &["--agents", "1"]);
+    hub.tell(&server);
+    let ada = hub.person("ada");
+    ada.post("/issues", &json!({ "title": "Make the failing test pass", "labels": ["harvest"] })).ok();
+    hub.status("Done");
+    let pull = ada.get("/pulls/2").ok();
+    let branch = pull["head"]["ref"].as_str().unwrap();
+    let other = clone(&world, &hub);
+    git(&other, &["checkout", "--quiet", branch]);
+    let theirs = commit(&other, "theirs.txt", "x\n");
+    git(&other, &["push", "--quiet", "origin", &format!("{theirs}:refs/heads/{branch}")]);
+    assert_eq!(ada.get("/pulls/2").ok()["head"]["sha"], json!(theirs));
+    let failed = json!({ "name": "unit", "head_sha": theirs, "status": "completed", "conclusion": "failure" });
+    ada.post("/check-runs", &failed).ok();
+    let outcome = crate::github::wait_for(|| {
+        let database = crate::serve_limits::database(&world);
+        let sql = "SELECT outcome FROM deliveries WHERE event LIKE 'check%' AND outcome IS NOT NULL";
+        database.query_row(sql, [], |row| row.get::<_, String>(0)).ok()
+    });
+    assert_eq!(outcome, "ignored: no person asks, and the commit is not what Harvest delivered");
+    let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
+    let shown = world.json(&["task", "show", &id]);
+    assert_eq!(shown["sessions"][0]["turns"].as_array().unwrap().len(), 1, "{shown:#}");
+}

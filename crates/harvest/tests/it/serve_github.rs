@@ -416,3 +416,79 @@ fn someone_whose_role_holds_everywhere_makes_tokens_of_their_own() {
     let server = world.serve(&["--agents", "0"]);
     assert_eq!(server.with(made["token"].as_str().unwrap()).get("/api/me").ok()["role"], "viewer");
 }
+
+/// A member who signed in, with a token and a schedule of their own.
+struct Ada {
+    name: String,
+    browser: Browser,
+    program: String,
+}
+
+fn ada(world: &World, github: &FakeGithub, server: &Server, admin: &Client) -> Ada {
+    let name = format!("ada@{}", github.url.strip_prefix("http://").unwrap());
+    let member = format!("/api/projects/shop/members/{name}");
+    admin.send(Method::PUT, &member, Some(&json!({ "role": "member" }))).ok();
+    let mut browser = Browser::new(server);
+    browser.sign_in(github);
+    let made = browser.client().post("/api/tokens", &json!({ "name": "ci", "role": "member" })).ok();
+    let ask = json!({ "cron": "0 3 1 1 *", "time_zone": "UTC", "task": world.ask("Mend it") });
+    browser.client().post("/api/schedules", &ask).ok();
+    Ada { name, browser, program: made["token"].as_str().unwrap().to_owned() }
+}
+
+/// Runs the only schedule now, and says why it made no task.
+fn run_now(world: &World, admin: &Client) -> Option<String> {
+    database(world).execute("UPDATE schedules SET next_ms = ?1", [1_700_000_000_000i64]).unwrap();
+    world.json(&["queue", "resume"]);
+    let ran = eventually(admin, "/api/schedules", |page| {
+        let next = page["items"][0]["next"].as_str().unwrap();
+        !next.starts_with("2023")
+    });
+    ran["items"][0]["problem"].as_str().map(str::to_owned)
+}
+
+#[test]
+fn where_nobody_signs_in_with_github_people_open_nothing_and_their_schedules_say_why_they_do_not_run() {
+    let github = FakeGithub::start();
+    github.member(FRUIT, "active");
+    let world = world(&github, "organizations = ['fruit']");
+    let server = world.serve(&["--agents", "1"]);
+    let ada = ada(&world, &github, &server, &server.with(&world.token(&["--role", "admin"])));
+    server.with(&ada.program).get("/api/me").ok();
+    drop(server);
+    let file = world.home().join(".config/harvest/harvest.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.split("[sign_in]").next().unwrap()).unwrap();
+    github.no_member(FRUIT);
+    let server = world.serve(&["--agents", "1"]);
+    let refused = server.with(&ada.program).get("/api/me").problem(401, "HV-0601");
+    assert!(refused["detail"].as_str().unwrap().contains("cannot tell whether you still belong"), "{refused}");
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let problem = run_now(&world, &admin).expect("it ran");
+    assert!(problem.contains("this worker has no [sign_in]"), "{problem}");
+}
+
+#[test]
+fn a_login_that_changes_hands_brings_its_new_owner_nothing_of_the_old_one() {
+    let github = FakeGithub::start();
+    github.member(FRUIT, "active");
+    let world = world(&github, "organizations = ['fruit']\nbelieved = '1h'");
+    let server = world.serve(&["--agents", "1"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let ada = ada(&world, &github, &server, &admin);
+    // Another account has the login now, and an admin lets it in.
+    github.person("Ada", 8);
+    let mut other = Browser::new(&server);
+    assert_eq!(other.sign_in(&github).status, 403);
+    let kept = admin.get("/api/credentials").ok();
+    let scope = format!("user:{}", ada.name);
+    let kept = kept["items"].as_array().unwrap().iter().find(|one| one["scope"] == json!(scope)).unwrap().clone();
+    admin.delete(&format!("/api/credentials/{}", kept["id"].as_str().unwrap()));
+    server.with(&ada.program).get("/api/me").ok();
+    assert_eq!(other.sign_in(&github).status, 303);
+    other.me().ok();
+    ada.browser.me().problem(401, "HV-0601");
+    server.with(&ada.program).get("/api/me").problem(401, "HV-0601");
+    let problem = run_now(&world, &admin).expect("it ran");
+    assert!(problem.contains("the token it was made with is revoked"), "{problem}");
+}

@@ -165,3 +165,21 @@ fn what_was_spent_today_is_counted_too_and_rates_can_be_set() {
     assert!(refused["detail"].as_str().unwrap().starts_with("user "), "{refused}");
     assert_eq!(client(&world, &server, &["--user", "grace"]).post("/api/tasks", &world.ask("Mend it")).status, 201);
 }
+
+#[test]
+fn a_fork_is_refused_while_the_settings_that_bound_its_budget_cannot_be_read() {
+    let world = World::new();
+    settings(&world, "budget_usd = 1\n");
+    let server = world.serve_with(&json!([{ "say": "I see.", "shell": FIX }, { "say": "Done." }]), &["--agents", "1"]);
+    let ada = client(&world, &server, &["--user", "ada"]);
+    let task = ada.worked_off(&world.ask("Mend it"));
+    let session = task["sessions"][0]["id"].as_str().unwrap();
+    let at = ada.get(&format!("/api/sessions/{session}")).ok()["last_seq"].clone();
+    let fork = || ada.post(&format!("/api/sessions/{session}/fork"), &json!({ "at": at, "prompt": "Another way" }));
+    settings(&world, "budget_usd = oops\n");
+    let refused = fork();
+    assert!(refused.status >= 400, "{refused:?}");
+    assert_eq!(refused.json()["code"], json!("HV-0311"), "{refused:?}");
+    settings(&world, "budget_usd = 1\n");
+    assert_eq!(fork().status, 201);
+}

@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use harvest_core::{Code, SessionId, Stopping, TaskId};
+use harvest_store::Requester;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -88,7 +89,8 @@ pub async fn resume(
     let session = sessions::visible(&app, &principal, &id).await?;
     let prompt = asked.prompt.map(sessions::words).transpose()?.map(|prompt| app.engine.without_secrets(prompt));
     let task = session.task_id();
-    app.store.resume(task, &principal.user, prompt, app.clock.now()).await.map_err(|error| match error {
+    let by = Requester { person: principal.user.clone(), token: principal.counted_token() };
+    app.store.resume(task, by, prompt, app.clock.now()).await.map_err(|error| match error {
         harvest_store::Error::IllegalMove(refused) => {
             let detail = format!("session {} is not interrupted: its task is {}", id.short(), refused.from);
             Problem::new(Code::NotInterrupted, detail).help("POST /api/sessions/{id}/prompts asks a session for more")

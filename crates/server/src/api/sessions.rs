@@ -300,7 +300,7 @@ pub async fn fork(
         agent: ask.agent,
         model: ask.model,
         key: key.map(|key| key.0.for_the_store()),
-        most: app.desk.budget_of(&session.task.repository),
+        most: app.desk.budget_of(&session.task.repository)?,
         source: principal.source(),
         token: principal.counted_token(),
     };

@@ -288,7 +288,7 @@ async fn decide(
     verdict: PlanVerdict,
 ) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
     let before = visible(app, principal, id).await?.task;
-    let decision = PlanDecision { author: principal.user.clone(), verdict };
+    let decision = PlanDecision { author: principal.user.clone(), token: principal.counted_token(), verdict };
     app.store.decide(id, decision, app.clock.now()).await.map_err(|error| match error {
         harvest_store::Error::IllegalMove(refused) => {
             let detail = format!("task {} is {}: there is no plan to decide on", id.short(), refused.from);

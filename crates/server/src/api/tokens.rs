@@ -114,6 +114,7 @@ pub async fn create(
         token.made_by = Some(maker);
     }
     app.store.add_token(token.clone()).await?;
+    app.doorman.expect(token.digest.clone());
     Ok((StatusCode::CREATED, Json(NewToken { token: token.into(), secret: secret.reveal().to_owned() })))
 }
 

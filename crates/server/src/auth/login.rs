@@ -60,7 +60,9 @@ pub async fn welcome(app: &App, login: Mint, with: &str) -> Result<Response, Pro
         project: None,
         detail: json!({ "role": login.role, "everywhere": login.projects.is_none(), "with": with }),
     };
+    let digest = login.digest.clone();
     recorded(Record { audit: entry, answer: None }, app.store.add_token(login)).await.0?;
+    app.doorman.expect(digest);
     let home = Redirect::to(&format!("/#proof={}", proof.reveal()));
     Ok(signed(&app.cookie, cookie.reveal(), seconds, home.into_response()))
 }

@@ -77,12 +77,17 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, Problem> 
     if token.revoked_at.is_some() || token.expires_at.is_some_and(|end| end <= now) {
         return Err(nobody());
     }
-    app.doorman.note_use(&token, now);
-    if matches!(token.kind, TokenKind::Person | TokenKind::Personal)
-        && let Some(sign_in) = &app.sign_in
-    {
+    if matches!(token.kind, TokenKind::Person | TokenKind::Personal) {
+        // It opens as long as GitHub says that its person belongs, and nobody could ask here.
+        let Some(sign_in) = app.sign_in.as_ref().filter(|sign_in| sign_in.concerns(&token.user)) else {
+            let detail =
+                "people do not sign in with that GitHub on this server, so it cannot tell whether you still belong";
+            let help = "ask an admin for a token, or to set [sign_in] in harvest.toml as it was when you signed in";
+            return Err(Problem::new(Code::NotSignedIn, detail).help(help));
+        };
         sign_in.check_again(app, &token);
     }
+    app.doorman.note_use(&token, now);
     Ok(Principal::new(app, &token, way, proof.filter(|_| way == Way::Cookie)))
 }
 

@@ -15,6 +15,9 @@ use crate::state::App;
 const FAILED: &str =
     "Checks failed on the pull request, at what you delivered. Mend the cause. Do not weaken the checks or the tests.";
 
+/// The outcome of a delivery that would have begun a turn without a person for someone else's commit.
+const NOT_OURS: &str = "ignored: no person asks, and the commit is not what Harvest delivered";
+
 /// Why a delivery failed.
 #[derive(Debug)]
 pub struct Trouble {
@@ -138,6 +141,9 @@ impl Acting<'_> {
             return Ok("ignored: its author may not write any more, and this session asks for no approval".to_owned());
         }
         let change = self.app.engine.change(self.forge, self.hosting, place.number, None).await?;
+        if is_automatic(&self.author()) && !self.may_borrow(&known.session, &change.pull.head).await? {
+            return Ok(NOT_OURS.to_owned());
+        }
         let text = ask::review_prompt(self.app, &wanted, &thread, &change)?;
         let key = format!("github:review-asked:{}:{}", place.url, change.pull.head);
         self.prompt(&known.session, text.as_str().to_owned(), self.author(), key).await
@@ -164,12 +170,19 @@ impl Acting<'_> {
         if let (Some(verdict), TaskStatus::AwaitingApproval) = (verdict, task.status) {
             let action = if verdict == PlanVerdict::Rejected { "task.reject" } else { "task.approve" };
             describe(|entry| action.clone_into(&mut entry.action));
-            let decision = PlanDecision { author: self.author(), verdict };
+            let decision = PlanDecision { author: self.author(), token: None, verdict };
             self.app.store.decide(&task.id, decision, self.app.clock.now()).await?;
             return Ok(format!("decided on the plan of task {}", task.id));
         }
-        if is_automatic(&self.author()) && !self.may_go_on(&link.session).await? {
-            return Ok(format!("ignored: {} automatic turns were taken", self.most_fixes));
+        if is_automatic(&self.author()) {
+            if !self.may_go_on(&link.session).await? {
+                return Ok(format!("ignored: {} automatic turns were taken", self.most_fixes));
+            }
+            if place.is_pull_request
+                && !self.may_borrow(&link.session, &self.hosting.pull_request(place.number).await?.head).await?
+            {
+                return Ok(NOT_OURS.to_owned());
+            }
         }
         self.prompt(&link.session, text.to_owned(), self.author(), self.delivery.id.clone()).await
     }
@@ -198,6 +211,9 @@ impl Acting<'_> {
             if !self.may_go_on(&link.session).await? {
                 return Ok(format!("ignored: {} fixes were tried", self.most_fixes));
             }
+            if !self.may_borrow(&link.session, &pull.head).await? {
+                return Ok(NOT_OURS.to_owned());
+            }
             let failed = self.hosting.failed_checks(commit).await?;
             let checks = failed.into_iter().map(|check| FailedCheck { name: check.name, log: check.output }).collect();
             let text = self.told(FAILED, &Situation::CiFailure { checks })?;
@@ -218,8 +234,13 @@ impl Acting<'_> {
         if verdict == Verdict::Approved || !says_something {
             return Ok("ignored: nothing is to be done".to_owned());
         }
-        if is_automatic(&self.author()) && !self.may_go_on(&link.session).await? {
-            return Ok(format!("ignored: {} fixes were tried", self.most_fixes));
+        if is_automatic(&self.author()) {
+            if !self.may_go_on(&link.session).await? {
+                return Ok(format!("ignored: {} fixes were tried", self.most_fixes));
+            }
+            if !self.may_borrow(&link.session, &self.hosting.pull_request(pull.number).await?.head).await? {
+                return Ok(NOT_OURS.to_owned());
+            }
         }
         let whole = (!text.trim().is_empty()).then(|| Found { path: None, line: None, text: text.to_owned() });
         let remark = |remark: Remark| Found {
@@ -251,6 +272,18 @@ impl Acting<'_> {
     async fn ours(&self, url: &str) -> Result<Option<Link>, Trouble> {
         let known = self.app.store.linked(url).await?;
         Ok(known.filter(|link| link.kind == LinkKind::PullRequest && link.end.is_none()))
+    }
+
+    /// Whether a turn that no person asks for may be begun for a commit. It acts for the requester of its task, with their
+    /// credentials and their money, so the commit must be what Harvest itself delivered: what other people push, and what its
+    /// checks print, is nothing that the requester has asked for. A requester who is a program has nothing to lend.
+    async fn may_borrow(&self, session: &SessionId, commit: &str) -> Result<bool, Trouble> {
+        let task = self.app.store.session(session).await?.task_id;
+        let requester = self.app.store.task(&task).await?.task.requested_by;
+        if is_automatic(&requester) {
+            return Ok(true);
+        }
+        Ok(self.app.engine.last_delivered(session).await?.as_deref() == Some(commit))
     }
 
     async fn may_go_on(&self, session: &SessionId) -> Result<bool, Trouble> {

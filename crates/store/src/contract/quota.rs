@@ -13,9 +13,6 @@ pub trait Quotas {
     /// How many tasks they have that have not ended.
     async fn unfinished(&self, of: &Asker) -> Result<u64, Error>;
 
-    /// What the tasks have cost so far that were asked for with a token on this day.
-    async fn spent_with(&self, token: &TokenId, day: &str) -> Result<Cost, Error>;
-
     /// Forgets a session: its journal, turns, attempts, and the answers that told of it; with the last session of a task the
     /// task itself. Sums of costs stay, and so does the audit log.
     async fn forget_session(&self, session: &SessionId) -> Result<Forgotten, Error>;
@@ -25,8 +22,12 @@ pub trait Quotas {
 /// arrive together no more are accepted than the quota allows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Admission {
-    /// The token that the request came with; its tasks are counted for it.
+    /// The person who asks. A turn that is begun again acts for them; `None`: for the same person as before.
+    pub person: Option<String>,
+    /// The token that the request came with; its tasks are counted for it, and it pays for the turn.
     pub token: Option<TokenId>,
+    /// The person has no role, or is a program: the task counts among those that strangers begin in a day.
+    pub is_stranger: bool,
     pub limits: Vec<Limit>,
 }
 
@@ -38,11 +39,11 @@ pub struct Limit {
     pub asker: Asker,
     /// How many tasks may be under way; `None`: any number.
     pub unfinished: Option<u64>,
-    /// How many tasks may be begun in a day; `None`: any number.
+    /// How many tasks may be begun in a day by people without a role; `None`: any number.
     pub begun: Option<u64>,
     /// What may be spent in a day; `None`: any amount.
     pub daily: Option<Cost>,
-    /// The ledger's accounts whose spending counts. A token has none: its tasks' costs count.
+    /// The ledger's accounts whose spending counts.
     pub accounts: Vec<String>,
 }
 
@@ -53,7 +54,7 @@ pub enum Asker {
     /// All together.
     People(Vec<String>),
     Repositories(Vec<String>),
-    /// Of one repository, the tasks that strangers had a part in.
+    /// Of one repository, the tasks that people without a role began.
     StrangersOf(String),
 }
 

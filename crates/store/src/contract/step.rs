@@ -1,6 +1,6 @@
 //! What one transaction of a claimed turn writes.
 
-use harvest_core::{Attempt, AttemptId, EventBody, Move, Outcome, Timestamp};
+use harvest_core::{Attempt, AttemptId, EventBody, Move, Outcome, Timestamp, TokenId};
 
 use super::Settlement;
 
@@ -73,10 +73,19 @@ impl Step {
     }
 }
 
+/// A person who asks for something, and the token that they ask with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requester {
+    pub person: String,
+    pub token: Option<TokenId>,
+}
+
 /// What a person says about a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanDecision {
     pub author: String,
+    /// The token that the decision came with; it pays for what the agent is told with it.
+    pub token: Option<TokenId>,
     pub verdict: PlanVerdict,
 }
 
@@ -98,6 +107,16 @@ impl PlanDecision {
             PlanVerdict::Rejected => (false, None, None),
         };
         EventBody::PlanDecided { approved, author: self.author.clone(), plan, comment }
+    }
+
+    /// The person that the turn acts for from now on, if the agent is told something new.
+    pub(crate) fn instructor(&self) -> Option<Requester> {
+        let tells = match &self.verdict {
+            PlanVerdict::Approved { changed } => changed.is_some(),
+            PlanVerdict::Again { .. } => true,
+            PlanVerdict::Rejected => false,
+        };
+        tells.then(|| Requester { person: self.author.clone(), token: self.token.clone() })
     }
 
     /// What becomes of a task that is cancelled for its plan.

@@ -126,12 +126,17 @@ impl Access for Postgres {
 async fn revoke_token(db: &Connection, id: &TokenId, at: Timestamp) -> Result<bool, Error> {
     let sql = "UPDATE tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
     let revoked = db.execute(sql, &[&id.as_str(), &at.to_string()]).await? > 0;
-    // All that were made with it, and with those.
-    let sql = "WITH RECURSIVE made (id) AS (
-           SELECT id FROM tokens WHERE made_by = $1
-           UNION SELECT tokens.id FROM tokens JOIN made ON tokens.made_by = made.id)
-         UPDATE tokens SET revoked_at = $2 WHERE id IN (SELECT id FROM made) AND revoked_at IS NULL";
-    db.execute(sql, &[&id.as_str(), &at.to_string()]).await?;
+    // All that were made with it, and with those: one generation after the other, each by a statement of its own. A token
+    // that is just being made holds its maker's row; the update waits for it, and the next statement sees it.
+    let sql = "UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE made_by = ANY($1) AND NOT id = ANY($3)
+         RETURNING id";
+    let mut seen = vec![id.to_string()];
+    let mut makers = seen.clone();
+    while !makers.is_empty() {
+        let made = db.query(sql, &[&makers, &at.to_string(), &seen]).await?;
+        makers = made.iter().map(|row| row.get(0)).collect();
+        seen.extend(makers.iter().cloned());
+    }
     db.query("SELECT harvest_wake()", &[]).await?;
     Ok(revoked)
 }

@@ -10,7 +10,7 @@ use super::step::text;
 use super::tell::Teller;
 use super::{queue, quota, read};
 use crate::Error;
-use crate::contract::{Claim, NewTask, Submitted};
+use crate::contract::{Claim, NewTask, Submitted, day_of};
 use crate::decode::{self, to_json, to_word};
 
 /// A task with its session and turn, as the statements below read it.
@@ -37,6 +37,8 @@ struct Row {
     request_digest: Option<String>,
     requested_by: String,
     created_at: String,
+    stranger_day: Option<String>,
+    token: Option<String>,
     session: String,
     branch: String,
     turn: String,
@@ -49,13 +51,14 @@ struct Row {
 
 const TASKS: &str = "INSERT INTO tasks (id, kind, source, source_url, status, prompt, agent, model, repository, base, settings,
          budget_nanos, priority, on_failed_dependency, convoy, retries_left, extra, idempotency_key, request_digest,
-         requested_by, created_at, blockers)
+         requested_by, created_at, blockers, stranger_day)
      SELECT id, kind, source, source_url, 'pending', prompt, agent, model, repository, base, settings, budget_nanos, priority,
-         on_failed_dependency, convoy, retries_left, extra, idempotency_key, request_digest, requested_by, created_at, blockers
+         on_failed_dependency, convoy, retries_left, extra, idempotency_key, request_digest, requested_by, created_at, blockers,
+         stranger_day
      FROM jsonb_to_recordset($1::text::jsonb) AS r (place bigint, id text, kind text, source text, source_url text, prompt text,
          agent text, model text, repository text, base text, settings text, budget_nanos bigint, priority text,
          on_failed_dependency text, convoy text, retries_left bigint, extra text, idempotency_key text, request_digest text,
-         requested_by text, created_at text, blockers bigint)
+         requested_by text, created_at text, blockers bigint, stranger_day text)
      ORDER BY place";
 const SESSIONS: &str = "INSERT INTO sessions (id, task_id, branch, last_seq, created_at)
      SELECT session, id, branch, jsonb_array_length(events), created_at
@@ -64,11 +67,12 @@ const SESSIONS: &str = "INSERT INTO sessions (id, task_id, branch, last_seq, cre
      ORDER BY place";
 const TURNS: &str =
     "WITH made AS (
-     INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at, task, session)
+     INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at, task, session,
+         token)
      SELECT r.turn, r.session, r.id, r.repository, 1, r.requested_by, r.prompt, r.status, r.rank, r.created_at,
-         tasks.number, sessions.number
+         tasks.number, sessions.number, r.token
      FROM jsonb_to_recordset($1::text::jsonb) AS r (place bigint, turn text, session text, id text, repository text,
-         requested_by text, prompt text, status text, rank bigint, created_at text)
+         requested_by text, prompt text, status text, rank bigint, created_at text, token text)
      JOIN tasks ON tasks.id = r.id JOIN sessions ON sessions.id = r.session
      ORDER BY place
      RETURNING number, rank, repository, status)
@@ -267,6 +271,8 @@ fn row(place: usize, new: &NewTask, link: &Link) -> Result<Row, Error> {
         request_digest: new.key.as_ref().map(|key| owned(&key.digest)),
         requested_by: owned(&new.requested_by),
         created_at: new.at.to_string(),
+        stranger_day: new.admission.is_stranger.then(|| day_of(new.at)),
+        token: new.admission.token.as_ref().map(ToString::to_string),
         session: new.session.to_string(),
         branch: new.branch.as_str().to_owned(),
         turn: new.turn.to_string(),

@@ -80,6 +80,24 @@ pub(super) async fn used(db: &Connection, id: &CredentialId, at: Timestamp) -> R
     db.execute(sql, &[&id.as_str(), &at.to_string()]).await.map(drop)
 }
 
+pub(super) async fn begin_refresh(
+    db: &Connection,
+    person: &str,
+    holder: &str,
+    at: Timestamp,
+    until: Timestamp,
+) -> Result<bool, Error> {
+    let sql = "INSERT INTO refreshes AS r (person, holder, until_ms) VALUES ($1, $2, $4)
+         ON CONFLICT (person) DO UPDATE SET holder = $2, until_ms = $4 WHERE r.holder = $2 OR r.until_ms <= $3";
+    let (at, until) = (at.as_millisecond(), until.as_millisecond());
+    Ok(db.execute(sql, &[&text(person), &holder, &at, &until]).await? > 0)
+}
+
+pub(super) async fn end_refresh(db: &Connection, person: &str, holder: &str) -> Result<(), Error> {
+    let sql = "DELETE FROM refreshes WHERE person = $1 AND holder = $2";
+    db.execute(sql, &[&text(person), &holder]).await.map(drop)
+}
+
 pub(super) async fn remove(db: &Connection, id: &CredentialId) -> Result<bool, Error> {
     let removed = db.execute("DELETE FROM credentials WHERE id = $1", &[&id.as_str()]).await?;
     wake(db).await?;

@@ -1,12 +1,13 @@
 //! Turns that wait for a person: one call each.
 
-use harvest_core::{EventBody, IllegalMove, Move, Prompt, TaskId, TaskStatus, Timestamp};
+use harvest_core::{EventBody, IllegalMove, Move, Prompt, TaskId, TaskStatus, Timestamp, TokenId};
 
 use tokio_postgres::Row;
 
 use super::connection::Connection;
+use super::step::text;
 use crate::Error;
-use crate::contract::{Lease, PlanDecision, PlanVerdict};
+use crate::contract::{Lease, PlanDecision, PlanVerdict, Requester};
 use crate::decode::{from_word, to_json, to_word};
 
 pub(super) async fn hold(
@@ -50,6 +51,9 @@ pub(super) async fn decide(
     decision: &PlanDecision,
     at: Timestamp,
 ) -> Result<(), Error> {
+    if let Some(by) = decision.instructor() {
+        act_for(db, task, "held", &by).await?;
+    }
     let event = to_json(&decision.event(), "an event")?;
     let rejected = (decision.verdict == PlanVerdict::Rejected).then_some(PlanDecision::REJECTED);
     let sql = "SELECT harvest_decide($1, $2, $3, $4)";
@@ -60,14 +64,27 @@ pub(super) async fn decide(
 pub(super) async fn resume(
     db: &Connection,
     task: &TaskId,
-    author: &str,
+    by: &Requester,
     prompt: Option<&Prompt>,
     at: Timestamp,
 ) -> Result<(), Error> {
+    if prompt.is_some() {
+        act_for(db, task, "held", by).await?;
+    }
     let prompt = prompt.map(Prompt::as_str);
     let sql = "SELECT harvest_resume($1, $2, $3, $4)";
-    let row = db.row(sql, &[&task.as_str(), &at.to_string(), &author, &prompt]).await?;
+    let row = db.row(sql, &[&task.as_str(), &at.to_string(), &text(&by.person), &prompt]).await?;
     allowed(row.get(0), task, Move::Resume)
+}
+
+/// The last turn of the task with this status acts for a person from now on, and spends with the token that they asked with.
+/// It is written before the turn moves on, in the same transaction.
+pub(super) async fn act_for(db: &Connection, task: &TaskId, status: &str, by: &Requester) -> Result<(), Error> {
+    db.query("SELECT harvest_lock(true)", &[]).await?;
+    let sql = "UPDATE turns SET acts_for = $3, token = $4 WHERE number =
+         (SELECT number FROM turns WHERE task_id = $1 AND status = $2 ORDER BY ordinal DESC LIMIT 1)";
+    let token = by.token.as_ref().map(TokenId::as_str);
+    db.execute(sql, &[&task.as_str(), &status, &text(&by.person), &token]).await.map(drop)
 }
 
 /// What the status that forbids it says, or the empty one when there is no such task.

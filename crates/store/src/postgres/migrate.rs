@@ -30,6 +30,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0023_stops.sql"),
     include_str!("migrations/0024_records.sql"),
     include_str!("migrations/0025_makers.sql"),
+    include_str!("migrations/0026_people.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

@@ -43,8 +43,8 @@ use tokio::sync::watch;
 use crate::Error;
 use crate::contract::{
     Admission, Balance, Bill, Claim, Convoy, CredentialRecord, Lease, NewSecret, NewTask, NewTurn, Owner, PlanDecision,
-    QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending, Step, Store,
-    Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    QueueSettings, QueueState, Reclaimed, Repository, Requester, Reservation, SandboxRecord, Schedule, Spending, Step,
+    Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use crate::record::{Change, Pending, task_made};
 use connection::{Address, Connection};
@@ -196,9 +196,9 @@ impl Store for Postgres {
         hold::hold(self.lend().await?.get()?, lease, Move::Interrupt, at, &events).await
     }
 
-    async fn resume(&self, task: &TaskId, author: &str, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error> {
+    async fn resume(&self, task: &TaskId, by: Requester, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error> {
         let change = self.change(format!("task:{task}")).await?;
-        let done = hold::resume(change.db()?, task, author, prompt.as_ref(), at).await;
+        let done = hold::resume(change.db()?, task, &by, prompt.as_ref(), at).await;
         change.end(done).await
     }
 
@@ -378,6 +378,14 @@ impl Store for Postgres {
         let change = self.change(format!("template:{name}")).await?;
         let done = settings::remove_template(change.db()?, name).await;
         change.end(done).await
+    }
+
+    async fn begin_refresh(&self, person: &str, holder: &str, at: Timestamp, until: Timestamp) -> Result<bool, Error> {
+        credential::begin_refresh(self.lend().await?.get()?, person, holder, at, until).await
+    }
+
+    async fn end_refresh(&self, person: &str, holder: &str) -> Result<(), Error> {
+        credential::end_refresh(self.lend().await?.get()?, person, holder).await
     }
 
     async fn add_credential(&self, record: CredentialRecord) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! Sessions that go on: another prompt, now or when those before it are done.
 
-use harvest_core::{EventBody, Priority, TaskStatus, Turn};
+use harvest_core::{EventBody, Priority, TaskStatus, TokenId, Turn};
 
 use super::connection::Connection;
 use super::quota;
@@ -61,9 +61,9 @@ async fn known(db: &Connection, new: &NewTurn) -> Result<Option<Turn>, Error> {
 async fn insert(db: &Connection, new: &NewTurn, number: u32, rank: i64) -> Result<(), Error> {
     let sql = "WITH made AS (
                    INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank,
-                       created_at, task, session, agent, model, idempotency_key, request_digest)
+                       created_at, task, session, agent, model, idempotency_key, request_digest, token)
                    SELECT $1, sessions.id, tasks.id, tasks.repository, $3, $4, $5, 'queued', $6, $7, tasks.number,
-                       sessions.number, $8, $9, $10, $11
+                       sessions.number, $8, $9, $10, $11, $13
                    FROM sessions JOIN tasks ON tasks.id = sessions.task_id WHERE sessions.id = $2
                    RETURNING number, task, ordinal
                ), capped AS (
@@ -87,6 +87,7 @@ async fn insert(db: &Connection, new: &NewTurn, number: u32, rank: i64) -> Resul
             &key.map(|key| text(&key.key)),
             &key.map(|key| text(&key.digest)),
             &new.caps.iter().map(|cap| text(cap)).collect::<Vec<_>>(),
+            &new.admission.token.as_ref().map(TokenId::as_str),
         ],
     )
     .await

@@ -1,7 +1,7 @@
 //! Quotas, and the end of sessions that nobody wants to keep.
 
 use async_trait::async_trait;
-use harvest_core::{Cost, SessionId, TaskId, Timestamp, TokenId};
+use harvest_core::{Cost, SessionId, TaskId, Timestamp};
 use tokio_postgres::types::ToSql;
 
 use super::connection::Connection;
@@ -18,10 +18,6 @@ const FORGET_ANSWERS: &str =
 impl Quotas for Postgres {
     async fn unfinished(&self, of: &Asker) -> Result<u64, Error> {
         unfinished(self.lend().await?.get()?, of, None).await
-    }
-
-    async fn spent_with(&self, token: &TokenId, day: &str) -> Result<Cost, Error> {
-        spent_with(self.lend().await?.get()?, token, day).await
     }
 
     async fn forget_session(&self, session: &SessionId) -> Result<Forgotten, Error> {
@@ -68,15 +64,9 @@ async fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<()
     if limit.daily.is_none() {
         return Ok(());
     }
-    let day = day_of(at);
-    let spent = match &limit.asker {
-        Asker::Token(token) => spent_with(db, token, &day).await?,
-        _ => {
-            let all = ledger::spending(db, &day).await?;
-            let theirs = all.iter().filter(|one| limit.accounts.contains(&one.account));
-            Cost::from_nanos(theirs.map(|one| one.cost_usd.nanos() + one.reserved_usd.nanos()).sum())
-        }
-    };
+    let all = ledger::spending(db, &day_of(at)).await?;
+    let theirs = all.iter().filter(|one| limit.accounts.contains(&one.account));
+    let spent = Cost::from_nanos(theirs.map(|one| one.cost_usd.nanos() + one.reserved_usd.nanos()).sum());
     Ok(limit.check_spent(spent, at)?)
 }
 
@@ -88,9 +78,10 @@ async fn unfinished(db: &Connection, of: &Asker, and: Option<&TaskId>) -> Result
     Ok(found.max(0) as u64)
 }
 
+/// The tasks of the day that people without a role began; the index of these alone is read.
 async fn begun(db: &Connection, of: &Asker, day: &str) -> Result<u64, Error> {
     let (filter, value) = tasks_of(of);
-    let sql = format!("SELECT count(*) FROM tasks WHERE {filter} AND left(created_at, 10) = $2");
+    let sql = format!("SELECT count(*) FROM tasks WHERE stranger_day = $2 AND {filter}");
     let found: i64 = db.row(&sql, &[&*value as &(dyn ToSql + Sync), &day]).await?.get(0);
     Ok(found.max(0) as u64)
 }
@@ -101,17 +92,8 @@ fn tasks_of(asker: &Asker) -> (&'static str, Box<dyn ToSql + Send + Sync>) {
         Asker::Token(token) => ("number IN (SELECT task FROM asked WHERE token = $1)", Box::new(token.to_string())),
         Asker::People(names) => ("requested_by = ANY($1)", Box::new(names.clone())),
         Asker::Repositories(names) => ("repository = ANY($1)", Box::new(names.clone())),
-        Asker::StrangersOf(name) => {
-            ("(repository = $1 AND settings::jsonb ->> 'trust' = 'stranger')", Box::new(name.clone()))
-        }
+        Asker::StrangersOf(name) => ("(repository = $1 AND stranger_day IS NOT NULL)", Box::new(name.clone())),
     }
-}
-
-async fn spent_with(db: &Connection, token: &TokenId, day: &str) -> Result<Cost, Error> {
-    let sql = "SELECT coalesce(sum(cost_nanos), 0)::BIGINT FROM asked JOIN tasks ON tasks.number = asked.task
-               WHERE token = $1 AND day = $2";
-    let nanos: i64 = db.row(sql, &[&token.as_str(), &day]).await?.get(0);
-    Ok(Cost::from_nanos(nanos.max(0) as u64))
 }
 
 async fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error> {

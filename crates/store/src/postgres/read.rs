@@ -146,8 +146,8 @@ pub(super) async fn turn(db: &Connection, turn: &TurnId) -> Result<Turn, Error> 
 
 async fn turns(db: &Connection, which: &str, of: Params<'_>) -> Result<Vec<Turn>, Error> {
     let sql = format!(
-        "SELECT id, ordinal, author, prompt, status, created_at, session_id, agent, model FROM turns WHERE {which}
-         ORDER BY ordinal"
+        "SELECT id, ordinal, author, prompt, status, created_at, session_id, agent, model, acts_for, token
+         FROM turns WHERE {which} ORDER BY ordinal"
     );
     let mut turns = Vec::new();
     for row in db.query(&sql, of).await? {
@@ -163,6 +163,8 @@ async fn turns(db: &Connection, which: &str, of: Params<'_>) -> Result<Vec<Turn>
             model: row.get("model"),
             status: from_word(row.get("status"), "turns.status")?,
             created_at: time(&row, "created_at")?,
+            acts_for: row.get("acts_for"),
+            token: row.get::<_, Option<&str>>("token").map(id).transpose()?,
         });
     }
     Ok(turns)

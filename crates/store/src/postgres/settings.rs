@@ -48,7 +48,8 @@ pub(super) async fn set_cap(db: &Connection, name: &str, size: Option<u32>) -> R
 pub(super) async fn save_schedule(db: &Connection, schedule: &Schedule) -> Result<(), Error> {
     let sql = "WITH made AS (
              INSERT INTO schedules (id, cron, time_zone, missed, request, next_ms, last_ms, created_at, owner, problem)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10))
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+             ON CONFLICT (id) DO UPDATE SET owner = excluded.owner)
          SELECT harvest_wake()";
     let (missed, request) = (to_word(&schedule.missed)?, to_json(&schedule.request, "a request")?);
     let (next, last) = (schedule.next.map(Timestamp::as_millisecond), schedule.last.map(Timestamp::as_millisecond));

@@ -77,6 +77,23 @@ pub(super) fn used(db: &Connection, id: &CredentialId, at: Timestamp) -> Result<
     Ok(())
 }
 
+pub(super) fn begin_refresh(
+    db: &Connection,
+    person: &str,
+    holder: &str,
+    at: Timestamp,
+    until: Timestamp,
+) -> Result<bool, Error> {
+    let sql = "INSERT INTO refreshes (person, holder, until_ms) VALUES (?1, ?2, ?4)
+         ON CONFLICT (person) DO UPDATE SET holder = ?2, until_ms = ?4 WHERE holder = ?2 OR until_ms <= ?3";
+    Ok(db.execute(sql, params![person, holder, at.as_millisecond(), until.as_millisecond()])? > 0)
+}
+
+pub(super) fn end_refresh(db: &Connection, person: &str, holder: &str) -> Result<(), Error> {
+    db.execute("DELETE FROM refreshes WHERE person = ?1 AND holder = ?2", [person, holder])?;
+    Ok(())
+}
+
 pub(super) fn remove(db: &Connection, effects: &mut Effects, id: &CredentialId) -> Result<bool, Error> {
     effects.queue = true;
     Ok(db.execute("DELETE FROM credentials WHERE id = ?1", [id.as_str()])? > 0)

@@ -35,8 +35,8 @@ use tokio::sync::{Semaphore, broadcast, watch};
 use crate::Error;
 use crate::contract::{
     Admission, Balance, Bill, Claim, Convoy, CredentialRecord, Grown, Lease, NewSecret, NewTask, NewTurn, Owner,
-    PlanDecision, QueueSettings, QueueState, Reclaimed, Repository, Reservation, SandboxRecord, Schedule, Spending,
-    Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
+    PlanDecision, QueueSettings, QueueState, Reclaimed, Repository, Requester, Reservation, SandboxRecord, Schedule,
+    Spending, Step, Store, Submitted, TaskDetail, TaskPage, TaskQuery, Template,
 };
 use crate::record::{Change, Pending, task_made};
 use elsewhere::Elsewhere;
@@ -284,11 +284,10 @@ impl Store for Sqlite {
         self.write(move |db, effects| write::hold::hold(db, effects, &lease, at, &events, Move::Interrupt)).await
     }
 
-    async fn resume(&self, task: &TaskId, author: &str, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error> {
-        let (task, author) = (task.clone(), author.to_owned());
+    async fn resume(&self, task: &TaskId, by: Requester, prompt: Option<Prompt>, at: Timestamp) -> Result<(), Error> {
+        let task = task.clone();
         let made = format!("task:{task}");
-        self.change(made, move |db, effects| write::hold::resume(db, effects, &task, &author, prompt.as_ref(), at))
-            .await
+        self.change(made, move |db, effects| write::hold::resume(db, effects, &task, &by, prompt.as_ref(), at)).await
     }
 
     async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error> {
@@ -480,6 +479,16 @@ impl Store for Sqlite {
     async fn remove_template(&self, name: &str) -> Result<bool, Error> {
         let name = name.to_owned();
         self.change(format!("template:{name}"), move |db, _| write::settings::remove_template(db, &name)).await
+    }
+
+    async fn begin_refresh(&self, person: &str, holder: &str, at: Timestamp, until: Timestamp) -> Result<bool, Error> {
+        let (person, holder) = (person.to_owned(), holder.to_owned());
+        self.write(move |db, _| credential::begin_refresh(db, &person, &holder, at, until)).await
+    }
+
+    async fn end_refresh(&self, person: &str, holder: &str) -> Result<(), Error> {
+        let (person, holder) = (person.to_owned(), holder.to_owned());
+        self.write(move |db, _| credential::end_refresh(db, &person, &holder)).await
     }
 
     async fn add_credential(&self, record: CredentialRecord) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Quotas, and the end of sessions that nobody wants to keep.
 
 use async_trait::async_trait;
-use harvest_core::{Cost, SessionId, TaskId, Timestamp, TokenId};
+use harvest_core::{Cost, SessionId, TaskId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Sqlite, ledger, stats};
@@ -17,11 +17,6 @@ impl Quotas for Sqlite {
     async fn unfinished(&self, of: &Asker) -> Result<u64, Error> {
         let of = of.clone();
         self.read(move |db| unfinished(db, &of, None)).await
-    }
-
-    async fn spent_with(&self, token: &TokenId, day: &str) -> Result<Cost, Error> {
-        let (token, day) = (token.clone(), day.to_owned());
-        self.read(move |db| spent_with(db, &token, &day)).await
     }
 
     async fn forget_session(&self, session: &SessionId) -> Result<Forgotten, Error> {
@@ -71,15 +66,9 @@ fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<(), Erro
     if limit.daily.is_none() {
         return Ok(());
     }
-    let day = day_of(at);
-    let spent = match &limit.asker {
-        Asker::Token(token) => spent_with(db, token, &day)?,
-        _ => {
-            let all = ledger::spending(db, &day)?;
-            let theirs = all.iter().filter(|one| limit.accounts.contains(&one.account));
-            Cost::from_nanos(theirs.map(|one| one.cost_usd.nanos() + one.reserved_usd.nanos()).sum())
-        }
-    };
+    let all = ledger::spending(db, &day_of(at))?;
+    let theirs = all.iter().filter(|one| limit.accounts.contains(&one.account));
+    let spent = Cost::from_nanos(theirs.map(|one| one.cost_usd.nanos() + one.reserved_usd.nanos()).sum());
     Ok(limit.check_spent(spent, at)?)
 }
 
@@ -89,10 +78,15 @@ fn unfinished(db: &Connection, of: &Asker, and: Option<&TaskId>) -> Result<u64, 
     Ok(db.prepare_cached(&sql)?.query_row(params![value, and.map(TaskId::as_str)], |row| row.get(0))?)
 }
 
+/// The tasks of the day that people without a role began; the index of these alone is read.
 fn begun(db: &Connection, of: &Asker, day: &str) -> Result<u64, Error> {
     let (filter, value) = tasks_of(of)?;
-    let sql = format!("SELECT count(*) FROM tasks WHERE {filter} AND substr(created_at, 1, 10) = ?2");
+    let sql = begun_sql(filter);
     Ok(db.prepare_cached(&sql)?.query_row(params![value, day], |row| row.get(0))?)
+}
+
+fn begun_sql(filter: &str) -> String {
+    format!("SELECT count(*) FROM tasks INDEXED BY tasks_of_strangers WHERE stranger_day = ?2 AND {filter}")
 }
 
 /// The condition that someone's tasks meet, and the value of its parameter.
@@ -103,14 +97,8 @@ fn tasks_of(asker: &Asker) -> Result<(&'static str, String), Error> {
         Asker::Repositories(names) => {
             ("repository IN (SELECT value FROM json_each(?1))", to_json(names, "repositories")?)
         }
-        Asker::StrangersOf(name) => ("(repository = ?1 AND settings ->> '$.trust' = 'stranger')", name.clone()),
+        Asker::StrangersOf(name) => ("(repository = ?1 AND stranger_day IS NOT NULL)", name.clone()),
     })
-}
-
-fn spent_with(db: &Connection, token: &TokenId, day: &str) -> Result<Cost, Error> {
-    let sql = "SELECT coalesce(sum(cost_nanos), 0) FROM asked JOIN tasks ON tasks.number = asked.task
-               WHERE token = ?1 AND day = ?2";
-    Ok(Cost::from_nanos(db.prepare_cached(sql)?.query_row([token.as_str(), day], |row| row.get(0))?))
 }
 
 fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error> {
@@ -166,4 +154,25 @@ fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error> {
         db.execute(FORGET_ANSWERS, [&task])?;
     }
     Ok(Forgotten::Session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::migrate::migrate;
+
+    #[test]
+    fn the_days_tasks_of_strangers_are_counted_by_their_index_alone() {
+        let mut db = Connection::open_in_memory().unwrap();
+        migrate(&mut db).unwrap();
+        for asker in [Asker::StrangersOf("/srv/orchard".into()), Asker::People(vec!["eve".into()])] {
+            let (filter, value) = tasks_of(&asker).unwrap();
+            let sql = format!("EXPLAIN QUERY PLAN {}", begun_sql(filter));
+            let mut statement = db.prepare(&sql).unwrap();
+            let steps = statement.query_map(params![value, "2026-01-02"], |row| row.get::<_, String>(3)).unwrap();
+            let steps: Vec<String> = steps.map(Result::unwrap).filter(|step| step.contains(" tasks")).collect();
+            let wanted = "SEARCH tasks USING COVERING INDEX tasks_of_strangers (stranger_day=?";
+            assert!(steps.len() == 1 && steps[0].starts_with(wanted), "{asker:?}: {steps:?}");
+        }
+    }
 }

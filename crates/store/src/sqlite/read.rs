@@ -128,8 +128,8 @@ pub(super) fn turn(db: &Connection, turn: &TurnId) -> Result<Turn, Error> {
 
 fn turns(db: &Connection, which: &str, of: &str) -> Result<Vec<Turn>, Error> {
     let sql = format!(
-        "SELECT id, ordinal, author, prompt, status, created_at, session_id, agent, model FROM turns WHERE {which}
-         ORDER BY ordinal"
+        "SELECT id, ordinal, author, prompt, status, created_at, session_id, agent, model, acts_for, token
+         FROM turns WHERE {which} ORDER BY ordinal"
     );
     let mut statement = db.prepare_cached(&sql)?;
     let mut rows = statement.query([of])?;
@@ -147,6 +147,8 @@ fn turns(db: &Connection, which: &str, of: &str) -> Result<Vec<Turn>, Error> {
             model: row.get(8)?,
             status: from_word(&row.get::<_, String>(4)?, "turns.status")?,
             created_at: time(row, 5)?,
+            acts_for: row.get(9)?,
+            token: row.get::<_, Option<String>>(10)?.as_deref().map(id).transpose()?,
         });
     }
     Ok(turns)

@@ -59,4 +59,21 @@ on_both! {
         assert_eq!((found.sealed.as_str(), found.credential.last4.as_str()), ("s2", "9876"));
         assert_eq!((found.credential.rotated_at, found.credential.last_used_at), (Some(at), Some(at)));
     }
+
+    async fn of_any_number_who_would_refresh_a_token_one_does_until_its_time_is_over(place) {
+        let stores = [place.open().await, place.open().await];
+        let begun = async |store: usize, who: &str, holder: &str, at| {
+            stores[store].begin_refresh(who, holder, at, later(60)).await.unwrap()
+        };
+        assert!(begun(0, "ada", "one", now()).await);
+        assert!(!begun(1, "ada", "two", later(59)).await);
+        assert!(begun(1, "bob", "two", now()).await);
+        // Only its holder gives it back, and one that died with it holds it until its end.
+        stores[1].end_refresh("ada", "two").await.unwrap();
+        assert!(!begun(1, "ada", "two", later(59)).await);
+        stores[0].end_refresh("ada", "one").await.unwrap();
+        assert!(begun(1, "ada", "two", later(59)).await);
+        assert!(begun(0, "ada", "one", later(60)).await);
+    }
+
 }

@@ -218,7 +218,7 @@ on_both! {
         assert!(store.request_stop(&lease.task, interrupt).await.unwrap());
         store.interrupt(&lease, now(), vec![]).await.unwrap();
         assert_eq!(store.task(&lease.task).await.unwrap().task.status, TaskStatus::Interrupted);
-        store.resume(&lease.task, "ada", None, now()).await.unwrap();
+        store.resume(&lease.task, requester("ada", None), None, now()).await.unwrap();
         claim_any(&store, &owner).await.unwrap();
         assert_eq!(asked_of(&store, &owner).await, []);
     }

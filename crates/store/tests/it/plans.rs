@@ -7,7 +7,7 @@ use crate::support::make::*;
 use crate::support::on_both;
 
 fn decision(verdict: PlanVerdict) -> PlanDecision {
-    PlanDecision { author: "lin".into(), verdict }
+    PlanDecision { author: "lin".into(), token: None, verdict }
 }
 
 fn plan() -> Vec<EventBody> {

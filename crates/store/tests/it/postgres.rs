@@ -1,7 +1,7 @@
 //! What only a database on the other side of a socket can do: be unreachable, go away and come back, tell other processes.
 
-use harvest_core::{Code, EventBody, Move, TaskStatus};
-use harvest_store::{Error, Postgres, Step, Store};
+use harvest_core::{Code, EventBody, Move, Role, TaskStatus, TokenId};
+use harvest_store::{AccessToken, Error, Postgres, Step, Store, TokenKind};
 
 use crate::support::cluster::Cluster;
 use crate::support::make::*;
@@ -137,4 +137,75 @@ async fn a_connection_is_encrypted_and_to_someone_trusted() {
         }
         assert!(told.contains(why), "{security}: {told}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_being_made_while_its_makers_maker_is_revoked_is_revoked_as_well() {
+    let Some(place) = Place::postgres().await else {
+        return harvest_testing::skip(crate::support::cluster::WITHOUT);
+    };
+    let store = place.open().await;
+    let [root, maker, made] = std::array::from_fn(|_| TokenId::generate(&Counter));
+    let token = |id: &TokenId, made_by: Option<&TokenId>| AccessToken {
+        id: id.clone(),
+        kind: TokenKind::Api,
+        name: "ci".into(),
+        user: "ada".into(),
+        role: Role::Admin,
+        projects: None,
+        digest: id.to_string(),
+        created_at: now(),
+        expires_at: None,
+        revoked_at: None,
+        last_used_at: None,
+        made_by: made_by.cloned(),
+    };
+    store.add_token(token(&root, None)).await.unwrap();
+    store.add_token(token(&maker, Some(&root))).await.unwrap();
+    let Place::Postgres { url } = &place else { return };
+    let [making, looking] = [connected(url).await, connected(url).await];
+    // What the store does to make a token, halted before it commits.
+    making.batch_execute("BEGIN").await.unwrap();
+    making.query("SELECT revoked_at FROM tokens WHERE id = $1 FOR SHARE", &[&maker.as_str()]).await.unwrap();
+    let sql = "INSERT INTO tokens (id, kind, name, \"user\", role, digest, created_at, made_by)
+         VALUES ($1, 'api', 'ci', 'ada', 'admin', $1, $2, $3)";
+    making.execute(sql, &[&made.as_str(), &now().to_string(), &maker.as_str()]).await.unwrap();
+    let (revoker, id) = (store.clone(), root.clone());
+    let revoking = tokio::spawn(async move { revoker.revoke_token(&id, now()).await });
+    let waits = "SELECT count(*) FROM pg_stat_activity
+         WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%tokens%'";
+    within(async {
+        while looking.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    making.batch_execute("COMMIT").await.unwrap();
+    assert!(within(revoking).await.unwrap().unwrap());
+    for token in store.tokens_by_id(&[root, maker, made]).await.unwrap() {
+        assert!(token.revoked_at.is_some(), "{token:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_days_tasks_of_strangers_have_an_index_of_their_own() {
+    let Some(place) = Place::postgres().await else {
+        return harvest_testing::skip(crate::support::cluster::WITHOUT);
+    };
+    place.open().await;
+    let Place::Postgres { url } = &place else { return };
+    let client = connected(url).await;
+    // Of an empty table anything is read as fast.
+    client.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").await.unwrap();
+    for filter in ["(repository = 'x' AND stranger_day IS NOT NULL)", "requested_by = ANY('{eve}')"] {
+        let sql = format!("EXPLAIN SELECT count(*) FROM tasks WHERE stranger_day = '2026-01-02' AND {filter}");
+        let plan: Vec<String> = client.query(&sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+        assert!(plan.iter().any(|step| step.contains("using tasks_of_strangers")), "{plan:#?}");
+    }
+}
+
+async fn connected(url: &str) -> tokio_postgres::Client {
+    let (client, driver) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(driver);
+    client
 }

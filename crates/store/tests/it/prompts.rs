@@ -1,7 +1,7 @@
 //! Sessions that go on: prompts keep their order and their authors, and nothing else goes before the last of them is done.
 
-use harvest_core::{EventBody, FailureReason, Move, TaskStatus, TurnStatus};
-use harvest_store::{Admission, Error, IdempotencyKey, NewTask, NewTurn, Step};
+use harvest_core::{EventBody, FailureReason, Move, Prompt, TaskId, TaskStatus, TokenId, TurnId, TurnStatus};
+use harvest_store::{Admission, Error, IdempotencyKey, NewTask, NewTurn, PlanDecision, PlanVerdict, Step};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -169,4 +169,53 @@ on_both! {
         let nowhere = store.prompt(new_turn(&new_task("never made").session, "x")).await;
         assert!(matches!(nowhere, Err(Error::UnknownSession(_))), "{nowhere:?}");
     }
+
+    async fn a_turn_keeps_the_token_it_came_with_and_acts_for_whoever_told_it_something_or_retried_it_last(place) {
+        let store = place.open().await;
+        let [one, two, three, four] = std::array::from_fn(|_| TokenId::generate(&Counter));
+        let asked = |person: &str, token: &TokenId| {
+            Admission { person: Some(person.into()), token: Some(token.clone()), ..Admission::default() }
+        };
+        let known = async |task: &TaskId, number: usize| {
+            let turn = store.task(task).await.unwrap().sessions[0].turns[number - 1].clone();
+            (turn.acts_for, turn.token)
+        };
+        let begun = async |turn: &TurnId| {
+            let lease = claim(&store, turn).await;
+            store.append(&lease, Step::new(now(), Vec::new()).moving(Move::Start)).await.unwrap();
+            lease
+        };
+        let first = create(&store, NewTask { admission: asked("ada", &one), ..new_task("x") }).await;
+        let task = first.task.id.clone();
+        assert_eq!(known(&task, 1).await, (None, Some(one.clone())));
+        let admission = asked("bob", &two);
+        store.prompt(NewTurn { author: "bob".into(), admission, ..new_turn(&first.session, "more") }).await.unwrap();
+        assert_eq!(known(&task, 2).await, (None, Some(two.clone())));
+        // A retry, by someone else than whoever asked.
+        let cancelled = create(&store, NewTask { admission: asked("ada", &one), ..new_task("y") }).await;
+        store.cancel_waiting(&cancelled.task.id, now()).await.unwrap().unwrap();
+        store.retry(&cancelled.task.id, asked("cyd", &three), now()).await.unwrap();
+        assert_eq!(known(&cancelled.task.id, 1).await, (Some("cyd".into()), Some(three.clone())));
+        // Someone resumes it, with and without something to say.
+        let lease = begun(&cancelled.turn).await;
+        store.interrupt(&lease, now(), Vec::new()).await.unwrap();
+        store.resume(&lease.task, requester("dan", Some(four.clone())), None, now()).await.unwrap();
+        assert_eq!(known(&lease.task, 1).await, (Some("cyd".into()), Some(three)));
+        let lease = begun(&cancelled.turn).await;
+        store.interrupt(&lease, now(), Vec::new()).await.unwrap();
+        let prompt = Some(Prompt::new("Use tabs").unwrap());
+        store.resume(&lease.task, requester("dan", Some(four.clone())), prompt, now()).await.unwrap();
+        assert_eq!(known(&lease.task, 1).await, (Some("dan".into()), Some(four)));
+        // Someone approves its plan, and another changes it.
+        for (changed, acts_for) in [(None, "dan"), (Some("Other steps".to_owned()), "eve")] {
+            let lease = begun(&cancelled.turn).await;
+            store.ask_approval(&lease, now(), Vec::new()).await.unwrap();
+            let verdict = PlanVerdict::Approved { changed };
+            let decision = PlanDecision { author: "eve".into(), token: None, verdict };
+            store.decide(&lease.task, decision, now()).await.unwrap();
+            assert_eq!(known(&lease.task, 1).await.0.as_deref(), Some(acts_for));
+        }
+        assert_eq!(known(&cancelled.task.id, 1).await, (Some("eve".into()), None));
+    }
+
 }

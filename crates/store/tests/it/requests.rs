@@ -160,6 +160,10 @@ on_both! {
         let store = place.open().await;
         store.save_schedule(schedule("nightly")).await.unwrap();
         assert_eq!(store.schedules().await.unwrap(), [schedule("nightly")]);
+        let owner = Some(ScheduleOwner { user: "bob".into(), right: OwnerRight::Person });
+        let given = Schedule { owner: owner.clone(), cron: "* * * * *".into(), next: None, ..schedule("nightly") };
+        store.save_schedule(given).await.unwrap();
+        assert_eq!(store.schedules().await.unwrap(), [Schedule { owner, ..schedule("nightly") }]);
         assert!(store.remove_schedule("nightly").await.unwrap());
         assert!(!store.remove_schedule("nightly").await.unwrap());
         assert_eq!(store.schedules().await.unwrap(), []);

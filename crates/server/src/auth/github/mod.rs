@@ -7,6 +7,8 @@
 mod kept;
 mod protocol;
 mod routes;
+#[cfg(test)]
+mod tests;
 
 pub use routes::{begin, callback};
 
@@ -14,14 +16,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use harvest_core::{Clock, Role, Timestamp};
-use harvest_store::{AccessToken, TokenKind};
+use harvest_core::{Clock, Role};
+use harvest_store::{AccessToken, OwnerRight, Store, TokenKind};
 use tokio::sync::Semaphore;
 
 use super::secret::Secret;
 use crate::Error;
 use crate::desk::Desk;
 use crate::state::App;
+use kept::Keeping;
 use protocol::{Github, Trouble};
 
 /// People who sign in at the same time; each has the server ask GitHub a few times.
@@ -57,6 +60,8 @@ pub struct SignIn {
     asked: Mutex<HashMap<String, Instant>>,
     /// Tokens that are being refreshed: a refresh token works once.
     refreshing: tokio::sync::Mutex<()>,
+    /// The name under which this process takes the right to refresh a token in the store.
+    holder: Secret,
 }
 
 /// What someone who belongs may do.
@@ -84,6 +89,7 @@ impl SignIn {
             places: Semaphore::new(AT_ONCE),
             asked: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
+            holder: Secret::generate("")?,
         })
     }
 
@@ -116,6 +122,11 @@ impl SignIn {
         Ok(false)
     }
 
+    /// Whether someone of this name signs in here. The token of anyone else is never shown to this GitHub.
+    pub fn concerns(&self, user: &str) -> bool {
+        self.github.login_of(user).is_some()
+    }
+
     /// What someone of this name may do everywhere, as long as they belong.
     pub fn role_everywhere(&self, user: &str) -> Option<Role> {
         let login = self.github.login_of(user)?;
@@ -141,7 +152,8 @@ impl SignIn {
         }
         let (own, app, user) = (self.clone(), app.clone(), token.user.clone());
         tokio::spawn(async move {
-            match own.look_again(app.desk.as_ref(), app.clock.now(), &user).await {
+            let keeping = Keeping { store: app.store.as_ref(), desk: app.desk.as_ref(), clock: app.clock.as_ref() };
+            match own.look_again(keeping, &user).await {
                 Ok(standing) => {
                     if let Err(error) = own.end_tokens(&app, &user, standing.as_ref()).await {
                         tracing::warn!(%error, user, "the tokens of someone who no longer belongs could not be ended");
@@ -152,14 +164,46 @@ impl SignIn {
         });
     }
 
-    async fn look_again(&self, desk: &dyn Desk, now: Timestamp, user: &str) -> Result<Option<Standing>, Trouble> {
-        let Some(access) = self.token_of(desk, now, user).await? else { return Ok(None) };
-        match self.github.person(&access).await {
+    /// What someone may do now; `None` when they do not belong, and when the name is not theirs any more. GitHub gives a login
+    /// that its owner gave up to others, who are then called the same here.
+    async fn look_again(&self, keeping: Keeping<'_>, user: &str) -> Result<Option<Standing>, Trouble> {
+        let Some(kept) = self.token_of(keeping, user).await? else { return Ok(None) };
+        match self.github.person(&kept.access_token).await {
             // The person has withdrawn what they gave.
             Err(Trouble::Refused(_)) => Ok(None),
             Err(error) => Err(error),
-            Ok(person) => self.standing(&access, &person.login).await,
+            Ok(person) if !kept.is_of(&person) || self.github.name_of(&person) != user => {
+                tracing::warn!(user, account = kept.account, "an account that signed in is not called so any more");
+                kept::forget(keeping.desk, user, &kept).await?;
+                Ok(None)
+            }
+            Ok(person) => self.standing(&kept.access_token, &person.login).await,
         }
+    }
+
+    /// Ends what belonged to whoever had a name before, when another account takes it: sessions, tokens that they made for
+    /// themselves, and schedules that run as them.
+    async fn end_former(&self, app: &App, user: &str) -> Result<(), harvest_store::Error> {
+        let mut former = Vec::new();
+        for kind in [TokenKind::Person, TokenKind::Personal] {
+            former.extend(app.store.tokens(kind).await?.into_iter().filter(|token| token.user == user));
+        }
+        let Some(session) = former.first().map(|token| token.id.clone()) else { return Ok(()) };
+        for token in former.iter().filter(|token| token.revoked_at.is_none()) {
+            app.store.revoke_token(&token.id, app.clock.now()).await?;
+        }
+        app.doorman.forget();
+        for mut schedule in app.store.schedules().await? {
+            if let Some(owner) = schedule.owner.as_mut()
+                && owner.user == user
+                && owner.right == OwnerRight::Person
+            {
+                // It is refused from now on, and says why.
+                owner.right = OwnerRight::Token { id: session.clone() };
+                app.store.save_schedule(schedule).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Ends every session of a person that says something else than `standing`, and the tokens they made for themselves
@@ -190,6 +234,7 @@ impl SignIn {
 #[derive(Debug)]
 pub struct Membership {
     sign_in: SignIn,
+    store: Arc<dyn Store>,
     desk: Arc<dyn Desk>,
     clock: Arc<dyn Clock>,
     /// The last answers of GitHub.
@@ -197,13 +242,18 @@ pub struct Membership {
 }
 
 impl Membership {
-    pub fn new(options: Options, desk: Arc<dyn Desk>, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        Ok(Self { sign_in: SignIn::new(options)?, desk, clock, answers: Mutex::default() })
+    pub fn new(
+        options: Options,
+        store: Arc<dyn Store>,
+        desk: Arc<dyn Desk>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        Ok(Self { sign_in: SignIn::new(options)?, store, desk, clock, answers: Mutex::default() })
     }
 
     /// Whether someone of this name signs in here.
     pub fn concerns(&self, user: &str) -> bool {
-        self.sign_in.github.login_of(user).is_some()
+        self.sign_in.concerns(user)
     }
 
     /// What someone of this name may do everywhere, as long as they belong.
@@ -218,7 +268,8 @@ impl Membership {
         if let Some((_, belongs)) = known.filter(|(at, _)| at.elapsed() < self.sign_in.options.believed) {
             return belongs;
         }
-        let belongs = match self.sign_in.look_again(self.desk.as_ref(), self.clock.now(), user).await {
+        let (store, desk, clock) = (self.store.as_ref(), self.desk.as_ref(), self.clock.as_ref());
+        let belongs = match self.sign_in.look_again(Keeping { store, desk, clock }, user).await {
             Ok(standing) => standing.is_some(),
             Err(error) => {
                 tracing::warn!(%error, user, "GitHub cannot say whether someone belongs");

@@ -27,6 +27,10 @@ pub enum Trouble {
     /// GitHub's own words.
     #[error("GitHub refused: {0}")]
     Refused(String),
+    #[error("GitHub does not know the refresh token")]
+    BadRefreshToken,
+    #[error("the token is being exchanged for a new one elsewhere")]
+    Busy,
     #[error(transparent)]
     Unreachable(#[from] harvest_outbound::Error),
     #[error("GitHub answered {0}")]
@@ -44,6 +48,13 @@ pub struct UserToken {
     pub access_token: String,
     pub expires_at: Option<Timestamp>,
     pub refresh_token: Option<String>,
+}
+
+impl UserToken {
+    /// Whether it is a token of this account; accounts were not always kept.
+    pub fn is_of(&self, person: &Person) -> bool {
+        self.account == 0 || self.account == person.id
+    }
 }
 
 impl std::fmt::Debug for UserToken {
@@ -114,6 +125,9 @@ impl Github {
         let answer = self.client.ask(ask).await?;
         let granted: Granted = answer.json()?;
         let Some(access_token) = granted.access_token else {
+            if granted.error.as_deref() == Some("bad_refresh_token") {
+                return Err(Trouble::BadRefreshToken);
+            }
             let why = granted.error_description.or(granted.error);
             return Err(why.map_or(Trouble::Status(answer.status), Trouble::Refused));
         };

@@ -159,10 +159,15 @@ async fn enter(
         let help = "ask an admin of this server; if you belong to an organisation, let GitHub tell us";
         return Ok(Err(Why::NotMember.because(Problem::new(Code::NotAllowed, detail).help(help))));
     };
-    if kept::read(app.desk.as_ref(), &user).await?.is_some_and(|known| known.account != person.id) {
+    let known = kept::read(app.desk.as_ref(), &user).await?;
+    if known.as_ref().is_some_and(|known| known.account != person.id) {
         let detail = format!("{} was someone else when they last signed in here", user.escape_debug());
         let help = "ask an admin of this server to remove the credential `sign-in` of that name";
         return Ok(Err(Why::AnotherAccount.because(Problem::new(Code::NotAllowed, detail).help(help))));
+    }
+    // An admin who removes what was kept lets another account have the name, and nothing else of whoever had it.
+    if known.is_none() {
+        sign_in.end_former(app, &user).await.map_err(|error| Trouble::Vault(error.to_string()))?;
     }
     kept::keep(app.desk.as_ref(), &user, &UserToken { account: person.id, ..token }).await?;
     let login = Mint { kind: TokenKind::Person, name: "GitHub".to_owned(), user, role, projects, life: Some(STAY) };

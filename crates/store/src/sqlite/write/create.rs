@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use harvest_core::{EventBody, TaskId, TaskStatus, find_cycle};
+use harvest_core::{EventBody, TaskId, TaskStatus, TokenId, find_cycle};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Effects, admit, claim, end, journal};
 use crate::Error;
-use crate::contract::{Claim, NewTask, Submitted};
+use crate::contract::{Claim, NewTask, Submitted, day_of};
 use crate::decode;
 use crate::sqlite::{quota, read};
 
@@ -93,8 +93,9 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
     db.prepare_cached(
         "INSERT INTO tasks (id, kind, source, source_url, status, prompt, agent, model, repository, base, settings,
              budget_nanos, priority, on_failed_dependency, convoy, retries_left, extra, idempotency_key, request_digest,
-             requested_by, created_at)
-         VALUES (?1, ?2, ?3, ?4, 'pending', ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
+             requested_by, created_at, stranger_day)
+         VALUES (?1, ?2, ?3, ?4, 'pending', ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+             ?21)",
     )?
     .execute(params![
         new.id.as_str(),
@@ -117,6 +118,7 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
         new.key.as_ref().map(|key| &key.digest),
         new.requested_by,
         new.at.to_string(),
+        new.admission.is_stranger.then(|| day_of(new.at)),
     ])?;
     let task = db.last_insert_rowid();
     db.prepare_cached("INSERT INTO sessions (id, task_id, branch, created_at) VALUES (?1, ?2, ?3, ?4)")?
@@ -125,8 +127,8 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
     let rank = new.priority.rank(new.at);
     db.prepare_cached(
         "INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at,
-             task, session)
-         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, 'blocked', ?7, ?8, ?9, ?10)",
+             task, session, token)
+         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, 'blocked', ?7, ?8, ?9, ?10, ?11)",
     )?
     .execute(params![
         new.turn.as_str(),
@@ -139,6 +141,7 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
         new.at.to_string(),
         task,
         session,
+        new.admission.token.as_ref().map(TokenId::as_str),
     ])?;
     let turn = db.last_insert_rowid();
     for cap in &new.caps {

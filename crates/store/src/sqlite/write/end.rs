@@ -5,9 +5,9 @@ use harvest_core::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Effects, admit, claim, journal};
+use super::{Effects, admit, claim, hold, journal};
 use crate::Error;
-use crate::contract::{Admission, Rows};
+use crate::contract::{Admission, Requester, Rows};
 use crate::decode;
 use crate::sqlite::{quota, read};
 
@@ -150,6 +150,9 @@ pub(crate) fn retry(
     begin_again(db, rows.task, Move::Retry)?;
     // What was asked of it before it ended is over with that.
     claim::forget_stop(db, rows.turn)?;
+    if let Some(person) = &admission.person {
+        hold::act_for(db, rows.turn, &Requester { person: person.clone(), token: admission.token.clone() })?;
+    }
     admit::admit(db, effects, rows.turn, task)?;
     let event = EventBody::TaskRetried {
         reason: before.reason.unwrap_or(FailureReason::Cancelled),

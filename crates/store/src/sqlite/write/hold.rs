@@ -1,11 +1,11 @@
 //! Turns that wait for a person.
 
-use harvest_core::{EventBody, Move, Prompt, SessionId, TaskId, Timestamp, TurnId};
+use harvest_core::{EventBody, Move, Prompt, SessionId, TaskId, Timestamp, TokenId, TurnId};
 use rusqlite::{Connection, params};
 
 use super::{Effects, admit, claim, end, journal, step};
 use crate::Error;
-use crate::contract::{Lease, PlanDecision, PlanVerdict, Rows};
+use crate::contract::{Lease, PlanDecision, PlanVerdict, Requester, Rows};
 use crate::decode;
 use crate::sqlite::read;
 
@@ -53,13 +53,16 @@ pub(crate) fn resume(
     db: &Connection,
     effects: &mut Effects,
     task: &TaskId,
-    author: &str,
+    by: &Requester,
     prompt: Option<&Prompt>,
     at: Timestamp,
 ) -> Result<(), Error> {
     read::task(db, task)?.status.after(Move::Resume)?;
     let Held { rows, session, turn } = held(db, task)?;
-    let resumed = EventBody::SessionResumed { turn_id: turn, author: author.to_owned(), prompt: prompt.cloned() };
+    if prompt.is_some() {
+        act_for(db, rows.turn, by)?;
+    }
+    let resumed = EventBody::SessionResumed { turn_id: turn, author: by.person.clone(), prompt: prompt.cloned() };
     journal::write(db, effects, rows.session, &session, at, &[resumed])?;
     journal::move_task(db, rows.task, Move::Resume)?;
     admit::admit(db, effects, rows.turn, task)
@@ -74,12 +77,25 @@ pub(crate) fn decide(
 ) -> Result<(), Error> {
     read::task(db, task)?.status.after(Move::Approve)?;
     let Held { rows, session, .. } = held(db, task)?;
+    if let Some(by) = decision.instructor() {
+        act_for(db, rows.turn, &by)?;
+    }
     journal::write(db, effects, rows.session, &session, at, &[decision.event()])?;
     if decision.verdict == PlanVerdict::Rejected {
         return end::cancel(db, effects, task, at, PlanDecision::REJECTED).map(drop);
     }
     journal::move_task(db, rows.task, Move::Approve)?;
     admit::admit(db, effects, rows.turn, task)
+}
+
+/// The turn acts for this person from now on, and spends with the token that they asked with.
+pub(crate) fn act_for(db: &Connection, turn: i64, by: &Requester) -> Result<(), Error> {
+    db.prepare_cached("UPDATE turns SET acts_for = ?2, token = ?3 WHERE number = ?1")?.execute(params![
+        turn,
+        by.person,
+        by.token.as_ref().map(TokenId::as_str)
+    ])?;
+    Ok(())
 }
 
 /// The turn of a task that waits for a person.

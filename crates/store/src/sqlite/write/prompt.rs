@@ -1,6 +1,6 @@
 //! Sessions that go on: another prompt, now or when those before it are done.
 
-use harvest_core::{EventBody, Move, TaskStatus, Turn};
+use harvest_core::{EventBody, Move, TaskStatus, TokenId, Turn};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Effects, admit, end, journal};
@@ -28,8 +28,8 @@ pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> R
     let rank = task.priority.rank(new.at);
     db.prepare_cached(
         "INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at,
-             task, session, agent, model, idempotency_key, request_digest)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+             task, session, agent, model, idempotency_key, request_digest, token)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?
     .execute(params![
         new.id.as_str(),
@@ -47,6 +47,7 @@ pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> R
         new.model,
         new.key.as_ref().map(|key| &key.key),
         new.key.as_ref().map(|key| &key.digest),
+        new.admission.token.as_ref().map(TokenId::as_str),
     ])?;
     let turn = db.last_insert_rowid();
     for cap in &new.caps {

@@ -56,7 +56,7 @@ pub(crate) fn save_schedule(db: &Connection, effects: &mut Effects, schedule: &S
     let request = serde_json::to_string(&schedule.request).map_err(|error| Error::corrupt("a request", error))?;
     db.execute(
         "INSERT INTO schedules (id, cron, time_zone, missed, request, next_ms, last_ms, created_at, owner, problem)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (id) DO UPDATE SET owner = excluded.owner",
         params![
             schedule.id,
             schedule.cron,

@@ -75,6 +75,10 @@ pub fn new_task(prompt: &str) -> NewTask {
     }
 }
 
+pub fn requester(person: &str, token: Option<harvest_core::TokenId>) -> harvest_store::Requester {
+    harvest_store::Requester { person: person.into(), token }
+}
+
 pub fn new_turn(session: &SessionId, prompt: &str) -> NewTurn {
     NewTurn {
         id: TurnId::generate(&Counter),
