@@ -237,7 +237,7 @@ impl Folder {
 struct Usage(u64);
 
 impl Visit for Usage {
-    fn entry(&mut self, _: &Folder, _: &OsStr, node: &Node, _: &Path) -> io::Result<()> {
+    fn entry(&mut self, _: &Folder, _: &OsStr, node: &Node) -> io::Result<()> {
         self.0 += node.status.blocks;
         Ok(())
     }
@@ -246,7 +246,7 @@ impl Visit for Usage {
         Ok(())
     }
 
-    fn leave(&mut self, _: &Folder, status: &Status, _: &Path) -> io::Result<()> {
+    fn leave(&mut self, _: &Folder, status: &Status) -> io::Result<()> {
         self.0 += status.blocks;
         Ok(())
     }
