@@ -187,8 +187,7 @@ fn commands_that_change_files_alone_are_in_the_audit_log_too() {
     };
     let log = entries(&world.harvest(&["audit", "export"]).finish().stdout);
     let actions: Vec<&str> = log.iter().map(|(action, _)| action.as_str()).collect();
-    let expected =
-        ["task.create", "mcp.create", "mcp.remove", "gc", "import.beads", "export.beads", "backup"];
+    let expected = ["task.create", "mcp.create", "mcp.remove", "gc", "import.beads", "export.beads", "backup"];
     assert_eq!(actions, expected);
     assert_eq!(log[1].1, "mcp:docs");
     assert_eq!(log[6].1, format!("file:{}", backup.display()));
