@@ -505,7 +505,9 @@ mod tests {
     #[test]
     fn an_hour_of_cache_costs_more_than_five_minutes() {
         let usage = Usage { cache_write_tokens: 1_000_000, ..Usage::default() };
-        let cost = |hour| Prices::embedded().cost("anthropic", "claude-sonnet-4-6", None, &usage, hour, Input::Silent).0.dollars();
+        let cost = |hour| {
+            Prices::embedded().cost("anthropic", "claude-sonnet-4-6", None, &usage, hour, Input::Silent).0.dollars()
+        };
         assert_eq!((cost(0), cost(1_000_000), cost(500_000)), (3.75, 6.0, 4.875));
     }
 

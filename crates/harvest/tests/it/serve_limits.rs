@@ -195,7 +195,7 @@ fn commands_that_change_files_alone_are_in_the_audit_log_too() {
     let target = world.path().join("restored");
     let target = target.to_str().unwrap();
     let elsewhere = |args: &[&str]| {
-        let ran = world.harvest(&[args, &["--data-dir", target]].concat()).finish();
+        let ran = world.harvest_at(std::path::Path::new(target), args).finish();
         assert_eq!(ran.exit, Some(0), "{args:?}: {ran:?}");
         ran.stdout
     };
