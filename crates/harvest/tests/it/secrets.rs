@@ -231,7 +231,7 @@ fn keys_in_texts_of_github_and_of_forks_are_kept_nowhere() {
     let task = world.tasks()[0]["id"].as_str().unwrap().to_owned();
     let client = server.with(&world.token(&["--role", "admin"]));
     let of = |shown: &Value| shown["sessions"][0]["turns"].as_array().unwrap().clone();
-    let ended = |shown: &Value| of(shown).len() == 3 && of(shown).iter().all(|turn| turn["status"] == "completed");
+    let ended = |shown: &Value| of(shown).len() == 3 && of(shown).iter().all(|turn| turn["status"] == "done");
     let shown = github::wait_for(|| Some(client.get(&format!("/api/tasks/{task}")).ok()).filter(ended));
     for (turn, words) in of(&shown).iter().zip(["It needs [redacted]", "Not [redacted]", "and mention [redacted]"]) {
         assert!(turn["prompt"].as_str().unwrap().contains(words), "{words}: {turn:#}");
