@@ -8,7 +8,7 @@ const limit = { timeout: PATIENCE * 3 };
 const MEND = "printf 'echo two\\n' > src/two.sh";
 
 before(async () => {
-  world.addAgent("breaks", "Breaks", "cat > /dev/null; echo I give up; exit 1");
+  world.addAgent("breaks", "Breaks", "cat > /dev/null; echo I give up >&2; exit 1");
   world.addAgent("hangs", "Hangs", "cat > /dev/null; echo x > junk; sleep 987654");
   world.addAgent("mends", "Mends", `cat > /dev/null; sleep 3; ${MEND}; echo I mended it.`);
   await world.serve({ args: ["--agents", "4"] });
@@ -42,7 +42,7 @@ test("three agents race; the page compares them, says who won and why, and leads
   assert.equal(hangs.Verdict, "stopped: it could not win any more");
   assert.equal(breaks.State, "Failed");
   assert.equal(breaks.Tests, "not reached");
-  assert.match(breaks.Verdict, /exited with code 1/);
+  assert.match(breaks.Verdict, /exited with code 1; the last lines it printed:\s+I give up/);
 
   await race.getByRole("link", { name: "Changes of mends" }).click();
   await page.getByRole("region", { name: "Changes of src/two.sh" }).getByText("echo two", { exact: true }).waitFor();

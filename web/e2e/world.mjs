@@ -206,6 +206,18 @@ export class World {
     return this.server;
   }
 
+  /** `harvest dev fake-github` with this world's repository, until it listens. */
+  async fakeGithub({ repository, webhook }) {
+    const args = ["dev", "fake-github", "--listen", "127.0.0.1:0", "--json", "--repository", `${repository}=${this.repo}`];
+    const all = ["--data-dir", join(this.folder, "data"), ...args, "--folder", join(this.folder, "hub"), "--webhook-url", webhook];
+    const child = spawn(harvest, all, { cwd: this.repo, env: this.env(), stdio: ["ignore", "pipe", "inherit"] });
+    const listening = await new Promise((resolve, reject) => {
+      child.once("exit", (code) => reject(new Error(`harvest dev fake-github ended with ${code}`)));
+      createInterface(child.stdout).on("line", (line) => resolve(JSON.parse(line)));
+    });
+    return { child, url: listening.url, credential: listening.credential };
+  }
+
   async stop(signal = "SIGTERM") {
     const child = this.server?.child;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;

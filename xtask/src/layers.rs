@@ -21,6 +21,22 @@ const ASYNC: &[&str] = &["async-trait", "tokio", "tokio-util", "futures-util"];
 const HTTP: &[&str] = &["axum", "hyper", "reqwest", "ureq"];
 const SQL: &[&str] = &["postgres", "rusqlite", "sqlx", "tokio-postgres", "tokio-postgres-rustls"];
 
+/// A library that only the tests of a crate may use, although the crate never may.
+struct TestException {
+    name: &'static str,
+    library: &'static str,
+    because: &'static str,
+}
+
+const TEST_EXCEPTIONS: &[TestException] = &[
+    TestException {
+        name: "harvest",
+        library: "rusqlite",
+        because: "the end-to-end tests read, and damage, the database behind the back of the program",
+    },
+    TestException { name: "harvest", library: "ureq", because: "the end-to-end tests are clients of the served API" },
+];
+
 /// From the bottom up.
 const LAYERS: &[Layer] = &[
     Layer {
@@ -188,11 +204,23 @@ const LAYERS: &[Layer] = &[
     },
 ];
 
+impl Layer {
+    fn forbids(&self, library: &str) -> bool {
+        self.never.iter().any(|libraries| libraries.contains(&library))
+    }
+}
+
+impl TestException {
+    fn is_for(&self, name: &str, library: &str) -> bool {
+        self.name == name && self.library == library
+    }
+}
+
 /// What breaks the rule, one sentence each.
 pub fn faults(packages: &[Package]) -> Vec<String> {
     let ours: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let mut faults = Vec::new();
-    for Package { name, dependencies, .. } in packages {
+    for Package { name, dependencies, dev_dependencies, .. } in packages {
         let Some(layer) = LAYERS.iter().find(|layer| layer.name == name) else {
             faults.push(format!("{name} has no place yet: say what it may use in xtask/src/layers.rs"));
             continue;
@@ -200,11 +228,26 @@ pub fn faults(packages: &[Package]) -> Vec<String> {
         for dependency in dependencies {
             let dependency = dependency.as_str();
             let foreign = !ours.contains(dependency);
-            let allowed =
-                if foreign { !layer.never.concat().contains(&dependency) } else { layer.uses.contains(&dependency) };
+            let allowed = if foreign { !layer.forbids(dependency) } else { layer.uses.contains(&dependency) };
             if !allowed {
                 faults.push(format!("{name} must not depend on {dependency}: {}", layer.because));
             }
+        }
+        // Tests may look at other crates of the workspace, but a library that the crate must not know needs a reason.
+        for dependency in dev_dependencies.iter().filter(|dependency| layer.forbids(dependency)) {
+            if !TEST_EXCEPTIONS.iter().any(|exception| exception.is_for(name, dependency)) {
+                faults.push(format!(
+                    "the tests of {name} must not depend on {dependency}: {}; a reason for them belongs to the exceptions in xtask/src/layers.rs",
+                    layer.because
+                ));
+            }
+        }
+    }
+    for TestException { name, library, because } in TEST_EXCEPTIONS {
+        let is_used =
+            packages.iter().any(|package| package.name == *name && package.dev_dependencies.contains(*library));
+        if !is_used {
+            faults.push(format!("the tests of {name} do not use {library} any more ({because}): take it out of the exceptions in xtask/src/layers.rs"));
         }
     }
     faults.extend(
@@ -270,6 +313,19 @@ mod tests {
         assert!(allowed.is_empty(), "{allowed:?}");
         let found = with("harvest-core", |core| core.dev_dependencies.extend(["harvest-store".to_owned()]));
         assert!(found.iter().any(|fault| fault.contains("circle") && fault.contains("harvest-store")), "{found:?}");
+    }
+
+    #[test]
+    fn tests_need_a_reason_for_a_library_that_their_crate_must_not_know() {
+        let found = with("harvest-core", |core| core.dev_dependencies.extend(["rusqlite".to_owned()]));
+        let expected = "the tests of harvest-core must not depend on rusqlite: it is the nouns";
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+        for exception in TEST_EXCEPTIONS {
+            let found = with(exception.name, |package| _ = package.dev_dependencies.remove(exception.library));
+            let expected = format!("the tests of {} do not use {} any more", exception.name, exception.library);
+            assert!(found.iter().any(|fault| fault.starts_with(&expected)), "{found:?}");
+            assert!(!exception.because.is_empty());
+        }
     }
 
     #[test]

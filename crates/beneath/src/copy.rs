@@ -1,17 +1,19 @@
 //! Copies trees without following a link on either side.
+//!
+//! Files with several names are found again by a second name that their copies have while the tree is copied, in a folder of
+//! their own at the top of the copy: a table in memory would grow with what strangers have put into the tree.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, Timestamps};
 use rustix::io::Errno;
 
 use crate::folder::{Folder, Kind, Node, Status};
-use crate::walk::{Cursor, Visit, walk};
+use crate::walk::{Cursor, Names, Visit, walk};
 
 /// Setuid and setgid bits are not copied.
 const PLAIN: u32 = 0o1777;
@@ -35,28 +37,27 @@ pub fn copy(from: &Folder, inner: &Path, to: &Folder, new: &Path, blocks: Blocks
     let (parent, name) = to.parent_of(new)?;
     let is_folder = node.status().kind == Kind::Folder;
     let into = Cursor::new(if is_folder { parent.make_new_folder(name)? } else { parent });
-    let mut copying = Copying { to, new, into, blocks, copied: HashMap::new() };
+    let mut copying = Copying { into, blocks, seconds: None };
     if is_folder {
-        return walk(node.enter()?, &mut copying);
+        let source = node.enter()?;
+        copying.seconds = Some(SecondNames::new(&source, copying.into.folder())?);
+        return walk(source, &mut copying);
     }
     let (from, _) = from.parent_of(inner)?;
-    copying.put(&from, inner.file_name().unwrap_or_default(), &node, name, new)
+    copying.put(&from, inner.file_name().unwrap_or_default(), &node, name)
 }
 
-struct Copying<'a> {
-    to: &'a Folder,
-    /// Where the copy lies there.
-    new: &'a Path,
+struct Copying {
     /// The folder that is being filled.
     into: Cursor,
     blocks: Blocks,
-    /// Copies of files that have several names: by the original's number, the copy's path and its own number.
-    copied: HashMap<(u64, u64), (PathBuf, (u64, u64))>,
+    /// For a whole folder, the copies of files that have several names.
+    seconds: Option<SecondNames>,
 }
 
-impl Visit for Copying<'_> {
-    fn entry(&mut self, folder: &Folder, name: &OsStr, node: &Node, path: &Path) -> io::Result<()> {
-        self.put(folder, name, node, name, &self.new.join(path))
+impl Visit for Copying {
+    fn entry(&mut self, folder: &Folder, name: &OsStr, node: &Node) -> io::Result<()> {
+        self.put(folder, name, node, name)
     }
 
     fn enter(&mut self, name: &OsStr) -> io::Result<()> {
@@ -64,8 +65,13 @@ impl Visit for Copying<'_> {
         self.into.down(made)
     }
 
-    fn leave(&mut self, _: &Folder, status: &Status, _: &Path) -> io::Result<()> {
+    fn leave(&mut self, _: &Folder, status: &Status) -> io::Result<()> {
         let left = self.into.up()?;
+        if left.is_none()
+            && let Some(seconds) = self.seconds.take()
+        {
+            seconds.remove(self.into.folder())?;
+        }
         // Through the descriptor that was filled.
         let filled = left.as_ref().unwrap_or(self.into.folder());
         own_open(filled, status)?;
@@ -74,13 +80,13 @@ impl Visit for Copying<'_> {
     }
 }
 
-impl Copying<'_> {
+impl Copying {
     /// Copies anything but a folder into the one that is being filled.
-    fn put(&mut self, from: &Folder, name: &OsStr, node: &Node, new: &OsStr, path: &Path) -> io::Result<()> {
+    fn put(&mut self, from: &Folder, name: &OsStr, node: &Node, new: &OsStr) -> io::Result<()> {
         let status = node.status();
         match status.kind {
             Kind::Folder | Kind::Special => Ok(()),
-            Kind::File => self.file(from, name, status, new, path),
+            Kind::File => self.file(from, name, status, new),
             Kind::Link => {
                 let into = self.into.folder();
                 rustix::fs::symlinkat(node.target()?, into.as_fd(), new)?;
@@ -91,9 +97,12 @@ impl Copying<'_> {
         }
     }
 
-    fn file(&mut self, from: &Folder, name: &OsStr, status: &Status, new: &OsStr, path: &Path) -> io::Result<()> {
+    fn file(&mut self, from: &Folder, name: &OsStr, status: &Status, new: &OsStr) -> io::Result<()> {
         let into = self.into.folder();
-        if status.links > 1 && self.link(status, into, new)? {
+        let seconds = self.seconds.as_ref().filter(|_| status.links > 1);
+        if let Some(seconds) = seconds
+            && seconds.link(status, into, new)?
+        {
             return Ok(());
         }
         let (source, target) = (from.file(Path::new(name))?, into.make_new_file(new)?);
@@ -101,23 +110,10 @@ impl Copying<'_> {
         own_open(&target, status)?;
         rustix::fs::fchmod(&target, Mode::from_raw_mode(status.mode & PLAIN))?;
         rustix::fs::futimens(&target, &status.times)?;
-        if status.links > 1
-            && let Some(made) = into.node(new)?
-        {
-            self.copied.insert(status.id, (path.to_owned(), made.status().id));
+        match seconds {
+            Some(seconds) => seconds.keep(status, into, new),
+            None => Ok(()),
         }
-        Ok(())
-    }
-
-    /// Gives the copy of a file that was copied already another name. False when there is none.
-    fn link(&self, status: &Status, into: &Folder, new: &OsStr) -> io::Result<bool> {
-        let Some((path, id)) = self.copied.get(&status.id) else { return Ok(false) };
-        let Some(first) = self.to.node_beneath(path)?.filter(|first| first.status().id == *id) else {
-            return Ok(false);
-        };
-        // By its entry in /proc, since linking a handle itself takes a privilege.
-        rustix::fs::linkat(rustix::fs::CWD, first.alias(), into.as_fd(), new, AtFlags::SYMLINK_FOLLOW)?;
-        Ok(true)
     }
 
     fn content(&self, mut source: &File, mut target: &File) -> io::Result<()> {
@@ -129,6 +125,61 @@ impl Copying<'_> {
             }
         }
         io::copy(&mut source, &mut target).map(drop)
+    }
+}
+
+/// A folder in which the copy of a file with several names is found by the number of its original.
+struct SecondNames {
+    folder: Folder,
+    name: OsString,
+}
+
+impl SecondNames {
+    /// Makes the folder at the top of a copy, under a name that the source does not have.
+    fn new(source: &Folder, copy: &Folder) -> io::Result<Self> {
+        let mut number = 0u32;
+        loop {
+            let name = OsString::from(format!(".harvest-second-names-{number}"));
+            if source.node(&name)?.is_none() {
+                return Ok(Self { folder: copy.make_new_folder(&name)?, name });
+            }
+            number += 1;
+        }
+    }
+
+    /// Gives the copy of a file that was copied already another name. False when there is none, or it has as many as it can.
+    fn link(&self, status: &Status, into: &Folder, new: &OsStr) -> io::Result<bool> {
+        match rustix::fs::linkat(&self.folder, Self::number(status), into, new, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT | Errno::MLINK) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Remembers a copy. Where a file cannot have several names, each of its names gets a copy.
+    fn keep(&self, status: &Status, into: &Folder, new: &OsStr) -> io::Result<()> {
+        match rustix::fs::linkat(into, new, &self.folder, Self::number(status), AtFlags::empty()) {
+            Ok(()) | Err(Errno::EXIST | Errno::MLINK | Errno::PERM | Errno::OPNOTSUPP) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn remove(self, copy: &Folder) -> io::Result<()> {
+        loop {
+            let mut names = Names::default();
+            while let Some(name) = names.next(&self.folder)? {
+                self.folder.unlink(&name, Kind::File)?;
+            }
+            match copy.unlink(&self.name, Kind::Folder) {
+                // A file system may read past names while others are removed.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                removed => return removed,
+            }
+        }
+    }
+
+    fn number(status: &Status) -> String {
+        format!("{}-{}", status.id.0, status.id.1)
     }
 }
 

@@ -209,6 +209,11 @@ impl Folder {
         Ok(rustix::fs::renameat_with(&self.0, name, &into.0, name, RenameFlags::NOREPLACE)?)
     }
 
+    /// Shows every regular file below, at any depth, with the folder it is in. Whatever is removed meanwhile is passed over.
+    pub fn each_file(&self, show: impl FnMut(&Self, &OsStr) -> io::Result<()>) -> io::Result<()> {
+        walk(self.folder(Path::new(""))?, &mut Files(show))
+    }
+
     /// Removes a file, link, pipe or empty folder.
     pub fn unlink(&self, name: &OsStr, kind: Kind) -> io::Result<()> {
         let flags = if kind == Kind::Folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
@@ -237,7 +242,7 @@ impl Folder {
 struct Usage(u64);
 
 impl Visit for Usage {
-    fn entry(&mut self, _: &Folder, _: &OsStr, node: &Node, _: &Path) -> io::Result<()> {
+    fn entry(&mut self, _: &Folder, _: &OsStr, node: &Node) -> io::Result<()> {
         self.0 += node.status.blocks;
         Ok(())
     }
@@ -246,13 +251,34 @@ impl Visit for Usage {
         Ok(())
     }
 
-    fn leave(&mut self, _: &Folder, status: &Status, _: &Path) -> io::Result<()> {
+    fn leave(&mut self, _: &Folder, status: &Status) -> io::Result<()> {
         self.0 += status.blocks;
         Ok(())
     }
 
     fn passes_over(&self, reason: io::ErrorKind) -> bool {
         [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&reason)
+    }
+}
+
+/// Shows the regular files of a tree.
+struct Files<F>(F);
+
+impl<F: FnMut(&Folder, &OsStr) -> io::Result<()>> Visit for Files<F> {
+    fn entry(&mut self, folder: &Folder, name: &OsStr, node: &Node) -> io::Result<()> {
+        if node.status.kind == Kind::File { (self.0)(folder, name) } else { Ok(()) }
+    }
+
+    fn enter(&mut self, _: &OsStr) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn leave(&mut self, _: &Folder, _: &Status) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn passes_over(&self, reason: io::ErrorKind) -> bool {
+        reason == io::ErrorKind::NotFound
     }
 }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// Removes `path` and everything in it, however deep. A link is removed itself. Not being there is fine.
@@ -21,31 +21,47 @@ pub fn remove(path: &Path) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     };
     let mut moved = 0u64;
-    // Each round empties the folders that the round before moved to the top.
+    // Each round empties the folders that the round before moved to the top. Names are read as they are needed, since the top may
+    // get as many as the tree has folders.
     loop {
-        let names = entries(&top)?;
-        if names.is_empty() {
-            break;
-        }
-        for (name, kind) in names {
+        let mut is_empty = true;
+        for entry in Dir::read_from(&top)? {
+            let entry = entry?;
+            let Some(kind) = kind_of(&top, &entry)? else { continue };
+            is_empty = false;
             if kind == FileType::Directory {
-                let folder = open(&top, &*name)?;
-                for (inner, kind) in entries(&folder)? {
-                    if kind == FileType::Directory {
-                        // Moving a folder writes to it (its `..`), so it has to be open for us.
-                        drop(open(&folder, &*inner)?);
-                        moved = lift(&folder, &inner, &top, moved)?;
-                    } else {
-                        rustix::fs::unlinkat(&folder, &*inner, AtFlags::empty())?;
-                    }
+                moved = empty(&open(&top, entry.file_name())?, &top, moved)?;
+                match rustix::fs::unlinkat(&top, entry.file_name(), AtFlags::REMOVEDIR) {
+                    // Something was read past or added; the next round finds it.
+                    Ok(()) | Err(Errno::NOTEMPTY) => {}
+                    Err(error) => return Err(error.into()),
                 }
-                rustix::fs::unlinkat(&top, &*name, AtFlags::REMOVEDIR)?;
             } else {
-                rustix::fs::unlinkat(&top, &*name, AtFlags::empty())?;
+                rustix::fs::unlinkat(&top, entry.file_name(), AtFlags::empty())?;
             }
+        }
+        if is_empty {
+            break;
         }
     }
     Ok(rustix::fs::rmdir(path)?)
+}
+
+/// Removes what is in a folder; the folders in it are moved to the top.
+fn empty(folder: &OwnedFd, top: &OwnedFd, mut moved: u64) -> io::Result<u64> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let Some(kind) = kind_of(folder, &entry)? else { continue };
+        let name = entry.file_name();
+        if kind == FileType::Directory {
+            // Moving a folder writes to it (its `..`), so it has to be open for us.
+            drop(open(folder, name)?);
+            moved = lift(folder, name, top, moved)?;
+        } else {
+            rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
+        }
+    }
+    Ok(moved)
 }
 
 /// Moves a folder to the top under a name that is free there.
@@ -72,24 +88,19 @@ fn open<P: rustix::path::Arg + Copy>(parent: impl AsFd, name: P) -> rustix::io::
     rustix::fs::openat(&handle, ".", flags | OFlags::RDONLY, Mode::empty())
 }
 
-fn entries(folder: &OwnedFd) -> io::Result<Vec<(Box<CStr>, FileType)>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
-        }
-        let kind = match entry.file_type() {
-            FileType::Unknown => {
-                let status = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                FileType::from_raw_mode(status.st_mode)
-            }
-            kind => kind,
-        };
-        names.push((name.into(), kind));
+/// `None` for the entries that every folder has.
+fn kind_of(folder: &OwnedFd, entry: &DirEntry) -> io::Result<Option<FileType>> {
+    let name = entry.file_name();
+    if name == c"." || name == c".." {
+        return Ok(None);
     }
-    Ok(names)
+    Ok(Some(match entry.file_type() {
+        FileType::Unknown => {
+            let status = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            FileType::from_raw_mode(status.st_mode)
+        }
+        kind => kind,
+    }))
 }
 
 #[cfg(test)]

@@ -226,23 +226,113 @@ fn a_link_counts_as_itself() {
     assert!(Folder::open(&outer).unwrap().disk_usage().unwrap() >= 1 << 20);
 }
 
+/// Runs a test once more in a process of its own, whose limits no other test has. True within that process.
+#[expect(clippy::disallowed_methods, reason = "the test starts itself in a process of its own")]
+fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "HARVEST_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+    let test = format!("tests::{test}");
+    let ran = alone.args(["--exact", &test, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    assert!(ran.status.success(), "{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    false
+}
+
+/// Allows this process so many bytes of memory more than it has.
+fn allow_memory(bytes: u64) {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let data = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
+    let kilobytes: u64 = data.trim().trim_end_matches(" kB").parse().unwrap();
+    let most = Some(kilobytes * 1024 + bytes);
+    let limit = rustix::process::Rlimit { current: most, maximum: most };
+    rustix::process::setrlimit(rustix::process::Resource::Data, limit).unwrap();
+}
+
+/// Someone to give files to.
+fn other() -> (u32, u32) {
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    if uid == 0 { (4242, 4242) } else { (uid, gid) }
+}
+
+/// The paths of this tree would take 500 megabytes: 2,000 folders inside each other, and a file with two names in each.
+#[test]
+fn a_deep_tree_of_files_with_several_names_takes_memory_for_its_depth_only() {
+    if !is_alone("a_deep_tree_of_files_with_several_names_takes_memory_for_its_depth_only") {
+        return;
+    }
+    let world = World::new();
+    let name = "n".repeat(250);
+    let mut folder = world.folder("source").folder(Path::new("d")).unwrap();
+    for _ in 0..2_000 {
+        folder.write(Path::new("one"), b"").unwrap();
+        rustix::fs::linkat(&folder, "one", &folder, "two", rustix::fs::AtFlags::empty()).unwrap();
+        folder = folder.make_folder(OsStr::new(&name)).unwrap();
+    }
+    allow_memory(16 << 20);
+    let other = other();
+    assert!(world.folder("source").disk_usage().unwrap() > 0);
+    copy(&world.folder("source"), Path::new("d"), &world.folder("tree"), Path::new("copy"), Blocks::Written).unwrap();
+    give(&world.path("tree"), other.0, other.1).unwrap();
+    let one = world.folder("tree").node_beneath(&Path::new("copy").join(&name).join("one")).unwrap().unwrap();
+    assert_eq!((one.status().uid, one.status().links), (other.0, 2));
+    remove(&world.path("tree")).unwrap();
+    remove(&world.path("source")).unwrap();
+}
+
+/// The names of this tree's folders would take 24 megabytes: 20 folders inside each other with 4,000 names each.
+#[test]
+fn folders_with_many_names_inside_each_other_take_memory_for_their_depth_only() {
+    if !is_alone("folders_with_many_names_inside_each_other_take_memory_for_their_depth_only") {
+        return;
+    }
+    let world = World::new();
+    let mut folder = world.folder("source").folder(Path::new("d")).unwrap();
+    for _ in 0..20 {
+        for number in 0..4_000 {
+            rustix::fs::symlinkat("nowhere", &folder, format!("{number:0>250}")).unwrap();
+        }
+        folder = folder.make_folder(OsStr::new("inner")).unwrap();
+    }
+    allow_memory(8 << 20);
+    copy(&world.folder("source"), Path::new("d"), &world.folder("tree"), Path::new("copy"), Blocks::Written).unwrap();
+    let other = other();
+    give(&world.path("tree"), other.0, other.1).unwrap();
+    for inner in ["copy", "copy/inner/inner/inner"] {
+        // The folder inside is one more, and the first has the file `x`. The folder of second names is gone.
+        let copied = world.folder("tree").folder(Path::new(inner)).unwrap();
+        assert_eq!(copied.names().unwrap().len(), 4_001 + usize::from(inner == "copy"), "{inner}");
+    }
+    remove(&world.path("tree")).unwrap();
+    remove(&world.path("source")).unwrap();
+}
+
+/// Every file has its turn to be given, however many have several names.
+#[test]
+fn files_with_several_names_are_given_in_as_many_walks_as_it_takes() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let world = World::new();
+    let names: Vec<String> = (0..50).map(|number| format!("tree/d/{number}")).collect();
+    for name in &names {
+        fs::write(world.path(name), "").unwrap();
+        fs::hard_link(world.path(name), world.path(&format!("{name}-twin"))).unwrap();
+    }
+    fs::hard_link(world.path("host/secret"), world.path("tree/d/hard")).unwrap();
+    give::give_counting(&world.path("tree"), 4242, 4242, 7).unwrap();
+    for name in &names {
+        assert_eq!(fs::metadata(world.path(name)).unwrap().uid(), 4242, "{name}");
+    }
+    assert_eq!(fs::metadata(world.path("host/secret")).unwrap().uid(), 0);
+}
+
 /// Every operation on a whole tree goes down 2,000 folders while the process may open few files.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the test starts itself in a process of its own")]
 fn a_very_deep_tree_takes_few_descriptors() {
     const DEPTH: usize = 2_000;
-    // The limit is of the process, and other tests need their descriptors: so it is set for a process of its own.
-    const ALONE: &str = "HARVEST_TEST_FEW_DESCRIPTORS";
-    if std::env::var_os(ALONE).is_none() {
-        let test = "tests::a_very_deep_tree_takes_few_descriptors";
-        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
-        let ran = alone.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
-        assert!(
-            ran.status.success(),
-            "{}{}",
-            String::from_utf8_lossy(&ran.stdout),
-            String::from_utf8_lossy(&ran.stderr)
-        );
+    if !is_alone("a_very_deep_tree_takes_few_descriptors") {
         return;
     }
     let world = World::new();
@@ -258,8 +348,7 @@ fn a_very_deep_tree_takes_few_descriptors() {
     rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
     assert!(world.folder("source").disk_usage().unwrap() > 0);
     copy(&world.folder("source"), Path::new("d"), &world.folder("tree"), Path::new("copy"), Blocks::Written).unwrap();
-    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let other = if uid == 0 { (4242, 4242) } else { (uid, gid) };
+    let other = other();
     give(&world.path("tree"), other.0, other.1).unwrap();
     let deep: PathBuf = std::iter::repeat_n(Path::new(name), DEPTH).collect();
     let end = world.folder("tree").folder(&Path::new("copy").join(deep)).unwrap();

@@ -1,29 +1,35 @@
 //! Goes through a tree, however deep, with a bounded number of descriptors and no recursion.
 //!
-//! The folders above the current one are held open near the top, where programs may move things meanwhile. Further down only
+//! No path is kept, and of the names in a folder only as many as fit into [`BATCH`] bytes: the walk continues reading the folder
+//! where it stopped. So the memory it takes depends on the depth of the tree and on nothing else. The folders above the current one are held open near the top, where programs may move things meanwhile. Further down only
 //! their numbers are known: the way back is `..`, and it must lead to the folder that the walk came from.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{RawDir, SeekFrom};
 
 use crate::folder::{Folder, Kind, Node, Status};
 
 /// So many folders above the current one are held open.
 const HELD: usize = 32;
-/// Folders inside each other that are followed; a path as long as this takes a megabyte.
+/// Folders inside each other that are followed.
 const DEEPEST: usize = 10_000;
+/// Bytes of a folder's entries that are read at once. One entry takes at most 280.
+const BATCH: usize = 1024;
 
-/// What is done with the parts of a tree. Paths begin below the top.
+/// The operation on each part of a tree.
 pub(crate) trait Visit {
     /// A file, link or special file in a folder.
-    fn entry(&mut self, folder: &Folder, name: &OsStr, node: &Node, path: &Path) -> io::Result<()>;
+    fn entry(&mut self, folder: &Folder, name: &OsStr, node: &Node) -> io::Result<()>;
 
     /// A folder below the top, before what is in it.
     fn enter(&mut self, name: &OsStr) -> io::Result<()>;
 
-    /// A folder after what is in it, and at last the top with an empty path.
-    fn leave(&mut self, folder: &Folder, status: &Status, path: &Path) -> io::Result<()>;
+    /// A folder after what is in it, and the top at last.
+    fn leave(&mut self, folder: &Folder, status: &Status) -> io::Result<()>;
 
     /// Whether what cannot be opened for this reason, such as that it is gone by now, is passed over.
     fn passes_over(&self, _: io::ErrorKind) -> bool {
@@ -31,31 +37,29 @@ pub(crate) trait Visit {
     }
 }
 
-/// A folder on the way down, with the names in it that are still to come.
+/// A folder on the way down, with the next names in it.
 struct Level {
     status: Status,
-    names: std::vec::IntoIter<OsString>,
+    names: Names,
 }
 
 /// Visits everything below a folder.
 pub(crate) fn walk(top: Folder, visit: &mut impl Visit) -> io::Result<()> {
-    let mut path = PathBuf::new();
-    let mut levels = vec![Level { status: top.status()?, names: top.names()?.into_iter() }];
+    let mut levels = vec![Level { status: top.status()?, names: Names::default() }];
     let mut at = Cursor::new(top);
     loop {
         let Some(level) = levels.last_mut() else { return Ok(()) };
-        let Some(name) = level.names.next() else {
-            visit.leave(at.folder(), &level.status, &path)?;
+        let Some(name) = level.names.next(at.folder())? else {
+            visit.leave(at.folder(), &level.status)?;
             levels.pop();
             if !levels.is_empty() {
                 at.up()?;
-                path.pop();
             }
             continue;
         };
         let found = match at.folder().node(&name) {
             Ok(Some(node)) if node.status().kind == Kind::Folder => open(&node).map(Some),
-            Ok(Some(node)) => visit.entry(at.folder(), &name, &node, &path.join(&name)).map(|()| None),
+            Ok(Some(node)) => visit.entry(at.folder(), &name, &node).map(|()| None),
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
@@ -66,7 +70,6 @@ pub(crate) fn walk(top: Folder, visit: &mut impl Visit) -> io::Result<()> {
                 }
                 visit.enter(&name)?;
                 at.down(folder)?;
-                path.push(&name);
                 levels.push(level);
             }
             Ok(None) => {}
@@ -77,9 +80,50 @@ pub(crate) fn walk(top: Folder, visit: &mut impl Visit) -> io::Result<()> {
 }
 
 fn open(node: &Node) -> io::Result<(Folder, Level)> {
-    let folder = node.enter()?;
-    let names = folder.names()?.into_iter();
-    Ok((folder, Level { status: node.status().clone(), names }))
+    Ok((node.enter()?, Level { status: node.status().clone(), names: Names::default() }))
+}
+
+/// The names in a folder, read in batches. The folder itself is given to each call, since it may be closed and opened again
+/// between two of them.
+#[derive(Default)]
+pub(crate) struct Names {
+    /// The rest of the batch, last name first.
+    batch: Vec<OsString>,
+    /// The position in the folder behind the batch.
+    position: u64,
+}
+
+impl Names {
+    pub(crate) fn next(&mut self, folder: &Folder) -> io::Result<Option<OsString>> {
+        if self.batch.is_empty() {
+            self.fill(folder)?;
+        }
+        Ok(self.batch.pop())
+    }
+
+    fn fill(&mut self, folder: &Folder) -> io::Result<()> {
+        // A folder that stayed open is at its position, and a seek would lose what the kernel knows of removed entries.
+        if rustix::fs::tell(folder)? != self.position {
+            rustix::fs::seek(folder, SeekFrom::Start(self.position))?;
+        }
+        let mut buffer = [MaybeUninit::uninit(); BATCH];
+        let mut entries = RawDir::new(folder, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            self.position = entry.next_entry_cookie();
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                self.batch.push(OsStr::from_bytes(name).to_owned());
+            }
+            // The next step would read another batch; one without names is no end.
+            if entries.is_buffer_empty() && !self.batch.is_empty() {
+                break;
+            }
+        }
+        self.batch.reverse();
+        self.batch.shrink_to_fit();
+        Ok(())
+    }
 }
 
 /// A folder in a tree, and the way back to the top.

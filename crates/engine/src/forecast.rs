@@ -3,7 +3,7 @@
 //! later.
 
 use harvest_store::Neighbour;
-use harvest_workspace::{SessionRepository, overlap};
+use harvest_workspace::overlap;
 
 use crate::error::Halt;
 use crate::turn::Turn;
@@ -45,7 +45,7 @@ impl Turn {
         commit: &str,
     ) -> Result<Option<Vec<String>>, harvest_workspace::Error> {
         let data = &self.engine.options.data;
-        let Some(theirs) = SessionRepository::existing(data.session_repository(&neighbour.session)) else {
+        let Some(theirs) = data.existing_repository(&neighbour.session) else {
             return Ok(None);
         };
         let Some(tip) = theirs.newest(&neighbour.session, &neighbour.branch).await? else { return Ok(None) };

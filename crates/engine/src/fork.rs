@@ -64,7 +64,7 @@ impl Engine {
         let prompt = self.without_secrets(asked.prompt);
         let branch = BranchName::for_session(prompt.title(), &id);
         let (_, mirror) = self.mirror_of(&then).await?;
-        let from = SessionRepository::existing(options.data.session_repository(&session.id));
+        let from = options.data.existing_repository(&session.id);
         let from = from.ok_or(Error::WorkElsewhere)?;
         if from.tip(&commit).await?.is_none() {
             return Err(Error::WorkElsewhere);

@@ -2,7 +2,6 @@
 //! what its tests came to.
 
 use harvest_core::{EventBody, FailureReason, Race, StageName, TaskId};
-use harvest_workspace::SessionRepository;
 
 use crate::error::Halt;
 use crate::journal::{events_up_to, start_of_try};
@@ -88,8 +87,7 @@ impl Turn {
             })
         };
         let commit = of_stage(StageName::Execute).and_then(|result| result["commit"].as_str()).ok_or_else(elsewhere)?;
-        let path = options.data.session_repository(&session.id);
-        let repository = SessionRepository::existing(path).ok_or_else(elsewhere)?;
+        let repository = options.data.existing_repository(&session.id).ok_or_else(elsewhere)?;
         let diff = repository.diff(&detail.task.base, commit).await?;
         let evidence = of_stage(StageName::Verify).map(ToString::to_string).unwrap_or_default();
         let (diff, evidence) = (short(&String::from_utf8_lossy(&diff), longest), short(&evidence, LONGEST_EVIDENCE));

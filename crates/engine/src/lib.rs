@@ -219,6 +219,14 @@ impl DataFolder {
     pub fn session_repository(&self, session: &harvest_core::SessionId) -> PathBuf {
         self.sessions().join(session.as_str()).join("repository.git")
     }
+
+    /// The repository of a session whose work arrived here.
+    pub fn existing_repository(
+        &self,
+        session: &harvest_core::SessionId,
+    ) -> Option<harvest_workspace::SessionRepository> {
+        harvest_workspace::SessionRepository::existing(self.session_repository(session), &self.mirrors())
+    }
 }
 
 /// What processes in a sandbox get to run: their search path and the variables that toolchains need.

@@ -14,7 +14,7 @@ use harvest_core::{
 };
 use harvest_sandbox::{Process, ProcessSpec};
 use harvest_store::{Lease, OwnerKind, SandboxRecord};
-use harvest_workspace::{SessionRepository, SnapshotHold};
+use harvest_workspace::SnapshotHold;
 
 use crate::conversation::Memory;
 use crate::error::{Halt, chain};
@@ -179,8 +179,7 @@ impl Engine {
         let options = &self.options;
         let id = &trace.sandbox;
         let lost = || harvest_sandbox::Error::Lost { id: id.clone() };
-        let path = options.data.session_repository(&session.id);
-        let repository = SessionRepository::existing(path).ok_or_else(lost)?;
+        let repository = options.data.existing_repository(&session.id).ok_or_else(lost)?;
         // Now, as nobody can push before it is served again.
         repository.break_locks().await?;
         // Of a stranger's task it matters whether its plan is still being made.

@@ -9,7 +9,6 @@ use harvest_forge::Forge;
 use harvest_sandbox::Provider;
 use harvest_store::{Lease, Owner, OwnerKind, SandboxRecord, Store};
 use harvest_vault::Redactor;
-use harvest_workspace::SessionRepository;
 
 use crate::journal::Journal;
 use crate::left::newest;
@@ -212,7 +211,7 @@ impl Recovery {
         };
         let journal = self.journal(lease);
         charge_unsettled(&journal, &mut task).await?;
-        let repository = SessionRepository::existing(self.data.session_repository(&session.id));
+        let repository = self.data.existing_repository(&session.id);
         let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
         let start = journal.left_before().await?.or(origin).unwrap_or_else(|| task.base.clone());
         let commit = match &repository {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use harvest_beneath::Folder;
 use harvest_core::{Clock, Event, EventBody, SandboxId, SessionId, Task, Timestamp};
 use harvest_store::{Store, TaskQuery};
+use harvest_workspace::mirror_of;
 use serde::Serialize;
 
 use crate::journal::events_up_to;
@@ -242,7 +243,9 @@ impl Retention {
         collected: &mut Collected,
     ) {
         let staying = folders(&data.sessions()).into_iter().filter(|session| !gone.contains(session));
-        let used: HashSet<PathBuf> = staying.filter_map(|session| mirror_of(&session.join("repository.git"))).collect();
+        let mirrors = data.mirrors();
+        let used = staying.filter_map(|session| mirror_of(&session.join("repository.git"), &mirrors));
+        let used: HashSet<PathBuf> = used.collect();
         for path in folders(&data.mirrors()) {
             let is_needed = needed.iter().any(|commit| has_base(&path, commit));
             let fetched = is_older(&path, cutoff) && is_older(&path.join("refs/bases"), cutoff);
@@ -333,11 +336,6 @@ fn try_lock(path: &Path) -> Option<File> {
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).ok()?;
     file.try_lock().ok()?;
     Some(file)
-}
-
-fn mirror_of(repository: &Path) -> Option<PathBuf> {
-    let objects = std::fs::read_to_string(repository.join("objects/info/alternates")).ok()?;
-    Path::new(objects.trim_end_matches('\n')).parent().map(Path::to_owned)
 }
 
 fn has_base(mirror: &Path, commit: &str) -> bool {

@@ -251,11 +251,24 @@ fn with_last_lines(mut failure: Failure, printed: &str) -> Failure {
         return failure;
     }
     let lines: Vec<&str> = printed.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if let [line] = lines.as_slice()
+        && let Some((program, reason)) = unstarted(line)
+    {
+        failure.message = format!(
+            "`{program}` could not be started: {reason}. The sandbox must have it, and the interpreter that its first line names"
+        );
+        return failure;
+    }
     let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
     if !last.is_empty() {
         failure.message = format!("{}; the last lines it printed:\n{last}", failure.message);
     }
     failure
+}
+
+/// The program that bubblewrap could not start, and why, if this is the line in which it says so.
+fn unstarted(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix("bwrap: execvp ")?.rsplit_once(": ")
 }
 
 /// Whether an event shows that the agent has come to work.
@@ -275,6 +288,9 @@ mod tests {
             "the agent exited with code 1; the last lines it printed:\ntwo\nthree\nfour\nfive\nCannot find module";
         assert_eq!(with_last_lines(failed(FailureReason::Agent), printed).message, expected);
         assert_eq!(with_last_lines(failed(FailureReason::Agent), "").message, "the agent exited with code 1");
+        let told =
+            with_last_lines(failed(FailureReason::Agent), "bwrap: execvp /opt/a b/x: No such file or directory\n");
+        assert!(told.message.starts_with("`/opt/a b/x` could not be started: No such file or directory. "), "{told:?}");
         assert_eq!(with_last_lines(failed(FailureReason::Budget), printed).message, "the agent exited with code 1");
     }
 }

@@ -58,6 +58,8 @@ struct Row {
     cache_write_per_mtok: Option<f64>,
     /// For entries kept an hour instead of five minutes.
     cache_write_1h_per_mtok: Option<f64>,
+    /// For sound. The whole input of a request that has sound in it is counted at this price.
+    audio_input_per_mtok: Option<f64>,
     /// Rates of requests whose whole input is longer than a limit.
     long_context: Option<LongContext>,
     /// Rates of other service tiers than the ordinary one, by the names that requests have for them.
@@ -96,6 +98,16 @@ pub(crate) struct Terms {
     pub(crate) tools: Vec<&'static str>,
     /// The most uses of them that the request allows.
     pub(crate) most_uses: Option<u64>,
+    pub(crate) input: Input,
+}
+
+/// The kinds of input that have prices of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Input {
+    #[default]
+    Silent,
+    /// Sound, or what may have sound in it.
+    WithAudio,
 }
 
 /// Something that a request asks for and the table has no price for.
@@ -104,6 +116,7 @@ pub(crate) enum Unpriced {
     Model,
     Tier(String),
     Tool(&'static str),
+    Audio,
 }
 
 impl Default for Prices {
@@ -161,6 +174,9 @@ impl Prices {
         if let Some(tier) = terms.tier.as_ref().filter(|tier| !row.tiers.contains_key(*tier)) {
             return Some(Unpriced::Tier(tier.clone()));
         }
+        if terms.input == Input::WithAudio && row.audio_factor().is_none() {
+            return Some(Unpriced::Audio);
+        }
         let fees = &self.vendors.get(vendor)?.fees;
         terms.tools.iter().find(|tool| !fees.contains_key(**tool)).map(|tool| Unpriced::Tool(tool))
     }
@@ -174,6 +190,31 @@ impl Prices {
     /// The cost of a call's tokens, and whether the price is a guess. `cache_write_1h` of the usage's written tokens are kept
     /// for an hour.
     pub(crate) fn cost(
+        &self,
+        vendor: &str,
+        model: &str,
+        tier: Option<&str>,
+        usage: &Usage,
+        cache_write_1h: u64,
+        input: Input,
+    ) -> (Cost, bool) {
+        let (cost, is_guess) = self.silent_cost(vendor, model, tier, usage, cache_write_1h);
+        if input == Input::Silent {
+            return (cost, is_guess);
+        }
+        // Sound costs a multiple of what other input does, at every rate of a model.
+        let factor = self.find(vendor, model).and_then(Row::audio_factor);
+        let dearest = || {
+            let rows = self.vendors.get(vendor).into_iter().flat_map(|vendor| vendor.models.values());
+            rows.filter_map(Row::audio_factor).fold(1.0, f64::max)
+        };
+        let output = Usage { output_tokens: usage.output_tokens, ..Usage::default() };
+        let (output, _) = self.silent_cost(vendor, model, tier, &output, 0);
+        let heard = (cost.dollars() - output.dollars()).max(0.0) * factor.unwrap_or_else(dearest);
+        (output + Cost::from_dollars(heard).unwrap_or(cost), is_guess || factor.is_none())
+    }
+
+    fn silent_cost(
         &self,
         vendor: &str,
         model: &str,
@@ -270,7 +311,7 @@ impl Row {
     fn all(&self) -> impl Iterator<Item = f64> {
         let long = self.long_context.as_ref().map(LongContext::rates);
         let rates: Vec<Rates> = std::iter::once(self.rates()).chain(long).chain(self.tiers.values().copied()).collect();
-        rates.into_iter().flat_map(Rates::all)
+        rates.into_iter().flat_map(Rates::all).chain(self.audio_input_per_mtok)
     }
 
     fn rates(&self) -> Rates {
@@ -281,6 +322,14 @@ impl Row {
             cache_write_per_mtok: self.cache_write_per_mtok,
             cache_write_1h_per_mtok: self.cache_write_1h_per_mtok,
         }
+    }
+
+    /// How much dearer sound is than other input; `None` where the table does not say. What costs nothing needs no other price.
+    fn audio_factor(&self) -> Option<f64> {
+        if self.input_per_mtok == 0.0 {
+            return Some(1.0).filter(|_| self.audio_input_per_mtok.unwrap_or(0.0) == 0.0);
+        }
+        Some((self.audio_input_per_mtok? / self.input_per_mtok).max(1.0))
     }
 
     /// Whether the request pays the rates of long ones.
@@ -350,7 +399,7 @@ mod tests {
     };
 
     fn dollars(prices: &Prices, vendor: &str, model: &str) -> (f64, bool) {
-        let (cost, estimated) = prices.cost(vendor, model, None, &MILLION_IN, 0);
+        let (cost, estimated) = prices.cost(vendor, model, None, &MILLION_IN, 0, Input::Silent);
         (cost.dollars(), estimated)
     }
 
@@ -370,6 +419,28 @@ mod tests {
         assert_eq!(dollars(&prices, "openai", "gpt-4o-mini-2024-07-18"), (0.15, false));
         assert_eq!(dollars(&prices, "openai", "openai/gpt-4o"), (2.5, false));
         assert_eq!(dollars(&prices, "gemini", "gemini-2.5-flash-lite-preview-09-2025"), (0.1, false));
+    }
+
+    #[test]
+    fn sound_has_a_price_of_its_own_or_none() {
+        let prices = Prices::embedded();
+        let terms = Terms { input: Input::WithAudio, ..Terms::default() };
+        let heard = |model: &str, usage: &Usage| prices.cost("gemini", model, None, usage, 0, Input::WithAudio);
+        assert_eq!(prices.unpriced("gemini", "gemini-2.5-flash", &terms), None);
+        let (cost, is_guess) = heard("gemini-2.5-flash", &MILLION_IN);
+        assert!((cost.dollars() - 1.0).abs() < 1e-6 && !is_guess, "{cost:?}");
+        let million_out = Usage { output_tokens: 1_000_000, input_tokens: 0, ..MILLION_IN };
+        assert!((heard("gemini-2.5-flash", &million_out).0.dollars() - 2.5).abs() < 1e-6, "the answer is no sound");
+        let million_kept = Usage { cache_read_tokens: 1_000_000, input_tokens: 0, ..MILLION_IN };
+        assert!((heard("gemini-2.5-flash", &million_kept).0.dollars() - 0.1).abs() < 1e-6);
+        assert!((heard("gemini-2.5-pro", &MILLION_IN).0.dollars() - 2.5).abs() < 1e-6, "all input costs the same");
+        for (vendor, model) in [("gemini", "gemini-3.8-flash"), ("openai", "gpt-4o")] {
+            assert_eq!(prices.unpriced(vendor, model, &terms), Some(Unpriced::Audio), "{model}");
+            assert_eq!(prices.unpriced(vendor, model, &Terms::default()), None, "{model}");
+        }
+        assert_eq!(prices.unpriced("ollama", "qwen3:8b", &terms), None, "what costs nothing needs no price");
+        let (guessed, is_guess) = heard("gemini-3.8-flash", &MILLION_IN);
+        assert!(is_guess && guessed > prices.cost("gemini", "gemini-3.8-flash", None, &MILLION_IN, 0, Input::Silent).0);
     }
 
     #[test]
@@ -434,7 +505,9 @@ mod tests {
     #[test]
     fn an_hour_of_cache_costs_more_than_five_minutes() {
         let usage = Usage { cache_write_tokens: 1_000_000, ..Usage::default() };
-        let cost = |hour| Prices::embedded().cost("anthropic", "claude-sonnet-4-6", None, &usage, hour).0.dollars();
+        let cost = |hour| {
+            Prices::embedded().cost("anthropic", "claude-sonnet-4-6", None, &usage, hour, Input::Silent).0.dollars()
+        };
         assert_eq!((cost(0), cost(1_000_000), cost(500_000)), (3.75, 6.0, 4.875));
     }
 
@@ -459,14 +532,15 @@ mod tests {
     #[test]
     fn a_long_context_costs_its_own_rate_and_all_of_it() {
         let prices = Prices::embedded();
-        let cost = |model: &str, usage: Usage| prices.cost("anthropic", model, None, &usage, 0).0.dollars();
+        let cost =
+            |model: &str, usage: Usage| prices.cost("anthropic", model, None, &usage, 0, Input::Silent).0.dollars();
         let short = Usage { input_tokens: 200_000, output_tokens: 1000, ..Usage::default() };
         let long = Usage { input_tokens: 100_000, cache_read_tokens: 100_001, output_tokens: 1000, ..Usage::default() };
         assert_eq!(cost("claude-sonnet-4-5", short), 0.615);
         assert!((cost("claude-sonnet-4-5", long) - (0.6 + 0.060_000_6 + 0.0225)).abs() < 1e-9);
         assert_eq!(cost("claude-sonnet-5", Usage { input_tokens: 900_000, ..Usage::default() }), 1.8);
         let terra = Usage { input_tokens: 300_000, ..Usage::default() };
-        assert_eq!(prices.cost("openai", "gpt-5.4", None, &terra, 0).0.dollars(), 1.5);
+        assert_eq!(prices.cost("openai", "gpt-5.4", None, &terra, 0, Input::Silent).0.dollars(), 1.5);
     }
 
     #[test]
@@ -481,8 +555,8 @@ mod tests {
         let priced = "[anthropic]\nas_of = \"\"\nsource = \"\"\n[anthropic.fees]\nweb_search = 0\n[anthropic.models]\n";
         prices.add(&priced.replace("= 0\n", "= 0.0\n")).unwrap();
         assert_eq!(prices.unpriced("anthropic", "claude-sonnet-5", &search), None, "0 is a price");
-        assert_eq!(prices.cost("openai", "gpt-5", Some("priority"), &MILLION_IN, 0).0.dollars(), 2.5);
-        let odd = prices.cost("openai", "gpt-5", Some("unheard-of"), &MILLION_IN, 0);
+        assert_eq!(prices.cost("openai", "gpt-5", Some("priority"), &MILLION_IN, 0, Input::Silent).0.dollars(), 2.5);
+        let odd = prices.cost("openai", "gpt-5", Some("unheard-of"), &MILLION_IN, 0, Input::Silent);
         assert_eq!((odd.0.dollars(), odd.1), (2.5, true), "a tier that was not asked for costs as the dearest known");
     }
 }

@@ -65,3 +65,100 @@ pub fn entry(action: String, environment: &Environment) -> NewAudit {
         detail: json!({ "by": "command line" }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use crate::cli::Cli;
+
+    /// They look, or write to standard output or to the caller's own configuration.
+    const LOOKING: &[&str] = &[
+        "agent check",
+        "agent list",
+        "audit export",
+        "audit verify",
+        "config show",
+        "convoy list",
+        "convoy show",
+        "credential list",
+        "dev fake-github",
+        "doctor",
+        "evidence export",
+        "evidence key",
+        "evidence verify",
+        "explain",
+        "login",
+        "mcp list",
+        "mcp show",
+        "race show",
+        "repo list",
+        "schedule list",
+        "session show",
+        "stats",
+        "status",
+        "task diff",
+        "task list",
+        "task logs",
+        "task show",
+        "template list",
+        "token list",
+    ];
+    /// Their change is one of the store, whose transaction has the entry.
+    const IN_THE_STORE: &[&str] = &[
+        "credential add",
+        "credential remove",
+        "credential rotate",
+        "github setup",
+        "import beads",
+        "interrupt",
+        "queue cap",
+        "queue pause",
+        "queue resize",
+        "queue resume",
+        "repo add",
+        "repo build",
+        "repo remove",
+        "run",
+        "schedule add",
+        "schedule remove",
+        "session continue",
+        "session fork",
+        "session prompt",
+        "session restore",
+        "session resume",
+        "task add",
+        "task approve",
+        "task cancel",
+        "task reject",
+        "task retry",
+        "task terminate",
+        "template add",
+        "template remove",
+        "template use",
+        "token create",
+        "token link",
+        "token revoke",
+    ];
+    /// Their change is one of files, and they write the entry before it.
+    const OF_FILES: &[&str] = &["backup", "export beads", "gc", "mcp add", "mcp remove", "restore", "task apply"];
+    /// They work for everyone; each change has an entry of its own.
+    const SERVING: &[&str] = &["demo", "serve", "up"];
+
+    #[test]
+    fn every_command_has_a_known_way_into_the_audit_log() {
+        let mut commands = Vec::new();
+        for command in Cli::command().get_subcommands() {
+            if command.has_subcommands() {
+                let below = command.get_subcommands();
+                commands.extend(below.map(|below| format!("{} {}", command.get_name(), below.get_name())));
+            } else {
+                commands.push(command.get_name().to_owned());
+            }
+        }
+        commands.sort();
+        let mut known: Vec<&str> = [LOOKING, IN_THE_STORE, OF_FILES, SERVING].concat();
+        known.sort_unstable();
+        assert_eq!(commands, known, "a new command needs its place in one of the lists, and a test of its entry");
+    }
+}

@@ -26,6 +26,10 @@ pub async fn gc(global: &Global, environment: Environment, options: &Gc) -> Resu
         unpublished: options.unpublished,
         dry_run: options.dry_run,
     };
+    if !options.dry_run {
+        let target = format!("data:{}", installation.data.path().display());
+        harvest_store::record_now(installation.store.as_ref(), &target).await?;
+    }
     let collected = retention.collect(&installation.data, &installation.store, installation.clock.as_ref()).await?;
     let _ = if global.json {
         output::json(&json!({

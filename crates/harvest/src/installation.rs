@@ -372,7 +372,6 @@ pub fn database_url<'a>(global: &'a Global, environment: &'a Environment) -> Opt
     global.database_url.as_deref().or_else(|| environment.text("HARVEST_DATABASE_URL"))
 }
 
-/// PostgreSQL where one is named, else the file in the data directory.
 /// Opens repositories as the person who runs this, or with the account on GitHub; none of those that agents could have made.
 pub fn forges(environment: &Environment, data: &Path, account: Option<Arc<harvest_forge::github::Client>>) -> Forges {
     let closed = ClosedFolders::new([data.to_owned(), environment.runtime_folder()]);
@@ -380,7 +379,12 @@ pub fn forges(environment: &Environment, data: &Path, account: Option<Arc<harves
     Forges::new(environment.git(), account, closed.but(data.join(demo::FOLDER)))
 }
 
-async fn open_store(global: &Global, environment: &Environment, data: &DataFolder) -> Result<Arc<dyn Store>, Failure> {
+/// PostgreSQL where one is named, else the file in the data directory.
+pub async fn open_store(
+    global: &Global,
+    environment: &Environment,
+    data: &DataFolder,
+) -> Result<Arc<dyn Store>, Failure> {
     match database_url(global, environment) {
         Some(url) => Ok(Arc::new(Postgres::connect(url).await?)),
         None => Ok(Arc::new(Sqlite::open(&data.database())?)),

@@ -106,7 +106,8 @@ fn command_name(given: &ArgMatches) -> String {
     words.join(".")
 }
 
-/// What is done on the command line is in the audit log too: the first change of a command carries its entry.
+/// What is done on the command line is in the audit log too: the first change of a command carries its entry. Commands that change
+/// files alone write it with [`harvest_store::record_now`]; `audit.rs` has the list of all.
 async fn recorded(name: String, cli: Cli, environment: Environment) -> Result<Exit, Failure> {
     // They work for everyone. What they do for someone has an entry of its own.
     if matches!(cli.command, Command::Up(_) | Command::Serve(_) | Command::Demo(_)) {
@@ -147,8 +148,8 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Config(command) => config::config(global, environment, command).await,
         Command::Import(command) => beads::import(global, environment, command).await,
         Command::Export(command) => beads::export(global, environment, command).await,
-        Command::Backup(options) => backup::backup(global, &environment, &options),
-        Command::Restore(options) => backup::restore(global, &environment, &options),
+        Command::Backup(options) => backup::backup(global, &environment, &options).await,
+        Command::Restore(options) => backup::restore(global, &environment, &options).await,
         Command::Gc(options) => gc::gc(global, environment, &options).await,
         Command::Agent(cli::Agent::Check { id }) => agent::check(global, environment, &id).await,
         Command::Agent(cli::Agent::List) => agent::list(global, environment).await,

@@ -24,8 +24,8 @@ pub async fn mcp(global: &Global, environment: Environment, command: Mcp) -> Res
     match command {
         Mcp::List => list(global, &environment, style).await,
         Mcp::Show { name } => show(global, &environment, style, &name).await,
-        Mcp::Add(options) => add(global, &environment, style, &options),
-        Mcp::Remove { name } => remove(global, &environment, style, &name),
+        Mcp::Add(options) => add(global, &environment, style, &options).await,
+        Mcp::Remove { name } => remove(global, &environment, style, &name).await,
     }
 }
 
@@ -181,7 +181,7 @@ fn unknown(name: &str, known: &[&str]) -> Failure {
     Failure::refused(Code::BadOption, message, format!("there are {}", known.join(", ")))
 }
 
-fn add(global: &Global, environment: &Environment, style: Style, options: &McpAdd) -> Result<Exit, Failure> {
+async fn add(global: &Global, environment: &Environment, style: Style, options: &McpAdd) -> Result<Exit, Failure> {
     let table = table(options)?;
     let before = catalogue(environment)?;
     let entry = match before.with(&options.name, table.clone().into()) {
@@ -196,6 +196,7 @@ fn add(global: &Global, environment: &Environment, style: Style, options: &McpAd
         Failure::refused(Code::BadConfig, "there is no configuration folder to write to", help)
     })?;
     let path = folder.join(format!("{}.toml", options.name));
+    record(global, environment, &options.name).await?;
     write(&folder, &path, &text_of(&table))?;
     let _ = if global.json {
         let server = entry.map(|entry| entry.server);
@@ -251,6 +252,12 @@ fn text_of(table: &toml::Table) -> String {
     table.iter().map(line).collect()
 }
 
+/// Servers are files beside the settings, so the audit log is told of them before they change.
+async fn record(global: &Global, environment: &Environment, name: &str) -> Result<(), Failure> {
+    let installation = Installation::open(global, environment.clone()).await?;
+    Ok(harvest_store::record_now(installation.store.as_ref(), &format!("mcp:{name}")).await?)
+}
+
 /// There as a whole or not at all.
 fn write(folder: &Path, path: &Path, text: &str) -> Result<(), Failure> {
     let written = std::fs::create_dir_all(folder).and_then(|()| {
@@ -267,9 +274,13 @@ fn write(folder: &Path, path: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
-fn remove(global: &Global, environment: &Environment, style: Style, name: &str) -> Result<Exit, Failure> {
+async fn remove(global: &Global, environment: &Environment, style: Style, name: &str) -> Result<Exit, Failure> {
     let path = folder(environment).filter(|_| McpServer::is_valid_name(name));
     let path = path.map(|folder| folder.join(format!("{name}.toml")));
+    let path = path.filter(|path| std::fs::symlink_metadata(path).is_ok());
+    if path.is_some() {
+        record(global, environment, name).await?;
+    }
     let removed = path.map_or(Err(ErrorKind::NotFound.into()), std::fs::remove_file);
     match removed {
         Ok(()) => {}

@@ -4,7 +4,6 @@ use harvest_core::{Code, Event, EventBody, Outcome};
 use harvest_engine::{Engine, Interrupts, Ownership, Stop, Worked};
 use harvest_gateway::cassette::Cassette;
 use harvest_store::{OwnerKind, Submitted};
-use harvest_workspace::SessionRepository;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -241,7 +240,7 @@ pub fn awaiting(style: Style, id: &str) -> String {
 }
 
 async fn closing(installation: &Installation, style: Style, outcome: &Outcome) -> String {
-    let repository = SessionRepository::existing(installation.data.session_repository(&outcome.session_id));
+    let repository = installation.data.existing_repository(&outcome.session_id);
     let (mut commits, mut stat) = (Vec::new(), String::new());
     if let (Some(repository), Some(_)) = (&repository, &outcome.branch) {
         let listed = repository.commits(&outcome.base, &outcome.commit).await.unwrap_or_default();

@@ -23,5 +23,5 @@ pub use contract::{
 };
 pub use error::Error;
 pub use postgres::Postgres;
-pub use record::{Record, Recorded, describe, recorded};
+pub use record::{Record, Recorded, describe, record_now, recorded};
 pub use sqlite::Sqlite;

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use harvest_core::Turn;
 
-use crate::contract::{AnswerKey, Forgotten, NewAudit, NewTask, Submitted};
+use crate::Error;
+use crate::contract::{AnswerKey, Forgotten, NewAudit, NewTask, Store, Submitted};
 
 /// What is written beside a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +56,16 @@ pub fn describe(edit: impl FnOnce(&mut NewAudit)) {
             edit(&mut record.audit);
         }
     });
+}
+
+/// Writes the entry of a change that the store does not keep, such as one of files, before the change is made: then no such change
+/// is without its entry. Nothing happens where no record waits.
+pub async fn record_now(store: &dyn Store, target: &str) -> Result<(), Error> {
+    let Some(pending) = Pending::take() else { return Ok(()) };
+    let Some(record) = pending.for_change(target) else { return Ok(()) };
+    store.audit(record.audit).await?;
+    pending.written();
+    Ok(())
 }
 
 /// The record of the scope, taken by one write. It goes back when the write changes nothing.

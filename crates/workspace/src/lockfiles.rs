@@ -1,10 +1,15 @@
 //! What git locks with: a file beside the one it is about to replace. Of a git that is killed the file stays, and whatever it
 //! stands for is locked for ever.
+//!
+//! Git wrote these folders for agents, so they are gone through by descriptor and no link in them is followed.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use harvest_beneath::{Folder, Kind};
 
 use crate::Error;
 
@@ -14,10 +19,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Removes the locks of a bare repository, once no git is at work in it. Those of one that stays at work are left.
 pub(crate) async fn remove(repository: &Path) -> Result<(), Error> {
-    let path = repository.to_owned();
     let failed = |error| Error::Io { action: "look for locks in", path: repository.to_owned(), source: error };
-    let found = find_in_background(path).await.map_err(failed)?;
-    if found.is_empty() {
+    if in_background(repository, Locks::Count).await.map_err(failed)? == 0 {
         return Ok(());
     }
     let end = Instant::now() + DYING;
@@ -27,42 +30,65 @@ pub(crate) async fn remove(repository: &Path) -> Result<(), Error> {
         }
         tokio::time::sleep(PAUSE).await;
     }
-    for lock in found {
-        match fs::remove_file(&lock) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", lock)(error)),
-            _ => {}
-        }
-    }
-    Ok(())
+    let failed = |error| Error::Io { action: "remove the locks in", path: repository.to_owned(), source: error };
+    in_background(repository, Locks::Remove).await.map_err(failed).map(drop)
 }
 
-async fn find_in_background(repository: PathBuf) -> io::Result<Vec<PathBuf>> {
-    let finding = tokio::task::spawn_blocking(move || {
-        let mut found = Vec::new();
-        // No name of a branch ends like this.
-        for (folder, is_deep) in [("", false), ("objects/info", false), ("refs", true)] {
-            find(&repository.join(folder), is_deep, &mut found)?;
-        }
-        Ok(found)
-    });
+/// The operation on each lock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Locks {
+    Count,
+    Remove,
+}
+
+/// Returns how many locks there are.
+async fn in_background(repository: &Path, locks: Locks) -> io::Result<usize> {
+    let repository = repository.to_owned();
+    let finding = tokio::task::spawn_blocking(move || locks.find(&repository));
     finding.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-fn find(folder: &Path, is_deep: bool, found: &mut Vec<PathBuf>) -> io::Result<()> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let (path, kind) = (entry.path(), entry.file_type()?);
-        if kind.is_dir() && is_deep {
-            find(&path, is_deep, found)?;
-        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "lock") {
-            found.push(path);
+impl Locks {
+    fn find(self, repository: &Path) -> io::Result<usize> {
+        let Some(repository) = there(Folder::open(repository))? else { return Ok(0) };
+        let mut found = 0;
+        // No name of a branch ends like this.
+        for folder in ["", "objects/info"] {
+            let Some(folder) = there(repository.folder(Path::new(folder)))? else { continue };
+            for name in folder.names()? {
+                if is_lock(&name) && folder.node(&name)?.is_some_and(|node| node.status().kind == Kind::File) {
+                    found += self.meet(&folder, &name)?;
+                }
+            }
         }
+        if let Some(refs) = there(repository.folder(Path::new("refs")))? {
+            refs.each_file(|folder, name| {
+                if is_lock(name) {
+                    found += self.meet(folder, name)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(found)
     }
-    Ok(())
+
+    fn meet(self, folder: &Folder, name: &OsStr) -> io::Result<usize> {
+        if self == Self::Remove {
+            there(folder.unlink(name, Kind::File))?;
+        }
+        Ok(1)
+    }
+}
+
+fn is_lock(name: &OsStr) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "lock")
+}
+
+fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// Whether some process is in the repository, or was given its path. Git on the host is started in it; the gateway's is told
@@ -117,6 +143,25 @@ mod tests {
         }
         // Where there is nothing there is nothing to remove.
         remove(&folder.path().join("gone")).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_link_in_a_repository_leads_to_no_lock_elsewhere() {
+        for link in ["refs", "refs/heads", "objects/info", "objects"] {
+            let (folder, host) = (repository(), tempfile::tempdir().unwrap());
+            for name in ["kept.lock", "info/kept.lock", "heads/kept.lock"] {
+                fs::create_dir_all(host.path().join(name).parent().unwrap()).unwrap();
+                fs::write(host.path().join(name), "").unwrap();
+            }
+            fs::remove_dir_all(folder.path().join(link)).unwrap();
+            std::os::unix::fs::symlink(host.path(), folder.path().join(link)).unwrap();
+            // A link in place of one of git's own folders is refused; one further down is passed over.
+            let removed = remove(folder.path()).await;
+            assert_eq!(removed.is_ok(), link == "refs/heads", "{link}: {removed:?}");
+            for name in ["kept.lock", "info/kept.lock", "heads/kept.lock"] {
+                assert!(host.path().join(name).exists(), "{link}: {name}");
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The session's own bare repository: the only place where a sandbox's objects arrive, by a push through the gateway.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use harvest_beneath::Folder;
 use harvest_core::{BranchName, FileChange, SessionId};
 
 use crate::{Error, Git, Home, Mirror, durable, lockfiles};
@@ -9,6 +10,8 @@ use crate::{Error, Git, Home, Mirror, durable, lockfiles};
 const MAX_COMMITS: &str = "500";
 /// Characters of a commit's id.
 const SHA256: usize = 64;
+/// Bytes of the longest path that the kernel takes, and the end of its line.
+const LONGEST_ALTERNATES: u64 = 4097;
 const SETTINGS: &str = "[core]
 \thooksPath = /dev/null
 [receive]
@@ -66,11 +69,20 @@ pub enum Carried {
 }
 
 impl SessionRepository {
-    /// Made anew, or opened when a crash left it there. Its objects stand on the mirror's.
+    /// Made anew, or opened when a crash left it there. Its objects stand on the mirror's. One whose objects stand on anything
+    /// but a mirror is refused.
     pub async fn open(path: PathBuf, mirror: &Mirror, base: &str, branch: &BranchName) -> Result<Self, Error> {
         let git = Git::new(Home::Nobody);
         let repository = Self { path, mirror_objects: mirror.objects(), git };
         if repository.path.join("HEAD").exists() {
+            let mirrors = mirror.path().parent().unwrap_or(Path::new("/"));
+            if mirror_of(&repository.path, mirrors).is_none() {
+                let shown = repository.path.display();
+                return Err(Error::Unexpected(format!(
+                    "the objects of {shown} do not stand on a mirror in {}",
+                    mirrors.display()
+                )));
+            }
             return Ok(repository);
         }
         let building = repository.path.with_extension("building");
@@ -106,10 +118,10 @@ impl SessionRepository {
         Ok(repository)
     }
 
-    /// One that was made before, for looking at.
-    pub fn existing(path: PathBuf) -> Option<Self> {
-        let alternates = std::fs::read_to_string(path.join("objects/info/alternates")).ok()?;
-        let mirror_objects = PathBuf::from(alternates.trim_end_matches('\n'));
+    /// One that was made before, for looking at. `mirrors` is the folder with the mirrors of the same data directory; a repository
+    /// whose objects stand on anything else is not opened.
+    pub fn existing(path: PathBuf, mirrors: &Path) -> Option<Self> {
+        let mirror_objects = mirror_of(&path, mirrors)?.join("objects");
         Some(Self { path, mirror_objects, git: Git::new(Home::Nobody) })
     }
 
@@ -287,6 +299,23 @@ impl SessionRepository {
     }
 }
 
+/// The mirror that a session's repository stands on, if it is one of `mirrors`. Git wrote the repository for agents, so its file is
+/// read by descriptor, and what it says is compared and never used as a path.
+pub fn mirror_of(repository: &Path, mirrors: &Path) -> Option<PathBuf> {
+    let alternates = Path::new("objects/info/alternates");
+    let text = Folder::open(repository).and_then(|folder| folder.read(alternates, LONGEST_ALTERNATES)).ok()?;
+    let text = String::from_utf8(text).ok()?;
+    let objects = Path::new(text.strip_suffix('\n').unwrap_or(&text));
+    let mut parts = objects.components();
+    let (Some(Component::Normal(last)), Some(Component::Normal(name))) = (parts.next_back(), parts.next_back()) else {
+        return None;
+    };
+    // The data directory may have been reached by another path then.
+    let named = Some(parts.as_path()).filter(|named| named.is_absolute())?;
+    let is_ours = named == mirrors || named.canonicalize().ok()? == mirrors.canonicalize().ok()?;
+    (last == "objects" && !text.trim_end_matches('\n').contains('\n') && is_ours).then(|| mirrors.join(name))
+}
+
 /// What `git merge-tree -z` prints: the tree, and the paths that it could not merge.
 pub(crate) fn merged_paths(printed: &[u8]) -> (String, Vec<String>) {
     let printed = String::from_utf8_lossy(printed);
@@ -295,4 +324,111 @@ pub(crate) fn merged_paths(printed: &[u8]) -> (String, Vec<String>) {
     let mut paths: Vec<String> = parts.map(str::to_owned).collect();
     paths.dedup();
     (tree, paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Zeros;
+
+    impl harvest_core::Entropy for Zeros {
+        fn bytes(&self) -> [u8; 10] {
+            [0; 10]
+        }
+    }
+
+    struct World {
+        root: tempfile::TempDir,
+    }
+
+    impl World {
+        /// A data directory with a mirror and a session, and a repository of the host beside it.
+        fn new() -> Self {
+            let world = Self { root: tempfile::tempdir().unwrap() };
+            for folder in ["data/mirrors/m.git/objects", "data/sessions/s/repository.git/objects/info", "host/objects"]
+            {
+                fs::create_dir_all(world.path(folder)).unwrap();
+            }
+            world
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.root.path().join(name)
+        }
+
+        fn alternates(&self) -> PathBuf {
+            self.path("data/sessions/s/repository.git/objects/info/alternates")
+        }
+
+        fn opened(&self) -> Option<PathBuf> {
+            let found =
+                SessionRepository::existing(self.path("data/sessions/s/repository.git"), &self.path("data/mirrors"));
+            found.map(|found| found.mirror_objects().to_owned())
+        }
+    }
+
+    #[test]
+    fn a_repository_that_stands_on_anything_but_a_mirror_is_not_opened() {
+        let world = World::new();
+        let mirror = world.path("data/mirrors/m.git/objects");
+        fs::write(world.alternates(), format!("{}\n", mirror.display())).unwrap();
+        assert_eq!(world.opened(), Some(mirror.clone()));
+        symlink(world.path("data"), world.path("other")).unwrap();
+        fs::write(world.alternates(), format!("{}\n", world.path("other/mirrors/m.git/objects").display())).unwrap();
+        assert_eq!(world.opened(), Some(mirror.clone()), "the data directory may have several paths");
+        let host = world.path("host/objects");
+        for text in [
+            host.display().to_string(),
+            format!("{}\n{}", mirror.display(), host.display()),
+            format!("{}/../../../host/objects", mirror.display()),
+            world.path("data/mirrors/m.git").display().to_string(),
+            world.path("data/mirrors").display().to_string(),
+            "../../../mirrors/m.git/objects".to_owned(),
+            String::new(),
+            "x".repeat(1 << 20),
+        ] {
+            fs::write(world.alternates(), format!("{text}\n")).unwrap();
+            assert_eq!(world.opened(), None, "{}", &text[..text.len().min(200)]);
+        }
+    }
+
+    #[test]
+    fn a_link_or_a_pipe_in_place_of_the_alternates_is_not_read() {
+        let world = World::new();
+        let text = format!("{}\n", world.path("data/mirrors/m.git/objects").display());
+        fs::write(world.path("host/alternates"), &text).unwrap();
+        symlink(world.path("host/alternates"), world.alternates()).unwrap();
+        assert_eq!(world.opened(), None, "a link to a file");
+        let info = world.path("data/sessions/s/repository.git/objects/info");
+        fs::remove_dir_all(&info).unwrap();
+        symlink(world.path("host"), &info).unwrap();
+        assert_eq!(world.opened(), None, "a link to a folder");
+        fs::remove_file(&info).unwrap();
+        fs::create_dir(&info).unwrap();
+        make_pipe(&world.alternates());
+        // It returns at all.
+        assert_eq!(world.opened(), None, "a pipe");
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a program of the test's own")]
+    fn make_pipe(path: &Path) {
+        assert!(std::process::Command::new("mkfifo").env_clear().arg(path).status().unwrap().success());
+    }
+
+    #[tokio::test]
+    async fn work_does_not_go_on_in_a_repository_that_stands_on_anything_but_a_mirror() {
+        let world = World::new();
+        let path = world.path("data/sessions/s/repository.git");
+        fs::write(path.join("HEAD"), "ref: refs/heads/x\n").unwrap();
+        fs::write(world.alternates(), format!("{}\n", world.path("host/objects").display())).unwrap();
+        let mirror = crate::Mirrors::new(world.path("data/mirrors")).open(b"m", "sha1").await.unwrap();
+        let branch = BranchName::for_session("x", &SessionId::generate(&Zeros));
+        let refused = SessionRepository::open(path, &mirror, &"0".repeat(40), &branch).await;
+        assert!(refused.is_err_and(|error| error.to_string().contains("do not stand on a mirror")));
+    }
 }

@@ -9,7 +9,7 @@ import { isOver, shortRepository, verdict } from "../api/words";
 import { TABS, type Tab } from "../router";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
-import { firstLine } from "../text/harmless";
+import { firstLine, reason } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Code, CopyButton, Meter, Trouble, Waiting } from "../ui/parts";
 import { exact, since, took, useNow } from "../ui/time";
@@ -269,7 +269,7 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
         )}
         {task.tries > 1 && <Row name="Tries">{task.tries}</Row>}
       </dl>
-      {task.error && <p className="mt-4 rounded-md bg-bad-soft px-3 py-2 break-words text-bad">{firstLine(task.error, 500)}</p>}
+      {task.error && <p className="mt-4 rounded-md bg-bad-soft px-3 py-2 break-words whitespace-pre-wrap text-bad">{reason(task.error)}</p>}
     </aside>
   );
 }

@@ -6,7 +6,7 @@ import { queries } from "../api/queries";
 import type { SchemaRaceRow, SchemaTask } from "../api/schema";
 import { isOver, verdict } from "../api/words";
 import { money } from "../stream/sums";
-import { firstLine } from "../text/harmless";
+import { firstLine, reason } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Trouble, Waiting } from "../ui/parts";
 import { took, useNow } from "../ui/time";
@@ -104,7 +104,7 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
                 {(one) => <Amount text={took(one.time)} part={one.time / time} />}
               </Line>
               <Line name="Verdict" of={runners} winner={winner}>
-                {(one) => <span className="break-words">{firstLine(one.verdict, 300)}</span>}
+                {(one) => <span className="break-words whitespace-pre-wrap">{reason(one.verdict)}</span>}
               </Line>
               <Line name="Look at" of={runners} winner={winner}>
                 {(one) => (

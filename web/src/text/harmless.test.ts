@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { clamp, firstLine, harmless } from "./harmless";
+import { clamp, firstLine, harmless, reason } from "./harmless";
 
 describe("a stranger's text", () => {
   it("loses colours and cursor moves, and keeps its words", () => {
@@ -37,6 +37,12 @@ describe("clamping", () => {
   it("counts the lines it leaves out", () => {
     expect(clamp("1\n2\n3\n4\n5\n", 2)).toMatchObject({ text: "1\n2", hiddenLines: 3 });
     expect(clamp("1\n2", 2)).toEqual({ text: "1\n2", hiddenLines: 0, hiddenCharacters: 0 });
+  });
+
+  it("keeps the lines of a reason", () => {
+    expect(reason("exited with code 1; the last lines it printed:\n\u001b[1mone\u001b[0m\ntwo\n")).toBe(
+      "exited with code 1; the last lines it printed:\none\ntwo",
+    );
   });
 
   it("makes one line for lists", () => {

@@ -58,6 +58,11 @@ function count(text: string): number {
   return text.endsWith("\n") ? lines - 1 : lines;
 }
 
+/** The reason of a failure: several lines, such as the last ones that an agent printed. */
+export function reason(text: string): string {
+  return clamp(harmless(text).trim(), MOST_LINES_FOLDED, 500).text;
+}
+
 /** One line for lists. */
 export function firstLine(text: string, most = 200): string {
   const line =

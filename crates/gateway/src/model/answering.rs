@@ -132,7 +132,8 @@ impl Models {
             Ok(prepared) => prepared,
             Err(reason) => return vendor.error(StatusCode::BAD_REQUEST, &reason),
         };
-        let terms = Terms { tier: asked.tier.clone(), tools: offered.tools, most_uses: offered.most_uses };
+        let Offered { tools, most_uses, input } = offered;
+        let terms = Terms { tier: asked.tier.clone(), tools, most_uses, input };
         let lacking = self.prices.unpriced(vendor.id(), &asked.model, &terms);
         let tariff = Tariff::Table {
             vendor: vendor.id(),
@@ -265,6 +266,9 @@ fn has_no_price(vendor: Vendor, model: &str, lacking: &Unpriced) -> String {
             format!("the service tier `{tier}` of `{model}`"),
             format!("[{vendor}.models.\"{model}\".tiers.\"{tier}\"]"),
         ),
+        Unpriced::Audio => {
+            (format!("audio for `{model}`"), format!("audio_input_per_mtok in [{vendor}.models.\"{model}\"]"))
+        }
         Unpriced::Tool(tool) => (format!("a use of `{tool}`"), format!("{tool} in [{vendor}.fees]")),
     };
     format!(

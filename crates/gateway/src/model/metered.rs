@@ -70,7 +70,7 @@ impl Tariff {
         let Self::Table { vendor, prices, request_bytes, terms } = self else { return Range::default() };
         let one = asked.most_output.unwrap_or(USUAL_OUTPUT).min(MOST_OUTPUT);
         let output_tokens = one.saturating_mul(asked.answers).min(MOST_TOKENS);
-        let cost = |usage: Usage| prices.cost(vendor, model, terms.tier.as_deref(), &usage, 0).0;
+        let cost = |usage: Usage| prices.cost(vendor, model, terms.tier.as_deref(), &usage, 0, terms.input).0;
         let tokens = request_bytes.div_ceil(FEWEST_BYTES_PER_TOKEN);
         let fresh = cost(Usage { input_tokens: tokens, output_tokens, ..Usage::default() });
         let kept = cost(Usage { cache_write_tokens: tokens, output_tokens, ..Usage::default() });
@@ -109,7 +109,7 @@ impl Tariff {
                     Some(Tier::Extra(tier)) => Some(tier.as_str()),
                     None => terms.tier.as_deref(),
                 };
-                prices.cost(vendor, model, tier, usage, cache_write_1h)
+                prices.cost(vendor, model, tier, usage, cache_write_1h, terms.input)
             }
             Self::Script(price) => (price.of(usage), false),
         }

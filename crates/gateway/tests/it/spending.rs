@@ -118,12 +118,14 @@ async fn what_has_no_price_is_refused_and_0_is_a_price() {
     std::fs::write(&file, table).unwrap();
     let serve = |prices: Prices| {
         let gateway = Gateway::new(Options { prices, patience: quick(), ..Options::default() }).unwrap();
-        let vendors = ["anthropic", "openai"];
+        let vendors = ["anthropic", "openai", "gemini"];
         let credentials = Upstreams::new(vendors.map(|vendor| credential(vendor, vendor, &address)));
         serve_open(&gateway, credentials, &["web_search"])
     };
     let search = json!([{ "type": "web_search_20250305", "name": "web_search", "max_uses": 3 }]);
-    let cases: [(&str, Value, &str); 7] = [
+    let sound = json!({ "type": "input_audio", "input_audio": { "data": "AAAA", "format": "wav" } });
+    let recording = json!({ "inlineData": { "mimeType": "audio/wav", "data": "AAAA" } });
+    let cases: [(&str, Value, &str); 9] = [
         ("/openai/v1/responses", json!({ "model": "ours" }), "the model `ours` has no price"),
         ("/openai/v1/responses", json!({ "model": "ours", "service_tier": "flex" }), "the model `ours` has no price"),
         (
@@ -146,6 +148,16 @@ async fn what_has_no_price_is_refused_and_0_is_a_price() {
             "/anthropic/v1/messages",
             json!({ "model": "claude-sonnet-5", "tools": search }),
             "a use of `web_search` has no price",
+        ),
+        (
+            "/openai/v1/chat/completions",
+            json!({ "model": "gpt-5", "messages": [{ "role": "user", "content": [sound] }] }),
+            "audio for `gpt-5` has no price",
+        ),
+        (
+            "/gemini/v1beta/models/gemini-3.8-flash:generateContent",
+            json!({ "contents": [{ "parts": [recording] }] }),
+            "audio for `gemini-3.8-flash` has no price",
         ),
     ];
     let served = serve(Prices::embedded());

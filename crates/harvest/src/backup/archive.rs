@@ -41,6 +41,27 @@ pub struct Manifest {
     /// Where it was.
     pub data_dir: PathBuf,
     pub files: BTreeMap<String, Entry>,
+    #[serde(default)]
+    pub left_out: LeftOut,
+}
+
+/// Links and special files, which a backup does not have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub count: u64,
+    /// The names of the first ones.
+    pub first: Vec<String>,
+}
+
+impl LeftOut {
+    const NAMED: usize = 10;
+
+    fn add(&mut self, name: String) {
+        self.count += 1;
+        if self.first.len() < Self::NAMED {
+            self.first.push(name);
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +86,7 @@ pub fn write(data: &DataFolder, scratch: &Path, out: impl Write, now: Timestamp)
             created_at: now,
             data_dir: data.path().to_owned(),
             files: BTreeMap::new(),
+            left_out: LeftOut::default(),
         },
     };
     // The database first: what it knows of is in the repositories by then.
@@ -94,9 +116,16 @@ impl<W: Write> Writer<W> {
     /// agents, so they are read by descriptor, and a link in them is not followed.
     fn folder(&mut self, folder: &Folder, name: &str) -> Result<(), Error> {
         self.tar.append_data(&mut header(EntryType::Directory, 0), format!("{name}/"), io::empty())?;
-        let names = folder.names()?.into_iter().filter_map(|file| file.into_string().ok());
+        let mut names = Vec::new();
+        for file in folder.names()? {
+            match file.into_string() {
+                Ok(file) => names.push(file),
+                // Git on Harvest's side makes no such names, and a manifest cannot have them.
+                Err(file) => self.manifest.left_out.add(format!("{name}/{}", file.to_string_lossy())),
+            }
+        }
         let mut names: Vec<(bool, String)> =
-            names.filter(|file| !is_passing(file)).map(|file| (file == "objects", file)).collect();
+            names.into_iter().filter(|file| !is_passing(file)).map(|file| (file == "objects", file)).collect();
         names.sort();
         for (_, file) in names {
             let Some(node) = folder.node(OsStr::new(&file))? else { continue };
@@ -112,7 +141,7 @@ impl<W: Write> Writer<W> {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(error.into()),
                 },
-                Kind::Link | Kind::Special => {}
+                Kind::Link | Kind::Special => self.manifest.left_out.add(name),
             }
         }
         Ok(())

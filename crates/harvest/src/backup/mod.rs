@@ -9,18 +9,19 @@ use std::path::{Path, PathBuf};
 
 use harvest_core::{Clock, Code};
 use harvest_engine::DataFolder;
+use harvest_store::Sqlite;
 use serde_json::json;
 
 use crate::cli::{Backup, Global, Restore};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::gc::amount;
-use crate::installation::{SystemClock, data_path, database_url};
+use crate::installation::{SystemClock, data_path, database_url, open_store};
 use crate::output;
-use crate::view::Style;
-use archive::{Error, Manifest};
+use crate::view::{Style, clean};
+use archive::{Error, LeftOut, Manifest};
 
-pub fn backup(global: &Global, environment: &Environment, options: &Backup) -> Result<Exit, Failure> {
+pub async fn backup(global: &Global, environment: &Environment, options: &Backup) -> Result<Exit, Failure> {
     let style = Style::detect(environment);
     let data = DataFolder::new(data_path(global, environment)?);
     if database_url(global, environment).is_some() {
@@ -39,17 +40,47 @@ pub fn backup(global: &Global, environment: &Environment, options: &Backup) -> R
         return Err(Failure::refused(Code::BadBackup, message, "name the data directory with --data-dir"));
     }
     let file = std::path::absolute(&options.file).unwrap_or_else(|_| options.file.clone());
+    // So that the backup has its own entry. A backup is worth more than the entry: a full disk is a reason to make one.
+    if let Err(reason) = record(global, environment, &data, &file).await {
+        output::complain(&format!(
+            "warning[{}]: the audit log has no entry of this backup: {}",
+            reason.code, reason.message
+        ));
+    }
     let manifest = write(&data, &file)?;
+    let left_out = &manifest.left_out;
     let _ = if global.json {
-        output::json(&json!({ "file": file, "files": manifest.files.len(), "bytes": manifest.bytes() }))
+        output::json(&json!({
+            "file": file,
+            "files": manifest.files.len(),
+            "bytes": manifest.bytes(),
+            "left_out": left_out,
+        }))
     } else {
         let (count, size) = (manifest.files.len(), amount(manifest.bytes()));
-        output::line(&format!("{} {} {} {count} files, {size}", style.ok(), file.display(), style.dot()))
+        let line = format!("{} {} {} {count} files, {size}", style.ok(), file.display(), style.dot());
+        output::line(&line).and_then(|()| told(style, left_out).map_or(Ok(()), |line| output::line(&line)))
     };
     Ok(Exit::Done)
 }
 
-pub fn restore(global: &Global, environment: &Environment, options: &Restore) -> Result<Exit, Failure> {
+async fn record(global: &Global, environment: &Environment, data: &DataFolder, file: &Path) -> Result<(), Failure> {
+    let store = open_store(global, environment, data).await?;
+    Ok(harvest_store::record_now(store.as_ref(), &format!("file:{}", file.display())).await?)
+}
+
+/// The line about files that are neither files nor folders of git's, if there are any.
+fn told(style: Style, left_out: &LeftOut) -> Option<String> {
+    let LeftOut { count, first } = left_out;
+    let rest = count.saturating_sub(first.len() as u64);
+    let rest = if rest == 0 { String::new() } else { format!(" and {rest} more") };
+    let things =
+        if *count == 1 { "1 link or special file is" } else { &format!("{count} links and special files are") };
+    let names: Vec<String> = first.iter().map(|name| clean(name)).collect();
+    (*count > 0).then(|| format!("{} {things} left out: {}{rest}", style.stopped(), names.join(", ")))
+}
+
+pub async fn restore(global: &Global, environment: &Environment, options: &Restore) -> Result<Exit, Failure> {
     let style = Style::detect(environment);
     if database_url(global, environment).is_some() {
         let help = "use pg_restore or psql with what pg_dump wrote";
@@ -60,12 +91,19 @@ pub fn restore(global: &Global, environment: &Environment, options: &Restore) ->
         ));
     }
     let target = data_path(global, environment)?;
-    let manifest = read(&options.file, &target)?;
+    let manifest = read(&options.file, &target).await?;
     let _ = if global.json {
         let (count, at) = (manifest.files.len(), manifest.created_at.to_string());
-        output::json(&json!({ "data_dir": target, "files": count, "bytes": manifest.bytes(), "created_at": at }))
+        output::json(&json!({
+            "data_dir": target,
+            "files": count,
+            "bytes": manifest.bytes(),
+            "created_at": at,
+            "left_out": manifest.left_out,
+        }))
     } else {
-        output::line(&format!("{} {} is as it was at {}", style.ok(), target.display(), manifest.created_at))
+        let line = format!("{} {} is as it was at {}", style.ok(), target.display(), manifest.created_at);
+        output::line(&line).and_then(|()| told(style, &manifest.left_out).map_or(Ok(()), |line| output::line(&line)))
     };
     Ok(Exit::Done)
 }
@@ -94,7 +132,7 @@ fn write(data: &DataFolder, file: &Path) -> Result<Manifest, Failure> {
     Ok(manifest)
 }
 
-fn read(file: &Path, target: &Path) -> Result<Manifest, Failure> {
+async fn read(file: &Path, target: &Path) -> Result<Manifest, Failure> {
     let shown = file.display();
     let refuse = |error: Error| {
         let message = format!("the backup {shown} cannot be restored: {error}");
@@ -116,10 +154,17 @@ fn read(file: &Path, target: &Path) -> Result<Manifest, Failure> {
         .tempdir_in(&parent)
         .map_err(|error| refuse(error.into()))?;
     let manifest = archive::read(BufReader::new(source), staging.path(), target).map_err(refuse)?;
+    record_restored(&staging.path().join("harvest.db"), file).await.map_err(|error| refuse(Error::Database(error)))?;
     // Takes the place of an empty folder in one step.
     std::fs::rename(staging.path(), target).map_err(|error| refuse(error.into()))?;
     sync_folder(&parent);
     Ok(manifest)
+}
+
+/// The restored audit log goes on with an entry that it was restored. It is there before the data directory is.
+async fn record_restored(database: &Path, file: &Path) -> Result<(), harvest_store::Error> {
+    let store = Sqlite::open(database)?;
+    harvest_store::record_now(&store, &format!("file:{}", file.display())).await
 }
 
 /// A name that was just given survives a power cut only after this; where it cannot be done, nothing better is left.
@@ -137,7 +182,6 @@ fn code_of(error: &Error) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use harvest_store::Sqlite;
 
     struct World {
         folder: tempfile::TempDir,
@@ -189,7 +233,7 @@ mod tests {
         let _writing = Sqlite::open(&world.data.database()).unwrap();
         let written = write(&world.data, &file).unwrap();
         std::fs::create_dir(&target).unwrap();
-        let restored = read(&file, &target).unwrap();
+        let restored = read(&file, &target).await.unwrap();
         assert_eq!(written.files, restored.files);
         let names: Vec<&str> = written.files.keys().map(String::as_str).collect();
         assert_eq!(
@@ -212,14 +256,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_link_in_a_repository_is_left_out_of_a_backup() {
+    async fn a_link_in_a_repository_is_left_out_of_a_backup_and_named() {
         let world = World::new().await;
         std::fs::create_dir(world.path("host")).unwrap();
         std::fs::write(world.path("host/key"), "secret").unwrap();
         let repository = world.data.path().join("sessions/s/repository.git");
         std::os::unix::fs::symlink(world.path("host"), repository.join("refs")).unwrap();
         std::os::unix::fs::symlink(world.path("host/key"), repository.join("packed-refs")).unwrap();
+        for number in 0..20 {
+            std::os::unix::fs::symlink("nowhere", repository.join(format!("link-{number:02}"))).unwrap();
+        }
         let written = write(&world.data, &world.path("b.tar")).unwrap();
+        assert_eq!(written.left_out.count, 22);
+        let below = |name: &str| format!("sessions/s/repository.git/{name}");
+        let first: Vec<String> = (0..10).map(|number| below(&format!("link-{number:02}"))).collect();
+        assert_eq!(written.left_out.first, first);
+        let line = told(Style::plain(false), &written.left_out).unwrap();
+        assert!(line.contains("22 links and special files are left out: ") && line.ends_with(" and 12 more"), "{line}");
+        let restored = read(&world.path("b.tar"), &world.path("new")).await.unwrap();
+        assert_eq!(restored.left_out, written.left_out);
         assert!(!written.files.keys().any(|name| name.contains("refs") && name.starts_with("sessions")), "{written:?}");
         let tar = std::fs::read(world.path("b.tar")).unwrap();
         assert!(!tar.windows(6).any(|bytes| bytes == b"secret"));
@@ -237,7 +292,7 @@ mod tests {
             bad[*place] ^= 0x40;
             let was_padding = good[*place] == 0 && bad.len() > place + 1;
             std::fs::write(world.path("bad.tar"), &bad).unwrap();
-            match read(&world.path("bad.tar"), &world.path("new")) {
+            match read(&world.path("bad.tar"), &world.path("new")).await {
                 Err(failure) => assert_eq!((failure.code, failure.exit), (Code::BadBackup, Exit::Refused)),
                 // Bytes between the files of a tar mean nothing; what came out was checked against its digest.
                 Ok(_) => {
@@ -249,7 +304,11 @@ mod tests {
         }
         for length in [0, 100, 512, good.len() / 2, good.len() - 3000] {
             std::fs::write(world.path("bad.tar"), &good[..length]).unwrap();
-            assert_eq!(read(&world.path("bad.tar"), &world.path("new")).unwrap_err().code, Code::BadBackup, "{length}");
+            assert_eq!(
+                read(&world.path("bad.tar"), &world.path("new")).await.unwrap_err().code,
+                Code::BadBackup,
+                "{length}"
+            );
         }
         assert_eq!(world.names(), ["b.tar", "bad.tar", "data"]);
     }
@@ -261,9 +320,9 @@ mod tests {
         write(&world.data, &file).unwrap();
         assert_eq!(write(&world.data, &file).unwrap_err().message, format!("{} exists already", file.display()));
         assert!(write(&world.data, &world.path("no/b.tar")).is_err());
-        let failure = read(&file, world.data.path()).unwrap_err();
+        let failure = read(&file, world.data.path()).await.unwrap_err();
         assert_eq!(failure.message, format!("{} is not an empty folder", world.data.path().display()));
-        assert!(read(&file, &world.path("b.tar")).is_err(), "a file is no folder either");
+        assert!(read(&file, &world.path("b.tar")).await.is_err(), "a file is no folder either");
     }
 
     #[tokio::test]
@@ -278,7 +337,7 @@ mod tests {
             header.set_cksum();
             tar.append(&header, &b"x"[..]).unwrap();
             std::fs::write(world.path("evil.tar"), tar.into_inner().unwrap()).unwrap();
-            let failure = read(&world.path("evil.tar"), &world.path("new")).unwrap_err();
+            let failure = read(&world.path("evil.tar"), &world.path("new")).await.unwrap_err();
             assert!(failure.message.contains("files that no backup has"), "{}", failure.message);
         }
         assert_eq!(world.names(), ["data", "evil.tar"]);

@@ -31,6 +31,7 @@ pub async fn export(global: &Global, environment: Environment, command: Export) 
     let before = if file.exists() { super::read(&file)? } else { String::new() };
     let written = write_back(&before, &tasks).map_err(|error| super::bad_line(&file, &error))?;
     if written.text != before {
+        harvest_store::record_now(installation.store.as_ref(), &format!("file:{}", file.display())).await?;
         replace(&file, &written.text).map_err(|error| {
             let message = format!("{} cannot be written: {error}", file.display());
             Failure::refused(Code::BadOption, message, "check its folder and permissions; nothing was changed")

@@ -48,6 +48,26 @@ fn a_program_of_python_is_shown_with_its_virtual_environment() {
     assert_eq!(shown(Path::new("/usr")), [root.join("aider/venv")]);
 }
 
+/// Debian links names in /usr/bin to /usr/share/nodejs, /usr/lib and, for alternatives, to /etc.
+#[test]
+fn a_program_of_the_system_keeps_its_name_and_needs_nothing_shown() {
+    let links = std::fs::read_dir("/usr/bin").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let is_package = |path: &Path| ["/usr/share", "/usr/lib"].iter().any(|folder| path.starts_with(folder));
+    let mut links = links.filter(|path| path.is_symlink() && executable(path).is_some_and(|file| is_package(&file)));
+    let packaged = links.next().expect("a system has a program whose name is a link to its package");
+    let awk = Path::new("/usr/bin/awk").to_owned();
+    for typed in [packaged, awk].into_iter().filter(|typed| executable(typed).is_some()) {
+        let name = typed.file_name().unwrap().to_str().unwrap();
+        let text = format!(
+            "[[agent]]\nid = 'x'\nname = 'x'\nproviders = ['openai']\ndialect = 'text'\nprompt = 'stdin'\n\
+             command = '{name}'\ninstall_hint = ''\n"
+        );
+        let found = find(&Registry::from_toml(&text).unwrap(), "/nowhere:/usr/bin");
+        assert_eq!(found.found, BTreeMap::from([(name.to_owned(), typed)]));
+        assert!(found.shown.is_empty() && found.interpreters.is_empty(), "{found:?}");
+    }
+}
+
 #[test]
 fn a_program_can_be_named_by_its_whole_path() {
     let place = place(&["tools/mine"]);

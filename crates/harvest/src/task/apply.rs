@@ -4,7 +4,7 @@ use std::path::Path;
 
 use harvest_core::{Code, Evidence, Task, TaskId, TaskStatus, TestVerdict};
 use harvest_forge::{Forge, Local};
-use harvest_workspace::{Error, Git, SessionRepository};
+use harvest_workspace::{Error, Git};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -56,13 +56,14 @@ pub async fn apply(
         ));
     }
     if git.run(into, &["cat-file", "-e", &format!("{commit}^{{commit}}")]).await.is_err() {
-        let repository = SessionRepository::existing(installation.data.session_repository(&session.id));
+        let repository = installation.data.existing_repository(&session.id);
         if let Some(repository) = repository {
             local.publish(repository.path(), branch, commit, None).await?;
         }
     }
     check_mergeable(&git, into, commit, branch.as_str(), &current).await?;
     let before = git.line(into, &["rev-parse", "HEAD"]).await?;
+    harvest_store::record_now(installation.store.as_ref(), &format!("task:{id}")).await?;
     let message = format!("Merge {branch}\n\nHarvest task {id}");
     if let Err(error) = git.run(into, &["merge", "--quiet", "-m", &message, commit]).await {
         let _ = git.run(into, &["merge", "--abort"]).await;

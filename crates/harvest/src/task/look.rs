@@ -2,7 +2,6 @@
 
 use harvest_core::{Code, Event, Overlap, Task, TaskId, TaskStatus};
 use harvest_store::{TaskDetail, TaskPage, TaskQuery};
-use harvest_workspace::SessionRepository;
 use serde_json::json;
 
 use super::proposal::{self, Proposal, Review};
@@ -240,8 +239,7 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
     if let (Some(session), Some(commit)) = (detail.sessions.first(), &commit)
         && *commit != task.base
     {
-        let path = installation.data.session_repository(&session.id);
-        let repository = SessionRepository::existing(path).ok_or_else(|| {
+        let repository = installation.data.existing_repository(&session.id).ok_or_else(|| {
             let message =
                 format!("the work of task {} is not here: another machine did it, or it was collected", id.short());
             let branch = session.branch.as_str();

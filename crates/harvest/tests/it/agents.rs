@@ -616,7 +616,7 @@ pub fn add_agent(world: &World, text: &str) -> PathBuf {
     file
 }
 
-fn script_agent(command: &Path) -> String {
+pub fn script_agent(command: &Path) -> String {
     format!(
         "[[agent]]\nid = 'mine'\nname = 'My script'\nproviders = ['openai']\ndialect = 'text'\nprompt = 'stdin'\n\
          command = '{}'\narguments = ['--model', '{{model}}']\ninstall_hint = 'write it'\n",

@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::github::{self, Hub};
 use crate::interrupts::hanging;
 use crate::secret_scan::Scanner;
 use crate::support::{FIX, World};
@@ -201,6 +202,59 @@ fn find(folder: &std::path::Path, name: &str) -> Vec<std::path::PathBuf> {
         }
     }
     found
+}
+
+/// Title, body and comments of an issue, a review with remarks, a mention, and what a fork is asked to do.
+#[test]
+fn keys_in_texts_of_github_and_of_forks_are_kept_nowhere() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let server = github::serve(&world, &hub, &[]);
+    let (scanner, planted) = (Scanner::new(SHAPES.iter().copied()), SHAPES.join(" and "));
+    let ada = hub.person("ada");
+    let mut mine = Vec::new();
+    let mut say = |path: &str, body: Value| {
+        ada.post(path, &body).ok();
+        mine.push(body);
+    };
+    let title = format!("Make the failing test pass with {}", SHAPES[0]);
+    say("/issues", json!({ "title": title, "body": format!("It needs {planted}") }));
+    say("/issues/1/comments", json!({ "body": format!("Or {planted}") }));
+    say("/issues/1/labels", json!({ "labels": ["harvest"] }));
+    hub.status("Done");
+    let remarks = json!([{ "path": "src/two.sh", "line": 1, "body": format!("Say {planted}") }]);
+    say(
+        "/pulls/2/reviews",
+        json!({ "event": "REQUEST_CHANGES", "body": format!("Not {planted}"), "comments": remarks }),
+    );
+    say("/issues/2/comments", json!({ "body": format!("@harvest and mention {planted}") }));
+    let task = world.tasks()[0]["id"].as_str().unwrap().to_owned();
+    let client = server.with(&world.token(&["--role", "admin"]));
+    let of = |shown: &Value| shown["sessions"][0]["turns"].as_array().unwrap().clone();
+    let ended = |shown: &Value| of(shown).len() == 3 && of(shown).iter().all(|turn| turn["status"] == "done");
+    let shown = github::wait_for(|| Some(client.get(&format!("/api/tasks/{task}")).ok()).filter(ended));
+    for (turn, words) in of(&shown).iter().zip(["It needs [redacted]", "Not [redacted]", "and mention [redacted]"]) {
+        assert!(turn["prompt"].as_str().unwrap().contains(words), "{words}: {turn:#}");
+    }
+    let session = shown["sessions"][0]["id"].as_str().unwrap().to_owned();
+    let moment = client.get(&format!("/api/sessions/{session}")).ok()["last_seq"].clone();
+    let fork = json!({ "at": moment, "prompt": format!("Another way with {planted}") });
+    let forked = client.post(&format!("/api/sessions/{session}/fork"), &fork).ok();
+    client.journal(forked["sessions"][0]["id"].as_str().unwrap(), 0);
+    assert!(forked.to_string().contains("Another way with [redacted]"), "{forked:#}");
+    let mut exits = vec![("task", shown.to_string()), ("fork", forked.to_string())];
+    for path in
+        ["/api/tasks".to_owned(), format!("/api/sessions/{session}"), format!("/api/sessions/{session}/messages")]
+    {
+        exits.push(("api", client.get(&path).ok().to_string()));
+    }
+    exits.push(("journal", world.harvest(&["task", "logs", &task, "--json"]).finish().stdout));
+    for call in hub.fake.exchanges() {
+        let theirs = call.request.filter(|request| !mine.contains(request));
+        exits.extend(theirs.map(|request| ("to GitHub", request.to_string())));
+    }
+    drop(server);
+    assert_nowhere(&world, &scanner, &exits);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use serde_json::{Value, json};
 
 use crate::served::{Client, Server};
-use crate::support::{PATIENCE, World, init};
+use crate::support::{FIX, PATIENCE, World, init};
 
 /// A request that makes something, and the table that it adds rows to.
 struct Create {
@@ -59,6 +59,10 @@ fn whatever_is_made_is_made_once_when_the_server_dies_before_it_has_kept_its_ans
     admin.post(&format!("/api/tasks/{ended}/cancel"), &json!({})).ok();
     admin.post("/api/templates", &json!({ "name": "plant", "task": world.ask("Plant {{ what }}") })).ok();
     drop(server);
+    // Only a session whose work has arrived can be forked.
+    let worked = world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
+    let moment = world.journal(worked["task_id"].as_str().unwrap()).last().unwrap()["seq"].clone();
+    let worked = worked["session_id"].as_str().unwrap().to_owned();
     let race = json!({ "prompt": "Mend it", "repository": world.repo(), "race": { "agents": ["builtin", "builtin"] } });
     let comment = json!({ "text": "Hm.", "about": { "kind": "event", "seq": 1 } });
     let secret = json!({ "provider": "anthropic", "secret": "sk-ant-0123456789abcdef" });
@@ -71,6 +75,7 @@ fn whatever_is_made_is_made_once_when_the_server_dies_before_it_has_kept_its_ans
         create(format!("/api/tasks/{ended}/retry"), json!({}), "audit WHERE action = 'task.retry'"),
         create(format!("/api/sessions/{session}/prompts"), json!({ "prompt": "Go on" }), "turns"),
         create(format!("/api/sessions/{session}/comments"), comment, "comments"),
+        create(format!("/api/sessions/{worked}/fork"), json!({ "at": moment, "prompt": "Another way" }), "sessions"),
         create("/api/schedules", schedule, "schedules"),
         create("/api/templates", json!({ "name": "mend", "task": world.ask("Mend it") }), "templates"),
         create("/api/repositories", json!({ "source": world.repo(), "name": "shop" }), "repositories"),

@@ -163,6 +163,70 @@ fn changes_on_the_command_line_are_in_the_audit_log() {
     assert_eq!(world.json(&["audit", "verify"])["intact"], true);
 }
 
+#[test]
+fn commands_that_change_files_alone_are_in_the_audit_log_too() {
+    let world = World::new();
+    let run = |args: &[&str]| {
+        let ran = world.harvest(args).current_dir(&world.repo()).finish();
+        assert_eq!(ran.exit, Some(0), "{args:?}: {ran:?}");
+    };
+    run(&["task", "add", "Mend it"]);
+    run(&["mcp", "add", "docs", "--url", "https://docs.example.com/mcp"]);
+    run(&["mcp", "remove", "docs"]);
+    run(&["gc", "--dry-run"]);
+    run(&["gc"]);
+    let (backup, beads) = (world.path().join("b.tar"), world.path().join("issues.jsonl"));
+    std::fs::write(&beads, "{\"id\":\"b-1\",\"title\":\"Mend it\",\"status\":\"open\"}\n").unwrap();
+    run(&["import", "beads", beads.to_str().unwrap()]);
+    std::fs::remove_file(&beads).unwrap();
+    run(&["export", "beads", beads.to_str().unwrap()]);
+    run(&["backup", backup.to_str().unwrap()]);
+    let entries = |log: &str| -> Vec<(String, String)> {
+        let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        entries.map(|entry| (text(&entry, "action").to_owned(), text(&entry, "target").to_owned())).collect()
+    };
+    let log = entries(&world.harvest(&["audit", "export"]).finish().stdout);
+    let actions: Vec<&str> = log.iter().map(|(action, _)| action.as_str()).collect();
+    let expected = ["task.create", "mcp.create", "mcp.remove", "gc", "import.beads", "export.beads", "backup"];
+    assert_eq!(actions, expected);
+    assert_eq!(log[1].1, "mcp:docs");
+    assert_eq!(log[6].1, format!("file:{}", backup.display()));
+    // The backup has its own entry, and what is restored goes on from there.
+    let target = world.path().join("restored");
+    let target = target.to_str().unwrap();
+    let elsewhere = |args: &[&str]| {
+        let ran = world.harvest_at(std::path::Path::new(target), args).finish();
+        assert_eq!(ran.exit, Some(0), "{args:?}: {ran:?}");
+        ran.stdout
+    };
+    elsewhere(&["restore", backup.to_str().unwrap()]);
+    let restored = entries(&elsewhere(&["audit", "export"]));
+    assert_eq!(restored[..7], log[..]);
+    assert_eq!(restored[7..], [("restore".to_owned(), format!("file:{}", backup.display()))]);
+    elsewhere(&["audit", "verify"]);
+}
+
+#[test]
+fn a_backup_names_the_links_that_it_leaves_out() {
+    let world = World::new();
+    let ran = world.harvest(&["task", "add", "Mend it"]).current_dir(&world.repo()).finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let folder = world.data().join("sessions/s/repository.git");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", folder.join("packed-refs")).unwrap();
+    let file = |name: &str| world.path().join(name).to_str().unwrap().to_owned();
+    let shown = world.harvest(&["backup", &file("a.tar")]).finish();
+    assert!(
+        shown.stdout.contains("1 link or special file is left out: sessions/s/repository.git/packed-refs"),
+        "{shown:?}"
+    );
+    let left_out = json!({ "count": 1, "first": ["sessions/s/repository.git/packed-refs"] });
+    assert_eq!(world.json(&["backup", &file("b.tar")])["left_out"], left_out);
+    let tar = std::fs::read(file("b.tar")).unwrap();
+    let manifest = String::from_utf8_lossy(&tar).into_owned();
+    assert!(manifest.contains("\"left_out\"") && !manifest.contains("root:x:0"));
+}
+
 /// How long a stream goes on from here.
 fn until_the_end(mut stream: Stream) -> Duration {
     let begun = Instant::now();

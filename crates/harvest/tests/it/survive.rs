@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::agents;
 use crate::cluster::{self, Cluster};
 use crate::killed::journal;
 use crate::reattach::wait_until;
@@ -105,6 +106,53 @@ fn an_agent_that_exits_with_an_error_is_reported_with_its_last_lines() {
     assert!(error.contains("exited with code 1") && error.contains("Cannot find module codex-linux-x64"), "{error}");
     let check = world.harvest(&["agent", "check", "broken"]).finish();
     assert!(check.stdout.contains("Cannot find module codex-linux-x64"), "{check:?}");
+}
+
+/// Programs that cannot be started, and one that fails with words: each is told the same in the command, the rehearsal and the API.
+#[test]
+fn an_agent_that_cannot_be_started_says_which_program_and_why_everywhere() {
+    let world = World::new();
+    let bin = agents::program("mine", "#!/nowhere/python3\n");
+    let program = bin.path().canonicalize().unwrap().join("mine").display().to_string();
+    agents::add_agent(&world, &agents::script_agent(std::path::Path::new(&program)));
+    world.add_agent("broken", "text", "cat > /dev/null; echo 'Cannot find module codex-linux-x64' >&2; exit 1");
+    let script = world.script(&json!([{}]));
+    let started = format!("`{program}` could not be started: No such file or directory");
+    let server = world.serve(&["--agents", "1", "--model-script", script.to_str().unwrap()]);
+    let client = server.with(&world.token(&["--role", "admin"]));
+    for (agent, reason) in [("mine", started.as_str()), ("broken", "Cannot find module codex-linux-x64")] {
+        let args = ["run", "Mend it", "--agent", agent, "--json", "--model-script", script.to_str().unwrap()];
+        let outcome = world.harvest(&args).finish().assert_ended(1, "failed", Some("agent"));
+        let error = outcome["error"].as_str().unwrap();
+        assert!(error.contains(reason), "{error}");
+        let check = world.harvest(&["agent", "check", agent]).finish();
+        assert!(check.exit == Some(1) && check.stdout.contains(reason), "{check:?}");
+        let mut ask = world.ask("Mend it");
+        ask["agent"] = json!(agent);
+        let task = client.worked_off(&ask);
+        assert!(task["error"].as_str().is_some_and(|error| error.contains(reason)), "{task:#}");
+        let listed = client.get("/api/tasks?status=failed").ok();
+        assert!(listed["items"].to_string().contains(reason), "{listed:#}");
+    }
+}
+
+/// Debian's programs are links in /usr/bin: to /etc/alternatives, /usr/share/nodejs or /usr/lib/node_modules.
+#[test]
+fn an_agent_that_is_a_link_of_the_system_works_in_a_sandbox() {
+    let world = World::new();
+    let awk = std::path::Path::new("/usr/bin/awk");
+    if !awk.is_symlink() {
+        return harvest_testing::skip("there is no awk of Debian's in /usr/bin");
+    }
+    let folder = world.home().join(".config/harvest/agents");
+    fs::create_dir_all(&folder).unwrap();
+    let text = "[[agent]]\nid = 'linked'\nname = 'Linked'\nproviders = ['openai']\ndialect = 'text'\nprompt = 'stdin'\n\
+                command = 'awk'\ninstall_hint = ''\n\
+                arguments = ['''BEGIN { system(\"printf 'echo two\\\\n' > src/two.sh\"); print \"Mended.\" }''']\n";
+    fs::write(folder.join("linked.toml"), text).unwrap();
+    let ran = world.run(&json!([{}]), &["--agent", "linked"]);
+    ran.assert_ended(0, "completed", None);
+    assert_eq!(ran.of_type("message")[0]["text"], "Mended.");
 }
 
 /// A sandbox that vanishes under the tests says nothing about them: they run in another.

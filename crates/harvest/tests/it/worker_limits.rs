@@ -1,5 +1,7 @@
 //! When a worker stops taking work: its own money, each dollar once, and its own hours.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use crate::support::{FIX, World};
@@ -54,6 +56,24 @@ fn max_hours_ends_a_worker_that_has_worked_for_so_long() {
     assert!(ended.contains("the time is up"), "{ended}");
     up(&world, &script, &["--max-hours", "1"]);
     assert_eq!(world.status_of(&task), "completed");
+}
+
+/// The limit is a fraction of an hour that passes while the first task is worked on.
+#[test]
+fn max_hours_lets_a_task_finish_that_began_in_time_and_begins_no_other() {
+    let world = World::new();
+    // 7.2 seconds. Minutes or days instead of hours would let none begin, or both.
+    let (limit, hours) = (Duration::from_millis(7_200), "0.002");
+    let script = world.script(&json!([{ "shell": format!("sleep 9; {FIX}") }, {}]));
+    let (first, second) = (world.add("First", &[]), world.add("Second", &[]));
+    let begun = Instant::now();
+    let ended = up(&world, script.to_str().unwrap(), &["--max-hours", hours]);
+    assert!(begun.elapsed() >= limit, "the first task takes longer than the limit");
+    assert_eq!(world.status_of(&first), "completed", "{ended}");
+    assert_eq!(world.status_of(&second), "pending", "{ended}");
+    assert!(ended.contains("the time is up"), "{ended}");
+    up(&world, script.to_str().unwrap(), &["--max-hours", "0.5"]);
+    assert_eq!(world.status_of(&second), "completed");
 }
 
 #[test]

@@ -457,7 +457,7 @@ pub async fn diff(
 
 /// The session's repository and the newest commit in it. `None` when no work has left the sandbox yet.
 async fn work(app: &App, session: &SessionDetail) -> Result<Option<(SessionRepository, String)>, Problem> {
-    let Some(repository) = SessionRepository::existing(app.data.session_repository(&session.id)) else {
+    let Some(repository) = app.data.existing_repository(&session.id) else {
         if session.task.commit.as_ref().is_some_and(|commit| *commit != session.task.base) {
             let detail = "the work is not on this server: another machine did it, or it was collected";
             let help = format!("look at its branch: git log -p {}", session.branch.as_str());

@@ -38,8 +38,10 @@ pub fn read_counts(output: &str) -> Counts {
     let lines = shown_lines(output).filter(|line| !is_quoted(line));
     let lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
     // Each of these has words that no other one prints.
-    let own: [Reader; 15] =
-        [nextest, cargo, maven, unittest, jest, mocha, node, ava, phpunit, minitest, ctest, bats, go, pytest, rspec];
+    let own: [Reader; 16] = [
+        nextest, cargo, maven, gradle, unittest, jest, mocha, node, ava, phpunit, minitest, ctest, bats, go, pytest,
+        rspec,
+    ];
     // These read what others print as well, so they count only where there is nothing better.
     let shared: [Reader; 2] = [worded, none];
     let prints_tap = [node as Reader, ava, bats].iter().any(|read| read(&lines).is_some());
@@ -162,20 +164,73 @@ fn node(lines: &[String]) -> Option<Counts> {
     Some(Counts::of(sum("pass ")?, sum("fail ")?, sum("skipped ").unwrap_or(0)))
 }
 
-/// `5 tests passed`, `1 test failed`, `2 tests skipped`, each on a line of its own. When some failed, only the marks tell
-/// how many passed.
+/// `5 tests passed`, `1 test failed`, `2 tests skipped`, each on a line of its own, once per run. When some failed, only the
+/// marks tell how many passed.
 fn ava(lines: &[String]) -> Option<Counts> {
-    let find = |word: &str| {
-        lines.iter().rev().find_map(|line| {
-            let (number, rest) = line.split_once(' ')?;
-            let is_it = ["test", "tests"].iter().any(|test| rest.strip_prefix(test) == Some(word));
-            number.parse::<u64>().ok().filter(|_| is_it)
-        })
-    };
-    let (passed, failed) = (find(" passed"), find(" failed"));
-    (passed.is_some() || failed.is_some()).then(|| {
-        let marked = || lines.iter().filter(|line| line.starts_with("✔ ")).count() as u64;
-        Counts::of(passed.unwrap_or_else(marked), failed.unwrap_or(0), find(" skipped").unwrap_or(0))
+    let (mut sum, mut run) = (None, AvaRun::default());
+    for line in lines {
+        if ["✔ ", "✘ "].iter().any(|mark| line.starts_with(mark)) {
+            // Marks come before the summary of their run.
+            if run.has_summary() {
+                run.finish(&mut sum);
+            }
+            run.marked += u64::from(line.starts_with("✔ "));
+        }
+        let Some((Ok(number), rest)) = line.split_once(' ').map(|(number, rest)| (number.parse::<u64>(), rest)) else {
+            continue;
+        };
+        let word = rest.strip_prefix("tests ").or_else(|| rest.strip_prefix("test ")).unwrap_or_default();
+        if run.told(word).is_some_and(|told| told.is_some()) {
+            run.finish(&mut sum);
+        }
+        if let Some(told) = run.told(word) {
+            *told = Some(number);
+        }
+    }
+    if run.has_summary() {
+        run.finish(&mut sum);
+    }
+    sum
+}
+
+#[derive(Default)]
+struct AvaRun {
+    marked: u64,
+    passed: Option<u64>,
+    failed: Option<u64>,
+    skipped: Option<u64>,
+}
+
+impl AvaRun {
+    fn told(&mut self, word: &str) -> Option<&mut Option<u64>> {
+        match word {
+            "passed" => Some(&mut self.passed),
+            "failed" => Some(&mut self.failed),
+            "skipped" => Some(&mut self.skipped),
+            _ => None,
+        }
+    }
+
+    fn has_summary(&self) -> bool {
+        self.passed.is_some() || self.failed.is_some()
+    }
+
+    /// Adds this run to the others, and begins the next.
+    fn finish(&mut self, sum: &mut Option<Counts>) {
+        let passed = self.passed.unwrap_or(self.marked);
+        let counts = Counts::of(passed, self.failed.unwrap_or(0), self.skipped.unwrap_or(0));
+        sum.get_or_insert_default().add(counts);
+        *self = Self::default();
+    }
+}
+
+/// `5 tests completed, 1 failed, 1 skipped`, once per task that has failures.
+fn gradle(lines: &[String]) -> Option<Counts> {
+    total(lines, |line| {
+        let (number, rest) = line.split_once(' ')?;
+        let rest = rest.strip_prefix("tests completed").or_else(|| rest.strip_prefix("test completed"))?;
+        let (failed, skipped) = (before(rest, "failed").unwrap_or(0), before(rest, "skipped").unwrap_or(0));
+        Some(Counts::of(number.parse::<u64>().ok()?.saturating_sub(failed + skipped), failed, skipped))
     })
 }
 
@@ -360,6 +415,25 @@ mod tests {
             (format!("{class}\n{module}\n{class}\n{module}"), Counts::of(4, 4, 2)),
             (format!("  2 passing (5ms)\n  1 failing\n{cargo}\n  1 passing (1ms)"), Counts::of(4, 3, 0)),
             ("# tests 2\n# pass 1\n# fail 1\n# tests 1\n# pass 1\n# fail 0".to_owned(), Counts::of(2, 1, 0)),
+        ] {
+            assert_eq!(read_counts(&output), expected, "{output}");
+        }
+    }
+
+    #[test]
+    fn the_summaries_of_several_runs_of_ava_and_several_tasks_of_gradle_are_added() {
+        let failing =
+            "  ✔ adds\n  ✔ takes away\n  ✘ [fail]: fails\n  ─\n\n  1 test failed\n  1 known failure\n  1 test skipped";
+        let passing = "  ✔ adds\n  ─\n\n  3 tests passed";
+        let gradle = "> Task :a:test FAILED\n\n5 tests completed, 1 failed, 1 skipped\n";
+        for (output, expected) in [
+            (format!("{failing}\n\n{passing}"), Counts::of(5, 1, 1)),
+            (format!("{passing}\n\n{failing}"), Counts::of(5, 1, 1)),
+            (format!("{failing}\n\n{failing}"), Counts::of(4, 2, 2)),
+            ("  2 tests passed\n\n  3 tests passed\n  1 test skipped".to_owned(), Counts::of(5, 0, 1)),
+            (gradle.to_owned(), Counts::of(3, 1, 1)),
+            (format!("{gradle}\n> Task :b:test FAILED\n\n2 tests completed, 2 failed"), Counts::of(3, 3, 1)),
+            (format!("{gradle}\n1 test completed, 1 failed\n{passing}"), Counts::of(6, 2, 1)),
         ] {
             assert_eq!(read_counts(&output), expected, "{output}");
         }

@@ -94,11 +94,15 @@ fn parts(screen: &mut Screen<'_>, parts: &Node<'_>, path: &str) -> Result<(), Re
                     if let Some(data) = value.get("data")? {
                         screen.inline(&format!("{field}.data"), data)?;
                     }
+                    note_audio(screen, value)?;
                 }
-                "file_data" => match value.any(&["fileUri", "file_uri"])? {
-                    Some(Node::Text(uri)) if uri.contains(FILES) => screen.ask(field, "stored_files")?,
-                    _ => screen.ask(field, "remote_media")?,
-                },
+                "file_data" => {
+                    match value.any(&["fileUri", "file_uri"])? {
+                        Some(Node::Text(uri)) if uri.contains(FILES) => screen.ask(field, "stored_files")?,
+                        _ => screen.ask(field, "remote_media")?,
+                    }
+                    note_audio(screen, value)?;
+                }
                 "function_response" => {
                     let known = ["id", "name", "parts", "response", "scheduling", "will_continue"];
                     screen.fields_at(&format!("{field}."), value, &known)?;
@@ -110,6 +114,19 @@ fn parts(screen: &mut Screen<'_>, parts: &Node<'_>, path: &str) -> Result<(), Re
                 other => screen.ask(field, &shown(other))?,
             }
         }
+    }
+    Ok(())
+}
+
+/// Notes a file unless it is of a type that has no sound: sound costs more, and films have some too.
+fn note_audio(screen: &mut Screen<'_>, file: &Node<'_>) -> Result<(), Refusal> {
+    const SILENT: [&str; 3] = ["image/", "text/", "application/pdf"];
+    let kind = match file.any(&["mimeType", "mime_type"])? {
+        Some(Node::Text(kind)) => kind.trim().to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    if !SILENT.iter().any(|silent| kind.starts_with(silent)) {
+        screen.hear();
     }
     Ok(())
 }

@@ -18,6 +18,8 @@ use super::{Dialect, Endpoint, Vendor};
 pub(super) use betas::keep_known_betas;
 use node::Node;
 
+use crate::prices::Input;
+
 /// Names that cover one thing of several vendors. A type of tool or a field that is not among them goes by its own name.
 pub const GROUPS: [&str; 10] = [
     "web_search",
@@ -99,6 +101,7 @@ pub(super) struct Offered {
     pub(super) tools: Vec<&'static str>,
     /// The most uses that the request allows.
     pub(super) most_uses: Option<u64>,
+    pub(super) input: Input,
 }
 
 /// Looks through a request. `body` is empty for those that have none.
@@ -146,6 +149,11 @@ impl Screen<'_> {
             self.offered.tools.push(group);
         }
         Ok(())
+    }
+
+    /// Notes a file that may have sound in it.
+    fn hear(&mut self) {
+        self.offered.input = Input::WithAudio;
     }
 
     fn most_uses(&mut self, uses: Option<u64>) {

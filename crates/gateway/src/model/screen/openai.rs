@@ -419,6 +419,11 @@ fn part(screen: &mut Screen<'_>, part: &Node<'_>, path: &str) -> Result<(), Refu
         screen.ask(format!("{path}.type"), &shown(kind))?;
     }
     screen.fields_at(&format!("{path}."), part, PART)?;
+    for name in ["input_audio", "audio_url", "video_url"] {
+        if part.get(name)?.is_some_and(|heard| !heard.is_nothing()) {
+            screen.hear();
+        }
+    }
     for name in ["image_url", "video_url", "audio_url", "document_url", "file_url"] {
         if let Some(url) = part.get(name)? {
             screen.url(&format!("{path}.{name}"), url)?;

@@ -27,7 +27,8 @@ fn refused(vendor: Vendor, endpoint: Endpoint, body: &Value) -> (String, String)
 
 #[track_caller]
 fn passes(vendor: Vendor, endpoint: Endpoint, body: &Value) {
-    assert_eq!(screened(vendor, endpoint, body, &ServerTools::none()), Ok(Offered::default()), "{body}");
+    let offered = screened(vendor, endpoint, body, &ServerTools::none());
+    assert_eq!(offered.map(|offered| (offered.tools, offered.most_uses)), Ok((vec![], None)), "{body}");
 }
 
 #[test]
@@ -517,10 +518,37 @@ fn what_two_parsers_could_read_differently_is_refused() {
 }
 
 #[test]
+fn sound_in_a_request_is_noted_and_pictures_are_none() {
+    let gemini =
+        |kind: Value| json!({ "contents": [{ "parts": [{ "inlineData": { "mimeType": kind, "data": "AAAA" } }] }] });
+    let answer = json!({ "contents": [{ "parts": [{ "functionResponse": { "name": "f", "response": {}, "parts": [
+        { "inlineData": { "mimeType": "audio/wav", "data": "AAAA" } },
+    ] } }] }] });
+    let chat = |part: Value| json!({ "model": "gpt-4o", "messages": [{ "role": "user", "content": [part] }] });
+    let sound = json!({ "type": "input_audio", "input_audio": { "data": "AAAA", "format": "wav" } });
+    let picture = json!({ "type": "image_url", "image_url": { "url": "data:image/png;base64,AAAA" } });
+    let (generate, completions) = (Endpoint::GenerateContent, Endpoint::ChatCompletions);
+    for (vendor, endpoint, body, input) in [
+        (Vendor::Gemini, generate, gemini(json!("audio/mp3")), Input::WithAudio),
+        (Vendor::Gemini, generate, gemini(json!("AUDIO/MP3")), Input::WithAudio),
+        (Vendor::Gemini, generate, gemini(json!("video/mp4")), Input::WithAudio),
+        (Vendor::Gemini, generate, gemini(Value::Null), Input::WithAudio),
+        (Vendor::Gemini, generate, answer, Input::WithAudio),
+        (Vendor::Gemini, generate, gemini(json!("image/png")), Input::Silent),
+        (Vendor::Gemini, generate, gemini(json!("application/pdf")), Input::Silent),
+        (Vendor::OpenAi, completions, chat(sound), Input::WithAudio),
+        (Vendor::OpenAi, completions, chat(picture), Input::Silent),
+    ] {
+        let noted = screened(vendor, endpoint, &body, &ServerTools::none()).map(|offered| offered.input);
+        assert_eq!(noted, Ok(input), "{body}");
+    }
+}
+
+#[test]
 fn what_is_opened_is_told_with_its_bound() {
     let policy = ServerTools::new(["web_search"]).unwrap();
     let body = json!({ "tools": [{ "type": "web_search_20250305", "name": "web_search", "max_uses": 8 }] });
-    let offered = Offered { tools: vec!["web_search"], most_uses: Some(8) };
+    let offered = Offered { tools: vec!["web_search"], most_uses: Some(8), input: Input::Silent };
     assert_eq!(screened(Vendor::Anthropic, Endpoint::Messages, &body, &policy), Ok(offered));
     assert!(ServerTools::new(["Web Search"]).is_err_and(|reason| reason.contains("web_fetch")));
 }
