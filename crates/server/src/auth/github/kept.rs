@@ -45,7 +45,7 @@ impl SignIn {
             }
             let now = clock.now();
             let until = now.checked_add(HELD).unwrap_or(now);
-            if store.begin_refresh(user, self.holder.reveal(), now, until).await.map_err(unreadable)? {
+            if store.begin_refresh(user, self.holder.reveal(), now, until).await.map_err(|error| unreadable(&error))? {
                 let exchanged = self.exchange(keeping, user).await;
                 if let Err(error) = store.end_refresh(user, self.holder.reveal()).await {
                     tracing::warn!(%error, user, "the right to refresh a token could not be given back; it expires");
@@ -100,7 +100,7 @@ fn holds(token: &UserToken, now: Timestamp) -> bool {
     token.expires_at.is_none_or(|end| now.checked_add(SOON).is_ok_and(|soon| soon < end))
 }
 
-fn unreadable(error: harvest_store::Error) -> Trouble {
+fn unreadable(error: &harvest_store::Error) -> Trouble {
     Trouble::Vault(error.to_string())
 }
 
