@@ -11,7 +11,7 @@ use crate::github::Hub;
 use crate::serve::websocket;
 use crate::serve_access::sign_in;
 use crate::served::{Answer, Client, Server, Stream};
-use crate::support::{PATIENCE, World};
+use crate::support::{FIX, PATIENCE, World};
 
 /// What "at once" means for a token that is revoked.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -170,7 +170,8 @@ fn commands_that_change_files_alone_are_in_the_audit_log_too() {
         let ran = world.harvest(args).current_dir(&world.repo()).finish();
         assert_eq!(ran.exit, Some(0), "{args:?}: {ran:?}");
     };
-    run(&["task", "add", "Mend it"]);
+    let worked = world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
+    run(&["task", "apply", text(&worked, "task_id")]);
     run(&["mcp", "add", "docs", "--url", "https://docs.example.com/mcp"]);
     run(&["mcp", "remove", "docs"]);
     run(&["gc", "--dry-run"]);
@@ -187,10 +188,11 @@ fn commands_that_change_files_alone_are_in_the_audit_log_too() {
     };
     let log = entries(&world.harvest(&["audit", "export"]).finish().stdout);
     let actions: Vec<&str> = log.iter().map(|(action, _)| action.as_str()).collect();
-    let expected = ["task.create", "mcp.create", "mcp.remove", "gc", "import.beads", "export.beads", "backup"];
+    let expected = ["run", "task.apply", "mcp.create", "mcp.remove", "gc", "import.beads", "export.beads", "backup"];
     assert_eq!(actions, expected);
-    assert_eq!(log[1].1, "mcp:docs");
-    assert_eq!(log[6].1, format!("file:{}", backup.display()));
+    assert_eq!(log[1].1, format!("task:{}", text(&worked, "task_id")));
+    assert_eq!(log[2].1, "mcp:docs");
+    assert_eq!(log[7].1, format!("file:{}", backup.display()));
     // The backup has its own entry, and what is restored goes on from there.
     let target = world.path().join("restored");
     let target = target.to_str().unwrap();
@@ -201,8 +203,8 @@ fn commands_that_change_files_alone_are_in_the_audit_log_too() {
     };
     elsewhere(&["restore", backup.to_str().unwrap()]);
     let restored = entries(&elsewhere(&["audit", "export"]));
-    assert_eq!(restored[..7], log[..]);
-    assert_eq!(restored[7..], [("restore".to_owned(), format!("file:{}", backup.display()))]);
+    assert_eq!(restored[..8], log[..]);
+    assert_eq!(restored[8..], [("restore".to_owned(), format!("file:{}", backup.display()))]);
     elsewhere(&["audit", "verify"]);
 }
 
