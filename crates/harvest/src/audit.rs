@@ -142,8 +142,8 @@ mod tests {
     ];
     /// Their change is one of files, and they write the entry before it.
     const OF_FILES: &[&str] = &["backup", "export beads", "gc", "mcp add", "mcp remove", "restore", "task apply"];
-    /// They work for everyone; each change has an entry of its own.
-    const SERVING: &[&str] = &["demo", "serve", "up"];
+    /// Each change that they make has an entry of its own.
+    const SERVING: &[&str] = &["demo", "init", "serve", "up"];
 
     #[test]
     fn every_command_has_a_known_way_into_the_audit_log() {

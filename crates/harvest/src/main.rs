@@ -109,8 +109,8 @@ fn command_name(given: &ArgMatches) -> String {
 /// What is done on the command line is in the audit log too: the first change of a command carries its entry. Commands that change
 /// files alone write it with [`harvest_store::record_now`]; `audit.rs` has the list of all.
 async fn recorded(name: String, cli: Cli, environment: Environment) -> Result<Exit, Failure> {
-    // They work for everyone. What they do for someone has an entry of its own.
-    if matches!(cli.command, Command::Up(_) | Command::Serve(_) | Command::Demo(_)) {
+    // Each change that they make has an entry of its own.
+    if matches!(cli.command, Command::Up(_) | Command::Serve(_) | Command::Demo(_) | Command::Init(_)) {
         return dispatch(cli, environment).await;
     }
     let audit = audit::entry(name, &environment);

@@ -14,7 +14,7 @@ pub const SKIPPED: &str = "HARVEST_TEST_SKIPPED";
 pub fn skip(reason: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     // Standard error of the process, not of the test, so that the line appears although the test passes.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
+    let _ = writeln!(io::stderr(), "SKIPPED: {test}: {reason}");
     let Some(path) = std::env::var_os(SKIPPED) else { return };
     // One write of one line: tests of several threads and processes append to the same file.
     let program = std::env::current_exe().unwrap_or_default();

@@ -14,6 +14,7 @@ use harvest_engine::{Stop, find_test_command};
 use harvest_forge::{Base, Forge};
 use harvest_gateway::{KeyCheck, Upstream};
 use harvest_sandbox::State;
+use harvest_store::Record;
 use harvest_vault::SecretString;
 use harvest_workspace::{Mirror, Mirrors};
 
@@ -25,7 +26,7 @@ use crate::failure::{Exit, Failure};
 use crate::installation::{self, Installation};
 use crate::run::stop_on_signals;
 use crate::view::{Style, clean};
-use crate::{agent, doctor, repo, run};
+use crate::{agent, audit, doctor, repo, run};
 
 use questions::Questions;
 use report::{Report, StepState};
@@ -190,7 +191,8 @@ impl Guide<'_> {
                 name: DEFAULT_CREDENTIAL.to_owned(),
                 base_url: base_url.map(str::to_owned),
             };
-            let saved = credential::keep(installation, new, &secret).await?;
+            let keeping = credential::keep(installation, new, &secret);
+            let saved = recorded("credential.create", &installation.environment, keeping).await?;
             self.judge(provider, &check, Some(saved.last4.as_str()));
             return Ok(());
         }
@@ -249,7 +251,8 @@ impl Guide<'_> {
             return Ok(());
         }
         let options = RepoAdd { source: chosen.source.clone(), ..RepoAdd::default() };
-        let added = match repo::keep(installation, options).await {
+        let adding = repo::keep(installation, options);
+        let added = match recorded("repo.create", &installation.environment, adding).await {
             Ok(added) => added,
             Err(failure) => {
                 let fix = failure.help.unwrap_or(again);
@@ -314,8 +317,8 @@ impl Guide<'_> {
             return Err(Failure::failed(Code::Internal, "`run` was parsed as another command"));
         };
         self.report.pause();
-        // Its events are its own document.
-        let exit = run::run(self.global, environment, *options).await?;
+        let asker = environment.clone();
+        let exit = recorded("run", &asker, run::run(self.global, environment, *options)).await?;
         let (state, detail) = match exit {
             Exit::Done => (StepState::Done, "it is done and verified"),
             Exit::Stopped => (StepState::Skipped, "it was stopped"),
@@ -324,6 +327,16 @@ impl Guide<'_> {
         self.report.step("task", state, detail, Some("harvest task list"));
         Ok(exit)
     }
+}
+
+/// With an entry in the audit log, as if the command of that name had been typed.
+async fn recorded<T>(
+    name: &str,
+    environment: &Environment,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let audit = audit::entry(name.to_owned(), environment);
+    harvest_store::recorded(Record { audit, answer: None }, work).await.0
 }
 
 fn describe(item: &Item) -> String {

@@ -107,6 +107,10 @@ fn it_leads_from_nothing_to_the_first_verified_branch() {
     let tasks = world.tasks();
     assert_eq!(tasks.len(), 1);
     assert_eq!(tasks[0]["status"], "completed", "{tasks:#?}");
+    let log = world.harvest(&["audit", "export"]).finish().stdout;
+    let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let actions: Vec<String> = entries.map(|entry| entry["action"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(actions, ["credential.create", "run"]);
     let branch = git(&world.repo(), &["branch", "--list", "harvest/*", "--format=%(refname:short)"]);
     assert_eq!(git(&world.repo(), &["show", &format!("{}:src/two.sh", branch.trim())]).trim(), "echo two");
     world.assert_nothing_left();
