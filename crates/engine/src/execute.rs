@@ -458,6 +458,7 @@ impl Turn {
         let env = [
             ("BRANCH", self.session.branch.as_str()),
             ("REMOTE", &remote),
+            ("START", self.start.as_str()),
             ("MESSAGE", message),
             ("STATE", &state),
             ("STATE_REF", &reference),

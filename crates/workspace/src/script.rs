@@ -126,7 +126,8 @@ printf '%s\n' "$state" > "$HOME/.harvest-checkpoint"
 /// What [`finish`] prints when the agent's conversation is too large to be kept.
 pub const TOO_LARGE: &str = "harvest: the conversation is too large";
 
-/// Commits what the agent left uncommitted and pushes `HEAD` to the session's branch. Of the home, the paths in `STATE`
+/// Commits what the agent left uncommitted and pushes `HEAD` to the session's branch. Where it left nothing, because it
+/// committed by itself since `START`, its last commit gets the trailers of `MESSAGE`. Of the home, the paths in `STATE`
 /// (divided by spaces) go to `STATE_REF`, as far as they are there and not larger than `STATE_KIB`; the work comes out
 /// whether or not they do. Without a `MESSAGE` only they do.
 pub fn finish() -> String {
@@ -139,6 +140,18 @@ if [ -n "$MESSAGE" ]; then
     add_all
     if ! git diff --cached --quiet HEAD --; then
         printf '%s\n' "$MESSAGE" | git commit --quiet --no-verify --file=-
+    elif ! git merge-base --is-ancestor HEAD "$START"; then
+        (
+            said="$git_dir/harvest-message"
+            git log -1 --format=%B > "$said"
+            printf '%s\n' "$MESSAGE" | git interpret-trailers --parse | while IFS= read -r line; do
+                git interpret-trailers --in-place --if-exists addIfDifferent --trailer "$line" "$said"
+            done
+            if [ "$(git log -1 --format=%B)" != "$(cat "$said")" ]; then
+                git commit --quiet --no-verify --allow-empty --amend --file="$said"
+            fi
+            rm -f "$said"
+        ) || true # The work matters more than what its message says.
     fi
     set -- "HEAD:refs/heads/$BRANCH"
 else

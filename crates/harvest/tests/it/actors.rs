@@ -72,6 +72,28 @@ fn a_turn_uses_the_credentials_and_the_money_of_its_author_and_of_nobody_else() 
 }
 
 #[test]
+fn an_agent_that_commits_by_itself_names_the_person_the_agent_and_its_model_too() {
+    let world = World::new();
+    let commit =
+        format!("{FIX} && git add --all && git commit --quiet --message 'Mend two' --message 'It said three.'");
+    let ran = world.run(&json!([{ "shell": commit }, { "say": "Done." }]), &[]);
+    ran.assert_ended(0, "completed", None);
+    let branch = ran.outcome()["branch"].as_str().unwrap().to_owned();
+    let message = git(&world.repo(), &["log", "-1", "--format=%B", &branch]);
+    let (subject, rest) = message.split_once('\n').unwrap();
+    assert_eq!(subject, "Mend two");
+    assert!(rest.trim_start().starts_with("It said three.\n\nCo-authored-by: "), "{message}");
+    let told = git(&world.repo(), &["log", "-1", "--format=%(trailers:key=Co-authored-by,valueonly)", &branch]);
+    let told: Vec<&str> = told.lines().filter(|line| !line.is_empty()).collect();
+    let by_harvest = git(&world.repo(), &["log", "-1", "--format=%an", &branch]);
+    assert!(by_harvest.trim().ends_with("(Harvest)"), "{by_harvest}");
+    assert_eq!(told.len(), 2, "{message}");
+    assert!(told[1].contains("scripted-1"), "{message}");
+    // The evidence is of the commit that was delivered.
+    assert_eq!(ran.outcome()["commit"], git(&world.repo(), &["rev-parse", &branch]).trim());
+}
+
+#[test]
 fn commits_name_the_author_of_their_turn_and_a_fork_names_who_forked() {
     let world = World::new();
     let script = world.conversations(&[
