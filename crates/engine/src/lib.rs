@@ -118,6 +118,14 @@ pub fn redact(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
+/// The same for every string of a document.
+pub fn redact_json(value: &mut serde_json::Value) {
+    match Redactor::of_process() {
+        Ok(redactor) => redactor.redact_json(value),
+        Err(_) => *value = serde_json::Value::Null,
+    }
+}
+
 pub use vitals::{Histogram, Reading, Vitals};
 pub use warm::Warm;
 

@@ -112,7 +112,7 @@ impl Engine {
             prompt,
             author: asked.author,
             agent: asked.agent,
-            model: asked.model,
+            model: asked.model.map(|model| self.clean(&model)),
             key: asked.key,
             at: self.options.clock.now(),
         };
@@ -230,7 +230,7 @@ impl Engine {
             session,
             prompt,
             agent: request.agent,
-            model: request.model.and_then(|choice| choice.model),
+            model: request.model.and_then(|choice| choice.model).map(clean),
             repository,
             base: base.commit,
             settings: Settings {
@@ -265,7 +265,10 @@ impl Engine {
             retries: queue.retries,
             claim_for: queue.claim_for,
             caps,
-            extra: queue.extra,
+            extra: queue.extra.map(|mut extra| {
+                self.options.redactor.redact_json(&mut extra);
+                extra
+            }),
             key: queue.key,
             warnings,
             admission,

@@ -313,6 +313,14 @@ impl Silent {
     }
 }
 
+/// Has the terminal show what is typed, for whoever leaves in the middle of a secret.
+pub fn show_typing() {
+    if let Ok(mut now) = tcgetattr(std::io::stdin()) {
+        now.local_modes.insert(LocalModes::ECHO);
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &now);
+    }
+}
+
 impl Drop for Silent {
     fn drop(&mut self) {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);

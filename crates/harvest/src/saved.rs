@@ -78,7 +78,12 @@ impl SavedRequest {
     }
 
     pub fn to_json(&self) -> Result<serde_json::Value, Failure> {
-        serde_json::to_value(self).map_err(|error| Failure::failed(Code::Internal, error.to_string()))
+        let value = serde_json::to_value(self).map_err(|error| Failure::failed(Code::Internal, error.to_string()));
+        // Prompts are cleaned by themselves; every other text may hold a key as well.
+        value.map(|mut value| {
+            harvest_engine::redact_json(&mut value);
+            value
+        })
     }
 
     pub fn options(&self) -> AskOptions {

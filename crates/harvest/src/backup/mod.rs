@@ -40,14 +40,15 @@ pub async fn backup(global: &Global, environment: &Environment, options: &Backup
         return Err(Failure::refused(Code::BadBackup, message, "name the data directory with --data-dir"));
     }
     let file = std::path::absolute(&options.file).unwrap_or_else(|_| options.file.clone());
-    // So that the backup has its own entry. A backup is worth more than the entry: a full disk is a reason to make one.
+    let manifest = write(&data, &file)?;
+    // Afterwards, since opening the database brings it to the newest version and the backup is to have it as it was. A backup is
+    // worth more than the entry: a full disk is a reason to make one.
     if let Err(reason) = record(global, environment, &data, &file).await {
         output::complain(&format!(
             "warning[{}]: the audit log has no entry of this backup: {}",
             reason.code, reason.message
         ));
     }
-    let manifest = write(&data, &file)?;
     let left_out = &manifest.left_out;
     let _ = if global.json {
         output::json(&json!({
@@ -69,7 +70,7 @@ async fn record(global: &Global, environment: &Environment, data: &DataFolder, f
     Ok(harvest_store::record_now(store.as_ref(), &format!("file:{}", file.display())).await?)
 }
 
-/// The line about files that are neither files nor folders of git's, if there are any.
+/// The line about links and special files, if there are any.
 fn told(style: Style, left_out: &LeftOut) -> Option<String> {
     let LeftOut { count, first } = left_out;
     let rest = count.saturating_sub(first.len() as u64);

@@ -3,20 +3,22 @@
 
 mod questions;
 mod report;
+mod signals;
 
 use std::io::IsTerminal;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 use harvest_core::{Code, DEFAULT_CREDENTIAL, Scope};
+use harvest_engine::find_test_command;
 use harvest_engine::prepare::commands_for;
-use harvest_engine::{Stop, find_test_command};
 use harvest_forge::{Base, Forge};
 use harvest_gateway::{KeyCheck, Upstream};
 use harvest_sandbox::State;
 use harvest_store::Record;
 use harvest_vault::SecretString;
 use harvest_workspace::{Mirror, Mirrors};
+use serde_json::json;
 
 use crate::agent::Item;
 use crate::cli::{Cli, Command, Global, Init, RepoAdd, RepoBuild};
@@ -24,12 +26,12 @@ use crate::credential::{self, NewCredential};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::{self, Installation};
-use crate::run::stop_on_signals;
 use crate::view::{Style, clean};
 use crate::{agent, audit, doctor, repo, run};
 
 use questions::Questions;
 use report::{Report, StepState};
+use signals::Signals;
 
 const KEY_TRIES: u32 = 3;
 
@@ -56,6 +58,7 @@ pub async fn init(global: &Global, environment: Environment, options: Init) -> R
     let mut guide = Guide {
         global,
         style,
+        signals: Signals::watch(),
         questions: Questions::new(style, options.yes),
         report: Report::new(style, global.json),
         options,
@@ -68,6 +71,7 @@ pub async fn init(global: &Global, environment: Environment, options: Init) -> R
 struct Guide<'a> {
     global: &'a Global,
     style: Style,
+    signals: Signals,
     questions: Questions,
     report: Report,
     options: Init,
@@ -132,9 +136,10 @@ impl Guide<'_> {
                 return Err(Failure::failed(Code::Internal, "no agent is part of this program"));
             };
             self.report.note("trying it in a sandbox, with a scripted model");
-            let stop = Stop::default();
-            stop_on_signals(&stop);
-            let checked = agent::rehearsal(self.global, &installation.environment, &id, stop).await?;
+            let stop = self.signals.stop();
+            let checked = agent::rehearsal(self.global, &installation.environment, &id, stop).await;
+            self.signals.leave();
+            let checked = checked?;
             let broken = checked.checks.iter().find(|check| check.state == harvest_server::CheckState::Fails);
             match broken {
                 None => self.report.step("agent", StepState::Done, &format!("{id} works in a sandbox"), None),
@@ -160,8 +165,7 @@ impl Guide<'_> {
             let upstream = own.and_then(|own| Upstream::new(provider, "own", own.url.as_deref(), &own.key).ok());
             let check = match upstream {
                 Some(upstream) => upstream.check_key().await,
-                // One of the vault was checked when it was added.
-                None => KeyCheck::Accepted,
+                None => KeyCheck::Unclear("it was added before".to_owned()),
             };
             self.judge(provider, &check, None);
             return Ok(());
@@ -178,7 +182,14 @@ impl Guide<'_> {
         };
         for _ in 0..KEY_TRIES {
             let question = format!("{provider}: paste {hint}; it is not shown, and Enter skips");
-            let Some(secret) = self.questions.secret(&question).await? else { break };
+            let secret = match self.questions.secret(&question).await {
+                Ok(Some(secret)) => secret,
+                Ok(None) => break,
+                Err(reason) => {
+                    self.report.note(&format!("the key {reason}; try again"));
+                    continue;
+                }
+            };
             let base_url = installation.environment.model_host(provider);
             let check = check(provider, base_url, &secret).await;
             if check == KeyCheck::Refused {
@@ -244,7 +255,7 @@ impl Guide<'_> {
             self.report.step("dependencies", StepState::Done, "none to install", None);
             return Ok(());
         }
-        let commands = commands.join("; ");
+        let commands = clean(&commands.join("; "));
         let again = format!("harvest repo add {}", chosen.source);
         if !self.questions.confirm(&format!("Install dependencies in a sandbox: {commands}?"), true).await {
             self.report.step("dependencies", StepState::Skipped, &commands, Some(&again));
@@ -261,7 +272,10 @@ impl Guide<'_> {
             }
         };
         let build = RepoBuild { name: added.name.clone(), force: false, tries: 1 };
-        if repo::build(self.global, installation, self.style, build).await? == Exit::Done {
+        self.signals.elsewhere();
+        let built = repo::build(self.global, installation, self.style, build).await;
+        self.signals.leave();
+        if built? == Exit::Done {
             self.report.step("dependencies", StepState::Done, &format!("installed by {commands}"), None);
         } else {
             let fix = format!("harvest repo build {}", added.name);
@@ -272,11 +286,12 @@ impl Guide<'_> {
 
     /// The command that proves results, if another than the one that is found.
     async fn tests(&mut self, chosen: &Chosen) -> Result<Option<String>, Failure> {
-        let found = find_test_command(&chosen.mirror, &chosen.base.commit).await?;
+        // It is the repository's own text, and shown at a terminal.
+        let found = find_test_command(&chosen.mirror, &chosen.base.commit).await?.map(|found| clean(&found));
         let typed = self.questions.text("The test command that proves results", found.as_deref()).await;
         match (typed, found) {
             (Some(typed), found) if found.as_ref() != Some(&typed) => {
-                let keep = format!("commit .harvest.toml with: test = {typed:?}");
+                let keep = format!("commit .harvest.toml with: test = {}", json!(typed));
                 self.report.step("tests", StepState::Done, &format!("`{typed}`, for this first task"), Some(&keep));
                 Ok(Some(typed))
             }
@@ -317,6 +332,7 @@ impl Guide<'_> {
             return Err(Failure::failed(Code::Internal, "`run` was parsed as another command"));
         };
         self.report.pause();
+        self.signals.elsewhere();
         let asker = environment.clone();
         let exit = recorded("run", &asker, run::run(self.global, environment, *options)).await?;
         let (state, detail) = match exit {

@@ -5,7 +5,6 @@ use std::io::{BufRead, Write};
 use harvest_vault::{ExposeSecret, SecretString};
 
 use crate::credential;
-use crate::failure::Failure;
 use crate::view::Style;
 
 pub struct Questions {
@@ -62,7 +61,7 @@ impl Questions {
     }
 
     /// Typed without being shown.
-    pub async fn secret(&self, question: &str) -> Result<Option<SecretString>, Failure> {
+    pub async fn secret(&self, question: &str) -> Result<Option<SecretString>, &'static str> {
         if self.suggested {
             return Ok(None);
         }
@@ -72,9 +71,7 @@ impl Questions {
         if typed.expose_secret().trim().is_empty() {
             return Ok(None);
         }
-        let refused =
-            |reason| Failure::refused(harvest_core::Code::BadSecret, format!("the key {reason}"), "try again");
-        credential::checked(typed.expose_secret()).map(Some).map_err(refused)
+        credential::checked(typed.expose_secret()).map(Some)
     }
 
     async fn line(&self, question: &str) -> Option<String> {

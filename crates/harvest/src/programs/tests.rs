@@ -53,8 +53,10 @@ fn a_program_of_python_is_shown_with_its_virtual_environment() {
 fn a_program_of_the_system_keeps_its_name_and_needs_nothing_shown() {
     let links = std::fs::read_dir("/usr/bin").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
     let is_package = |path: &Path| ["/usr/share", "/usr/lib"].iter().any(|folder| path.starts_with(folder));
-    let mut links = links.filter(|path| path.is_symlink() && executable(path).is_some_and(|file| is_package(&file)));
-    let packaged = links.next().expect("a system has a program whose name is a link to its package");
+    let links = links.filter(|path| path.is_symlink() && executable(path).is_some_and(|file| is_package(&file)));
+    let Some(packaged) = links.min() else {
+        return harvest_testing::skip("no program of /usr/bin is a link to its package");
+    };
     let awk = Path::new("/usr/bin/awk").to_owned();
     for typed in [packaged, awk].into_iter().filter(|typed| executable(typed).is_some()) {
         let name = typed.file_name().unwrap().to_str().unwrap();

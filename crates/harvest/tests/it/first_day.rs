@@ -13,12 +13,12 @@ use crate::support::{FIX, PATH, World, git};
 /// Gives a program a terminal of its own and types an answer whenever a question is shown: the rules are pairs of what is
 /// shown and what is typed, each used once, in any order. Prints all that was shown, and leaves with the program's exit code.
 const TERMINAL: &str = r#"
-import json, os, pty, select, sys, time
+import json, os, pty, select, signal, sys, time
 rules, command = json.loads(sys.argv[1]), sys.argv[2:]
 child, terminal = pty.fork()
 if child == 0:
     os.execvp(command[0], command)
-shown, seen, end = b'', 0, time.time() + 100
+shown, seen, end = b'', 0, time.time() + 300
 while time.time() < end:
     if not select.select([terminal], [], [], 1)[0]:
         continue
@@ -37,6 +37,8 @@ while time.time() < end:
             os.write(terminal, rule[1].encode())
             seen = at + len(rule[0].encode())
             rules.remove(rule)
+else:
+    os.kill(child, signal.SIGKILL)
 sys.stdout.buffer.write(shown)
 sys.stdout.flush()
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

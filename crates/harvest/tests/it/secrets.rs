@@ -101,6 +101,35 @@ fn keys_in_decisions_of_the_command_line_are_kept_nowhere() {
     assert_nowhere(&world, &scanner, &exits);
 }
 
+/// Test commands of saved requests, and every field of an imported issue.
+#[test]
+fn keys_in_saved_requests_and_imported_issues_are_kept_nowhere() {
+    let world = World::new();
+    let (scanner, planted) = (Scanner::new(SHAPES.iter().copied()), SHAPES.join(" and "));
+    let mut exits = Vec::new();
+    let mut say = |name: &'static str, args: &[&str]| {
+        let ran = world.harvest(args).finish();
+        assert_eq!(ran.exit, Some(0), "{name}: {ran:?}");
+        exits.push((name, format!("{}{}", ran.stdout, ran.stderr)));
+    };
+    let test = format!("echo {planted}");
+    say("template", &["template", "add", "canary", "Mend it", "--test", &test]);
+    say("schedule", &["schedule", "add", "0 3 * * *", "Mend it", "--test", &test]);
+    let beads = world.path().join("beads.jsonl");
+    let issue =
+        json!({ "id": "b-1", "title": "Mend it", "status": "open", "description": planted, "notes": [planted] });
+    fs::write(&beads, format!("{issue}\n")).unwrap();
+    say("import", &["import", "beads", beads.to_str().unwrap()]);
+    fs::remove_file(&beads).unwrap();
+    say("templates", &["template", "list", "--json"]);
+    say("schedules", &["schedule", "list", "--json"]);
+    say("tasks", &["task", "list", "--json"]);
+    for list in ["templates", "schedules", "tasks"] {
+        assert!(exits.iter().any(|(name, text)| *name == list && text.contains("[redacted]")), "{list}: {exits:?}");
+    }
+    assert_nowhere(&world, &scanner, &exits);
+}
+
 /// The reason of an interrupt, and what a session is resumed with.
 #[test]
 fn keys_in_interrupts_and_resumes_are_kept_nowhere() {

@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use harvest_core::{Clock, Role};
-use harvest_store::{AccessToken, OwnerRight, Store, TokenKind};
+use harvest_core::{Clock, Role, Scope, Stopping, TaskStatus};
+use harvest_store::{AccessToken, OwnerRight, Store, TaskQuery, TokenKind};
 use tokio::sync::Semaphore;
 
 use super::secret::Secret;
@@ -30,6 +30,9 @@ use protocol::{Github, Trouble};
 /// People who sign in at the same time; each has the server ask GitHub a few times.
 const AT_ONCE: usize = 8;
 const MOST_KNOWN: usize = 10_000;
+const TASKS_AT_ONCE: usize = 100;
+/// What GitHub said last is believed no longer than this while it cannot be asked.
+const LONGEST_BELIEVED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Who may come in, and how GitHub knows us.
 #[derive(Debug)]
@@ -182,7 +185,7 @@ impl SignIn {
     }
 
     /// Ends what belonged to whoever had a name before, when another account takes it: sessions, tokens that they made for
-    /// themselves, and schedules that run as them.
+    /// themselves, schedules that run as them, tasks that are not finished, and their own credentials.
     async fn end_former(&self, app: &App, user: &str) -> Result<(), harvest_store::Error> {
         let mut former = Vec::new();
         for kind in [TokenKind::Person, TokenKind::Personal] {
@@ -201,6 +204,25 @@ impl SignIn {
                 // It is refused from now on, and says why.
                 owner.right = OwnerRight::Token { id: session.clone() };
                 app.store.save_schedule(schedule).await?;
+            }
+        }
+        let theirs = Scope::User(user.to_owned());
+        for record in app.store.credentials().await?.into_iter().filter(|one| one.credential.scope == theirs) {
+            app.store.remove_credential(&record.credential.id).await?;
+        }
+        // What waits or runs would act as the new owner of the name.
+        for status in TaskStatus::ALL.into_iter().filter(|status| !status.is_finished()) {
+            let query = TaskQuery { status: Some(status), requested_by: Some(user.to_owned()), ..TaskQuery::default() };
+            let mut query = TaskQuery { limit: TASKS_AT_ONCE, ..query };
+            loop {
+                let page = app.store.tasks(query.clone()).await?;
+                for task in &page.items {
+                    app.end(&task.id, Stopping::Cancel).await?;
+                }
+                match page.next_cursor {
+                    Some(cursor) => query.cursor = Some(cursor),
+                    None => break,
+                }
             }
         }
         Ok(())
@@ -261,8 +283,8 @@ impl Membership {
         self.sign_in.role_everywhere(user)
     }
 
-    /// Whether someone belongs. GitHub is asked as often as for people who are signed in; while it cannot be reached, what it
-    /// said last holds.
+    /// Whether someone belongs. GitHub is asked as often as for people who are signed in. While it cannot be reached, what it
+    /// said last holds for a day; someone whom it never spoke of does not belong.
     pub async fn holds(&self, user: &str) -> bool {
         let known = self.answers.lock().unwrap_or_else(PoisonError::into_inner).get(user).copied();
         if let Some((_, belongs)) = known.filter(|(at, _)| at.elapsed() < self.sign_in.options.believed) {
@@ -273,7 +295,7 @@ impl Membership {
             Ok(standing) => standing.is_some(),
             Err(error) => {
                 tracing::warn!(%error, user, "GitHub cannot say whether someone belongs");
-                return known.is_none_or(|(_, belongs)| belongs);
+                return known.is_some_and(|(at, belongs)| belongs && at.elapsed() < LONGEST_BELIEVED);
             }
         };
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
