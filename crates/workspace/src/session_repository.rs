@@ -12,8 +12,11 @@ const MAX_COMMITS: &str = "500";
 const SHA256: usize = 64;
 /// Bytes of the longest path that the kernel takes, and the end of its line.
 const LONGEST_ALTERNATES: u64 = 4097;
+/// Git of the host and git of the gateway write here, under root as different users: each may add to the folders that the other
+/// made. Nobody else gets as far as the repository.
 const SETTINGS: &str = "[core]
 \thooksPath = /dev/null
+\tsharedRepository = 0666
 [receive]
 \tfsckObjects = true
 \tdenyDeletes = true
@@ -369,6 +372,35 @@ mod tests {
             let found =
                 SessionRepository::existing(self.path("data/sessions/s/repository.git"), &self.path("data/mirrors"));
             found.map(|found| found.mirror_objects().to_owned())
+        }
+    }
+
+    /// Otherwise a push fails whose objects belong into a folder that the other user made.
+    #[tokio::test]
+    async fn folders_of_the_hosts_git_are_open_to_the_gateways() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let mirror = crate::Mirrors::new(root.path().join("mirrors")).open(b"shop", "sha1").await.unwrap();
+        let git = Git::new(Home::Nobody);
+        let tree = git.run_with(mirror.path(), &["mktree"], &[], b"").await.unwrap();
+        let tree = String::from_utf8(tree).unwrap().trim().to_owned();
+        let person = ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
+        let person = person.map(|name| (name, std::ffi::OsStr::new("ada@example.com")));
+        let base = git.run_with(mirror.path(), &["commit-tree", "-m", "Start", &tree], &person, b"").await.unwrap();
+        let base = String::from_utf8(base).unwrap().trim().to_owned();
+        let branch = BranchName::for_session("x", &SessionId::generate(&Zeros));
+        let path = root.path().join("repository.git");
+        let repository = SessionRepository::open(path.clone(), &mirror, &base, &branch).await.unwrap();
+        let author = Author { name: "Ada".to_owned(), email: "ada@example.com".to_owned() };
+        let new = NewCommit { content: base.clone(), parent: base, message: "Mend it".to_owned(), author, seconds: 1 };
+        repository.commit(&new).await.unwrap();
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let made: Vec<PathBuf> =
+            fs::read_dir(path.join("objects")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let made: Vec<PathBuf> = made.into_iter().filter(|path| path.file_name().unwrap().len() == 2).collect();
+        assert!(!made.is_empty());
+        for folder in made {
+            assert_eq!(mode(folder.clone()), 0o777, "{}", folder.display());
         }
     }
 

@@ -476,13 +476,18 @@ fn a_login_that_changes_hands_brings_its_new_owner_nothing_of_the_old_one() {
     let server = world.serve(&["--agents", "1"]);
     let admin = server.with(&world.token(&["--role", "admin"]));
     let ada = ada(&world, &github, &server, &admin);
+    let scope = format!("user:{}", ada.name);
+    let key = ["credential", "add", "anthropic", "--from-stdin", "--scope", &scope];
+    assert_eq!(world.harvest(&key).input("sk-ant-api03-of-the-old-ada-0123456789").finish().exit, Some(0));
+    assert_eq!(world.harvest(&["queue", "pause"]).finish().exit, Some(0));
+    let waiting = server.with(&ada.program).post("/api/tasks", &world.ask("Mend it")).ok();
     // Another account has the login now, and an admin lets it in.
     github.person("Ada", 8);
     let mut other = Browser::new(&server);
     assert_eq!(other.sign_in(&github).status, 403);
     let kept = admin.get("/api/credentials").ok();
-    let scope = format!("user:{}", ada.name);
-    let kept = kept["items"].as_array().unwrap().iter().find(|one| one["scope"] == json!(scope)).unwrap().clone();
+    let is_kept = |one: &&Value| one["scope"] == json!(scope) && one["name"] == "sign-in";
+    let kept = kept["items"].as_array().unwrap().iter().find(is_kept).unwrap().clone();
     admin.delete(&format!("/api/credentials/{}", kept["id"].as_str().unwrap()));
     server.with(&ada.program).get("/api/me").ok();
     assert_eq!(other.sign_in(&github).status, 303);
@@ -491,4 +496,9 @@ fn a_login_that_changes_hands_brings_its_new_owner_nothing_of_the_old_one() {
     server.with(&ada.program).get("/api/me").problem(401, "HV-0601");
     let problem = run_now(&world, &admin).expect("it ran");
     assert!(problem.contains("the token it was made with is revoked"), "{problem}");
+    let task = admin.get(&format!("/api/tasks/{}", waiting["id"].as_str().unwrap())).ok();
+    assert_eq!(task["status"], "cancelled", "{task:#}");
+    let kept = admin.get("/api/credentials").ok();
+    let of_ada = |one: &&Value| one["scope"] == json!(scope) && one["name"] != "sign-in";
+    assert_eq!(kept["items"].as_array().unwrap().iter().find(of_ada), None, "{kept:#}");
 }
