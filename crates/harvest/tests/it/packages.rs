@@ -91,6 +91,11 @@ fn home() -> OsString {
     std::env::var_os("HOME").unwrap()
 }
 
+/// Where the person who runs the tests has their toolchains, when not in the home.
+fn toolchains() -> impl Iterator<Item = (&'static str, OsString)> {
+    ["CARGO_HOME", "RUSTUP_HOME"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)))
+}
+
 /// A mirror like those that operators have, at a private address: fetches from the public registries with whatever settings
 /// the person who runs the tests has, and has everything come from itself.
 const MIRROR: &str = r#"
@@ -164,7 +169,7 @@ fn cut_off(world: &World, args: &[&str]) -> Ran {
     let mut outer = world.harvest(&[] as &[&str]);
     outer.command = Command::new("unshare");
     outer.command.env_clear().envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    outer.command.env("HOME", home()).current_dir(world.repo()).arg("--net");
+    outer.command.env("HOME", home()).envs(toolchains()).current_dir(world.repo()).arg("--net");
     if uid() != 0 {
         outer.command.arg("--map-current-user");
     }
@@ -192,7 +197,7 @@ fn prepared(files: &[(&str, &str)], look: &str, expected: &str) {
     assert_eq!(added.exit, Some(0), "{added:?}");
     let build = ["repo", "build", "repo", "--json", "--force", "--config", &config];
     let mut first = world.harvest(&build);
-    first.command.env("HOME", home());
+    first.command.env("HOME", home()).envs(toolchains());
     let first = first.finish();
     assert_eq!(report(&first)["status"], "built", "{}\n{}", first.stdout, first.stderr);
     let script = world.script(&json!([{ "shell": look }, {}])).display().to_string();
