@@ -199,7 +199,8 @@ async fn route(
     } else if let Some((registries, (ecosystem, rest))) =
         registries.and_then(|registries| Some((registries, registry::of_path(&path)?)))
     {
-        registries.handle(ecosystem, rest, &request, &context.document_slots).await
+        let recorder = context.session.egress.recorder.as_ref();
+        registries.handle(ecosystem, rest, &request, &context.document_slots, recorder).await
     } else if let Some(name) = mcp::of_path(&path) {
         mcp::handle(name, request, shared.models.clients(), context).await
     } else if git.is_some() && path.starts_with("/git/") {

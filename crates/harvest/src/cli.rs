@@ -26,7 +26,7 @@ pub use credential::{Credential, CredentialAdd};
 pub use dev::{Dev, FakeGithub};
 pub use evidence::Evidence;
 pub use github::{Github, GithubSetup};
-pub use init::Init;
+pub use init::{Doctor, Init};
 pub use mcp::{Mcp, McpAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
 pub use repo::{Repo, RepoAdd, RepoBuild};
@@ -169,8 +169,8 @@ pub enum Command {
     #[command(subcommand)]
     Mcp(Mcp),
     /// Check what this machine offers and what is missing
-    #[command(after_help = "Examples:\n  harvest doctor\n  harvest doctor --json")]
-    Doctor,
+    #[command(after_help = "Examples:\n  harvest doctor\n  harvest doctor --reach\n  harvest doctor --json")]
+    Doctor(Doctor),
     /// Explain an error code
     #[command(after_help = "Examples:\n  harvest explain HV-0101\n  harvest explain 0202")]
     Explain {

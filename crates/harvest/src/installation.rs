@@ -19,6 +19,7 @@ use harvest_workspace::durable;
 
 use crate::agent::registry;
 use crate::cli::{Global, SandboxKind};
+use crate::config::Key;
 #[cfg(feature = "container")]
 use crate::container;
 use crate::environment::{Environment, ModelKeys, OwnKey};
@@ -280,19 +281,13 @@ impl Installation {
     ) -> Result<Engine, Failure> {
         let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
         let settings = self.settings()?;
-        let registries = packages::Options {
-            folder: self.data.registries(),
-            max_bytes: packages::Options::MAX_BYTES,
-            mirrors: settings.mirrors(),
-            clock: self.clock.clone(),
-        };
         let gateway = Gateway::new(harvest_gateway::Options {
             patience: settings.patience(),
             script,
             sample: Some(demo::script(true)?),
             cassette,
             prices: self.prices()?,
-            registries: Some(registries),
+            registries: Some(self.registries()?),
             ..harvest_gateway::Options::default()
         })
         .map_err(|error| internal(&error))?;
@@ -329,6 +324,19 @@ impl Installation {
             egress: self.projects.hosts(settings.hosts()),
             limits: settings.limits(),
         }))
+    }
+
+    /// Where sandboxes get packages from.
+    pub fn registries(&self) -> Result<packages::Options, Failure> {
+        let settings = self.settings()?;
+        Ok(packages::Options {
+            folder: self.data.registries(),
+            max_bytes: packages::Options::MAX_BYTES,
+            mirrors: settings.mirrors(),
+            proxy: settings.text(Key::RegistryProxy),
+            ca_file: settings.text(Key::RegistryCaFile).map(PathBuf::from),
+            clock: self.clock.clone(),
+        })
     }
 
     /// The table that Harvest is built with, and the rows of `prices.toml` beside the settings.

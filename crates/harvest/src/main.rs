@@ -31,6 +31,7 @@ mod log;
 mod login;
 mod mcp;
 mod output;
+mod package_managers;
 mod programs;
 mod projects;
 mod prompts;
@@ -157,7 +158,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Evidence(command) => evidence::evidence(global, environment, command).await,
         Command::Dev(command) => dev::dev(global, environment, command).await,
         Command::Mcp(command) => mcp::mcp(global, environment, command).await,
-        Command::Doctor => doctor::doctor(global, environment).await,
+        Command::Doctor(options) => doctor::doctor(global, environment, options).await,
         Command::Explain { code } => explain::explain(global, &code),
     }
 }

@@ -18,6 +18,7 @@ use crate::failure::{Exit, Failure};
 use crate::gc::amount;
 use crate::installation::Installation;
 use crate::output;
+use crate::package_managers;
 use crate::run::on_signals;
 use crate::view::{Style, clean, elapsed};
 
@@ -39,6 +40,9 @@ pub async fn repo(global: &Global, environment: Environment, command: Repo) -> R
 
 async fn add(global: &Global, installation: &Installation, style: Style, options: RepoAdd) -> Result<Exit, Failure> {
     let repository = keep(installation, options).await?;
+    for setting in package_managers::unused(&installation.environment, &installation.registries()?) {
+        output::complain(&clean(&format!("note: sandboxes do not use {}: {}", setting.value, setting.advice())));
+    }
     let _ = if global.json {
         output::json(&repository)
     } else {

@@ -1,5 +1,6 @@
 //! One build, from the fetch to the frozen snapshot. Whatever goes wrong, the snapshot before stays as it is.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 use super::detect::{Tool, Wanted};
 use super::log::{Fate, Log};
 use super::recipe::{self, Choice};
-use super::workshop::Workshop;
+use super::workshop::{Outcome, Workshop};
 use super::{
     Attempts, Finished, Needs, PROGRAMS, Progress, Report, Settings, Stage, State, Status, Toolset, alert, recipe_of,
 };
@@ -232,7 +233,9 @@ impl Run<'_> {
             workshop.open(self.source, mirror.objects(), WALL).await?;
             failpoint::reach("prepare::started")?;
             let ran = self.run(workshop, Stage::Toolchain, &script::keep_home(), &[], PROBE_LIMIT).await?;
-            succeeded("the home could not be made", &ran)?;
+            if let Some(failure) = Failure::of(&ran) {
+                return Err(End::Failed(format!("the home could not be made: {failure}")));
+            }
             self.select_tools(workshop, needs).await
         };
         let selected = selected.await;
@@ -254,8 +257,8 @@ impl Run<'_> {
         let mut failed = None;
         for script in scripts {
             let ran = self.run(workshop, Stage::Build, &script, &[], COMMAND_LIMIT).await?;
-            if !ran.succeeded() {
-                failed.get_or_insert(said(&ran));
+            if let Some(failure) = Failure::of(&ran) {
+                failed.get_or_insert(failure.text);
             }
         }
         // Agents can work on what does not build; mending it may be their task.
@@ -309,7 +312,7 @@ impl Run<'_> {
             let mut choice = recipe::choose(tool, wanted.as_ref(), found.as_deref());
             if tool == Tool::Rust && wanted.is_some() && found.is_some() {
                 let ran = self.run(workshop, Stage::Toolchain, recipe::RUST_OF_THE_HOST, &[], PROBE_LIMIT).await?;
-                if !ran.succeeded() || !ran.tail.trim().is_empty() {
+                if !ran.ran.succeeded() || !ran.ran.tail.trim().is_empty() {
                     choice = Choice::MakeDo;
                 }
             }
@@ -336,7 +339,8 @@ impl Run<'_> {
     }
 
     async fn probe(&mut self, workshop: &mut Workshop, tool: Tool) -> Result<Option<String>, End> {
-        let ran = workshop.run(&recipe::probe(tool), &[], PROBE_LIMIT, self.stop, |_| {}).await?.ok_or(End::Stopped)?;
+        let probed = workshop.run(&recipe::probe(tool), &[], PROBE_LIMIT, self.stop, |_| {}).await?;
+        let ran = probed.ok_or(End::Stopped)?.ran;
         let version = ran.tail.lines().find(|line| line.contains(|c: char| c.is_ascii_digit()));
         Ok(version.filter(|_| ran.succeeded()).map(|line| line.trim().to_owned()))
     }
@@ -346,10 +350,12 @@ impl Run<'_> {
         loop {
             left -= 1;
             let ran = self.run(workshop, Stage::Toolchain, script, &[("VERSION", version)], COMMAND_LIMIT).await?;
-            match ran.succeeded() {
-                true => return Ok(Ok(())),
-                false if left > 0 => self.try_again(Stage::Toolchain, said(&ran), left).await?,
-                false => return Ok(Err(said(&ran))),
+            match Failure::of(&ran) {
+                None => return Ok(Ok(())),
+                Some(failure) if left > 0 && !failure.is_lasting => {
+                    self.try_again(Stage::Toolchain, failure.text, left).await?;
+                }
+                Some(failure) => return Ok(Err(failure.text)),
             }
         }
     }
@@ -395,10 +401,12 @@ impl Run<'_> {
             loop {
                 left -= 1;
                 let ran = self.run(workshop, Stage::Install, &script, &[], COMMAND_LIMIT).await?;
-                match ran.succeeded() {
-                    true => break,
-                    false if left > 0 => self.try_again(Stage::Install, said(&ran), left).await?,
-                    false => return Err(End::Failed(format!("`{shown}` failed: {}", said(&ran)))),
+                match Failure::of(&ran) {
+                    None => break,
+                    Some(failure) if left > 0 && !failure.is_lasting => {
+                        self.try_again(Stage::Install, failure.text, left).await?;
+                    }
+                    Some(failure) => return Err(End::Failed(format!("`{shown}` failed: {failure}"))),
                 }
             }
             self.report.installed.push(shown);
@@ -413,7 +421,7 @@ impl Run<'_> {
         script: &str,
         env: &[(&str, &str)],
         limit: Duration,
-    ) -> Result<Ran, End> {
+    ) -> Result<Outcome, End> {
         let Self { progress, log, stop, .. } = self;
         let line = |text| {
             let output = Progress::Output { stage, text };
@@ -465,8 +473,27 @@ impl Run<'_> {
     }
 }
 
-fn succeeded(what: &str, ran: &Ran) -> Result<(), End> {
-    if ran.succeeded() { Ok(()) } else { Err(End::Failed(format!("{what}: {}", said(ran)))) }
+/// Why a command failed.
+struct Failure {
+    text: String,
+    /// Trying again does not help.
+    is_lasting: bool,
+}
+
+impl Failure {
+    fn of(outcome: &Outcome) -> Option<Self> {
+        match &outcome.trouble {
+            Some(trouble) => Some(Self { text: trouble.to_string(), is_lasting: trouble.is_lasting }),
+            None if outcome.ran.succeeded() => None,
+            None => Some(Self { text: said(&outcome.ran), is_lasting: false }),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 /// The end of what a command printed.

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use harvest_core::{EgressVerdict, OwnerId, SandboxId, SandboxPurpose, SessionId};
 use harvest_gateway::egress::{Access, Record, Recorder};
+use harvest_gateway::registry::Trouble;
 use harvest_gateway::{NoCredentials, Serving};
 use harvest_sandbox::{File, Limits, Output, Process, ProcessSpec, Sandbox, Signal, Spec, Workspace};
 use harvest_store::SandboxRecord;
 use harvest_vault::{Redactor, StreamRedactor};
 use harvest_workspace::OWN_FOLDER;
+use tokio::sync::watch;
 
 use super::PROGRAMS;
 use crate::meter::NoModel;
@@ -41,21 +43,41 @@ pub(super) struct Workshop {
     network: Vec<(String, String)>,
     /// Their files, for the first process.
     files: Vec<File>,
-    refused: Arc<Refused>,
+    network_log: Arc<NetworkLog>,
     started: u32,
 }
 
-/// Hosts that the installation was not let through to; the gateway bounds how many it tells apart.
+/// What the installation could not reach.
 #[derive(Debug, Default)]
-struct Refused(Mutex<BTreeSet<String>>);
+struct NetworkLog {
+    /// Hosts that it was not let through to; the gateway bounds how many it tells apart.
+    refused: Mutex<BTreeSet<String>>,
+    /// The first registry that could not be used by the command under way.
+    trouble: watch::Sender<Option<Trouble>>,
+}
 
 #[async_trait]
-impl Recorder for Refused {
+impl Recorder for NetworkLog {
     async fn record(&self, record: Record) {
         if record.verdict == EgressVerdict::Refused {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(record.host);
+            self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(record.host);
         }
     }
+
+    fn registry_failed(&self, trouble: Trouble) {
+        self.trouble.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(trouble);
+            is_first
+        });
+    }
+}
+
+/// How a command in a workshop ended.
+pub(super) struct Outcome {
+    pub(super) ran: Ran,
+    /// The registry for whose sake it was ended: its package manager would have gone on trying for minutes.
+    pub(super) trouble: Option<Trouble>,
 }
 
 impl Workshop {
@@ -77,7 +99,7 @@ impl Workshop {
             open: None,
             network: Vec::new(),
             files: Vec::new(),
-            refused: Arc::default(),
+            network_log: Arc::default(),
             started: 0,
         })
     }
@@ -92,7 +114,7 @@ impl Workshop {
         options.provider.prepare(&self.id).await?;
         // The same hosts as for sessions: what they may have installed, they may be given installed.
         let policy = options.egress.now().of(repository).clone();
-        let egress = Access { policy: policy.clone(), registries: true, recorder: self.refused.clone() };
+        let egress = Access { policy: policy.clone(), registries: true, recorder: self.network_log.clone() };
         let session = harvest_gateway::Session {
             id: self.id.to_string(),
             meter: Arc::new(NoModel),
@@ -116,7 +138,7 @@ impl Workshop {
         Ok(())
     }
 
-    /// Runs a script to its end or its limit. `None` when it was stopped.
+    /// Runs a script to its end or its limit, or until it asks a registry that cannot be used. `None` when it was stopped.
     pub(super) async fn run(
         &mut self,
         script: &str,
@@ -124,7 +146,7 @@ impl Workshop {
         limit: Duration,
         stop: &Stop,
         mut line: impl FnMut(String),
-    ) -> Result<Option<Ran>, Error> {
+    ) -> Result<Option<Outcome>, Error> {
         let Some((sandbox, _)) = &self.open else {
             return Err(harvest_sandbox::Error::Lost { id: self.id.clone() }.into());
         };
@@ -142,33 +164,37 @@ impl Workshop {
             ..ProcessSpec::default()
         };
         let begun = Instant::now();
+        self.network_log.trouble.send_replace(None);
+        let mut troubles = self.network_log.trouble.subscribe();
         let mut process = sandbox.start(spec).await?;
         let mut tail = Tail::new(TAIL_BYTES);
         let mut shown = Shown::new(self.engine.options.redactor.as_ref().clone());
+        let mut is_over = false;
         let ended = tokio::select! {
-            code = drain(&mut process, &mut tail, &mut shown, &mut line) => Some((code, false)),
+            code = drain(&mut process, &mut tail, &mut shown, &mut line) => {
+                is_over = true;
+                Some((code, false))
+            }
             () = tokio::time::sleep(limit) => Some((None, true)),
+            Ok(_) = troubles.wait_for(Option::is_some) => Some((None, false)),
             () = stop.requested() => None,
         };
-        if !matches!(ended, Some((_, false))) {
+        if !is_over {
             process.signal(Signal::Kill).await?;
             let _ = tokio::time::timeout(KILL_LIMIT, drain(&mut process, &mut tail, &mut shown, &mut line)).await;
         }
         shown.finish(&mut line);
         let is_whole = !tail.is_cut();
-        Ok(ended.map(|(exit_code, timed_out)| Ran {
-            exit_code,
-            timed_out,
-            is_lost: false,
-            tail: tail.into_text(),
-            is_whole,
-            duration: begun.elapsed(),
+        Ok(ended.map(|(exit_code, timed_out)| {
+            let (tail, duration) = (tail.into_text(), begun.elapsed());
+            let trouble = troubles.borrow().clone().filter(|_| exit_code != Some(0));
+            Outcome { ran: Ran { exit_code, timed_out, is_lost: false, tail, is_whole, duration }, trouble }
         }))
     }
 
     /// The hosts it was not let through to so far.
     pub(super) fn refused(&self) -> Vec<String> {
-        self.refused.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.network_log.refused.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// Ends everything in it. Its folder stays.

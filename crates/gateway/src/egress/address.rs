@@ -82,6 +82,12 @@ impl Network {
         }
     }
 
+    /// Whether a session that may reach this host would reach it; else why not.
+    pub async fn reach(&self, host: &str, port: u16) -> Result<(), String> {
+        let host = HostName::parse(host).map_err(|error| error.to_string())?;
+        self.connect(&host, port).await.map(drop).map_err(|error| error.to_string())
+    }
+
     pub(crate) async fn connect(&self, host: &HostName, port: u16) -> Result<TcpStream, Unreachable> {
         // The dot keeps the search domains of this machine out of it.
         let addresses = self.addresses(&format!("{host}.")).await?;
@@ -110,7 +116,9 @@ impl Resolve for Names {
         Box::pin(async move {
             let found = match names {
                 Self::Public(network) => network.addresses(name.as_str()).await?,
-                Self::Any(network) => network.resolver.resolve(name.as_str()).await?,
+                Self::Any(network) => {
+                    network.resolver.resolve(name.as_str()).await.map_err(|_| Unreachable::Unknown)?
+                }
             };
             Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
         })

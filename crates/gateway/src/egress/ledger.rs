@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use harvest_core::EgressVerdict;
 
+use crate::registry::Trouble;
+
 /// So many different hosts are told apart; all others are one.
 const MAX_ROWS: usize = 100;
 const OTHERS: &str = "(other hosts)";
@@ -32,6 +34,9 @@ pub struct Record {
 #[async_trait]
 pub trait Recorder: Send + Sync + Debug {
     async fn record(&self, record: Record);
+
+    /// A package registry could not be used; told each time that someone asks for something there.
+    fn registry_failed(&self, _trouble: Trouble) {}
 }
 
 #[derive(Debug)]

@@ -108,6 +108,11 @@ impl Upstream {
         self.oauth
     }
 
+    /// Where it is, without the path of a call.
+    pub fn address(&self) -> &str {
+        &self.base
+    }
+
     pub fn provider(&self) -> &'static str {
         self.provider
     }

@@ -146,7 +146,7 @@ impl Downloads {
             (Arc::clone(&self.slots), Over { under_way: Arc::clone(&self.under_way), key: key.clone() });
         tokio::spawn(async move {
             let slot = slots.acquire().await;
-            let done = tokio::time::timeout(TOTAL, download.run(&tell)).await.unwrap_or(Err(Problem::Unreachable));
+            let done = tokio::time::timeout(TOTAL, download.run(&tell)).await.unwrap_or(Err(Problem::Cut));
             // Whoever comes now finds the file in the cache, or tries again.
             drop((over, slot));
             if let Err(problem) = done {
@@ -201,7 +201,7 @@ impl Download {
         };
         let mut pieces = answer.bytes_stream();
         while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|_| Problem::Unreachable)?;
+            let piece = piece.map_err(|_| Problem::Cut)?;
             if part.written() + piece.len() as u64 > MAX_BYTES {
                 return Err(Problem::TooLarge);
             }
@@ -217,7 +217,7 @@ impl Download {
             tell.send_modify(|progress| progress.readable = before);
         }
         if length.is_some_and(|length| length != part.written()) {
-            return Err(Problem::Unreachable);
+            return Err(Problem::Cut);
         }
         if let (Proof::Digest(expected), Some(hasher)) = (&self.proof, hasher)
             && hasher.finish() != *expected
@@ -265,11 +265,11 @@ async fn sending(mut progress: watch::Receiver<Progress>) -> Result<Sending, Pro
     let begun =
         |progress: &Progress| progress.readable > 0 || matches!(progress.phase, Phase::Complete(_) | Phase::Failed(_));
     let known = progress.wait_for(begun).await;
-    let phase = known.map_err(|_| Problem::Unreachable)?.phase.clone();
+    let phase = known.map_err(|_| Problem::Cut)?.phase.clone();
     let file = match phase {
         Phase::Growing(file) | Phase::Complete(file) => file,
         Phase::Failed(problem) => return Err(problem),
-        Phase::Asking => return Err(Problem::Unreachable),
+        Phase::Asking => return Err(Problem::Cut),
     };
     let (content_type, length) = (file.content_type.clone(), file.length);
     let pieces = futures_util::stream::unfold(Some((progress, file, 0)), |state| async move {

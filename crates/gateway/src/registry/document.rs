@@ -80,7 +80,7 @@ impl Documents {
             last_modified: head.last_modified.clone(),
         });
         let asked = self.fetch(upstream, url, accept, &validators);
-        let asked = tokio::time::timeout(TOTAL, asked).await.unwrap_or(Err(Problem::Unreachable));
+        let asked = tokio::time::timeout(TOTAL, asked).await.unwrap_or(Err(Problem::Cut));
         match (asked, known) {
             (Ok(Fetched::Changed(head, content)), _) => {
                 self.keep(&key, &head, &content).await;
@@ -92,7 +92,7 @@ impl Documents {
                 Ok(document(&head, &content, false))
             }
             (Ok(Fetched::Unchanged), None) => Err(Problem::Malformed),
-            (Err(problem), Some((head, content))) if is_passing(problem) => Ok(document(&head, &content, true)),
+            (Err(problem), Some((head, content))) if is_passing(&problem) => Ok(document(&head, &content, true)),
             (Err(problem), known) => {
                 if known.is_some() && matches!(problem, Problem::Status(_)) {
                     self.cache.forget(&key);
@@ -123,7 +123,7 @@ impl Documents {
         accept: Option<&str>,
         known: &Validators,
     ) -> Result<Fetched, Problem> {
-        let _slot = self.slots.acquire().await.map_err(|_| Problem::Unreachable)?;
+        let _slot = self.slots.acquire().await.map_err(|_| Problem::Cut)?;
         let answer = upstream.ask(Method::GET, url, accept, known).await?;
         match answer.status().as_u16() {
             200 => {}
@@ -135,7 +135,7 @@ impl Documents {
         let mut content = BytesMut::new();
         let mut pieces = answer.bytes_stream();
         while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|_| Problem::Unreachable)?;
+            let piece = piece.map_err(|_| Problem::Cut)?;
             if content.len() + piece.len() > MAX_BYTES {
                 return Err(Problem::TooLarge);
             }
@@ -160,10 +160,10 @@ enum Fetched {
 }
 
 /// Whether the registry is in trouble, rather than saying that there is no such thing.
-fn is_passing(problem: Problem) -> bool {
+fn is_passing(problem: &Problem) -> bool {
     match problem {
         Problem::Status(status) => status.is_server_error() || matches!(status.as_u16(), 408 | 429),
-        Problem::Unreachable => true,
+        Problem::Unreachable { .. } | Problem::Cut => true,
         _ => false,
     }
 }

@@ -20,6 +20,7 @@ mod pypi;
 mod upstream;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -58,12 +59,59 @@ pub struct Options {
     pub max_bytes: u64,
     /// An operator's own mirrors in place of the public registries. They may have private addresses.
     pub mirrors: BTreeMap<Ecosystem, String>,
+    /// The HTTP proxy that this network leaves by. Who names one trusts it to know which addresses are inside.
+    pub proxy: Option<String>,
+    /// A PEM file with certificates to trust beside the machine's.
+    pub ca_file: Option<PathBuf>,
     pub clock: Arc<dyn Clock>,
 }
 
 impl Options {
     /// The size of the cache unless something else is said.
     pub const MAX_BYTES: u64 = 10 << 30;
+}
+
+/// Whether a host of a registry can be reached from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reach {
+    pub ecosystem: Ecosystem,
+    pub host: String,
+    /// It is an operator's own.
+    pub is_own: bool,
+    /// Why not.
+    pub trouble: Option<String>,
+}
+
+/// Tries all hosts of all registries.
+pub async fn reach(options: &Options, network: &egress::Network) -> Result<Vec<Reach>, Error> {
+    let upstreams = upstreams(options, network)?;
+    let tries = upstreams.iter().map(|(ecosystem, upstream)| upstream.reach(*ecosystem));
+    Ok(futures_util::future::join_all(tries).await.concat())
+}
+
+fn upstreams(options: &Options, network: &egress::Network) -> Result<BTreeMap<Ecosystem, Arc<Upstream>>, Error> {
+    let clients = Arc::new(Clients::new(network.clone(), options.proxy.as_deref(), options.ca_file.as_deref())?);
+    let upstream = |ecosystem: Ecosystem| {
+        let mirror = options.mirrors.get(&ecosystem).map(String::as_str);
+        Ok((ecosystem, Arc::new(Upstream::new(ecosystem, mirror, &clients)?)))
+    };
+    Ecosystem::ALL.into_iter().map(upstream).collect()
+}
+
+/// A registry that could not be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    pub ecosystem: Ecosystem,
+    /// Names the host, what is wrong, and the way out where there is one.
+    pub reason: String,
+    /// Trying again does not help before someone has changed something.
+    pub is_lasting: bool,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.ecosystem, self.reason)
+    }
 }
 
 #[derive(Debug)]
@@ -100,25 +148,21 @@ enum Rewrite {
 
 impl Registries {
     pub(crate) fn new(options: Options, network: &egress::Network) -> Result<Self, Error> {
-        let clients = Arc::new(Clients::new(network.clone()));
-        let upstream = |ecosystem: Ecosystem| {
-            let mirror = options.mirrors.get(&ecosystem).map(String::as_str);
-            Ok((ecosystem, Arc::new(Upstream::new(ecosystem, mirror, &clients)?)))
-        };
-        let upstreams = Ecosystem::ALL.into_iter().map(upstream).collect::<Result<_, Error>>()?;
+        let upstreams = upstreams(&options, network)?;
         let cache = Arc::new(Cache::new(options.folder, options.max_bytes, options.clock));
         let (documents, downloads) = (Documents::new(Arc::clone(&cache)), Downloads::new(cache));
         Ok(Self { upstreams, documents, downloads, index: Index::default() })
     }
 
     /// `slots` bounds the documents that are in memory for a session: a client that asks for many and reads none waits for
-    /// itself.
+    /// itself. `recorder` is told when the registry cannot be used.
     pub(crate) async fn handle(
         &self,
         ecosystem: Ecosystem,
         path: &str,
         request: &Request<Incoming>,
         slots: &Arc<Semaphore>,
+        recorder: &dyn egress::Recorder,
     ) -> Response<Body> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let message = format!("the {ecosystem} registry is read-only here: GET and HEAD are all there is");
@@ -152,7 +196,12 @@ impl Registries {
             }
             Err(problem) => Err(problem),
         };
-        answered.unwrap_or_else(|problem| refuse(ecosystem, problem))
+        answered.unwrap_or_else(|problem| {
+            if let Some(trouble) = problem.trouble(ecosystem) {
+                recorder.registry_failed(trouble);
+            }
+            refuse(ecosystem, &problem)
+        })
     }
 
     async fn route(
@@ -436,9 +485,9 @@ fn is_plain(path: &str) -> bool {
         && lower.split("%2f").all(|part| !matches!(part, "" | "." | "..") && !part.ends_with("/.."))
 }
 
-fn refuse(ecosystem: Ecosystem, problem: Problem) -> Response<Body> {
+fn refuse(ecosystem: Ecosystem, problem: &Problem) -> Response<Body> {
     let status = match problem {
-        Problem::Status(status) if matches!(status.as_u16(), 404 | 410) => status,
+        Problem::Status(status) if matches!(status.as_u16(), 404 | 410) => *status,
         Problem::Status(status) if matches!(status.as_u16(), 401 | 403 | 451) => StatusCode::FORBIDDEN,
         Problem::Status(StatusCode::TOO_MANY_REQUESTS) => StatusCode::SERVICE_UNAVAILABLE,
         Problem::Cache => StatusCode::INSUFFICIENT_STORAGE,

@@ -4,15 +4,20 @@
 //! addresses, as for the proxy.
 
 use std::error::Error as _;
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, LOCATION, USER_AGENT};
 use reqwest::{Client, Method, Url};
-use rustls_platform_verifier::BuilderVerifierExt;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls_platform_verifier::{BuilderVerifierExt, Verifier};
 
-use super::Ecosystem;
+use super::{Ecosystem, Reach, Trouble};
 use crate::Error;
 use crate::egress::{Names, Network, Unreachable};
 
@@ -21,6 +26,10 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_REDIRECTS: usize = 5;
 /// After it could not be reached, a registry is not asked again for so long; what is cached is served meanwhile.
 const PAUSE: Duration = Duration::from_secs(15);
+/// For a host that is only tried.
+const REACH_TIMEOUT: Duration = Duration::from_secs(15);
+/// Before a second attempt to connect.
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 const AGENT: &str = concat!("harvest/", env!("CARGO_PKG_VERSION"));
 
 /// One registry.
@@ -31,15 +40,21 @@ pub(super) struct Upstream {
     own: bool,
     others: &'static [&'static str],
     clients: Arc<Clients>,
-    down_until: Mutex<Option<Instant>>,
+    /// Until when it is not asked again, and why.
+    down: Mutex<Option<(Instant, Problem)>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
-    #[error("the registry cannot be reached")]
-    Unreachable,
-    #[error("the registry's name leads to an address that is not public; if that is meant, name it in [registries]")]
-    NotPublic,
+    #[error("{host} cannot be reached: {cause}")]
+    Unreachable { host: String, cause: Cause },
+    #[error(
+        "{host} resolves to {address}, which is {what}; if it is a mirror of your own, name it under [registries] in \
+         harvest.toml"
+    )]
+    NotPublic { host: String, address: IpAddr, what: &'static str },
+    #[error("the registry's answer broke off")]
+    Cut,
     #[error("the registry leads to a host that is not one of its own")]
     Elsewhere,
     #[error("the registry says {0}")]
@@ -56,6 +71,19 @@ pub(super) enum Problem {
     Cache,
 }
 
+/// Why a host did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Cause {
+    #[error("its name cannot be looked up")]
+    Name,
+    #[error("its certificate is not trusted by this machine")]
+    Certificate,
+    #[error("it does not answer")]
+    NoAnswer,
+    #[error("this machine has no certificates to check it with")]
+    NoClient,
+}
+
 /// What a document was when it was last fetched.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Validators {
@@ -63,27 +91,23 @@ pub(super) struct Validators {
     pub(super) last_modified: Option<String>,
 }
 
+impl Problem {
+    /// Whether no package can be had from the registry, and why; `None` for what one package or one answer is about.
+    pub(super) fn trouble(&self, ecosystem: Ecosystem) -> Option<Trouble> {
+        let is_lasting = match self {
+            Self::Unreachable { cause, .. } => !matches!(cause, Cause::Name | Cause::NoAnswer),
+            Self::NotPublic { .. } => true,
+            _ => return None,
+        };
+        Some(Trouble { ecosystem, reason: self.to_string(), is_lasting })
+    }
+}
+
 impl Upstream {
     pub(super) fn new(ecosystem: Ecosystem, own: Option<&str>, clients: &Arc<Clients>) -> Result<Self, Error> {
-        let text = own.unwrap_or(ecosystem.public());
-        let bad = |reason: String| {
-            // What stands before an `@` may be a password.
-            let url = text.rsplit('@').next().unwrap_or_default().to_owned();
-            Error::BadUpstream { vendor: ecosystem.name(), url, reason }
-        };
-        let base = Url::parse(text).map_err(|error| bad(error.to_string()))?;
-        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
-            return Err(bad("it must begin with https:// or http://".to_owned()));
-        }
-        if !base.username().is_empty()
-            || base.password().is_some()
-            || base.query().is_some()
-            || base.fragment().is_some()
-        {
-            return Err(bad("it must have no user, query or fragment".to_owned()));
-        }
+        let base = parse(ecosystem.name(), own.unwrap_or(ecosystem.public()))?;
         let others = ecosystem.other_hosts();
-        Ok(Self { base, own: own.is_some(), others, clients: Arc::clone(clients), down_until: Mutex::default() })
+        Ok(Self { base, own: own.is_some(), others, clients: Arc::clone(clients), down: Mutex::default() })
     }
 
     pub(super) fn base(&self) -> &str {
@@ -123,22 +147,27 @@ impl Upstream {
         accept: Option<&str>,
         known: &Validators,
     ) -> Result<reqwest::Response, Problem> {
-        if self.is_down() {
-            return Err(Problem::Unreachable);
+        if let Some(problem) = self.known_problem() {
+            return Err(problem);
         }
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             if !self.covers(&url) {
                 return Err(Problem::Elsewhere);
             }
-            let client = self.clients.get(self.own && self.is_own_host(&url)).ok_or(Problem::Unreachable)?;
-            let request = client.request(method.clone(), url.clone()).headers(headers(accept, known));
-            let answer = match request.send().await {
+            let host = || url.host_str().unwrap_or_default().to_owned();
+            let Some(client) = self.clients.get(self.own && self.is_own_host(&url)) else {
+                return Err(Problem::Unreachable { host: host(), cause: Cause::NoClient });
+            };
+            let mut request = reqwest::Request::new(method.clone(), url.clone());
+            *request.headers_mut() = headers(accept, known);
+            let answer = match send(client, request).await {
                 Ok(answer) => answer,
                 Err(error) => {
                     tracing::debug!(%error, host = url.host_str(), "a registry could not be reached");
-                    self.pause();
-                    return Err(if leads_inside(&error) { Problem::NotPublic } else { Problem::Unreachable });
+                    let problem = problem(&error, host());
+                    self.pause(&problem);
+                    return Err(problem);
                 }
             };
             let status = answer.status();
@@ -152,26 +181,95 @@ impl Upstream {
         Err(Problem::Malformed)
     }
 
-    fn is_down(&self) -> bool {
-        let until = self.down_until.lock().unwrap_or_else(PoisonError::into_inner);
-        until.is_some_and(|until| Instant::now() < until)
+    /// Tries each host that packages come from.
+    pub(super) async fn reach(&self, ecosystem: Ecosystem) -> Vec<Reach> {
+        let others = if self.own { &[] } else { self.others };
+        let others = others.iter().filter_map(|host| Url::parse(&format!("https://{host}/")).ok());
+        let others = others.filter(|url| url.host_str() != self.base.host_str());
+        let tries = std::iter::once(self.base.clone()).chain(others).map(|url| async move {
+            let (host, known) = (url.host_str().unwrap_or_default().to_owned(), Validators::default());
+            let asked = tokio::time::timeout(REACH_TIMEOUT, self.ask(Method::HEAD, &url, None, &known)).await;
+            let silent = || Err(Problem::Unreachable { host: host.clone(), cause: Cause::NoAnswer });
+            let trouble = asked.unwrap_or_else(|_| silent()).err().and_then(|problem| problem.trouble(ecosystem));
+            Reach { ecosystem, host, is_own: self.own, trouble: trouble.map(|trouble| trouble.reason) }
+        });
+        futures_util::future::join_all(tries).await
     }
 
-    fn pause(&self) {
-        *self.down_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + PAUSE);
+    fn known_problem(&self) -> Option<Problem> {
+        let down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        down.as_ref().filter(|(until, _)| Instant::now() < *until).map(|(_, problem)| problem.clone())
+    }
+
+    fn pause(&self, problem: &Problem) {
+        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        *down = Some((Instant::now() + PAUSE, problem.clone()));
     }
 }
 
-/// Whether the look-up found an address that is not to be connected to.
-fn leads_inside(error: &reqwest::Error) -> bool {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(Unreachable::Forbidden { .. }) = error.downcast_ref() {
-            return true;
-        }
-        cause = error.source();
+/// An address that an operator may name.
+fn parse(name: &'static str, text: &str) -> Result<Url, Error> {
+    let bad = |reason: String| {
+        // What stands before an `@` may be a password.
+        let url = text.rsplit('@').next().unwrap_or_default().to_owned();
+        Error::BadUpstream { vendor: name, url, reason }
+    };
+    let url = Url::parse(text).map_err(|error| bad(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(bad("it must begin with https:// or http://".to_owned()));
     }
-    false
+    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+        return Err(bad("it must have no user, query or fragment".to_owned()));
+    }
+    Ok(url)
+}
+
+/// Tries once more when no connection could be made: networks and name servers fail now and then.
+async fn send(client: &Client, request: reqwest::Request) -> reqwest::Result<reqwest::Response> {
+    let again = request.try_clone();
+    match (client.execute(request).await, again) {
+        (Err(error), Some(again)) if error.is_connect() && refused_address(&error).is_none() => {
+            tracing::debug!(%error, "a registry could not be reached; it is tried again");
+            tokio::time::sleep(BETWEEN_TRIES).await;
+            client.execute(again).await
+        }
+        (answered, _) => answered,
+    }
+}
+
+fn problem(error: &reqwest::Error, host: String) -> Problem {
+    if let Some((address, what)) = refused_address(error) {
+        return Problem::NotPublic { host, address, what };
+    }
+    let is_unknown = causes(error).any(|cause| matches!(cause.downcast_ref(), Some(Unreachable::Unknown)));
+    let cause = match (is_unknown, is_distrusted(error)) {
+        (true, _) => Cause::Name,
+        (_, true) => Cause::Certificate,
+        _ => Cause::NoAnswer,
+    };
+    Problem::Unreachable { host, cause }
+}
+
+/// The address that the look-up found, if it is not to be connected to.
+fn refused_address(error: &reqwest::Error) -> Option<(IpAddr, &'static str)> {
+    causes(error).find_map(|cause| match cause.downcast_ref() {
+        Some(Unreachable::Forbidden { address, what }) => Some((*address, *what)),
+        _ => None,
+    })
+}
+
+fn is_distrusted(error: &reqwest::Error) -> bool {
+    causes(error).any(|cause| matches!(cause.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))))
+}
+
+/// Every error beneath, those that are wrapped in an [`io::Error`] too.
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(error.source(), |&error| {
+        match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        }
+    })
 }
 
 fn headers(accept: Option<&str>, known: &Validators) -> HeaderMap {
@@ -195,20 +293,24 @@ fn headers(accept: Option<&str>, known: &Validators) -> HeaderMap {
 #[derive(Debug)]
 pub(super) struct Clients {
     network: Network,
+    /// Connects for us, and looks names up: it alone knows their addresses.
+    proxy: Option<Url>,
+    /// Trusted beside those of the machine.
+    certificates: Vec<CertificateDer<'static>>,
     checked: OnceLock<Option<Client>>,
     unchecked: OnceLock<Option<Client>>,
 }
 
 impl Clients {
-    pub(super) fn new(network: Network) -> Self {
-        Self { network, checked: OnceLock::new(), unchecked: OnceLock::new() }
+    pub(super) fn new(network: Network, proxy: Option<&str>, ca_file: Option<&Path>) -> Result<Self, Error> {
+        let proxy = proxy.map(|proxy| parse("proxy", proxy)).transpose()?;
+        let certificates = ca_file.map(certificates).transpose()?.unwrap_or_default();
+        Ok(Self { network, proxy, certificates, checked: OnceLock::new(), unchecked: OnceLock::new() })
     }
 
     fn get(&self, any_address: bool) -> Option<&Client> {
         let slot = if any_address { &self.unchecked } else { &self.checked };
-        let network = self.network.clone();
-        let names = if any_address { Names::Any(network) } else { Names::Public(network) };
-        let made = slot.get_or_init(|| match client(names) {
+        let made = slot.get_or_init(|| match self.make(any_address) {
             Ok(client) => Some(client),
             Err(error) => {
                 tracing::error!(%error, "registries cannot be reached");
@@ -217,26 +319,48 @@ impl Clients {
         });
         made.as_ref()
     }
+
+    fn make(&self, any_address: bool) -> Result<Client, Error> {
+        let network = self.network.clone();
+        let is_unchecked = any_address || self.proxy.is_some();
+        let names = if is_unchecked { Names::Any(network) } else { Names::Public(network) };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(Error::Certificates)?;
+        let tls = if self.certificates.is_empty() {
+            tls.with_platform_verifier().map_err(Error::Certificates)?
+        } else {
+            let verifier = Verifier::new_with_extra_roots(self.certificates.iter().cloned(), provider);
+            let verifier = Arc::new(verifier.map_err(Error::Certificates)?);
+            tls.dangerous().with_custom_certificate_verifier(verifier)
+        };
+        let client = Client::builder()
+            .dns_resolver(Arc::new(names))
+            .tls_backend_preconfigured(tls.with_no_client_auth())
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(READ_TIMEOUT)
+            .pool_idle_timeout(Duration::from_secs(30))
+            .tcp_nodelay(true);
+        let client = match &self.proxy {
+            Some(proxy) => client.proxy(reqwest::Proxy::all(proxy.clone()).map_err(Error::Client)?),
+            None => client.no_proxy(),
+        };
+        client.build().map_err(Error::Client)
+    }
 }
 
-fn client(names: Names) -> Result<Client, Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(BuilderVerifierExt::with_platform_verifier)
-        .map_err(Error::Certificates)?
-        .with_no_client_auth();
-    Client::builder()
-        .dns_resolver(Arc::new(names))
-        .tls_backend_preconfigured(tls)
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(CONNECT_TIMEOUT)
-        .read_timeout(READ_TIMEOUT)
-        .pool_idle_timeout(Duration::from_secs(30))
-        .tcp_nodelay(true)
-        .build()
-        .map_err(Error::Client)
+/// The certificates of a PEM file.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let bad = |reason: String| Error::BadCertificates { path: path.to_owned(), reason };
+    let pem = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match read {
+        Ok(found) if found.is_empty() => Err(bad("it holds none; a PEM file is expected".to_owned())),
+        Ok(found) => Ok(found),
+        Err(error) => Err(bad(error.to_string())),
+    }
 }
 
 #[cfg(test)]
@@ -244,7 +368,7 @@ mod tests {
     use super::*;
 
     fn upstream(own: Option<&str>) -> Upstream {
-        Upstream::new(Ecosystem::Pypi, own, &Arc::new(Clients::new(Network::default()))).unwrap()
+        Upstream::new(Ecosystem::Pypi, own, &Arc::new(Clients::new(Network::default(), None, None).unwrap())).unwrap()
     }
 
     #[test]
@@ -280,8 +404,12 @@ mod tests {
     #[test]
     fn addresses_that_cannot_be_used_are_refused_without_their_password() {
         for url in ["", "mirror", "ftp://mirror.test", "https://ada:secret@mirror.test", "https://mirror.test/?a=b"] {
-            let error =
-                Upstream::new(Ecosystem::Npm, Some(url), &Arc::new(Clients::new(Network::default()))).unwrap_err();
+            let error = Upstream::new(
+                Ecosystem::Npm,
+                Some(url),
+                &Arc::new(Clients::new(Network::default(), None, None).unwrap()),
+            )
+            .unwrap_err();
             assert!(!error.to_string().contains("secret"), "{error}");
         }
     }

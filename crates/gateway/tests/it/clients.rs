@@ -55,6 +55,8 @@ async fn inside(cache: &Path, mirrors: &BTreeMap<Ecosystem, String>, resolver: A
         folder: cache.to_owned(),
         max_bytes: 1 << 30,
         mirrors: mirrors.clone(),
+        proxy: None,
+        ca_file: None,
         clock: Arc::new(System),
     };
     // Where these tests run, the names of public registries may well lead to a mirror inside.

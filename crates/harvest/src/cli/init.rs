@@ -1,4 +1,4 @@
-//! The guided first run.
+//! The guided first run, and the look at the machine.
 
 use clap::Args;
 
@@ -22,4 +22,11 @@ pub struct Init {
     /// Take every suggested answer, and skip what has none
     #[arg(long)]
     pub yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Also try every host that the settings need: registries, models, forges, allowed hosts
+    #[arg(long)]
+    pub reach: bool,
 }

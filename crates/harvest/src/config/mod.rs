@@ -59,6 +59,11 @@ impl Installation {
         Ok(load(&self.config)?.with_projects(&self.projects.now().projects))
     }
 
+    /// The file that settings are read from, whether or not it is there.
+    pub fn settings_file(&self) -> Option<PathBuf> {
+        self.config.path.clone()
+    }
+
     /// With what the repository says at the commit that work starts from.
     pub async fn settings_for(&self, forge: &dyn Forge, base: &Base) -> Result<Layers, Failure> {
         let settings = self.settings()?.for_repository(forge.name());

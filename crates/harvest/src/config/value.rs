@@ -1,5 +1,6 @@
 //! The settings there are: their names, types, defaults and limits.
 
+use std::path::Path;
 use std::time::Duration;
 
 use harvest_core::{Cost, Hook, HookStage, Role, Supervision};
@@ -84,6 +85,9 @@ pub enum Key {
     TelemetryOtlp,
     /// One of `[registries]`.
     Registry(Ecosystem),
+    /// How all registries are reached: by a proxy, with certificates beside the machine's.
+    RegistryProxy,
+    RegistryCaFile,
     LimitCpu,
     LimitMemory,
     LimitProcesses,
@@ -119,7 +123,7 @@ pub enum Value {
 }
 
 impl Key {
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 71] = [
         Self::Agent,
         Self::Model,
         Self::Test,
@@ -178,6 +182,8 @@ impl Key {
         Self::Registry(Ecosystem::Rubygems),
         Self::Registry(Ecosystem::Packagist),
         Self::Registry(Ecosystem::Apt),
+        Self::RegistryProxy,
+        Self::RegistryCaFile,
         Self::LimitCpu,
         Self::LimitMemory,
         Self::LimitProcesses,
@@ -254,6 +260,8 @@ impl Key {
             Self::Registry(Ecosystem::Rubygems) => "registries.rubygems",
             Self::Registry(Ecosystem::Packagist) => "registries.packagist",
             Self::Registry(Ecosystem::Apt) => "registries.apt",
+            Self::RegistryProxy => "registries.proxy",
+            Self::RegistryCaFile => "registries.ca_file",
             Self::LimitCpu => "limits.cpu",
             Self::LimitMemory => "limits.memory",
             Self::LimitProcesses => "limits.processes",
@@ -324,6 +332,8 @@ impl Key {
             Self::RateReads => "reads = 60000 in [rate]",
             Self::RateWrites => "writes = 600 in [rate]",
             Self::TelemetryOtlp => "otlp = \"http://127.0.0.1:4318\" in [telemetry]",
+            Self::RegistryProxy => "proxy = \"http://proxy.example.com:3128\" in [registries]",
+            Self::RegistryCaFile => "ca_file = \"/etc/ssl/example.pem\" in [registries]",
             Self::Registry(_) => "npm = \"https://mirror.example.com/npm\" in [registries]",
             Self::LimitCpu => "cpu = 1.5 (cores)",
             Self::LimitMemory => "memory = \"8GiB\"",
@@ -402,7 +412,11 @@ impl Key {
             Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => None,
             Self::ModelFallbacks => Some(Value::Chains(Vec::new())),
             Self::EgressAllow => Some(Value::Hosts(Policy::default())),
-            Self::SignInClientId | Self::SignInRole | Self::TelemetryOtlp => None,
+            Self::SignInClientId
+            | Self::SignInRole
+            | Self::TelemetryOtlp
+            | Self::RegistryProxy
+            | Self::RegistryCaFile => None,
             Self::QuotaTokenSessions
             | Self::QuotaUserSessions
             | Self::QuotaTeamSessions
@@ -439,6 +453,8 @@ impl Key {
             Self::SignInClientId => "(nobody signs in with GitHub)",
             Self::SignInRole => "(what their projects give them)",
             Self::TelemetryOtlp => "(nowhere)",
+            Self::RegistryProxy => "(directly)",
+            Self::RegistryCaFile => "(the machine's alone)",
             Self::KeepSize
             | Self::ModelCalls
             | Self::UserDailyUsd
@@ -532,7 +548,14 @@ impl Key {
                 let tools = harvest_gateway::ServerTools::new(names.into_iter().map(str::trim))?;
                 Ok(Value::Names(tools.names().map(str::to_owned).collect()))
             }
-            Self::Registry(_) | Self::TelemetryOtlp => {
+            Self::RegistryCaFile => {
+                let path = text()?;
+                if !Path::new(&path).is_absolute() {
+                    return Err("it must be an absolute path".to_owned());
+                }
+                Ok(Value::Text(path))
+            }
+            Self::Registry(_) | Self::RegistryProxy | Self::TelemetryOtlp => {
                 let url = text()?;
                 let known =
                     ["https://", "http://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));

@@ -27,7 +27,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::{self, Installation};
 use crate::view::{Style, clean};
-use crate::{agent, audit, doctor, repo, run};
+use crate::{agent, audit, doctor, package_managers, repo, run};
 
 use questions::Questions;
 use report::{Report, StepState};
@@ -261,6 +261,7 @@ impl Guide<'_> {
             self.report.step("dependencies", StepState::Skipped, &commands, Some(&again));
             return Ok(());
         }
+        self.registries(installation).await?;
         let options = RepoAdd { source: chosen.source.clone(), ..RepoAdd::default() };
         let adding = repo::keep(installation, options);
         let added = match recorded("repo.create", &installation.environment, adding).await {
@@ -280,6 +281,20 @@ impl Guide<'_> {
         } else {
             let fix = format!("harvest repo build {}", added.name);
             self.report.step("dependencies", StepState::Failed, "they could not be installed", Some(&fix));
+        }
+        Ok(())
+    }
+
+    /// Offers to get packages where this person's package managers get them.
+    async fn registries(&mut self, installation: &Installation) -> Result<(), Failure> {
+        let unused = package_managers::unused(&installation.environment, &installation.registries()?);
+        let Some(file) = installation.settings_file().filter(|_| !unused.is_empty()) else { return Ok(()) };
+        for setting in &unused {
+            self.report.note(&clean(&format!("{} has {}", setting.from.display(), setting.line())));
+        }
+        if self.questions.confirm("Let sandboxes get packages the same way?", true).await {
+            package_managers::adopt(&file, &unused)?;
+            self.report.note(&format!("saved under [registries] in {}", file.display()));
         }
         Ok(())
     }

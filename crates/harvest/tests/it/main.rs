@@ -55,6 +55,7 @@ mod queue;
 mod race;
 mod reattach;
 mod refusals;
+mod registries;
 mod remote;
 mod repo;
 mod retries;

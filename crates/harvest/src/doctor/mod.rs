@@ -1,9 +1,11 @@
 //! `harvest doctor`: what this machine offers, what is missing, and what to type.
 
+mod reach;
+
 use harvest_sandbox::{Fact, State, Strength, local};
 use serde_json::json;
 
-use crate::cli::Global;
+use crate::cli::{Doctor, Global};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
@@ -13,13 +15,16 @@ use crate::view::Style;
 const GIB: u64 = 1 << 30;
 const LITTLE_SPACE: u64 = 2 * GIB;
 
-pub async fn doctor(global: &Global, environment: Environment) -> Result<Exit, Failure> {
+pub async fn doctor(global: &Global, environment: Environment, options: Doctor) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let installation = Installation::open(global, environment).await?;
     let mut facts = machine(&installation).await;
     facts.insert(2, keys(&installation));
     #[cfg(feature = "container")]
     facts.push(crate::container::fact(&installation));
+    if options.reach {
+        facts.extend(reach::reach(&installation).await?);
+    }
     let works = facts.iter().all(|fact| fact.state != State::Missing);
     if global.json {
         let items: Vec<_> = facts

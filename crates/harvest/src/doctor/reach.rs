@@ -1,0 +1,156 @@
+//! `harvest doctor --reach`: tries every host that the settings need, and says which cannot be reached and why.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use harvest_gateway::{KeyCheck, Upstream, egress, registry};
+use harvest_outbound::{Ask, Client};
+use harvest_sandbox::{Fact, State};
+use harvest_vault::SecretString;
+
+use super::fact;
+use crate::config::Key;
+use crate::failure::Failure;
+use crate::installation::Installation;
+use crate::package_managers;
+use crate::view::clean;
+
+/// For one host; all are tried at once.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+pub async fn reach(installation: &Installation) -> Result<Vec<Fact>, Failure> {
+    let (packages, models, forges, others) =
+        tokio::join!(registries(installation), models(installation), forges(installation), others(installation),);
+    Ok([packages?, models?, forges?, others?].concat())
+}
+
+/// Public registries may be blocked on purpose; a mirror that someone named is needed.
+async fn registries(installation: &Installation) -> Result<Vec<Fact>, Failure> {
+    let options = installation.registries()?;
+    let reached = registry::reach(&options, &egress::Network::default()).await;
+    let own = package_managers::unused(&installation.environment, &options);
+    let reached = match reached {
+        Ok(reached) => reached,
+        Err(error) => {
+            return Ok(vec![fact("registries", State::Missing, error.to_string(), Some("correct [registries]"))]);
+        }
+    };
+    let judge = |reach: registry::Reach| {
+        let advice = own.iter().find(|own| own.key == reach.ecosystem.name()).map(package_managers::Setting::advice);
+        let state = match (&reach.trouble, reach.is_own) {
+            (None, _) => State::Ok,
+            (Some(_), true) => State::Missing,
+            (Some(_), false) => State::Degraded,
+        };
+        let fix = match reach.is_own {
+            _ if reach.trouble.is_none() => None,
+            true => Some("correct its address, `proxy` or `ca_file` under [registries] in harvest.toml".to_owned()),
+            false => Some(advice.unwrap_or_else(|| {
+                let name = reach.ecosystem;
+                format!(
+                    "for projects that need it: `{name} = \"https://…\"` or `proxy` under [registries] in harvest.toml"
+                )
+            })),
+        };
+        let detail = reach.trouble.unwrap_or_else(|| format!("packages from {}", reach.host));
+        fact(reach.ecosystem.name(), state, detail, fix.as_deref())
+    };
+    Ok(reached.into_iter().map(judge).collect())
+}
+
+/// Hosts of the models that there are keys for. A key that this process may use is tried, too.
+async fn models(installation: &Installation) -> Result<Vec<Fact>, Failure> {
+    let own = installation.keys.own.iter().filter_map(|(provider, own)| {
+        Some((true, Upstream::new(provider, "environment", own.url.as_deref(), &own.key).ok()?))
+    });
+    let kept = installation.store.credentials().await?;
+    let nothing = SecretString::from(String::new());
+    let kept = kept.iter().map(|kept| &kept.credential).filter_map(|kept| {
+        Some((false, Upstream::new(&kept.provider, kept.name.clone(), kept.base_url.as_deref(), &nothing).ok()?))
+    });
+    let mut seen = BTreeSet::new();
+    let upstreams = own.chain(kept).filter(|(_, upstream)| seen.insert(upstream.address().to_owned()));
+    let tries = upstreams.map(|(has_key, upstream)| async move {
+        let name = upstream.provider();
+        let address = upstream.address().to_owned();
+        if !has_key {
+            return answers(name, &address).await;
+        }
+        match upstream.check_key().await {
+            KeyCheck::Accepted => fact(name, State::Ok, format!("models at {address}; the key is accepted"), None),
+            KeyCheck::Refused => {
+                let fix = format!("add a key that works: harvest credential add {}", upstream.provider());
+                fact(name, State::Missing, format!("{address} refuses the key"), Some(&fix))
+            }
+            KeyCheck::Unclear(reason) => {
+                let fix = "let this machine reach that host, or name another one";
+                fact(name, State::Missing, format!("{address}: {reason}"), Some(fix))
+            }
+        }
+    });
+    Ok(futures_util::future::join_all(tries.collect::<Vec<_>>()).await)
+}
+
+/// GitHub where an account is set up, and the remotes of all known repositories, as git reaches them.
+async fn forges(installation: &Installation) -> Result<Vec<Fact>, Failure> {
+    let mut facts = Vec::new();
+    if let Some(client) = installation.forges.github() {
+        facts.push(answers("GitHub", client.host().web()).await);
+    }
+    let repositories = installation.store.repositories().await?;
+    let remote = repositories.iter().filter(|repository| !repository.source.starts_with('/'));
+    let tries = remote.map(|repository| async {
+        let resolve = async { installation.forges.open(&repository.source).await?.resolve(None).await };
+        let (name, source) = ("repository", clean(&repository.source));
+        match tokio::time::timeout(PATIENCE, resolve).await {
+            Ok(Ok(_)) => fact(name, State::Ok, source, None),
+            Ok(Err(error)) => {
+                let detail = format!("{source}: {}", clean(&error.to_string()));
+                fact(name, State::Missing, detail, Some(&format!("try it: git ls-remote {source}")))
+            }
+            Err(_) => {
+                let detail = format!("{source} did not answer within {} s", PATIENCE.as_secs());
+                fact(name, State::Missing, detail, Some("let this machine reach that host"))
+            }
+        }
+    });
+    facts.extend(futures_util::future::join_all(tries).await);
+    Ok(facts)
+}
+
+/// Hosts that agents may reach, where traces go, and where people sign in.
+async fn others(installation: &Installation) -> Result<Vec<Fact>, Failure> {
+    let settings = installation.settings()?;
+    let network = egress::Network::default();
+    let allowed = settings.egress();
+    let allowed: Vec<String> = allowed.lines().filter(|rule| !rule.starts_with('*')).collect();
+    let tries = allowed.iter().map(async |rule| {
+        let (host, port) = rule.rsplit_once(':').unwrap_or((rule, "443"));
+        let tried = network.reach(host, port.parse().unwrap_or(443)).await;
+        match tried {
+            Ok(()) => fact("allowed host", State::Ok, rule.clone(), None),
+            Err(reason) => {
+                let fix = "agents cannot reach it either; correct `allow` under [egress] in harvest.toml";
+                fact("allowed host", State::Missing, format!("{rule}: {reason}"), Some(fix))
+            }
+        }
+    });
+    let mut facts = futures_util::future::join_all(tries).await;
+    if let Some(url) = settings.text(Key::TelemetryOtlp) {
+        facts.push(answers("traces", &url).await);
+    }
+    if settings.text(Key::SignInClientId).is_some()
+        && let Some(url) = settings.text(Key::SignInUrl)
+    {
+        facts.push(answers("sign-in", &url).await);
+    }
+    Ok(facts)
+}
+
+/// Whether anything answers there, whatever it says.
+async fn answers(name: &'static str, url: &str) -> Fact {
+    match Client::new(PATIENCE).ask(Ask::get(url)).await {
+        Ok(_) | Err(harvest_outbound::Error::TooLarge { .. }) => fact(name, State::Ok, url, None),
+        Err(error) => fact(name, State::Missing, error.to_string(), Some("let this machine reach that host")),
+    }
+}

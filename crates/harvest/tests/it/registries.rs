@@ -1,0 +1,137 @@
+//! Where packages come from when the usual way is blocked: builds that end at once, hosts that are tried, and settings of
+//! package managers that are offered.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use crate::first_day::at_a_terminal;
+use crate::support::{World, git};
+
+/// An address where nobody listens.
+fn closed() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+/// Says the same to everyone.
+fn answering(status: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            std::thread::spawn(move || {
+                let mut asked = [0; 4096];
+                let _ = stream.read(&mut asked);
+                let _ = write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            });
+        }
+    });
+    address
+}
+
+/// A world whose repository needs a package of npm.
+fn with_a_dependency() -> World {
+    let world = World::new();
+    world.write("package.json", r#"{"name":"shop","version":"1.0.0","dependencies":{"pear":"^1.0.0"}}"#);
+    world.commit("Pears");
+    world
+}
+
+fn settings(world: &World, text: &str) -> String {
+    let file = world.path().join("harvest.toml");
+    fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn a_build_ends_with_the_reason_when_a_registry_cannot_be_reached() {
+    let world = with_a_dependency();
+    let config = settings(&world, &format!("[registries]\nnpm = '{}'\n", closed()));
+    let added = world.harvest(&["--config", &config, "repo", "add", "."]).current_dir(&world.repo()).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    let built = world.harvest(&["--config", &config, "repo", "build", "repo", "--json"]).finish();
+    let report: Value = serde_json::from_str(built.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((built.exit, &report["status"]), (Some(1), &json!("failed")), "{built:?}");
+    let error = report["error"].as_str().unwrap();
+    assert!(error.starts_with("`npm install"), "{error}");
+    assert!(error.ends_with(" failed: npm: 127.0.0.1 cannot be reached: it does not answer"), "{error}");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn the_doctor_tries_every_host_that_the_settings_need() {
+    let world = World::new();
+    let (open, shut) = (answering("404 Not Found"), closed());
+    let (host, trace) = (answering("401 Unauthorized"), closed());
+    let names = ["pypi", "cargo", "go", "maven", "rubygems", "packagist", "apt"];
+    let mirrors: String = names.iter().map(|name| format!("{name} = '{open}'\n")).collect();
+    let text = format!(
+        "[registries]\nnpm = '{shut}'\n{mirrors}\n[egress]\nallow = ['host.invalid']\n\n[telemetry]\notlp = '{trace}'\n"
+    );
+    let config = settings(&world, &text);
+    let origin = world.path().join("origin.git");
+    git(world.path(), &["clone", "--bare", "--quiet", &world.repo().display().to_string(), "origin.git"]);
+    let source = format!("file://{}", origin.display());
+    let added = world.harvest(&["--config", &config, "repo", "add", &source, "--name", "far"]).finish();
+    let reached = || {
+        world
+            .harvest(&["--config", &config, "doctor", "--reach", "--json"])
+            .env("ANTHROPIC_API_KEY", "sk-ant-api03-made-up")
+            .env("ANTHROPIC_BASE_URL", &host)
+            .finish()
+    };
+    let ran = reached();
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.exit, &report["works"]), (Some(1), &json!(false)), "{ran:?}");
+    let item = |name: &str| {
+        let items = report["items"].as_array().unwrap();
+        let item = items.iter().find(|item| item["name"] == name).unwrap_or_else(|| panic!("no {name}: {report:#}"));
+        assert!(item["state"] == "ok" || item["fix"].is_string(), "no way out: {item}");
+        (item["state"].as_str().unwrap().to_owned(), item["detail"].as_str().unwrap().to_owned())
+    };
+    for name in names {
+        assert_eq!(item(name), ("ok".into(), "packages from 127.0.0.1".into()), "{name}");
+    }
+    assert_eq!(item("npm"), ("missing".into(), "127.0.0.1 cannot be reached: it does not answer".into()));
+    assert_eq!(item("anthropic"), ("missing".into(), format!("{host} refuses the key")));
+    assert_eq!(item("allowed host").0, "missing");
+    let (state, detail) = item("traces");
+    assert!(state == "missing" && detail.contains("cannot be reached"), "{detail}");
+    if added.exit == Some(0) {
+        assert_eq!(item("repository").0, "ok");
+        fs::remove_dir_all(&origin).unwrap();
+        let ran = reached();
+        assert!(ran.stdout.contains("git ls-remote"), "{ran:?}");
+    }
+    world.assert_nothing_left();
+}
+
+#[test]
+fn settings_of_package_managers_are_named_and_taken_over_after_asking() {
+    let world = with_a_dependency();
+    let mirror = closed();
+    fs::write(world.home().join(".npmrc"), format!("registry={mirror}/\n//127.0.0.1/:_authToken=abc\n")).unwrap();
+    let added = world.harvest(&["repo", "add", "."]).current_dir(&world.repo()).finish();
+    let line = format!("npm = \"{mirror}\"");
+    assert!(added.stderr.contains(&line) && added.stderr.contains(".npmrc"), "{added:?}");
+    let file = world.home().join(".config/harvest/harvest.toml");
+    assert!(!file.exists());
+
+    let answers = [
+        ("Whose models?", "\n"),
+        ("is not shown, and Enter skips", "\n"),
+        ("Install dependencies", "y\n"),
+        ("Let sandboxes get packages the same way?", "y\n"),
+        ("The test command", "\n"),
+        ("The first task", "\n"),
+    ];
+    let (shown, _) = at_a_terminal(&world, &[("PIP_CONFIG_FILE", "/dev/null")], &["init"], &answers);
+    assert!(shown.contains(&format!("{}/.npmrc has {line}", world.home().display())), "{shown}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), format!("[registries]\n{line}\n"), "{shown}");
+    assert!(shown.contains("npm: 127.0.0.1 cannot be reached: it does not answer"), "{shown}");
+    world.assert_nothing_left();
+}
