@@ -72,7 +72,7 @@ const LAYERS: &[Layer] = &[
     Layer {
         name: "harvest-sandboxed",
         uses: &[],
-        never: &[],
+        never: &[ASYNC, HTTP, SQL],
         because: "it carries the finished programs along and links none of them",
     },
     Layer {
@@ -199,7 +199,7 @@ const LAYERS: &[Layer] = &[
             "harvest-vault",
             "harvest-workspace",
         ],
-        never: &[],
+        never: &[SQL],
         because: "it measures single parts from outside; no one depends on it",
     },
 ];

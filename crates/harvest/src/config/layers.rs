@@ -10,7 +10,7 @@ use harvest_core::{Code, Cost};
 use harvest_engine::Team;
 use serde_json::json;
 
-use super::value::{Key, Value};
+use super::{Key, Value};
 use crate::failure::Failure;
 
 /// Who set a value.

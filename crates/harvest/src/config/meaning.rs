@@ -12,7 +12,7 @@ use harvest_gateway::registry::Ecosystem;
 use harvest_server::Pace;
 
 use super::layers::{Layers, Origin, Project, refuse};
-use super::value::{Key, Value};
+use super::{Key, Value};
 use crate::failure::Failure;
 
 impl Layers {

@@ -1,5 +1,6 @@
 //! The configuration: read from files, laid over each other, asked by name.
 
+mod key;
 mod layers;
 mod meaning;
 mod show;
@@ -13,9 +14,10 @@ use harvest_core::Code;
 use harvest_forge::{Base, Forge};
 use harvest_workspace::Mirrors;
 
+pub use key::Key;
 pub use layers::{Layer, Layers, Origin, Setting};
 pub use show::config;
-pub use value::{Key, Value};
+pub use value::Value;
 
 use crate::cli::{AskOptions, Global};
 use crate::environment::Environment;

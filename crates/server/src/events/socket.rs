@@ -68,9 +68,13 @@ async fn run(mut socket: WebSocket, mut subscription: Subscription, app: App, mu
             _ = beat.tick() => Message::Ping(Vec::new().into()),
         };
         app.metrics.events_sent.add(1);
-        match tokio::time::timeout(PATIENCE, socket.send(message)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) | Err(_) => return,
+        // Someone who takes nothing is not waited for either once the right is gone.
+        tokio::select! {
+            sent = tokio::time::timeout(PATIENCE, socket.send(message)) => match sent {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return,
+            },
+            () = pass.ended() => return,
         }
     };
     let close = Message::Close(Some(CloseFrame { code, reason: reason.into() }));
