@@ -5,7 +5,7 @@ use harvest_engine::Queueing;
 use harvest_store::IdempotencyKey;
 use serde_json::json;
 
-use crate::cli::{AskOptions, Global, OnFailed, QueueOptions, SandboxKind, TaskAdd};
+use crate::cli::{AskOptions, Global, OnFailed, QueueOptions, TaskAdd};
 use crate::config::Key;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
@@ -122,12 +122,4 @@ pub async fn retry(global: &Global, installation: &Installation, style: Style, i
         output::line(&format!("{} task {} is in the queue again; run it with `harvest up`", style.ok(), id.short()))
     };
     Ok(Exit::Done)
-}
-
-impl Installation {
-    /// An engine that only queues: it needs neither a sandbox nor a model.
-    pub fn queueing_engine(&self) -> Result<harvest_engine::Engine, Failure> {
-        let model = harvest_engine::ModelChoice { provider: harvest_agents::Provider::Anthropic, model: None };
-        self.engine(self.provider(SandboxKind::None)?, None, model)
-    }
 }
