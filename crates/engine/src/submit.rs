@@ -52,11 +52,22 @@ pub struct Request {
     pub queue: Queueing,
 }
 
+/// Where the work of a task that waits for others begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BaseChoice {
+    /// At the base of the request, which someone named.
+    #[default]
+    Named,
+    /// With the results of the tasks that it waits for, as far as these are in the same repository.
+    Dependencies,
+}
+
 /// Where a task stands among others.
 #[derive(Debug, Clone, Default)]
 pub struct Queueing {
     pub priority: Priority,
     pub after: Vec<TaskId>,
+    pub base: BaseChoice,
     pub on_failed_dependency: OnFailedDependency,
     pub convoy: Option<String>,
     pub retries: u32,
@@ -240,6 +251,7 @@ impl Engine {
                 max_turns: request.max_turns,
                 provider,
                 base_branch: base.branch,
+                base_of_dependencies: queue.base == BaseChoice::Dependencies && !queue.after.is_empty(),
                 author_name: author.name,
                 author_email: author.email,
                 egress: request.egress,

@@ -45,7 +45,12 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 "#;
 
 /// What was shown at the terminal, and the exit code.
-fn at_a_terminal(world: &World, variables: &[(&str, &str)], args: &[&str], rules: &[(&str, &str)]) -> (String, i32) {
+pub fn at_a_terminal(
+    world: &World,
+    variables: &[(&str, &str)],
+    args: &[&str],
+    rules: &[(&str, &str)],
+) -> (String, i32) {
     let rules = json!(rules).to_string();
     let mut command = Command::new("python3");
     command.args(["-c", TERMINAL, &rules, env!("CARGO_BIN_EXE_harvest")]).args(args);

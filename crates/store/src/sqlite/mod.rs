@@ -301,6 +301,16 @@ impl Store for Sqlite {
         self.change(made, move |db, effects| write::hold::decide(db, effects, &task, &decision, at)).await
     }
 
+    async fn set_base(&self, lease: &Lease, base: &str) -> Result<(), Error> {
+        let (lease, base) = (lease.clone(), base.to_owned());
+        self.write(move |db, _| {
+            write::step::check_fence(db, &lease)?;
+            db.execute("UPDATE tasks SET base = ?2 WHERE id = ?1", rusqlite::params![lease.task.as_str(), base])?;
+            Ok(())
+        })
+        .await
+    }
+
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
         let lease = lease.clone();
         self.write(move |db, _| ledger::reserve(db, &lease, &reservation)).await
