@@ -39,6 +39,7 @@ codes! {
     LargeFiles = "0113", "files kept by Git LFS are not fetched";
     UnknownAgent = "0121", "there is no such agent";
     NoModel = "0122", "no model key and no model script";
+    AgentNotInstalled = "0123", "the agent is not installed";
     UnreadableScript = "0131", "the model script cannot be read";
     BadScript = "0132", "the model script is not valid";
     BadCassette = "0133", "the cassette cannot be used";
@@ -74,6 +75,7 @@ codes! {
     DatabaseTooNew = "0303", "the database was made by a newer Harvest";
     Database = "0304", "the database failed";
     DatabaseUnreachable = "0305", "the database cannot be reached";
+    ServerRunning = "0306", "another server runs on the data directory";
     BadConfig = "0311", "the configuration is not valid";
     BadBackup = "0321", "the backup cannot be used";
     Guard = "0331", "this machine has too little room for more work";

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub type TokenCount = u64;
 
 const NANOS_PER_DOLLAR: f64 = 1e9;
+const NANOS_PER_CENT: u64 = 10_000_000;
 
 /// An amount of US dollars, exact to a nano-dollar; a plain number of dollars on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -37,9 +38,15 @@ impl Cost {
     }
 }
 
+/// With cents; amounts of a few cents with two digits more.
 impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "${:.4}", self.dollars())
+        match self.0 {
+            1..50_000 => f.write_str("<$0.0001"),
+            // Of small amounts the cents say too little.
+            small if small < 10 * NANOS_PER_CENT && small % NANOS_PER_CENT != 0 => write!(f, "${:.4}", self.dollars()),
+            _ => write!(f, "${:.2}", self.dollars()),
+        }
     }
 }
 
@@ -144,6 +151,14 @@ mod tests {
         assert_eq!(price.of(&usage), Cost::from_nanos(4_200_000));
         let total: Cost = std::iter::repeat_n(price.of(&usage), 1000).sum();
         assert_eq!(total.dollars(), 4.2);
+    }
+
+    #[test]
+    fn money_has_cents_and_small_amounts_two_digits_more() {
+        let shown = |dollars: f64| Cost::from_dollars(dollars).unwrap().to_string();
+        let amounts = [0.0, 0.00001, 0.0042, 0.05, 0.0548, 0.1, 0.4217, 10.0, 1234.5];
+        let expected = ["$0.00", "<$0.0001", "$0.0042", "$0.05", "$0.0548", "$0.10", "$0.42", "$10.00", "$1234.50"];
+        assert_eq!(amounts.map(shown), expected);
     }
 
     #[test]

@@ -71,6 +71,9 @@ pub struct Settings {
     /// The branch that the base was named by, which the result is proposed for; `None`: the repository's default branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_branch: Option<String>,
+    /// No base was named, and the work begins with the results of the tasks that it waits for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub base_of_dependencies: bool,
     /// Who the commits are by.
     pub author_name: String,
     pub author_email: String,
@@ -160,6 +163,7 @@ impl Default for Settings {
             max_turns: 50,
             provider: None,
             base_branch: None,
+            base_of_dependencies: false,
             author_name: "Harvest".to_owned(),
             author_email: "harvest@localhost".to_owned(),
             egress: None,

@@ -13,6 +13,8 @@ pub enum Error {
     Sandbox(#[from] harvest_sandbox::Error),
     #[error("there is no agent `{0}`")]
     UnknownAgent(String),
+    #[error("{name} is not installed on this machine: {install_hint}")]
+    AgentNotInstalled { name: String, install_hint: String },
     #[error("the session has {last} events: there is no event {at} yet")]
     BeyondTheEnd { at: u64, last: u64 },
     #[error("nothing of the session's work was saved up to event {at}{}", first.map(|first| format!("; the first is saved by event {first}")).unwrap_or_default())]
@@ -35,6 +37,7 @@ impl Error {
             Self::Workspace(error) => error.code(),
             Self::Sandbox(error) => error.code(),
             Self::UnknownAgent(_) => Code::UnknownAgent,
+            Self::AgentNotInstalled { .. } => Code::AgentNotInstalled,
             Self::BeyondTheEnd { .. } | Self::NothingSaved { .. } | Self::WorkElsewhere => Code::CannotFork,
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => Code::DiskFull,
             Self::NoRoom { .. } => Code::DiskFull,

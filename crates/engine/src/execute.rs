@@ -177,13 +177,11 @@ impl Turn {
         if self.task.settings.require_tests && self.task.settings.test.is_none() {
             return Err(Failure::new(FailureReason::Tests, "no test command was found, and tests are required").into());
         }
-        if let Some(agent) = self.engine.options.registry.get(&self.task.agent)
-            && self.engine.program_of(agent) == Some(None)
-        {
-            let message = format!("{} is not installed on this machine: {}", agent.name, agent.install_hint);
-            return Err(Failure::new(FailureReason::Agent, message).into());
+        match self.engine.check_agent(&self.task.agent) {
+            // It is reported where the agent is looked up.
+            Ok(()) | Err(Error::UnknownAgent(_)) => Ok(()),
+            Err(error) => Err(Failure::new(FailureReason::Agent, error.to_string()).into()),
         }
-        Ok(())
     }
 
     async fn execute_in(&self, place: &Place, begins: &Begins) -> Result<Execution, Halt> {
@@ -595,6 +593,18 @@ impl Engine {
             stdin: invocation.stdin,
             files: files.collect(),
             ..ProcessSpec::default()
+        }
+    }
+
+    /// Refuses an agent that is unknown, or whose program is missing where its sandboxes would run.
+    pub(crate) fn check_agent(&self, id: &str) -> Result<(), Error> {
+        let agent = self.options.registry.get(id).ok_or_else(|| Error::UnknownAgent(id.to_owned()))?;
+        match self.program_of(agent) {
+            Some(None) => {
+                let (name, install_hint) = (agent.name.clone(), agent.install_hint.clone());
+                Err(Error::AgentNotInstalled { name, install_hint })
+            }
+            _ => Ok(()),
         }
     }
 

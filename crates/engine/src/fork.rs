@@ -36,8 +36,8 @@ impl Engine {
     /// Queues a task of its own that begins where the session was at that event. The session itself may still be at work.
     pub async fn fork(&self, asked: Fork) -> Result<Submitted, Error> {
         let options = &self.options;
-        if let Some(agent) = asked.agent.as_ref().filter(|agent| options.registry.get(agent).is_none()) {
-            return Err(Error::UnknownAgent(agent.clone()));
+        if let Some(agent) = &asked.agent {
+            self.check_agent(agent)?;
         }
         let session = options.store.session(&asked.session).await?;
         let task = options.store.task(&session.task_id).await?.task;

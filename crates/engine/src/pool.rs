@@ -91,7 +91,10 @@ pub enum Notice {
 pub struct Summary {
     pub completed: u64,
     pub failed: u64,
+    /// With those that were cancelled while they waited, by a person or because of what they waited for.
     pub cancelled: u64,
+    /// Tasks that are left because they wait for one that did not complete.
+    pub blocked: u64,
     /// What the model calls of this worker have cost while it worked.
     pub spent: Cost,
     /// Why it ended.
@@ -121,6 +124,8 @@ pub struct Pool<W = Engine> {
     summary: Summary,
     /// What this process had spent before.
     spent_before: Cost,
+    /// How many tasks of the queue were cancelled before; `None` until it was asked.
+    cancelled_before: Option<u64>,
     agents: usize,
     /// How many agents the configuration asks for; it may change while the pool works.
     sizes: watch::Receiver<Option<usize>>,
@@ -152,6 +157,7 @@ impl<W: Workshop> Pool<W> {
         Self {
             workshop,
             spent_before,
+            cancelled_before: None,
             owner,
             limits,
             notices,
@@ -219,7 +225,10 @@ impl<W: Workshop> Pool<W> {
             queue.mark_unchanged();
             let round = self.round(begun, &drain).await;
             let due = match self.or_wait(round).await? {
-                Some(Round::Ended) => return Ok(self.summary),
+                Some(Round::Ended) => {
+                    self.count_the_rest().await;
+                    return Ok(self.summary);
+                }
                 Some(Round::Next(due)) => due,
                 None => self.trouble.unwrap_or(SAFETY_NET),
             };
@@ -243,6 +252,16 @@ impl<W: Workshop> Pool<W> {
         }
     }
 
+    /// Counts what ended, or is left, without this pool having worked on it. The work is done: a database that is away now is
+    /// not waited for.
+    async fn count_the_rest(&mut self) {
+        let Ok(counts) = self.workshop.counts().await else { return };
+        self.summary.blocked = counts.turns.blocked;
+        if let Some(before) = self.cancelled_before {
+            self.summary.cancelled = self.summary.cancelled.max(counts.cancelled.saturating_sub(before));
+        }
+    }
+
     /// Looks at the queue and takes what there is to take.
     async fn round(&mut self, begun: Instant, drain: &Stop) -> Result<Round, Error> {
         if self.trouble.is_some() || self.now() >= self.leased_until {
@@ -254,6 +273,9 @@ impl<W: Workshop> Pool<W> {
             let turns = self.workshop.retake(&self.owner, &self.cut_off).await?;
             self.cut_off.clear();
             self.go_on_with(turns).await?;
+        }
+        if self.cancelled_before.is_none() {
+            self.cancelled_before = Some(self.workshop.counts().await?.cancelled);
         }
         self.resize().await?;
         self.summary.spent = self.workshop.spent() - self.spent_before;
@@ -538,7 +560,7 @@ impl<W: Workshop> Pool<W> {
 
     /// Nothing is left that could be worked on, here or elsewhere. What waits for a failed task waits for a person.
     async fn is_empty(&self) -> Result<bool, Error> {
-        let turns = self.workshop.turns().await?;
+        let turns = self.workshop.counts().await?.turns;
         Ok(turns.ready + turns.waiting + turns.parked + turns.claimed == 0)
     }
 

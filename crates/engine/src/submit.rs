@@ -52,11 +52,22 @@ pub struct Request {
     pub queue: Queueing,
 }
 
+/// Where the work of a task that waits for others begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BaseChoice {
+    /// At the base of the request, which someone named.
+    #[default]
+    Named,
+    /// With the results of the tasks that it waits for, as far as these are in the same repository.
+    Dependencies,
+}
+
 /// Where a task stands among others.
 #[derive(Debug, Clone, Default)]
 pub struct Queueing {
     pub priority: Priority,
     pub after: Vec<TaskId>,
+    pub base: BaseChoice,
     pub on_failed_dependency: OnFailedDependency,
     pub convoy: Option<String>,
     pub retries: u32,
@@ -93,8 +104,8 @@ pub struct FollowUp {
 impl Engine {
     /// Queues another prompt behind whatever a session is doing. The session goes on from what it has.
     pub async fn prompt(&self, asked: FollowUp) -> Result<Turn, Error> {
-        if let Some(agent) = asked.agent.as_ref().filter(|agent| self.options.registry.get(agent).is_none()) {
-            return Err(Error::UnknownAgent(agent.clone()));
+        if let Some(agent) = &asked.agent {
+            self.check_agent(agent)?;
         }
         let store = &self.options.store;
         let session = store.session(&asked.session).await?;
@@ -173,15 +184,14 @@ impl Engine {
     /// The task that a request asks for, with everything fetched that it starts from.
     pub async fn new_task(&self, request: Request) -> Result<NewTask, Error> {
         let Request { forge, base, queue, .. } = request;
-        if self.options.registry.get(&request.agent).is_none() {
-            return Err(Error::UnknownAgent(request.agent));
-        }
+        self.check_agent(&request.agent)?;
         // A reviewer may be named with its model.
         let reviewer = request.plan_review.as_deref().map(|named| agent_and_model(named).0);
         let judge = queue.race.as_ref().and_then(|race| race.judge.as_deref()).map(|named| agent_and_model(named).0);
-        let others = request.on_quota.iter().map(String::as_str).chain(reviewer).chain(judge);
-        if let Some(agent) = others.into_iter().find(|agent| self.options.registry.get(agent).is_none()) {
-            return Err(Error::UnknownAgent(agent.to_owned()));
+        reviewer.into_iter().chain(judge).try_for_each(|agent| self.check_agent(agent))?;
+        // A fallback agent that is not installed is skipped when its time comes, and the journal says so.
+        if let Some(agent) = request.on_quota.iter().find(|agent| self.options.registry.get(agent).is_none()) {
+            return Err(Error::UnknownAgent(agent.clone()));
         }
         let mirror = self.mirrors.open(&forge.identity(), &base.object_format).await?;
         mirror.ensure(&base.commit, || forge.fetch(&mirror, &base.commit)).await?;
@@ -241,6 +251,7 @@ impl Engine {
                 max_turns: request.max_turns,
                 provider,
                 base_branch: base.branch,
+                base_of_dependencies: queue.base == BaseChoice::Dependencies && !queue.after.is_empty(),
                 author_name: author.name,
                 author_email: author.email,
                 egress: request.egress,

@@ -150,6 +150,7 @@ impl Engine {
             return Err(Failure::new(FailureReason::Internal, "the session is gone").into());
         };
         let task = as_of(task, &session, &journal.lease().turn);
+        let task = self.on_results(&journal, task, &session).await?;
         let (forge, mirror) = self.mirror_of(&task).await?;
         let path = options.data.session_repository(&session.id);
         let repository = SessionRepository::open(path, &mirror, &task.base, &session.branch).await?;

@@ -3,13 +3,20 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Cost, OwnerId, SessionId, TaskId, Timestamp};
+use harvest_core::{Cost, OwnerId, SessionId, TaskId, TaskStatus, Timestamp};
 use harvest_store::{Claim, Lease, QueueSettings, Reclaimed, TurnCounts};
 use tokio::sync::watch;
 
 use crate::race::Finish;
 use crate::reattach::Inherited;
 use crate::{Engine, Error, Stop, Worked, guard};
+
+/// How many turns are in each state, and how many tasks were cancelled.
+#[derive(Debug, Clone, Default)]
+pub struct QueueCounts {
+    pub turns: TurnCounts,
+    pub cancelled: u64,
+}
 
 pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
     /// A turn whose agent has been left at work.
@@ -26,7 +33,7 @@ pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
     fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
     fn reclaim(&self) -> impl Future<Output = Result<Reclaimed, Error>> + Send;
     fn queue_settings(&self) -> impl Future<Output = Result<QueueSettings, Error>> + Send;
-    fn turns(&self) -> impl Future<Output = Result<TurnCounts, Error>> + Send;
+    fn counts(&self) -> impl Future<Output = Result<QueueCounts, Error>> + Send;
     /// Says why no work is taken, to whoever looks.
     fn hold(&self, owner: &OwnerId, why: Option<String>) -> impl Future<Output = ()> + Send;
     /// Where a task works, for whoever prefers what is warm.
@@ -95,8 +102,10 @@ impl Workshop for Engine {
         Ok(self.store().queue_settings().await?)
     }
 
-    async fn turns(&self) -> Result<TurnCounts, Error> {
-        Ok(self.store().queue().await?.turns)
+    async fn counts(&self) -> Result<QueueCounts, Error> {
+        let queue = self.store().queue().await?;
+        let cancelled = queue.tasks.get(TaskStatus::Cancelled.as_str()).copied().unwrap_or(0);
+        Ok(QueueCounts { turns: queue.turns, cancelled })
     }
 
     async fn hold(&self, owner: &OwnerId, why: Option<String>) {

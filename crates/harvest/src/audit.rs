@@ -130,6 +130,7 @@ mod tests {
         "task add",
         "task approve",
         "task cancel",
+        "task delete",
         "task reject",
         "task retry",
         "task terminate",

@@ -457,6 +457,11 @@ The task is in the queue then, for `harvest up`, and the same conversation goes 
     /// Stop a task; its work is kept
     #[command(after_help = "Examples:\n  harvest task cancel 7k3m")]
     Cancel { id: String },
+    /// Delete a task that has ended: its journal and its copy of the repository
+    ///
+    /// The branch that it delivered, what it cost and the audit log stay.
+    #[command(after_help = "Examples:\n  harvest task delete 7k3m")]
+    Delete { id: String },
     /// Kill a task's agent at once; committed and checkpointed work is kept
     #[command(after_help = "Examples:\n  harvest task terminate 7k3m")]
     Terminate { id: String },
@@ -477,7 +482,7 @@ pub struct TaskAdd {
 pub struct QueueOptions {
     #[command(flatten)]
     pub standing: Standing,
-    /// Wait for this task to complete; may be given several times
+    /// Wait for this task to complete, and begin with its result unless --base is given; may be given several times
     #[arg(long, value_name = "ID")]
     pub after: Vec<String>,
     /// What to do when a task it waits for does not complete

@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
-use crate::task::row;
+use crate::task::look;
 use crate::view::Style;
 
 const MOST: usize = 500;
@@ -24,7 +24,7 @@ pub async fn convoy(global: &Global, environment: Environment, command: Convoy) 
         }
         Convoy::List => {
             if convoys.is_empty() {
-                let _ = output::line("no convoys yet; begin one: harvest task add … --convoy spring-clean");
+                output::complain("no convoys yet; begin one: harvest task add … --convoy spring-clean");
             }
             for convoy in &convoys {
                 let _ = output::line(&line(style, convoy));
@@ -42,8 +42,9 @@ pub async fn convoy(global: &Global, environment: Environment, command: Convoy) 
                     output::json(&json!({ "convoy": convoy, "items": tasks.items, "next_cursor": tasks.next_cursor }));
             } else {
                 let _ = output::line(&line(style, convoy));
-                for task in &tasks.items {
-                    let _ = output::line(&format!("  {}", row(style, task)));
+                let awaited = look::statuses(&installation, &tasks.items).await?;
+                for line in look::table(style, &tasks.items, &awaited, installation.clock.now()).lines() {
+                    let _ = output::line(&format!("  {line}"));
                 }
             }
         }

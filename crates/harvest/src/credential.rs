@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::keychain::Keychain;
 use crate::output;
-use crate::view::Style;
+use crate::view::{Cell, Style, Table, clean, local};
 
 const MAX_SECRET: u64 = 16 * 1024;
 
@@ -144,19 +144,26 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         return Ok(Exit::Done);
     }
     if credentials.is_empty() {
-        let _ = output::line("no credentials yet; keep one: harvest credential add anthropic");
+        output::complain("no credentials yet; keep one: harvest credential add anthropic");
     }
+    let mut table = Table::new(style, &["id", "provider", "scope", "name", "key", "state", "added", "used"]);
     for credential in &credentials {
         let Credential { id, provider, scope, name, created_at, last_used_at, .. } = credential;
-        let used = last_used_at.map_or_else(|| format!("added {created_at}"), |time| format!("used {time}"));
-        let state = if usable.contains(&id) { style.ok() } else { style.failed() };
-        let scope = scope.to_string();
-        let line =
-            format!("{state} {}  {provider:<10}  {scope:<20}  {name:<12}  {:<8}", id.short(), ending(credential));
-        if output::line(&format!("{line}  {}", style.dim(&used))).is_err() {
-            break;
-        }
+        let (state, paint): (_, fn(Style, &str) -> String) =
+            if usable.contains(&id) { ("usable", Style::good) } else { ("locked", Style::bad) };
+        let used = last_used_at.map_or_else(|| "never".to_owned(), local);
+        table.row([
+            Cell::new(id.short()).painted(Style::bold),
+            clean(provider).into(),
+            clean(&scope.to_string()).into(),
+            clean(name).into(),
+            ending(credential).into(),
+            Cell::new(state).painted(paint),
+            Cell::new(local(*created_at)).painted(Style::dim),
+            Cell::new(used).painted(Style::dim),
+        ]);
     }
+    let _ = table.lines().iter().try_for_each(|line| output::line(line));
     for reason in failed {
         output::complain(&format!("warning[{}]: {reason}", Code::MasterKey));
     }

@@ -97,6 +97,7 @@ impl From<harvest_engine::Error> for Failure {
         let help = match &error {
             harvest_engine::Error::Forge(error) => Some(error.help()),
             harvest_engine::Error::UnknownAgent(_) => Some("see `harvest agent list`".to_owned()),
+            harvest_engine::Error::Store(error) => help_with(error),
             _ => help_for(error.code()),
         };
         Self { code: error.code(), message: chain(&error), help, exit: Exit::Failed }
@@ -115,7 +116,18 @@ impl From<harvest_store::Error> for Failure {
             | Code::KeyReused => Exit::Refused,
             _ => Exit::Failed,
         };
-        Self { code: error.code(), message: chain(&error), help: help_for(error.code()), exit }
+        Self { code: error.code(), message: chain(&error), help: help_with(&error), exit }
+    }
+}
+
+fn help_with(error: &harvest_store::Error) -> Option<String> {
+    match error {
+        harvest_store::Error::Damaged { .. } | harvest_store::Error::Corrupt { .. } => Some(
+            "put the newest backup into a new data directory: harvest restore FILE --data-dir DIR; keep the damaged one \
+             until that works"
+                .to_owned(),
+        ),
+        error => help_for(error.code()),
     }
 }
 
@@ -143,6 +155,10 @@ fn help_for(code: Code) -> Option<String> {
         Code::UnknownSession => "see `harvest task list`; a task's id will do",
         Code::CannotFork => "see which events there are: harvest task logs ID --json",
         Code::AmbiguousId => "type more of the id",
+        Code::AgentNotInstalled => {
+            "install it, or use another: harvest agent list; --agent builtin is always there. A worker with --sandbox \
+             container needs it in its image only: say so with HARVEST_CONTAINER_IMAGE"
+        }
         Code::DiskFull => "make room, or choose another place with --data-dir",
         Code::DataDirectory => "check its owner and permissions, or choose another with --data-dir",
         Code::KeyReused => "use another key, or ask for exactly the same as before",

@@ -1,6 +1,6 @@
 //! Opens a data directory and wires everything together.
 
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ use harvest_sandbox::{Binaries, Provider, local, none};
 use harvest_store::{OwnerKind, Postgres, Sqlite, Store};
 use harvest_vault::{ExposeSecret, Redactor, SecretString};
 use harvest_workspace::durable;
+use rustix::fs::Access;
+use rustix::io::Errno;
 
 use crate::agent::registry;
 use crate::cli::{Global, SandboxKind};
@@ -57,6 +59,15 @@ impl Entropy for SystemEntropy {
     }
 }
 
+/// Where the agents of an engine's tasks are installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentPrograms {
+    /// On this machine, or in the image of this process's containers.
+    Here,
+    /// Where only the worker can see them.
+    Elsewhere,
+}
+
 #[derive(Debug)]
 pub struct Installation {
     pub environment: Environment,
@@ -73,6 +84,8 @@ pub struct Installation {
     pub public_url: Option<String>,
     /// What was set up over the API.
     pub projects: Directory,
+    /// Other machines may work on the same tasks.
+    shares_database: bool,
 }
 
 impl Installation {
@@ -97,6 +110,7 @@ impl Installation {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let account = github::account(&opened, &environment.user(), &clock);
         let projects = Directory::open(store.clone()).await?;
+        let shares_database = database_url(global, &environment).is_some();
         let installation = Self {
             forges: forges(&environment, data.path(), account),
             public_url: None,
@@ -109,6 +123,7 @@ impl Installation {
             entropy: Arc::new(SystemEntropy),
             keys,
             projects,
+            shares_database,
         };
         installation.put_right(Orphans::Leave).await?;
         Ok(installation)
@@ -268,7 +283,22 @@ impl Installation {
         script: Option<Arc<Script>>,
         model: ModelChoice,
     ) -> Result<Engine, Failure> {
-        self.engine_with(provider, script, None, model)
+        self.engine_with(provider, script, None, model, AgentPrograms::Here)
+    }
+
+    /// An engine that only queues: it needs neither a sandbox nor a model.
+    pub fn queueing_engine(&self) -> Result<Engine, Failure> {
+        let model = ModelChoice { provider: harvest_agents::Provider::Anthropic, model: None };
+        self.engine_with(self.provider(SandboxKind::None)?, None, None, model, self.agent_programs())
+    }
+
+    /// Tasks that are queued here may be worked on in containers, or by workers of other machines.
+    fn agent_programs(&self) -> AgentPrograms {
+        #[cfg(feature = "container")]
+        if container::was_used(self) || self.environment.text("HARVEST_CONTAINER_IMAGE").is_some() {
+            return AgentPrograms::Elsewhere;
+        }
+        if self.shares_database { AgentPrograms::Elsewhere } else { AgentPrograms::Here }
     }
 
     /// An engine whose model calls are recorded, or come from a recording.
@@ -278,6 +308,7 @@ impl Installation {
         script: Option<Arc<Script>>,
         cassette: Option<Cassette>,
         model: ModelChoice,
+        agents: AgentPrograms,
     ) -> Result<Engine, Failure> {
         let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
         let settings = self.settings()?;
@@ -293,8 +324,8 @@ impl Installation {
         .map_err(|error| internal(&error))?;
         let registry = registry(&self.environment)?;
         let (mut toolchain, _) = self.toolchain();
-        if provider.name() == "container" {
-            // It has what its image has.
+        // A container has what its image has.
+        if provider.name() == "container" || agents == AgentPrograms::Elsewhere {
             toolchain.programs = None;
         }
         Ok(Engine::new(Options {
@@ -407,7 +438,20 @@ fn make_own(path: &Path) -> std::io::Result<()> {
         let message = format!("{} belongs to someone else; remove it, or set XDG_RUNTIME_DIR", path.display());
         return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, message));
     }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+    if let Some(mode) = open_to_others(&found) {
+        let message = format!(
+            "{0} is open to others (mode {mode:o}); close it: chmod 700 {0}, or set XDG_RUNTIME_DIR",
+            path.display()
+        );
+        return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, message));
+    }
+    Ok(())
+}
+
+/// The mode of a folder that others than its owner may look into.
+fn open_to_others(folder: &std::fs::Metadata) -> Option<u32> {
+    let mode = folder.mode() & 0o7777;
+    (mode & 0o077 != 0).then_some(mode)
 }
 
 /// The data directory that was named, or the usual one.
@@ -425,7 +469,8 @@ pub fn data_path(global: &Global, environment: &Environment) -> Result<PathBuf, 
     })
 }
 
-/// State folders are their owner's alone. A folder that holds someone else's things is not taken over.
+/// State folders are their owner's alone. A folder that holds someone else's things is not taken over, and the mode of one that is
+/// there already is its owner's business: it is refused, never changed.
 fn make_private(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
     if path.to_str().is_none_or(|text| text.contains(char::is_control)) {
@@ -449,6 +494,18 @@ fn make_private(path: &Path) -> Result<(), Failure> {
         let message = format!("the data directory {shown} holds other things than Harvest's");
         return Err(Failure::refused(Code::DataDirectory, message, "choose an empty or new folder with --data-dir"));
     }
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(refuse)?;
-    std::fs::write(path.join(MARK), "").map_err(refuse)
+    if let Some(mode) = open_to_others(&std::fs::metadata(path).map_err(refuse)?) {
+        let message = format!("the data directory {shown} is open to others (mode {mode:o})");
+        let help = format!("close it: chmod 700 {shown}; or choose another with --data-dir");
+        return Err(Failure::refused(Code::DataDirectory, message, help));
+    }
+    rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).map_err(|error| match error {
+        Errno::ACCESS | Errno::ROFS => {
+            let message = format!("the data directory {shown} is read-only for you: {error}");
+            let help = format!("make it writable: chmod u+rwx {shown}; or choose another with --data-dir");
+            Failure::refused(Code::DataDirectory, message, help)
+        }
+        error => refuse(error.into()),
+    })?;
+    if path.join(MARK).exists() { Ok(()) } else { std::fs::write(path.join(MARK), "").map_err(refuse) }
 }

@@ -44,6 +44,7 @@ mod run;
 mod saved;
 mod schedule;
 mod serve;
+mod server_lock;
 mod session;
 mod sign_in;
 mod signed_in;

@@ -20,7 +20,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::package_managers;
 use crate::run::on_signals;
-use crate::view::{Style, clean, elapsed};
+use crate::view::{Cell, Style, Table, age, clean, elapsed};
 
 const PROGRESS: usize = 256;
 const REPORTS: usize = 16;
@@ -122,10 +122,16 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         return Ok(Exit::Done);
     }
     if rows.is_empty() {
-        let _ = output::line("no repositories yet; add one: harvest repo add .");
+        output::complain("no repositories yet; add one: harvest repo add .");
     }
-    for (repository, standing) in &rows {
-        if output::line(&row(style, repository, standing, now)).is_err() {
+    let mut table = Table::new(style, &["name", "state", "commit", "age", "size", "source", "branch"]);
+    rows.iter().for_each(|(repository, standing)| table.row(cells(repository, standing, now)));
+    let lines = table.lines();
+    // The header comes before the rows.
+    let details = std::iter::once(None).chain(rows.iter().map(|(_, standing)| trouble(standing)));
+    for (line, trouble) in lines.iter().zip(details) {
+        let trouble = trouble.map(|trouble| format!("\n    {trouble}")).unwrap_or_default();
+        if output::line(&format!("{line}{trouble}")).is_err() {
             break;
         }
     }
@@ -162,41 +168,35 @@ fn describe(repository: &Repository, standing: &Standing) -> Value {
     })
 }
 
-fn row(style: Style, repository: &Repository, standing: &Standing, now: Timestamp) -> String {
+fn cells(repository: &Repository, standing: &Standing, now: Timestamp) -> [Cell; 7] {
     let word = state(standing);
-    let mark = match word {
-        "ready" => style.ok(),
-        "failed" | "outdated" => style.failed(),
-        _ => style.dim(style.dot()),
+    let paint = match word {
+        "ready" => Style::good,
+        "failed" | "outdated" => Style::bad,
+        _ => Style::dim,
     };
-    let branch = Settings::of(repository).branch.unwrap_or_else(|| "HEAD".to_owned());
-    let mut parts = vec![format!("{mark} {}  {word}", style.bold(&format!("{:<16}", repository.name)))];
-    if let Some(newest) = &standing.newest {
-        let commit = newest.commit.get(..COMMIT_SHOWN).unwrap_or(&newest.commit);
-        parts.push(format!("{commit}  {} old  {}", age(now, newest.built_at), amount(newest.bytes)));
-    }
-    parts.push(style.dim(&format!("{} ({branch})", clean(&repository.source))));
-    let mut text = parts.join("  ");
-    let trouble = standing.last.as_ref().and_then(|last| match (&last.error, &last.build_error) {
-        (Some(error), _) => Some(format!("last build {}: {error}", last.status.as_str())),
-        (None, Some(error)) => Some(format!("built with a build command that failed: {error}")),
-        (None, None) => None,
-    });
-    if let Some(trouble) = trouble {
-        let first = trouble.lines().next().unwrap_or_default();
-        text.push_str(&format!("\n    {}", clean(first)));
-    }
-    text
+    let newest = standing.newest.as_ref();
+    let commit = newest.map(|newest| newest.commit.get(..COMMIT_SHOWN).unwrap_or(&newest.commit)).unwrap_or_default();
+    [
+        Cell::new(repository.name.as_str()).painted(Style::bold),
+        Cell::new(word).painted(paint),
+        commit.into(),
+        Cell::new(newest.map(|newest| age(now, newest.built_at)).unwrap_or_default()).right(),
+        Cell::new(newest.map(|newest| amount(newest.bytes)).unwrap_or_default()).right(),
+        clean(&repository.source).into(),
+        Cell::new(clean(&Settings::of(repository).branch.unwrap_or_else(|| "HEAD".to_owned()))).painted(Style::dim),
+    ]
 }
 
-fn age(now: Timestamp, then: Timestamp) -> String {
-    let seconds = u64::try_from(now.duration_since(then).as_secs()).unwrap_or(0);
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
-    }
+/// The first line of what went wrong in the last build.
+fn trouble(standing: &Standing) -> Option<String> {
+    let last = standing.last.as_ref()?;
+    let trouble = match (&last.error, &last.build_error) {
+        (Some(error), _) => format!("last build {}: {error}", last.status.as_str()),
+        (None, Some(error)) => format!("built with a build command that failed: {error}"),
+        (None, None) => return None,
+    };
+    Some(clean(trouble.lines().next().unwrap_or_default()))
 }
 
 async fn find(installation: &Installation, name: &str) -> Result<Repository, Failure> {
@@ -364,8 +364,6 @@ impl Beside {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -379,13 +377,5 @@ mod tests {
         ] {
             assert_eq!(default_name(source), name, "{source}");
         }
-    }
-
-    #[test]
-    fn ages_are_readable() {
-        let now: Timestamp = "2026-01-10T00:00:00Z".parse().unwrap();
-        let ago = |seconds: u64| age(now, now.checked_sub(Duration::from_secs(seconds)).unwrap());
-        assert_eq!([ago(5), ago(600), ago(90_000), ago(400_000)], ["5 s", "10 min", "25 h", "4 days"]);
-        assert_eq!(age(now, now.checked_add(Duration::from_secs(9)).unwrap()), "0 s");
     }
 }

@@ -11,7 +11,7 @@ use crate::cli::{Global, Run, SandboxKind};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure, code_of};
 use crate::follow::{Follow, ends};
-use crate::installation::{self, Installation};
+use crate::installation::{self, AgentPrograms, Installation};
 use crate::output;
 use crate::remote::{self, Remote};
 use crate::view::{Activity, Style, summary};
@@ -62,7 +62,7 @@ pub async fn run(global: &Global, environment: Environment, options: Run) -> Res
     if let Some(replay) = &replay {
         replay.redact_with(tape::redact(&installation));
     }
-    let engine = installation.engine_with(sandboxes, script, cassette.clone(), model)?;
+    let engine = installation.engine_with(sandboxes, script, cassette.clone(), model, AgentPrograms::Here)?;
     tape::watch(cassette.as_ref(), &stop);
     let refuse = |error: harvest_engine::Error| Failure::from(error).refusing();
     let owner = installation.own(OwnerKind::Run).await.map_err(Failure::refusing)?;

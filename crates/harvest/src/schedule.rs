@@ -20,7 +20,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::saved::SavedRequest;
 use crate::sign_in;
-use crate::view::{Style, clean};
+use crate::view::{Cell, Style, Table, clean};
 
 const RUNS: usize = 64;
 const ID_SHOWN: usize = 8;
@@ -114,22 +114,25 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         return Ok(Exit::Done);
     }
     if schedules.is_empty() {
-        let _ = output::line(
+        output::complain(
             "no schedules yet; make one: harvest schedule add \"0 3 * * 1-5\" \"Update the dependencies\"",
         );
     }
+    let mut table = Table::new(style, &["id", "cron", "next", "prompt", "repository", "problem"]);
     for stored in &schedules {
         let saved = SavedRequest::read(&stored.request).unwrap_or_default();
         let prompt = saved.prompt.as_deref().unwrap_or_default();
         let title = clean(prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default());
-        let place = style.dim(&clean(saved.repo.as_deref().unwrap_or_default()));
-        let line =
-            format!("{}  {:<16}  next {}  {title}  {place}", style.bold(short(&stored.id)), stored.cron, when(stored));
-        let problem = stored.problem.as_ref().map(|problem| format!("\n  {} {}", style.failed(), clean(problem)));
-        if output::line(&format!("{line}{}", problem.unwrap_or_default())).is_err() {
-            break;
-        }
+        table.row([
+            Cell::new(short(&stored.id)).painted(Style::bold),
+            stored.cron.as_str().into(),
+            when(stored).into(),
+            title.into(),
+            Cell::new(clean(saved.repo.as_deref().unwrap_or_default())).painted(Style::dim),
+            Cell::new(clean(stored.problem.as_deref().unwrap_or_default())).painted(Style::bad),
+        ]);
     }
+    let _ = table.lines().iter().try_for_each(|line| output::line(line));
     Ok(Exit::Done)
 }
 

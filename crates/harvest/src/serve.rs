@@ -20,12 +20,13 @@ use crate::output;
 use crate::run::{on_signals, warn_of};
 use crate::view::Style;
 use crate::works::{self, Wanted};
-use crate::{github, projects, sign_in, tracer, up};
+use crate::{github, projects, server_lock, sign_in, tracer, up};
 
 pub async fn serve(global: &Global, environment: Environment, options: Serve) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
     let script = options.place.model_script.as_deref().map(ask::load_script).transpose()?;
     let mut installation = Installation::open(global, environment).await?;
+    let _lock = server_lock::take(&installation.data).await?;
     installation.public_url.clone_from(&options.door.public_url);
     let installation = Arc::new(installation);
     let works = options.agents != Some(0);

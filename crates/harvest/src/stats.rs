@@ -26,7 +26,7 @@ pub async fn stats(global: &Global, environment: Environment, options: Stats) ->
     }
     let items = sums["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     if items.is_empty() {
-        let _ = output::line("no task has ended in that time");
+        output::complain("no task has ended in that time");
         return Ok(Exit::Done);
     }
     for one in items {

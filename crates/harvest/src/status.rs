@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::remote::{self, Remote};
-use crate::task::row;
+use crate::task::look;
 use crate::view::Style;
 
 const RUNNING_SHOWN: usize = 20;
@@ -73,8 +73,8 @@ async fn show(
     for one in &spending {
         text.push_str(&format!("\n{}", today(style, one, tenancy.daily(&one.account))));
     }
-    for task in &running {
-        text.push_str(&format!("\n  {}", row(style, task)));
+    for line in look::table(style, &running, &look::Statuses::new(), installation.clock.now()).lines() {
+        text.push_str(&format!("\n  {line}"));
     }
     Ok(output::line(&text))
 }

@@ -15,7 +15,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::saved::SavedRequest;
 use crate::task;
-use crate::view::{Style, clean};
+use crate::view::{Cell, Style, Table, clean};
 
 pub async fn template(global: &Global, environment: Environment, command: Template) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -91,16 +91,21 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         return Ok(Exit::Done);
     }
     if templates.is_empty() {
-        let _ = output::line("no templates yet; keep one: harvest template add upgrade \"Upgrade {{ package }}\"");
+        output::complain("no templates yet; keep one: harvest template add upgrade \"Upgrade {{ package }}\"");
     }
+    let mut table = Table::new(style, &["name", "prompt", "repository", "parameters"]);
     for stored in &templates {
         let parameters: Vec<String> = parameters_of(stored).into_iter().collect();
         let title = clean(stored.prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default());
-        let line = format!("{:<20}  {title}  {}", style.bold(&stored.name), style.dim(&parameters.join(", ")));
-        if output::line(&line).is_err() {
-            break;
-        }
+        let saved = SavedRequest::read(&stored.options).unwrap_or_default();
+        table.row([
+            Cell::new(stored.name.as_str()).painted(Style::bold),
+            title.into(),
+            clean(saved.repo.as_deref().unwrap_or_default()).into(),
+            Cell::new(clean(&parameters.join(", "))).painted(Style::dim),
+        ]);
     }
+    let _ = table.lines().iter().try_for_each(|line| output::line(line));
     Ok(Exit::Done)
 }
 

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::remote::{self, Remote};
-use crate::view::{Style, clean};
+use crate::view::{Cell, Style, Table, clean, local};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -104,24 +104,24 @@ pub fn show_list(global: &Global, style: Style, tokens: &[TokenRow], now: Timest
         return;
     }
     if tokens.is_empty() {
-        let _ = output::line("no tokens yet; make one: harvest token create --role member");
+        output::complain("no tokens yet; make one: harvest token create --role member");
     }
+    let mut table = Table::new(style, &["id", "role", "user", "name", "projects", "state", "used"]);
     for token in tokens {
-        let state = if token.opens(now) { style.ok() } else { style.failed() };
-        let projects = token.projects.as_ref().map_or_else(|| "all projects".to_owned(), |names| names.join(", "));
-        let used = token.last_used_at.map_or_else(|| "never used".to_owned(), |time| format!("used {time}"));
-        let line = format!(
-            "{state} {}  {:<6}  {:<16}  {:<16}  {}",
-            token.id.short(),
-            token.role.as_str(),
-            clean(&token.user),
-            clean(&token.name),
-            style.dim(&format!("{}, {used}", clean(&projects)))
-        );
-        if output::line(&line).is_err() {
-            break;
-        }
+        let (state, paint): (_, fn(Style, &str) -> String) =
+            if token.opens(now) { ("valid", Style::good) } else { ("ended", Style::bad) };
+        let projects = token.projects.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(", "));
+        table.row([
+            Cell::new(token.id.short()).painted(Style::bold),
+            token.role.as_str().into(),
+            clean(&token.user).into(),
+            clean(&token.name).into(),
+            clean(&projects).into(),
+            Cell::new(state).painted(paint),
+            Cell::new(token.last_used_at.map_or_else(|| "never".to_owned(), local)).painted(Style::dim),
+        ]);
     }
+    let _ = table.lines().iter().try_for_each(|line| output::line(line));
 }
 
 async fn revoke(global: &Global, installation: &Installation, style: Style, prefix: &str) -> Result<Exit, Failure> {

@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
 use crate::run::{on_signals, warn_of};
-use crate::view::{Style, clean};
+use crate::view::{Style, clean, local};
 use crate::works::Wanted;
 use crate::{ask, tracer, works};
 
@@ -57,6 +57,16 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     if !global.json {
         let _ = output::line(&closing(style, &summary, engine.warm_stats()));
     } else {
+        let Summary { completed, failed, cancelled, blocked, spent, ended } = &summary;
+        let _ = output::json(&json!({
+            "type": "summary",
+            "ended": ended,
+            "completed": completed,
+            "failed": failed,
+            "cancelled": cancelled,
+            "blocked": blocked,
+            "cost_usd": spent,
+        }));
         let _ = output::json(&json!({ "type": "warm", "stats": engine.warm_stats() }));
     }
     Ok(Exit::Done)
@@ -84,7 +94,7 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
             format!("{} {} waits for its race; the next worker continues it", style.stopped(), task.short())
         }
         Notice::WillRetry { task, reason, error, due } => {
-            format!("{} {} {reason}: {}; tried again at {due}", style.stopped(), task.short(), clean(error))
+            format!("{} {} {reason}: {}; tried again at {}", style.stopped(), task.short(), clean(error), local(*due))
         }
         Notice::Lost { task } => format!("{} {} was taken over by another worker", style.stopped(), task.short()),
         Notice::Broken { task, error } => {
@@ -100,7 +110,7 @@ fn finished(style: Style, outcome: &Outcome) -> String {
     let id = outcome.task_id.short();
     match (outcome.status, outcome.reason) {
         (TaskStatus::Completed, _) => {
-            let branch = outcome.branch.as_ref().map_or("nothing changed", |branch| branch.as_str());
+            let branch = outcome.branch.as_ref().map_or("no changes", |branch| branch.as_str());
             format!("{} {id} completed {} {branch} {} {}", style.ok(), style.dot(), style.dot(), outcome.cost_usd)
         }
         (_, Some(reason)) if reason.is_stop() => format!("{} {id} stopped: {reason}", style.stopped()),
@@ -130,11 +140,18 @@ pub fn show_json(notice: &Notice) -> Result<(), output::Closed> {
 }
 
 fn closing(style: Style, summary: &Summary, spares: warm::Stats) -> String {
-    let Summary { completed, failed, cancelled, spent, ended } = summary;
+    let Summary { completed, failed, cancelled, blocked, spent, ended } = summary;
     let dot = style.dot();
     let warm = match spares.hits {
         0 => String::new(),
         hits => format!(" {dot} {hits} of {} sandboxes started warm", hits + spares.misses),
     };
-    format!("\n{ended}: {completed} completed, {failed} failed, {cancelled} cancelled {dot} {spent}{warm}")
+    let mut text = format!(
+        "\n{ended}: {completed} completed, {failed} failed, {cancelled} cancelled, {blocked} blocked {dot} {spent}{warm}"
+    );
+    if *blocked > 0 {
+        let hint = "  blocked tasks wait for one that did not complete: harvest task list --status pending";
+        text.push_str(&format!("\n{}", style.dim(hint)));
+    }
+    text
 }

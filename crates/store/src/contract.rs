@@ -110,6 +110,9 @@ pub trait Store:
     /// cancelled.
     async fn decide(&self, task: &TaskId, decision: PlanDecision, at: Timestamp) -> Result<(), Error>;
 
+    /// Lets the first turn of a task begin with another commit than it was queued with.
+    async fn set_base(&self, lease: &Lease, base: &str) -> Result<(), Error>;
+
     /// Sets money aside for a call of a claimed turn. Returns what everyone but its owner has spent and set aside of its
     /// accounts, as of a moment when this is written.
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error>;

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use harvest_core::{Code, Credential, IllegalMove};
 
 use crate::contract::QuotaExceeded;
@@ -36,6 +38,10 @@ pub enum Error {
     Unreachable { place: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("no space left for the database")]
     DiskFull(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the database {path} is damaged")]
+    Damaged { path: String, source: rusqlite::Error },
+    #[error("the database {path} cannot be written")]
+    ReadOnly { path: String, source: rusqlite::Error },
     #[error("the database failed")]
     Sqlite(#[source] rusqlite::Error),
     #[error("the database failed")]
@@ -61,16 +67,39 @@ impl Error {
             Self::TooNew { .. } => Code::DatabaseTooNew,
             Self::DiskFull(_) => Code::DiskFull,
             Self::Unreachable { .. } => Code::DatabaseUnreachable,
-            Self::TooOld { .. } | Self::Sqlite(_) | Self::Postgres(_) | Self::Corrupt { .. } | Self::Closed => {
-                Code::Database
-            }
+            Self::ReadOnly { .. } => Code::DataDirectory,
+            Self::TooOld { .. }
+            | Self::Damaged { .. }
+            | Self::Sqlite(_)
+            | Self::Postgres(_)
+            | Self::Corrupt { .. }
+            | Self::Closed => Code::Database,
             Self::StaleLease { .. } | Self::IllegalMove(_) => Code::Internal,
         }
     }
 
     /// Whether the same may go better later, without anyone changing what is asked.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::DiskFull(_) | Self::Sqlite(_) | Self::Postgres(_))
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::DiskFull(_) | Self::ReadOnly { .. } | Self::Sqlite(_) | Self::Postgres(_)
+        )
+    }
+
+    /// The same with the file's path, for the failures that a person mends at the file itself.
+    pub(crate) fn at(self, path: &Path) -> Self {
+        use rusqlite::ErrorCode::{CannotOpen, DatabaseCorrupt, NotADatabase, PermissionDenied, ReadOnly};
+        match self {
+            Self::Sqlite(source) => {
+                let path = path.display().to_string();
+                match source.sqlite_error_code() {
+                    Some(DatabaseCorrupt | NotADatabase) => Self::Damaged { path, source },
+                    Some(CannotOpen | PermissionDenied | ReadOnly) => Self::ReadOnly { path, source },
+                    _ => Self::Sqlite(source),
+                }
+            }
+            other => other,
+        }
     }
 
     pub(crate) fn credential_exists(credential: &Credential) -> Self {

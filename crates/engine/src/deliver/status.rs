@@ -70,7 +70,7 @@ impl Turn {
             Progress::Ended(_) if self.only_reads() => format!("✅ **Reviewed** · {link}"),
             Progress::Ended(_) => match pull {
                 Some(url) => format!("✅ **Done**: {url} · {link}"),
-                None => format!("✅ **Done**, and nothing had to be changed · {link}"),
+                None => format!("✅ **Done**: no changes · {link}"),
             },
         };
         Ok(line)

@@ -285,7 +285,7 @@ async fn of_fifty_parallel_calls_with_money_for_ten_exactly_ten_go_out() {
         working.stop().await;
         assert_eq!(world.check_books(&working).await, (10, budget));
         assert!(working.meter.is_exhausted());
-        assert_eq!(working.meter.message(), "the budget of $0.0500 is spent ($0.0500)");
+        assert_eq!(working.meter.message(), "the budget of $0.05 is spent ($0.05)");
     }
 }
 
@@ -300,7 +300,7 @@ async fn half_of_a_budget_is_told_once_and_nothing_when_all_is_spent() {
     }
     working.stop().await;
     assert_eq!(refused, 2, "the day's budget holds, too");
-    assert_eq!(working.meter.message(), "today's budget of ada of $0.0200 is spent ($0.0200)");
+    assert_eq!(working.meter.message(), "today's budget of ada of $0.02 is spent ($0.02)");
     let told: Vec<(String, u8, Cost)> = world
         .events(&working)
         .await

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::books::{Agent, Books, Entry, Row, STEPS, State, World, session_of, turn_of};
 use crate::race::Finish;
-use crate::workshop::Workshop;
+use crate::workshop::{QueueCounts, Workshop};
 use crate::{Error, Limits, Pool, Stop, Worked};
 
 const LEASE: Duration = Duration::from_secs(6);
@@ -321,11 +321,12 @@ impl Workshop for Shop {
         self.call(|_| Ok(QueueSettings::default())).await
     }
 
-    async fn turns(&self) -> Result<TurnCounts, Error> {
+    async fn counts(&self) -> Result<QueueCounts, Error> {
         self.call(|books| {
             let count = |state: State| books.turns.values().filter(|row| row.state == state).count() as u64;
             let (ready, waiting, claimed) = (count(State::Ready), count(State::Waiting), count(State::Claimed));
-            Ok(TurnCounts { ready, waiting, claimed, ..TurnCounts::default() })
+            let turns = TurnCounts { ready, waiting, claimed, ..TurnCounts::default() };
+            Ok(QueueCounts { turns, cancelled: 0 })
         })
         .await
     }

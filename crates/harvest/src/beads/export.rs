@@ -151,7 +151,7 @@ fn tell(object: &mut Object, task: &Task) -> Result<bool, serde_json::Error> {
 }
 
 fn close_reason(task: &Task) -> String {
-    let branch = task.branch.as_ref().map_or("nothing changed".to_owned(), |branch| format!("branch {branch}"));
+    let branch = task.branch.as_ref().map_or("no changes".to_owned(), |branch| format!("branch {branch}"));
     let evidence = task.evidence.as_ref().map_or("no evidence".to_owned(), |evidence| {
         let count = |name: &str, count: Option<u64>| count.map(|count| format!(", {count} {name}")).unwrap_or_default();
         let (passed, failed) = (count("passed", evidence.passed), count("failed", evidence.failed));

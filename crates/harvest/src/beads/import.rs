@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use harvest_core::{Code, Prompt, Task, TaskId, find_cycle};
-use harvest_engine::{Queueing, Request, find_test_command};
+use harvest_engine::{BaseChoice, Queueing, Request, find_test_command};
 use harvest_store::IdempotencyKey;
 use harvest_workspace::Mirrors;
 use serde_json::json;
@@ -169,6 +169,7 @@ impl New {
             id: Some(self.id.clone()),
             priority: issue.priority,
             after: self.after.clone(),
+            base: BaseChoice::Dependencies,
             convoy,
             retries,
             key: Some(IdempotencyKey {

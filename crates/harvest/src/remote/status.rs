@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use harvest_core::Task;
+use harvest_core::{Clock, Task};
 use serde_json::{Value, json};
 
 use super::Remote;
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
+use crate::installation::SystemClock;
 use crate::output;
-use crate::task::look::row;
+use crate::task::look;
 use crate::view::{Style, clean};
 
 /// How often it is asked for with `--watch`.
@@ -60,8 +61,8 @@ fn page(style: Style, url: &str, queue: &Value, running: &Value) -> String {
         ),
     );
     let tasks = running["items"].as_array().into_iter().flatten();
-    for task in tasks.filter_map(|task| serde_json::from_value::<Task>(task.clone()).ok()) {
-        lines.push(format!("  {}", row(style, &task)));
-    }
+    let tasks: Vec<Task> = tasks.filter_map(|task| serde_json::from_value(task.clone()).ok()).collect();
+    let table = look::table(style, &tasks, &look::Statuses::new(), SystemClock.now());
+    lines.extend(table.lines().iter().map(|line| format!("  {line}")));
     lines.join("\n")
 }

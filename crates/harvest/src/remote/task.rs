@@ -2,19 +2,21 @@
 
 use std::path::Path;
 
-use harvest_core::{Code, Event, Overlap, Session, Task as CoreTask};
-use harvest_outbound::escape;
+use harvest_core::{Clock, Code, Event, Overlap, Session, Task as CoreTask};
+use harvest_outbound::{Method, escape};
 use harvest_store::{TaskDetail, TaskPage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::journal::Journal;
-use super::{Remote, race};
+use super::{Remote, race, refusal};
 use crate::ask;
 use crate::cli::{Ask, Global, OnFailed, QueueOptions, Task, TaskAdd};
 use crate::failure::{Exit, Failure};
 use crate::follow::{Following, ends};
+use crate::installation::SystemClock;
 use crate::output;
+use crate::task::delete::say_deleted;
 use crate::task::look;
 use crate::task::plan::read_plan;
 use crate::view::{Activity, Style};
@@ -55,12 +57,15 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
             let given = given.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", escape(&value?))));
             let page: Page<CoreTask> =
                 remote.get(&format!("/api/tasks?{}", given.collect::<Vec<_>>().join("&"))).await?;
-            look::list_page(global, style, &TaskPage { items: page.items, next_cursor: page.next_cursor });
+            let page = TaskPage { items: page.items, next_cursor: page.next_cursor };
+            let awaited = statuses(remote, &page.items).await?;
+            look::list_page(global, style, &page, &awaited, SystemClock.now());
             Ok(Exit::Done)
         }
         Task::Show { id } => {
             let Detail { task, sessions, overlaps } = detail(remote, &id).await?;
-            look::show_detail(global, style, &TaskDetail { task, sessions }, &overlaps, None);
+            let awaited = statuses(remote, std::slice::from_ref(&task)).await?;
+            look::show_detail(global, style, &TaskDetail { task, sessions }, &overlaps, None, &awaited);
             Ok(Exit::Done)
         }
         Task::Logs { id, follow } => logs(global, style, remote, &id, follow).await,
@@ -88,6 +93,19 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
             act(global, style, remote, &id, "reject", &body, words).await
         }
         Task::Cancel { id } => act(global, style, remote, &id, "cancel", &json!({}), "stops, or has stopped").await,
+        Task::Delete { id } => {
+            let detail = detail(remote, &id).await?;
+            for session in &detail.sessions {
+                let answer =
+                    remote.ask(remote.request(Method::DELETE, &format!("/api/sessions/{}", session.id))).await?;
+                if !answer.is_success() {
+                    return Err(refusal(&answer));
+                }
+            }
+            let branch = detail.task.branch.as_ref().map(ToString::to_string);
+            say_deleted(global, style, detail.task.id.as_str(), branch.as_deref());
+            Ok(Exit::Done)
+        }
         Task::Terminate { id } => {
             act(global, style, remote, &id, "terminate", &json!({}), "is killed, or has stopped").await
         }
@@ -99,6 +117,18 @@ async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
         let message = format!("no task's id begins with `{}`", crate::view::clean(prefix));
         Failure::refused(Code::UnknownTask, message, "see `harvest task list`")
     })
+}
+
+/// Of everything that the pending ones of these tasks were queued behind, as far as the server shows them.
+async fn statuses(remote: &Remote, tasks: &[CoreTask]) -> Result<look::Statuses, Failure> {
+    let mut known: look::Statuses = tasks.iter().map(|task| (task.id.clone(), task.status)).collect();
+    for id in look::awaited(tasks) {
+        if !known.contains_key(id) {
+            let awaited: Result<CoreTask, Failure> = remote.get(&format!("/api/tasks/{id}")).await;
+            known.extend(awaited.ok().map(|task| (task.id, task.status)));
+        }
+    }
+    Ok(known)
 }
 
 async fn detail(remote: &Remote, prefix: &str) -> Result<Detail, Failure> {

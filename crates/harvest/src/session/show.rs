@@ -1,6 +1,6 @@
 //! `harvest session show`.
 
-use harvest_core::{Session, SessionId, Task, Turn};
+use harvest_core::{Session, SessionId, Task, TaskStatus, Turn};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -34,8 +34,12 @@ fn page(style: Style, session: &Session, task: &Task) -> String {
     field("id", session.id.as_str());
     field("task", &format!("{} {} {}", task.id, style.dot(), task.status));
     field("repository", &task.repository);
-    field("branch", session.branch.as_str());
-    if let Some(commit) = &task.commit {
+    if task.branch.is_none() && task.status == TaskStatus::Completed {
+        field("changes", "no changes");
+    } else {
+        field("branch", session.branch.as_str());
+    }
+    if let Some(commit) = task.commit.as_ref().filter(|_| task.branch.is_some()) {
         field("commit", commit);
     }
     let mut agent = &task.agent;

@@ -1,11 +1,11 @@
 //! `harvest task add` and `harvest task retry`: putting work into the queue.
 
 use harvest_core::{Code, OnFailedDependency, Prompt, TaskId, TaskStatus};
-use harvest_engine::Queueing;
+use harvest_engine::{BaseChoice, Queueing};
 use harvest_store::IdempotencyKey;
 use serde_json::json;
 
-use crate::cli::{AskOptions, Global, OnFailed, QueueOptions, SandboxKind, TaskAdd};
+use crate::cli::{AskOptions, Global, OnFailed, QueueOptions, TaskAdd};
 use crate::config::Key;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
@@ -25,7 +25,8 @@ pub async fn add(
             let message = "--race cannot be used with --convoy or --idempotency-key";
             return Err(Failure::refused(Code::BadOption, message, "a race is a convoy of its own; leave them out"));
         }
-        let queue = queueing(installation, options.queue, "").await?;
+        let mut queue = queueing(installation, options.queue, "").await?;
+        queue.base = base_choice(&options.ask.options);
         return race::add(global, installation, style, prompt, &options.ask.options, queue, &options.race).await;
     }
     submit(global, installation, style, prompt, &options.ask.options, options.queue).await
@@ -43,6 +44,7 @@ pub async fn submit(
     let digest = format!("{options:?} {queue:?} {prompt}");
     let mut request = ask::request_for_later(installation, prompt, options).await?;
     request.queue = queueing(installation, queue, &digest).await?;
+    request.queue.base = base_choice(options);
     let engine = installation.queueing_engine()?;
     let submitted = engine.submit(request).await.map_err(|error| Failure::from(error).refusing())?;
     let task = &submitted.task;
@@ -68,6 +70,10 @@ pub async fn submit(
     Ok(Exit::Done)
 }
 
+fn base_choice(options: &AskOptions) -> BaseChoice {
+    if options.base.is_some() { BaseChoice::Named } else { BaseChoice::Dependencies }
+}
+
 /// Resolves shortened ids and settles everything about the place in the queue.
 pub async fn queueing(installation: &Installation, options: QueueOptions, digest: &str) -> Result<Queueing, Failure> {
     let mut after = Vec::new();
@@ -84,6 +90,7 @@ pub async fn queueing(installation: &Installation, options: QueueOptions, digest
     Ok(Queueing {
         priority: options.standing.priority.unwrap_or_default(),
         after,
+        base: BaseChoice::Named,
         on_failed_dependency: match options.on_failed_dependency {
             OnFailed::Hold => OnFailedDependency::Hold,
             OnFailed::Cancel => OnFailedDependency::Cancel,
@@ -122,12 +129,4 @@ pub async fn retry(global: &Global, installation: &Installation, style: Style, i
         output::line(&format!("{} task {} is in the queue again; run it with `harvest up`", style.ok(), id.short()))
     };
     Ok(Exit::Done)
-}
-
-impl Installation {
-    /// An engine that only queues: it needs neither a sandbox nor a model.
-    pub fn queueing_engine(&self) -> Result<harvest_engine::Engine, Failure> {
-        let model = harvest_engine::ModelChoice { provider: harvest_agents::Provider::Anthropic, model: None };
-        self.engine(self.provider(SandboxKind::None)?, None, model)
-    }
 }

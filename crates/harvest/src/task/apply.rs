@@ -23,7 +23,7 @@ pub async fn apply(
     let detail = installation.store.task(id).await?;
     let (task, short) = (&detail.task, id.short());
     let (Some(branch), Some(commit), Some(session)) = (&task.branch, &task.commit, detail.sessions.first()) else {
-        let message = format!("task {short} has no branch: it is {} and changed nothing", task.status);
+        let message = format!("task {short} has no branch: it is {} with no changes", task.status);
         return Err(Failure::refused(
             Code::NothingToApply,
             message,

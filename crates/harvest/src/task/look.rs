@@ -1,6 +1,8 @@
 //! list, show, logs, diff: nothing here changes anything.
 
-use harvest_core::{Code, Event, Overlap, Task, TaskId, TaskStatus};
+use std::collections::BTreeMap;
+
+use harvest_core::{Code, Event, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, Timestamp, TurnStatus};
 use harvest_store::{TaskDetail, TaskPage, TaskQuery};
 use serde_json::json;
 
@@ -10,9 +12,14 @@ use crate::failure::{Exit, Failure};
 use crate::follow::{Follow, ends};
 use crate::installation::Installation;
 use crate::output;
-use crate::view::{Activity, Style, clean, evidence_details, evidence_line};
+use crate::view::{
+    Activity, Cell, Style, Table, age, clean, elapsed, evidence_details, evidence_line, local, paint_diff,
+};
 
-const TITLE: usize = 52;
+const TITLE: usize = 44;
+
+/// The statuses of the tasks that others wait for.
+pub type Statuses = BTreeMap<TaskId, TaskStatus>;
 
 pub async fn list(
     global: &Global,
@@ -20,55 +27,106 @@ pub async fn list(
     style: Style,
     query: TaskQuery,
 ) -> Result<Exit, Failure> {
-    list_page(global, style, &installation.store.tasks(query).await?);
+    let page = installation.store.tasks(query).await?;
+    let awaited = statuses(installation, &page.items).await?;
+    list_page(global, style, &page, &awaited, installation.clock.now());
     Ok(Exit::Done)
 }
 
-pub fn list_page(global: &Global, style: Style, page: &TaskPage) {
+/// Of everything that the pending ones of these tasks were queued behind.
+pub async fn statuses(installation: &Installation, tasks: &[Task]) -> Result<Statuses, Failure> {
+    let mut known: Statuses = tasks.iter().map(|task| (task.id.clone(), task.status)).collect();
+    for id in awaited(tasks) {
+        if !known.contains_key(id) {
+            known.insert(id.clone(), installation.store.task(id).await?.task.status);
+        }
+    }
+    Ok(known)
+}
+
+pub fn awaited(tasks: &[Task]) -> impl Iterator<Item = &TaskId> {
+    tasks.iter().filter(|task| task.status == TaskStatus::Pending).flat_map(|task| &task.after)
+}
+
+/// The tasks that a pending one still waits for.
+fn unfinished<'t>(task: &'t Task, statuses: &Statuses) -> Vec<(&'t TaskId, TaskStatus)> {
+    if task.status != TaskStatus::Pending {
+        return Vec::new();
+    }
+    let status = |id: &'t TaskId| Some((id, *statuses.get(id)?));
+    task.after.iter().filter_map(status).filter(|(_, status)| *status != TaskStatus::Completed).collect()
+}
+
+pub fn list_page(global: &Global, style: Style, page: &TaskPage, statuses: &Statuses, now: Timestamp) {
     if global.json {
         let _ = output::json(page);
         return;
     }
     if page.items.is_empty() {
-        let _ = output::line("no tasks yet; give one: harvest run \"Make the failing test pass\"");
+        output::complain("no tasks yet; give one: harvest run \"Make the failing test pass\"");
     }
-    for task in &page.items {
-        if output::line(&row(style, task)).is_err() {
+    for line in table(style, &page.items, statuses, now).lines() {
+        if output::line(&line).is_err() {
             return;
         }
     }
     if let Some(cursor) = &page.next_cursor {
-        let _ = output::line(&style.dim(&format!("more: harvest task list --cursor {cursor}")));
+        output::complain(&format!("more: harvest task list --cursor {cursor}"));
     }
 }
 
-pub fn row(style: Style, task: &Task) -> String {
-    let title: String = clean(task.prompt.title()).chars().take(TITLE).collect();
-    let state = match task.reason {
-        Some(reason) if task.status == TaskStatus::Failed => format!("{}: {reason}", task.status),
-        _ => task.status.to_string(),
-    };
-    let state = format!("{state:<18}");
-    let state = match (task.status, task.reason) {
-        (TaskStatus::Completed, _) => style.good(&state),
-        (_, Some(reason)) if reason.is_stop() => style.warn(&state),
-        (TaskStatus::Failed, _) => style.bad(&state),
-        _ => style.accent(&state),
-    };
-    let branch = task.branch.as_ref().map_or("", |branch| branch.as_str());
-    format!(
-        "{}  {state}  {title:<TITLE$}  {:>9}  {}",
-        style.bold(task.id.short()),
-        task.cost_usd.to_string(),
-        style.dim(branch)
-    )
+/// Tasks as people read them, one in a row.
+pub fn table(style: Style, tasks: &[Task], statuses: &Statuses, now: Timestamp) -> Table {
+    let mut table = Table::new(style, &["id", "status", "title", "cost", "age", "repository", "branch"]);
+    for task in tasks {
+        let title: String = clean(task.prompt.title()).chars().take(TITLE).collect();
+        let paint = match (task.status, task.reason) {
+            (TaskStatus::Completed, _) => Style::good,
+            (_, Some(reason)) if reason.is_stop() => Style::warn,
+            (TaskStatus::Failed, _) => Style::bad,
+            _ => Style::accent,
+        };
+        let branch = match (&task.branch, task.status) {
+            (Some(branch), _) => branch.as_str(),
+            (None, TaskStatus::Completed) => "no changes",
+            (None, _) => "",
+        };
+        table.row([
+            Cell::new(task.id.short()).painted(Style::bold),
+            Cell::new(state(task, statuses)).painted(paint),
+            title.into(),
+            Cell::new(task.cost_usd.to_string()).right(),
+            Cell::new(age(now, task.created_at)).right(),
+            clean(repository_name(&task.repository)).into(),
+            Cell::new(clean(branch)).painted(Style::dim),
+        ]);
+    }
+    table
+}
+
+fn state(task: &Task, statuses: &Statuses) -> String {
+    match (task.reason, unfinished(task, statuses).as_slice()) {
+        (Some(reason), _) if task.status == TaskStatus::Failed => format!("{}: {reason}", task.status),
+        (_, []) => task.status.to_string(),
+        (_, [(first, _)]) => format!("waits for {}", first.short()),
+        (_, [(first, _), rest @ ..]) => format!("waits for {} and {} more", first.short(), rest.len()),
+    }
+}
+
+/// The last part of a path, and owner and name of a repository behind a URL.
+fn repository_name(source: &str) -> &str {
+    let source = source.trim_end_matches('/');
+    let source = source.strip_suffix(".git").unwrap_or(source).trim_end_matches('/');
+    let parts = if source.contains("://") { 2 } else { 1 };
+    source.rmatch_indices('/').nth(parts - 1).map_or(source, |(place, _)| &source[place + 1..])
 }
 
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
     let detail = installation.store.task(id).await?;
     let proposal = proposal::of(installation, &detail).await?;
     let overlaps = installation.store.overlaps(id).await?;
-    show_detail(global, style, &detail, &overlaps, proposal.as_ref());
+    let statuses = statuses(installation, std::slice::from_ref(&detail.task)).await?;
+    show_detail(global, style, &detail, &overlaps, proposal.as_ref(), &statuses);
     Ok(Exit::Done)
 }
 
@@ -79,6 +137,7 @@ pub fn show_detail(
     detail: &TaskDetail,
     overlaps: &[Overlap],
     proposal: Option<&Proposal>,
+    statuses: &Statuses,
 ) {
     let _ = if global.json {
         let mut shown = serde_json::to_value(detail).unwrap_or_default();
@@ -88,7 +147,7 @@ pub fn show_detail(
         }
         output::json(&shown)
     } else {
-        let mut text = page(style, detail);
+        let mut text = page(style, detail, statuses);
         for overlap in overlaps {
             let name = style.dim(&format!("{:<10}", "overlaps"));
             let paths = clean(&overlap.paths.join(", "));
@@ -122,7 +181,7 @@ fn waiting(style: Style, id: &str, proposal: &Proposal) -> String {
     format!("{text}\n\n{}", style.dim(&hint))
 }
 
-fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
+fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail, statuses: &Statuses) -> String {
     let mut lines = vec![style.bold(&clean(task.prompt.title()))];
     let mut field =
         |name: &str, value: &str| lines.push(format!("  {}  {}", style.dim(&format!("{name:<10}")), clean(value)));
@@ -137,11 +196,12 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
     field("repository", &task.repository);
     field("base", &task.base);
     if let Some(branch) = &task.branch {
-        field("branch", branch.as_str());
+        let kept = if task.status == TaskStatus::Failed { " (the work is kept, and was not accepted)" } else { "" };
+        field("branch", &format!("{branch}{kept}"));
     } else if task.status == TaskStatus::Completed {
         field("changes", "no changes");
     }
-    if let Some(commit) = &task.commit {
+    if let Some(commit) = task.commit.as_ref().filter(|_| task.branch.is_some()) {
         field("commit", commit);
     }
     field("agent", &format!("{} {} {}", task.agent, style.dot(), task.model.as_deref().unwrap_or_default()));
@@ -165,20 +225,32 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
     }
     if !task.after.is_empty() {
         let after: Vec<&str> = task.after.iter().map(TaskId::short).collect();
-        field("waits for", &after.join(", "));
+        field("after", &after.join(", "));
+    }
+    if let Some(reason) = waits_for(task, sessions, statuses) {
+        field("waits for", &reason);
     }
     if task.tries > 1 || task.retries_left > 0 {
         field("tries", &format!("{}, {} more if it fails", task.tries, task.retries_left));
     }
-    field("asked", &format!("{} by {}", task.created_at, task.requested_by));
+    field("asked", &format!("{} by {}", local(task.created_at), task.requested_by));
     if let Some(finished) = task.finished_at {
-        field("finished", &finished.to_string());
+        field("finished", &local(finished));
+    }
+    if let Some(millis) = worked_for(sessions) {
+        field("took", &elapsed(millis));
     }
     for session in sessions {
         for turn in &session.turns {
-            for attempt in &turn.attempts {
-                let code = attempt.exit_code.map_or("killed".to_owned(), |code| format!("exit code {code}"));
-                let ended = if attempt.finished_at.is_some() { code } else { "unfinished".to_owned() };
+            for (place, attempt) in turn.attempts.iter().enumerate() {
+                let went_on = place + 1 < turn.attempts.len() || task.status == TaskStatus::Interrupted;
+                let ended = match (attempt.finished_at, attempt.exit_code) {
+                    (None, _) => "unfinished".to_owned(),
+                    (Some(_), Some(code)) => format!("exit code {code}"),
+                    (Some(_), None) if went_on => "interrupted".to_owned(),
+                    (Some(_), None) if task.reason.is_some_and(FailureReason::is_stop) => "stopped".to_owned(),
+                    (Some(_), None) => "killed".to_owned(),
+                };
                 field(
                     "attempt",
                     &format!("turn {} {} {} {} {ended}", turn.number, style.dot(), attempt.agent, style.dot()),
@@ -187,6 +259,41 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// What keeps a pending task from being worked on.
+fn waits_for(task: &Task, sessions: &[Session], statuses: &Statuses) -> Option<String> {
+    if task.status != TaskStatus::Pending {
+        return None;
+    }
+    let unfinished = unfinished(task, statuses);
+    if !unfinished.is_empty() {
+        let name = |(id, status): &(&TaskId, TaskStatus)| match status {
+            TaskStatus::Failed | TaskStatus::Cancelled => {
+                format!("{0} ({status}; harvest task retry {0})", id.short())
+            }
+            status => format!("{} ({status})", id.short()),
+        };
+        return Some(unfinished.iter().map(name).collect::<Vec<_>>().join(", "));
+    }
+    let turns = sessions.iter().flat_map(|session| &session.turns);
+    let reason = match turns.map(|turn| turn.status).find(|status| *status != TurnStatus::Done)? {
+        TurnStatus::Ready => "a worker: harvest up",
+        TurnStatus::Waiting => "its next try",
+        TurnStatus::Parked => "a place under a cap: harvest status",
+        TurnStatus::Queued => "the turns before it",
+        TurnStatus::Held => "approval",
+        TurnStatus::Blocked | TurnStatus::Claimed | TurnStatus::Done => return None,
+    };
+    Some(reason.to_owned())
+}
+
+/// How long agents worked on it. The time in the queue and the time that it waited for people do not count.
+fn worked_for(sessions: &[Session]) -> Option<u64> {
+    let attempts = sessions.iter().flat_map(|session| &session.turns).flat_map(|turn| &turn.attempts);
+    let times = attempts.filter_map(|attempt| Some(attempt.finished_at?.duration_since(attempt.started_at)));
+    let millis = times.map(|time| u64::try_from(time.as_millis()).unwrap_or(0));
+    millis.reduce(|sum, next| sum.saturating_add(next))
 }
 
 pub async fn logs(
@@ -257,8 +364,20 @@ pub fn show_diff(global: &Global, style: Style, document: &serde_json::Value, pa
         output::json(document)
     } else if style.terminal {
         // A program gets the diff as it is; a terminal gets nothing that could steer it.
-        output::line(clean(&String::from_utf8_lossy(patch)).trim_end())
+        output::line(&paint_diff(style, clean(&String::from_utf8_lossy(patch)).trim_end()))
     } else {
         output::bytes(patch)
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repositories_have_short_names() {
+        let names = ["/srv/shop", "/srv/shop/", "shop", "https://github.com/ada/shop.git", "https://host/shop", "/"];
+        let short = ["shop", "shop", "shop", "ada/shop", "host/shop", ""];
+        assert_eq!(names.map(repository_name), short);
+    }
 }

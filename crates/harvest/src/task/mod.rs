@@ -3,12 +3,12 @@
 mod add;
 mod apply;
 mod cancel;
+pub mod delete;
 pub mod look;
 pub mod plan;
 mod proposal;
 
 pub use add::submit;
-pub use look::row;
 
 use harvest_core::Stopping;
 use harvest_store::TaskQuery;
@@ -47,6 +47,7 @@ pub async fn task(global: &Global, environment: Environment, command: Task) -> R
             plan::approve(global, &installation, style, &find(&id).await?, edit.as_deref()).await
         }
         Task::Reject { id, comment } => plan::reject(global, &installation, style, &find(&id).await?, comment).await,
+        Task::Delete { id } => delete::delete(global, &installation, style, &find(&id).await?).await,
         Task::Cancel { id } => cancel::stop(global, &installation, style, &find(&id).await?, Stopping::Cancel).await,
         Task::Terminate { id } => {
             cancel::stop(global, &installation, style, &find(&id).await?, Stopping::Terminate).await

@@ -4,7 +4,8 @@ use harvest_core::{
     EgressVerdict, EventBody, FileChange, McpOutcome, MessageRole, OutputStream, Remedy, SandboxPurpose, TestRun,
 };
 
-use super::style::{Style, clean, elapsed};
+use super::style::{Style, clean};
+use super::time::elapsed;
 
 const OUTPUT_LINES: usize = 4;
 const WIDTH: usize = 110;

@@ -3,7 +3,11 @@
 mod activity;
 mod style;
 mod summary;
+mod table;
+mod time;
 
 pub use activity::Activity;
-pub use style::{Style, clean, elapsed};
+pub use style::{Style, clean, paint_diff};
 pub use summary::{evidence_details, evidence_line, summary};
+pub use table::{Cell, Table};
+pub use time::{age, elapsed, local};

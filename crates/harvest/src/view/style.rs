@@ -102,17 +102,36 @@ pub fn clean(text: &str) -> String {
     text.chars().filter(harmless).collect()
 }
 
-pub fn elapsed(millis: u64) -> String {
-    match millis {
-        0..1000 => format!("{millis} ms"),
-        1000..60_000 => format!("{:.1} s", millis as f64 / 1000.0),
-        _ => format!("{} min {} s", millis / 60_000, millis / 1000 % 60),
-    }
+/// A unified diff with colours; its lines stay as they are.
+pub fn paint_diff(style: Style, diff: &str) -> String {
+    let paint = |line: &str| match line.as_bytes() {
+        [b'd', b'i', b'f', b'f', b' ', ..] | [b'-', b'-', b'-', b' ', ..] | [b'+', b'+', b'+', b' ', ..] => {
+            style.bold(line)
+        }
+        [b'@', b'@', ..] => style.accent(line),
+        [b'+', ..] => style.good(line),
+        [b'-', ..] => style.bad(line),
+        _ => line.to_owned(),
+    };
+    diff.lines().map(paint).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_diff_has_colours_only_where_they_are_wanted() {
+        let diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-one\n+two\n same";
+        assert_eq!(paint_diff(Style::plain(true), diff), diff);
+        let painted = paint_diff(Style { color: true, ..Style::plain(true) }, diff);
+        let (bold, cyan, red, green, end) = ("\u{1b}[1m", "\u{1b}[36m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m");
+        let expected = [
+            format!("{bold}diff --git a/x b/x{end}\n{bold}--- a/x{end}\n{bold}+++ b/x{end}"),
+            format!("{cyan}@@ -1 +1 @@{end}\n{red}-one{end}\n{green}+two{end}\n same"),
+        ];
+        assert_eq!(painted, expected.join("\n"));
+    }
 
     #[test]
     fn agents_cannot_steer_the_terminal() {

@@ -85,6 +85,7 @@ mod supervision;
 mod support;
 mod survive;
 mod task;
+mod terminal;
 mod torture;
 mod verdicts;
 mod warm;

@@ -144,7 +144,7 @@ fn a_request_that_cannot_fit_is_refused_and_the_task_stopped_for_its_budget() {
     let outcome = ran.assert_ended(3, "failed", Some("budget"));
     assert_eq!(model.keys(), [""; 0], "nothing went out");
     let error = outcome["error"].as_str().unwrap();
-    assert!(error.contains("has too little left: $0.0000 is spent"), "{error}");
+    assert!(error.contains("has too little left: $0.00 is spent"), "{error}");
 }
 
 #[test]

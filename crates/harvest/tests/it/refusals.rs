@@ -203,6 +203,92 @@ fn data_directories_that_cannot_be_used() {
     assert_eq!(fs::read_dir(&full).unwrap().count(), 1);
 }
 
+fn private_folder(path: &Path) {
+    fs::create_dir(path).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+/// A command in a mount namespace of its own, in which `folder` is mounted read-only.
+fn with_read_only(mut harvest: Harvest, folder: &Path) -> Harvest {
+    let mut inside = std::process::Command::new("unshare");
+    inside.env_clear().envs(harvest.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    inside.current_dir(harvest.command.get_current_dir().unwrap()).args(["--mount", "sh", "-c"]);
+    inside.arg("mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"").arg(folder);
+    inside.arg(harvest.command.get_program()).args(harvest.command.get_args());
+    harvest.command = inside;
+    harvest
+}
+
+#[test]
+fn a_data_directory_that_is_read_only_or_open_to_others_is_refused_and_its_mode_stays() {
+    let world = World::new();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let commands = [&["task", "list"][..], &["up", "--until-empty"], &["serve"], &["doctor"]];
+    let data = world.data();
+    private_folder(&data);
+    assert_eq!(world.tasks().len(), 0);
+    for open in [0o755, 0o750, 0o1777] {
+        fs::set_permissions(&data, fs::Permissions::from_mode(open)).unwrap();
+        for command in commands {
+            let ran = world.harvest(command).finish();
+            assert_refused(&ran, "HV-0301", &format!("chmod 700 {}", data.display()));
+            assert!(ran.stderr.contains(&format!("is open to others (mode {open:o})")), "{}", ran.stderr);
+        }
+        assert_eq!(mode(&data), open);
+    }
+    if uid() == 0 {
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
+        for command in commands {
+            let ran = with_read_only(world.harvest(command), &data).finish();
+            assert_refused(&ran, "HV-0301", "--data-dir");
+            assert!(ran.stderr.contains("is read-only for you"), "{}", ran.stderr);
+        }
+        assert_eq!(mode(&data), 0o700);
+        return;
+    }
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o500)).unwrap();
+    for command in commands {
+        let ran = world.harvest(command).finish();
+        assert_refused(&ran, "HV-0301", &format!("chmod u+rwx {}", data.display()));
+    }
+    assert_eq!(mode(&data), 0o500);
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+/// The program of this agent is on no machine that tests run on.
+#[test]
+fn an_agent_that_is_not_installed_is_refused_wherever_it_is_named() {
+    let world = World::new();
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let script = script.to_str().unwrap();
+    let commands = [
+        &["run", "x", "--agent", "aider", "--model-script", script][..],
+        &["run", "x", "--race", "builtin,aider", "--model-script", script],
+        &["run", "x", "--plan", "--review-plan", "aider", "--model-script", script],
+        &["task", "add", "x", "--agent", "aider"],
+        &["task", "add", "x", "--race", "builtin,aider"],
+        &["task", "add", "x", "--race", "2", "--judge", "aider"],
+        &["task", "add", "x", "--plan", "--review-plan", "aider"],
+    ];
+    for command in commands {
+        let ran = world.harvest(command).finish();
+        assert_refused(&ran, "HV-0123", "harvest agent list");
+        assert!(ran.stderr.contains("is not installed on this machine: pipx install aider-chat"), "{}", ran.stderr);
+    }
+    assert_eq!(world.tasks().len(), 0);
+    world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
+    let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
+    let again = world.harvest(&["session", "prompt", &id, "More", "--agent", "aider"]).finish();
+    assert_refused(&again, "HV-0123", "harvest agent list");
+    // A worker may have it in its image: then the worker checks, and says the same.
+    let queued =
+        world.harvest(&["task", "add", "x", "--agent", "aider"]).env("HARVEST_CONTAINER_IMAGE", "mine").finish();
+    assert_eq!(queued.exit, Some(0), "{queued:?}");
+    let worked = world.harvest(&["up", "--until-empty", "--model-script", script]).finish();
+    assert!(worked.stdout.contains("Aider is not installed on this machine: pipx install aider-chat"), "{worked:?}");
+    world.assert_nothing_left();
+}
+
 /// `--data-dir`, else the XDG folder, else one below the home folder; without any of them there is no guessing.
 #[test]
 fn where_data_and_keys_are_kept() {
@@ -278,12 +364,15 @@ fn without_bubblewrap_nothing_runs() {
 #[test]
 fn databases_that_cannot_be_used() {
     let world = World::new();
-    fs::create_dir(world.data()).unwrap();
+    private_folder(&world.data());
     let database = world.data().join("harvest.db");
     fs::write(&database, "this is a letter, not a database, and long enough to be taken for one".repeat(100)).unwrap();
-    let ran = world.harvest(&["task", "list"]).finish();
-    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
-    assert!(ran.stderr.starts_with("error[HV-0304]:"), "{}", ran.stderr);
+    for command in [&["task", "list"][..], &["serve"], &["up", "--until-empty"], &["doctor"]] {
+        let ran = world.harvest(command).finish();
+        assert_refused(&ran, "HV-0304", "harvest restore FILE --data-dir DIR");
+        let named = format!("the database {} is damaged", database.display());
+        assert!(ran.stderr.contains(&named), "{}", ran.stderr);
+    }
     fs::remove_file(&database).unwrap();
     world.tasks();
     rusqlite::Connection::open(&database).unwrap().pragma_update(None, "user_version", 9999).unwrap();
@@ -299,13 +388,15 @@ fn a_full_disk_is_told() {
     for kilobytes in [64, 512, 2048, 6000, 8000] {
         let world = World::new();
         let script = world.script(&json!([{ "shell": "head -c 30000000 /dev/urandom > big" }, {}]));
-        fs::create_dir(world.data()).unwrap();
+        private_folder(&world.data());
         let mut harvest =
             world.harvest(&["run", "Fill it", "--json", "--test", "true", "--model-script"]).args(&[script]);
         let mut inside = std::process::Command::new("unshare");
         inside.env_clear().envs(harvest.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         inside.current_dir(world.repo()).args(["--mount", "sh", "-c"]);
-        inside.arg("mount -t tmpfs -o size=\"$0\"k tmpfs \"$1\" && shift && exec \"$@\"").arg(kilobytes.to_string());
+        inside
+            .arg("mount -t tmpfs -o mode=700,size=\"$0\"k tmpfs \"$1\" && shift && exec \"$@\"")
+            .arg(kilobytes.to_string());
         inside.arg(world.data()).arg(harvest.command.get_program()).args(harvest.command.get_args());
         harvest.command = inside;
         let ran = harvest.finish();

@@ -360,8 +360,27 @@ fn an_address_that_others_reach_takes_a_name_and_a_way_in() {
     let refused = world.harvest(&bad).finish();
     assert!(refused.exit == Some(2) && refused.stderr.starts_with("error[HV-0141]"), "{refused:?}");
     let server = world.serve(&["--agents", "0"]);
-    let taken = world.harvest(&["serve", "--listen", server.host(), "--agents", "0"]).finish();
+    let other = world.path().join("other");
+    let taken = world.harvest_at(&other, &["serve", "--listen", server.host(), "--agents", "0"]).finish();
     assert!(taken.exit == Some(2) && taken.stderr.starts_with("error[HV-0610]"), "{taken:?}");
+}
+
+#[test]
+fn a_second_server_on_one_data_directory_is_refused_and_a_killed_one_leaves_it_free() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let second = world.harvest(&["serve", "--listen", "127.0.0.1:0", "--agents", "0"]).finish();
+    assert!(second.exit == Some(2) && second.stderr.starts_with("error[HV-0306]"), "{second:?}");
+    let holder = format!("another server (process {}) runs on the data directory", server.running.pid());
+    assert!(second.stderr.contains(&holder), "{second:?}");
+    assert!(second.stderr.contains("--data-dir") && second.stderr.contains("harvest up"), "{second:?}");
+    // A worker beside it is welcome.
+    let script = world.script(&serde_json::json!([{}]));
+    let up = world.harvest(&["up", "--until-empty", "--model-script", script.to_str().unwrap()]).finish();
+    assert_eq!(up.exit, Some(0), "{up:?}");
+    server.running.signal(Signal::KILL);
+    server.running.finish();
+    world.serve(&["--agents", "0"]);
 }
 
 #[test]

@@ -561,7 +561,7 @@ fn a_schedule_is_held_to_the_budget_and_the_repositories_of_the_time_of_its_run(
         problem(page, &dear).is_some() && problem(page, &weed).is_some()
     });
     let (dear, weed) = (problem(&refused, &dear).unwrap(), problem(&refused, &weed).unwrap());
-    assert!(dear.contains("its budget of $1.5000 is more than the $1.0000"), "{dear}");
+    assert!(dear.contains("its budget of $1.50 is more than the $1.00"), "{dear}");
     assert!(weed.contains("is not known here any more"), "{weed}");
     assert_eq!(tasks(), 2);
 }

@@ -2,7 +2,7 @@
 
 use axum::http::HeaderMap;
 use harvest_core::{Code, Cost, MAX_PROMPT_BYTES, OnFailedDependency, Priority, Workflow};
-use harvest_engine::{Request, enter_race};
+use harvest_engine::{BaseChoice, Request, enter_race};
 use harvest_store::Submitted;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -179,6 +179,9 @@ pub async fn submit(app: &App, principal: &Principal, key: Option<Key>, mut ask:
         let mut request = Request { source: principal.source(), requested_by: principal.user.clone(), ..request };
         request.queue.token = principal.counted_token();
         request.queue.after.clone_from(&after);
+        if each.base.is_none() {
+            request.queue.base = BaseChoice::Dependencies;
+        }
         request.queue.on_failed_dependency = ask.on_failed_dependency;
         request.queue.source_url.clone_from(&ask.source_url);
         request.queue.key = key.clone().map(|key| key.of_several(index));

@@ -58,7 +58,9 @@ impl From<harvest_engine::Error> for Trouble {
         match error {
             harvest_engine::Error::Store(error) => error.into(),
             harvest_engine::Error::Forge(error) => error.into(),
-            harvest_engine::Error::UnknownAgent(_) => Self::lasting(error.to_string()),
+            harvest_engine::Error::UnknownAgent(_) | harvest_engine::Error::AgentNotInstalled { .. } => {
+                Self::lasting(error.to_string())
+            }
             error => Self { message: error.to_string(), may_pass: true },
         }
     }

@@ -208,6 +208,18 @@ impl Store for Postgres {
         change.end(done).await
     }
 
+    async fn set_base(&self, lease: &Lease, base: &str) -> Result<(), Error> {
+        let lent = self.lend().await?;
+        let sql = "UPDATE tasks SET base = $4 WHERE id = $3 AND EXISTS (
+                       SELECT 1 FROM turns WHERE number = $1 AND fence = $2 AND status = 'claimed')";
+        let values: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&lease.rows.turn, &(lease.fence as i64), &lease.task.as_str(), &base];
+        match lent.get()?.execute(sql, &values).await? {
+            0 => Err(Error::StaleLease { turn: lease.turn.to_string(), held: lease.fence }),
+            _ => Ok(()),
+        }
+    }
+
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {
         ledger::reserve(self.lend().await?.get()?, lease, &reservation).await
     }

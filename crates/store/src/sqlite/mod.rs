@@ -79,6 +79,10 @@ struct Shared {
 impl Sqlite {
     /// Opens the database at `path`, making or migrating it.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_file(path).map_err(|error| error.at(path))
+    }
+
+    fn open_file(path: &Path) -> Result<Self, Error> {
         let mut connection = Connection::open(path)?;
         connection.busy_handler(Some(wait))?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -116,7 +120,7 @@ impl Sqlite {
         let place = shared.places.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
         let reading = tokio::task::spawn_blocking(move || {
             let connection = shared.reader()?;
-            let result = read(&connection);
+            let result = read(&connection).map_err(|error| error.at(&shared.path));
             shared.give_back(connection);
             drop(place);
             result
@@ -134,7 +138,8 @@ impl Sqlite {
             let mut effects = Effects::default();
             write(db, &mut effects).map(|done| (done, effects))
         };
-        let (done, effects) = self.shared.writer.write(write).await?;
+        let written = self.shared.writer.write(write).await;
+        let (done, effects) = written.map_err(|error| error.at(&self.shared.path))?;
         for (session, last) in &effects.grown {
             self.announce(session, *last);
         }
@@ -294,6 +299,16 @@ impl Store for Sqlite {
         let task = task.clone();
         let made = format!("task:{task}");
         self.change(made, move |db, effects| write::hold::decide(db, effects, &task, &decision, at)).await
+    }
+
+    async fn set_base(&self, lease: &Lease, base: &str) -> Result<(), Error> {
+        let (lease, base) = (lease.clone(), base.to_owned());
+        self.write(move |db, _| {
+            write::step::check_fence(db, &lease)?;
+            db.execute("UPDATE tasks SET base = ?2 WHERE id = ?1", rusqlite::params![lease.task.as_str(), base])?;
+            Ok(())
+        })
+        .await
     }
 
     async fn reserve(&self, lease: &Lease, reservation: Reservation) -> Result<Vec<Balance>, Error> {

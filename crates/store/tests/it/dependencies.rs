@@ -31,6 +31,18 @@ on_both! {
         assert_eq!(claim_any(&store, &me).await.unwrap().task, waiting.task.id);
     }
 
+    async fn whoever_holds_a_task_may_change_its_base_and_no_one_else(place) {
+        let store = place.open().await;
+        let task = submit(&store).await;
+        let lease = claim(&store, &task.turn).await;
+        store.set_base(&lease, "b2").await.unwrap();
+        assert_eq!(store.task(&task.task.id).await.unwrap().task.base, "b2");
+        complete(&store, &lease).await;
+        let late = store.set_base(&lease, "c3").await;
+        assert!(matches!(late, Err(Error::StaleLease { .. })), "{late:?}");
+        assert_eq!(store.task(&task.task.id).await.unwrap().task.base, "b2");
+    }
+
     async fn what_is_done_already_holds_no_one_up(place) {
         let store = place.open().await;
         let first = submit(&store).await;

@@ -151,5 +151,6 @@ async fn what_is_no_database_is_refused() {
     let address = place.address();
     let path = address.strip_prefix("sqlite:").unwrap();
     std::fs::write(path, "this is not a database, but it is long enough to be taken for one".repeat(20)).unwrap();
-    assert!(matches!(Sqlite::open(path.as_ref()), Err(Error::Sqlite(_))));
+    let refused = Sqlite::open(path.as_ref()).unwrap_err();
+    assert!(matches!(&refused, Error::Damaged { path: named, .. } if named == path), "{refused:?}");
 }
