@@ -1,6 +1,6 @@
 //! The registry caches in front of fake registries that speak the real protocols.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
