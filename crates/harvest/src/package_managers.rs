@@ -13,6 +13,13 @@ use crate::failure::Failure;
 
 const PROXY: &str = "proxy";
 const CA_FILE: &str = "ca_file";
+/// Certificates that are trusted anyway.
+const OF_THE_MACHINE: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
 
 /// A line for `[registries]` in harvest.toml.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +37,7 @@ impl Setting {
     }
 
     pub fn advice(&self) -> String {
-        format!("{} says so; under [registries] in harvest.toml: {}", self.from.display(), self.line())
+        format!("as {} says, write under [registries] in harvest.toml: {}", self.from.display(), self.line())
     }
 }
 
@@ -163,7 +170,7 @@ fn setting(keys: &[(&str, &'static str)], name: &str, value: &str, from: &Path) 
     let value = value.trim_end_matches('/');
     let is_public = Ecosystem::named(key).is_some_and(|ecosystem| ecosystem.public() == value);
     let is_usable = match *key {
-        CA_FILE => Path::new(value).is_absolute(),
+        CA_FILE => Path::new(value).is_absolute() && !OF_THE_MACHINE.contains(&value),
         _ => {
             ["http://", "https://"].iter().any(|scheme| value.starts_with(scheme))
                 && !value.contains(['@', '?', '#', '$'])

@@ -41,7 +41,7 @@ pub async fn repo(global: &Global, environment: Environment, command: Repo) -> R
 async fn add(global: &Global, installation: &Installation, style: Style, options: RepoAdd) -> Result<Exit, Failure> {
     let repository = keep(installation, options).await?;
     for setting in package_managers::unused(&installation.environment, &installation.registries()?) {
-        output::complain(&clean(&format!("note: sandboxes do not use {}: {}", setting.value, setting.advice())));
+        output::complain(&clean(&format!("note: sandboxes do not use {} yet; {}", setting.value, setting.advice())));
     }
     let _ = if global.json {
         output::json(&repository)

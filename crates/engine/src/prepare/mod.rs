@@ -299,7 +299,10 @@ async fn needs(mirror: &Mirror, commit: &str) -> Result<Needs, Error> {
 
 /// The lockfiles' content and the versions asked for; nothing that changes with every commit.
 fn fingerprint(detected: &Detected, hashes: &BTreeMap<String, String>) -> String {
-    let projects = detected.projects.iter().map(|project| (&project.install, &project.file, hashes.get(&project.file)));
+    let projects = detected.projects.iter().map(|project| {
+        let known = project.inputs().filter_map(|file| Some((hashes.get(&file)?, file)));
+        (&project.install, known.collect::<Vec<_>>())
+    });
     let tools = detected.toolchains.iter().map(|wanted| (wanted.tool, &wanted.version));
     digest(&format!("{:?}\n{:?}", projects.collect::<Vec<_>>(), tools.collect::<Vec<_>>()))
 }
@@ -334,5 +337,7 @@ mod tests {
         );
         assert_ne!(start, print(&[("package.json", "{}"), ("package-lock.json", "2"), ("index.js", "a")]));
         assert_ne!(start, print(&[("package.json", "{}"), ("package-lock.json", "1"), (".nvmrc", "20")]));
+        let python = |tests| print(&[("pyproject.toml", "[project]"), ("requirements/tests.txt", tests)]);
+        assert_ne!(python("pytest==8"), python("pytest==9"));
     }
 }

@@ -39,6 +39,7 @@ mod github_webhooks;
 mod hooks;
 mod http;
 mod interrupts;
+mod journeys;
 mod killed;
 mod limits;
 mod mcp;

@@ -87,12 +87,12 @@ dependencies = [
 "#;
 
 /// The person's own home, where toolchains are.
-fn home() -> OsString {
+pub fn home() -> OsString {
     std::env::var_os("HOME").unwrap()
 }
 
 /// Where the person who runs the tests has their toolchains, when not in the home.
-fn toolchains() -> impl Iterator<Item = (&'static str, OsString)> {
+pub fn toolchains() -> impl Iterator<Item = (&'static str, OsString)> {
     ["CARGO_HOME", "RUSTUP_HOME"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)))
 }
 
@@ -139,7 +139,7 @@ print(server.server_port, flush=True)
 server.serve_forever()
 "#;
 
-struct Mirror(Child);
+pub struct Mirror(Child);
 
 impl Drop for Mirror {
     fn drop(&mut self) {
@@ -149,7 +149,7 @@ impl Drop for Mirror {
 }
 
 /// The settings that name the mirror; for npm the person's own.
-fn settings(world: &World) -> (Mirror, String) {
+pub fn settings(world: &World) -> (Mirror, String) {
     let mut mirror = Command::new("python3").args(["-c", MIRROR]).stdout(Stdio::piped()).spawn().unwrap();
     let mut port = String::new();
     BufReader::new(mirror.stdout.take().unwrap()).read_line(&mut port).unwrap();

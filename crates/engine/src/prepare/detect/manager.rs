@@ -12,13 +12,20 @@ const MAX_PROJECTS: usize = 24;
 /// Folders whose manifests are someone else's, or examples.
 const FOREIGN: &[&str] =
     &["node_modules", "vendor", "third_party", "testdata", "fixtures", "__fixtures__", "target", "dist", "build"];
-const MORE_REQUIREMENTS: &[&str] =
-    &["requirements-dev.txt", "requirements_dev.txt", "dev-requirements.txt", "requirements-test.txt"];
+const MORE_REQUIREMENTS: &[&str] = &[
+    "requirements-dev.txt",
+    "requirements_dev.txt",
+    "dev-requirements.txt",
+    "requirements-test.txt",
+    "requirements/test.txt",
+    "requirements/tests.txt",
+];
 
 /// uv's lockfile has the addresses of files in it, which may be those of a host that is not to be reached. The same
-/// versions with the same hashes are then taken from the index that is.
+/// versions with the same hashes are then taken from the index that is, and the project itself is installed as by `sync`.
 const UV: &str = "uv sync --frozen || { uv venv --allow-existing .venv && uv export --frozen --no-emit-project --quiet | \
-uv pip install --python .venv/bin/python --require-hashes -r -; }";
+uv pip install --python .venv/bin/python --require-hashes -r - && { ! grep -q '^\\[build-system\\]' pyproject.toml || \
+uv pip install --python .venv/bin/python --no-deps --editable .; }; }";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,6 +58,14 @@ pub struct Project {
     pub locked: bool,
     pub install: String,
     pub build: Option<String>,
+}
+
+impl Project {
+    /// The files that say what is installed, whether or not each is there.
+    pub(in crate::prepare) fn inputs(&self) -> impl Iterator<Item = String> {
+        let more = if self.manager == Manager::Pip { MORE_REQUIREMENTS } else { &[] };
+        std::iter::once(self.file.clone()).chain(more.iter().map(|name| file_of(&self.folder, name)))
+    }
 }
 
 impl Manager {
@@ -200,9 +215,9 @@ fn project(files: &Files<'_>, folder: &str, kind: Kind) -> Option<Project> {
             }
             const VENV: &str =
                 "\"$PYTHON\" -m venv .venv && .venv/bin/python -m pip install --disable-pip-version-check";
+            let more: String =
+                MORE_REQUIREMENTS.iter().filter(|name| has(name)).map(|name| format!(" -r {name}")).collect();
             if has("requirements.txt") {
-                let more: String =
-                    MORE_REQUIREMENTS.iter().filter(|name| has(name)).map(|name| format!(" -r {name}")).collect();
                 return make(
                     Manager::Pip,
                     "requirements.txt",
@@ -225,10 +240,10 @@ fn project(files: &Files<'_>, folder: &str, kind: Kind) -> Option<Project> {
                     Some(extras) if !extras.is_empty() => format!("'.[{extras}]'"),
                     _ => ".".to_owned(),
                 };
-                return make(Manager::Pip, "pyproject.toml", false, &format!("{VENV} -e {what}"), None);
+                return make(Manager::Pip, "pyproject.toml", false, &format!("{VENV} -e {what}{more}"), None);
             }
             if has("setup.py") {
-                return make(Manager::Pip, "setup.py", false, &format!("{VENV} -e ."), None);
+                return make(Manager::Pip, "setup.py", false, &format!("{VENV} -e .{more}"), None);
             }
             None
         }

@@ -31,6 +31,7 @@ pub fn read_names(output: &str) -> TestNames {
         sections.notice(&line);
         let told = read_line(&line).or_else(|| sections.read(&line)).or_else(|| tree.read(&line));
         let Some((outcome, name)) = told else { continue };
+        let name = sections.titled(&line, name);
         let name: String = name.trim().chars().take(LONGEST).collect();
         if name.is_empty() {
             continue;
@@ -301,12 +302,30 @@ struct Sections {
     minitest: Option<Outcome>,
     /// A test of the Go package that is being told of has failed.
     go_test_failed: bool,
+    /// The test of tape whose assertions are being told of; `None` before TAP begins.
+    tape_title: Option<String>,
 }
 
 impl Sections {
     /// Remembers what has to be known when a later line is read.
     fn notice(&mut self, line: &str) {
         self.go_test_failed |= line.trim_start().starts_with("--- FAIL: ");
+        if line == "TAP version 13" {
+            self.tape_title = Some(String::new());
+        } else if let (Some(title), Some(comment)) = (&mut self.tape_title, line.strip_prefix("# ")) {
+            comment.trim().clone_into(title);
+        }
+    }
+
+    /// tape tells assertions, which many tests share (`ok 3 should be equal`), below a comment with the name of their test.
+    /// Others write a dash before the name of a test.
+    fn titled(&self, line: &str, name: String) -> String {
+        let rest = line.strip_prefix("not ok ").or_else(|| line.strip_prefix("ok "));
+        let is_assertion = rest.and_then(|rest| rest.split_once(' ')).is_some_and(|(_, rest)| !rest.starts_with("- "));
+        match &self.tape_title {
+            Some(title) if is_assertion && !title.is_empty() => format!("{title}{SEPARATOR}{name}"),
+            _ => name,
+        }
     }
 
     /// `FAIL⇥example.com/a [build failed]`, and `FAIL⇥example.com/a⇥0.1s` of a package none of whose tests is named.
@@ -508,6 +527,7 @@ mod tests {
             (recorded!("phpunit-testdox"), "Adds", "Fails"),
             (recorded!("pytest"), "test_x.py::test_a test_x.py::test_b[1]", "test_x.py::test_b[a b]"),
             (recorded!("pytest-q"), "", "test_x.py::test_b[a b]"),
+            (recorded!("tape"), "adds › should be strictly equal", "fails › should be strictly equal"),
             (recorded!("tap"), "adds inner", "fails one is two t/x.test.cjs"),
             (recorded!("unittest"), "", "test_u.T.test_b"),
             (recorded!("unittest-v"), "test_u.T.test_a", "test_u.T.test_b"),

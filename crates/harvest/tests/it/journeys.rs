@@ -1,0 +1,83 @@
+//! The first day with projects that others wrote: their own tests, their dependencies from the registries, from `harvest init`
+//! to the verified branch.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::agents::Vendor;
+use crate::packages::{home, settings, toolchains};
+use crate::support::{World, git, init};
+
+/// Downloads and unpacks an archive, and commits it as it is.
+const UNPACK: &str = r##"
+import io, re, sys, tarfile, urllib.request
+registry, name, file, folder = sys.argv[1:]
+page = registry + '/' + name + ('/' if file.endswith('.tar.gz') else '')
+if file.endswith('.tar.gz'):
+    found = re.search(r'href="([^"#]*/%s)' % re.escape(file), urllib.request.urlopen(page, timeout=60).read().decode())[1]
+else:
+    found = page + '/-/' + file
+archive = tarfile.open(fileobj=io.BytesIO(urllib.request.urlopen(found, timeout=60).read()))
+for member in archive.getmembers():
+    member.name = member.name.split('/', 1)[-1]
+    archive.extract(member, folder, filter='data')
+"##;
+
+/// Sets up the project by `harvest init`, which runs the task as well; returns the task as `task show` tells it.
+fn day(registry: &str, name: &str, file: &str, change: &str) -> Value {
+    let world = World::empty();
+    init(&world.repo());
+    let (_mirror, config) = settings(&world);
+    let text = fs::read_to_string(&config).unwrap();
+    let address = text.lines().find_map(|line| line.strip_prefix(&format!("{registry} = '"))).unwrap();
+    let address = address.trim_end_matches('\'');
+    let folder = world.repo().display().to_string();
+    let unpacked = Command::new("python3").args(["-c", UNPACK, address, name, file, &folder]).output().unwrap();
+    assert!(unpacked.status.success(), "{}", String::from_utf8_lossy(&unpacked.stderr));
+    world.commit("As published");
+
+    let conversations = json!([{ "replies": [{ "shell": change }, { "say": "Done." }] }]);
+    let vendor = Vendor::playing(&world, &json!({ "model": "claude-sonnet-4-5", "conversations": conversations }));
+    let mut harvest = world.harvest(&["init", "--yes", "--json", "--config", &config, "--task", "Add it, with a test"]);
+    harvest.command.env("HOME", home()).envs(toolchains()).current_dir(world.repo());
+    let ran = harvest
+        .env("ANTHROPIC_BASE_URL", &format!("{}/anthropic", vendor.address))
+        .env("ANTHROPIC_API_KEY", "made-up-for-this-test")
+        .finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let task = world.tasks().remove(0);
+    let branch = task["branch"].as_str().unwrap();
+    assert_eq!(git(&world.repo(), &["log", "--format=%s", "-1", &format!("{branch}^")]).trim(), "As published");
+    world.json(&["task", "show", task["id"].as_str().unwrap()])
+}
+
+/// How many tests passed at the base and at the result, and which are new.
+fn counts(task: &Value) -> (u64, u64, Vec<&str>) {
+    let evidence = &task["evidence"];
+    assert_eq!(evidence["verdict"], "verified", "{task:#}");
+    let passed = |counts: &Value| counts["passed"].as_u64().unwrap_or_else(|| panic!("{task:#}"));
+    let new = evidence["tests"]["added"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    (passed(&evidence["baseline"]), passed(evidence), new)
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn click_of_its_sdist_is_prepared_changed_and_verified_by_its_own_tests() {
+    let change = "printf '\\n\\ndef shout(message: str) -> str:\\n    return message.upper()\\n' >> src/click/utils.py
+printf 'from click.utils import shout\\n\\n\\ndef test_shout():\\n    assert shout(\"pear\") == \"PEAR\"\\n' > tests/test_shout.py";
+    let task = day("pypi", "click", "click-8.3.1.tar.gz", change);
+    let (before, after, new) = counts(&task);
+    assert!(before > 1000 && after == before + 1, "{before} → {after}: {task:#}");
+    assert_eq!(new, ["tests/test_shout.py::test_shout"]);
+}
+
+#[test]
+#[ignore = "needs the network"]
+fn shell_quote_of_its_tarball_is_prepared_changed_and_verified_by_its_own_tests() {
+    let change = "printf '\\nexports.version = \"1.6.1\";\\n' >> index.js
+printf 'var test = require(\"tape\");\\ntest(\"version\", function (t) { t.equal(require(\"../\").version, \"1.6.1\"); t.end(); });\\n' > test/version.js";
+    let task = day("npm", "shell-quote", "shell-quote-1.6.1.tgz", change);
+    assert_eq!(counts(&task), (95, 96, vec!["version › should be equal"]));
+}
