@@ -66,7 +66,7 @@ fn serve(world: &World, address: &str, script: &std::path::Path) -> Server {
 fn trial_script(world: &World) -> std::path::PathBuf {
     let script = world.path().join("trial.json");
     let replies = json!([{ "shell": FIX }, { "say": "Done." }]);
-    let again = json!([{ "shell": "echo more >> notes.txt" }, { "say": "Done." }]);
+    let again = json!([{ "shell": format!("{FIX}; echo more >> notes.txt") }, { "say": "Done." }]);
     let conversations = json!([{ "when_prompt_contains": "Another", "replies": again }, { "replies": replies }]);
     fs::write(&script, json!({ "conversations": conversations }).to_string()).unwrap();
     script
