@@ -923,6 +923,8 @@ class Settings(TypedDict):
     base_branch: NotRequired[str | None]
     """The branch that the base was named by, which the result is proposed for; `None`: the repository's default
     branch."""
+    base_of_dependencies: NotRequired[bool]
+    """No base was named, and the work begins with the results of the tasks that it waits for."""
     egress: NotRequired[list[str] | None]
     """The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows."""
     gate: NotRequired[bool]

@@ -78,6 +78,7 @@ mod tests {
         "agent list",
         "audit export",
         "audit verify",
+        "completion",
         "config show",
         "convoy list",
         "convoy show",

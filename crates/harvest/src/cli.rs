@@ -12,6 +12,7 @@ mod recurring;
 mod repo;
 mod server;
 mod session;
+mod shell;
 mod stats;
 mod upkeep;
 mod values;
@@ -34,6 +35,7 @@ pub use server::{Audit, Door, LogFormat, Login, Serve, Token, TokenCreate};
 pub use session::{
     Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionRestore, SessionResume,
 };
+pub use shell::Shell;
 pub use stats::Stats;
 pub use upkeep::{Backup, Config, Export, Gc, Import, ImportBeads, Restore};
 pub use values::{age, budget, convoy_name, duration};
@@ -171,6 +173,15 @@ pub enum Command {
     /// Check what this machine offers and what is missing
     #[command(after_help = "Examples:\n  harvest doctor\n  harvest doctor --reach\n  harvest doctor --json")]
     Doctor(Doctor),
+    /// Print what a shell needs to complete commands and options
+    #[command(after_help = "Examples:
+  harvest completion bash > ~/.local/share/bash-completion/completions/harvest
+  harvest completion zsh >> ~/.zshrc
+  harvest completion fish > ~/.config/fish/completions/harvest.fish")]
+    Completion {
+        #[arg(value_enum)]
+        shell: Shell,
+    },
     /// Explain an error code
     #[command(after_help = "Examples:\n  harvest explain HV-0101\n  harvest explain 0202")]
     Explain {

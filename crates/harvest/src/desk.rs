@@ -23,8 +23,10 @@ use crate::cli::{self, Global, RepoAdd};
 use crate::config::{Key, Layer, Setting};
 use crate::failure::Failure;
 use crate::installation::Installation;
+use crate::output;
 use crate::saved::SavedRequest;
 use crate::schedule::When;
+use crate::view::clean;
 use crate::{credential, demo, repo, schedule, sign_in, template};
 
 /// What reaches beyond a project: hosts that are open to sandboxes, and money that others pay.
@@ -259,6 +261,10 @@ impl Desk for FrontDesk {
     fn owner(&self) -> String {
         self.installation.environment.user()
     }
+
+    fn notice(&self, text: &str) {
+        output::complain(&format!("note: {}", clean(text)));
+    }
 }
 
 /// What of a server's table says which hosts are reached.
@@ -310,7 +316,7 @@ fn millis(time: Duration) -> u64 {
 /// Where the server happens to run is nobody's business: there is no "here" over the network.
 fn absolute(repository: &str) -> Result<(), Refusal> {
     if Path::new(repository).is_relative() && !repository.contains(':') {
-        let message = format!("there is no repository called `{}`", crate::view::clean(repository));
+        let message = format!("there is no repository called `{}`", clean(repository));
         let help = "name one of GET /api/repositories, a whole path on the server's machine, or a URL";
         return Err(refuse(Code::NotARepository, message, help));
     }
@@ -319,7 +325,7 @@ fn absolute(repository: &str) -> Result<(), Refusal> {
 
 /// The names of convoys, repositories, templates and credentials follow one rule.
 fn named(name: &str) -> Result<String, Refusal> {
-    let message = |error: String| format!("`{}` is no name: {error}", crate::view::clean(name));
+    let message = |error: String| format!("`{}` is no name: {error}", clean(name));
     cli::convoy_name(name).map_err(|error| refuse(Code::BadOption, message(error), "choose another name"))
 }
 

@@ -6,6 +6,7 @@ mod audit;
 mod backup;
 mod beads;
 mod cli;
+mod completion;
 mod config;
 #[cfg(feature = "container")]
 mod container;
@@ -160,6 +161,7 @@ async fn dispatch(cli: Cli, environment: Environment) -> Result<Exit, Failure> {
         Command::Dev(command) => dev::dev(global, environment, command).await,
         Command::Mcp(command) => mcp::mcp(global, environment, command).await,
         Command::Doctor(options) => doctor::doctor(global, environment, options).await,
+        Command::Completion { shell } => completion::completion(shell),
         Command::Explain { code } => explain::explain(global, &code),
     }
 }

@@ -74,6 +74,9 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 
     /// Whom the one-time link signs in: the person who started the server.
     fn owner(&self) -> String;
+
+    /// Says something to whoever looks at the server's output.
+    fn notice(&self, text: &str);
 }
 
 /// Where someone is an admin.

@@ -114,6 +114,9 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, request: Request) 
         status: reply.status,
         answer: reply.body.clone(),
     });
+    if method != "GET" {
+        shared.save();
+    }
     shared.exchanged.send_modify(|count| *count += 1);
     let is_lost = {
         let mut world = shared.world();

@@ -24,25 +24,25 @@ impl Shared {
         let parsed = parsed.ok_or_else(|| Error::Unexpected { reason: format!("`{full}` is not OWNER/NAME") })?;
         let path = self.folder.join(format!("{full}.git"));
         let fail = |error: std::io::Error| Error::Unexpected { reason: error.to_string() };
-        tokio::fs::create_dir_all(&path).await.map_err(fail)?;
         if !path.join("HEAD").exists() {
-            self.git.run(&path, &["init", "--quiet", "--bare", "--initial-branch=main"]).await?;
-            if let Some(from) = from {
-                let (from, git) = (from.to_string_lossy().into_owned(), Git::new(Home::Nobody));
-                let all = ["fetch", "--quiet", "--no-write-fetch-head", &from, "+refs/heads/*:refs/heads/*"];
-                git.with_limit(LIMIT).run(&path, &all).await?;
-                let head = self.git.line(Path::new(&from), &["symbolic-ref", "HEAD"]).await?;
-                self.git.run(&path, &["symbolic-ref", "HEAD", &head]).await?;
+            let owner = self.folder.join(&parsed.owner);
+            let unfinished = owner.join(format!(".{}.new", parsed.name));
+            let made = self.make_repository(&unfinished, from).await;
+            if let Err(error) = made {
+                let _ = tokio::fs::remove_dir_all(&unfinished).await;
+                // Only while nothing else is in it.
+                let _ = tokio::fs::remove_dir(&owner).await;
+                return Err(error);
             }
-            // Only who is let in gets this far; and pull requests come with shallow and partial clones.
-            for setting in ["http.receivepack", "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
-                self.git.run(&path, &["config", setting, "true"]).await?;
-            }
+            tokio::fs::rename(&unfinished, &path).await.map_err(fail)?;
         }
         let branch = self.git.line(&path, &["symbolic-ref", "--short", "HEAD"]).await?;
         let created = self.now();
-        let mut world = self.world();
-        let id = world.next_id();
+        if let Some(known) = self.world().repositories.get_mut(full) {
+            known.branch = branch;
+            return Ok(());
+        }
+        let id = self.world().next_id();
         let repository = Repository {
             id,
             owner: parsed.owner,
@@ -55,7 +55,30 @@ impl Shared {
             checks: Vec::new(),
             reviews: Vec::new(),
         };
-        world.repositories.insert(full.to_owned(), repository);
+        self.world().repositories.insert(full.to_owned(), repository);
+        self.save();
+        Ok(())
+    }
+
+    /// A bare repository with the branches of the one at `from`.
+    async fn make_repository(&self, path: &Path, from: Option<&Path>) -> Result<(), Error> {
+        let fail = |error: std::io::Error| Error::Unexpected { reason: error.to_string() };
+        let _ = tokio::fs::remove_dir_all(path).await;
+        tokio::fs::create_dir_all(path).await.map_err(fail)?;
+        self.git.run(path, &["init", "--quiet", "--bare", "--initial-branch=main"]).await?;
+        if let Some(from) = from {
+            // Git runs in the new repository, which is not where a relative path begins.
+            let from = std::path::absolute(from).map_err(fail)?;
+            let (from, git) = (from.to_string_lossy().into_owned(), Git::new(Home::Nobody));
+            let all = ["fetch", "--quiet", "--no-write-fetch-head", &from, "+refs/heads/*:refs/heads/*"];
+            git.with_limit(LIMIT).run(path, &all).await?;
+            let head = self.git.line(Path::new(&from), &["symbolic-ref", "HEAD"]).await?;
+            self.git.run(path, &["symbolic-ref", "HEAD", &head]).await?;
+        }
+        // Only who is let in gets this far; and pull requests come with shallow and partial clones.
+        for setting in ["http.receivepack", "uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
+            self.git.run(path, &["config", setting, "true"]).await?;
+        }
         Ok(())
     }
 
@@ -136,6 +159,7 @@ impl Shared {
             Ok(response) => {
                 if receives {
                     self.tell_pushes(&full, caller.login(), before).await;
+                    self.save();
                 }
                 response
             }

@@ -1,5 +1,6 @@
 //! A GitHub on this machine, to try everything without one: real repositories over real git, issues, pull requests, comments,
-//! checks, reviews, an App with its installation, and signed webhooks. It keeps all of it in memory but the repositories.
+//! checks, reviews, an App with its installation, and signed webhooks. All of it but its tokens outlives a restart on the same
+//! folder.
 //!
 //! People act through the same API: the token `token-ada` is Ada. What is not here answers 404.
 
@@ -34,6 +35,8 @@ use crate::github::Account;
 const APP_ID: u64 = 4711;
 const APP_KEY: &str = include_str!("app.pem");
 const MOST_WAITING: usize = 4096;
+/// All that it knows beside the repositories.
+const STATE: &str = "github.json";
 
 #[derive(Debug)]
 pub struct Options {
@@ -43,12 +46,24 @@ pub struct Options {
     /// Where webhooks go, and what they are signed with.
     pub hook: Option<Hook>,
     pub clock: Arc<dyn Clock>,
+    /// Where it is said that a webhook was refused, or could not be delivered.
+    pub notices: Option<mpsc::UnboundedSender<String>>,
 }
 
 #[derive(Debug, Clone)]
 pub struct Hook {
     pub url: String,
     pub secret: SecretString,
+    pub redelivery: Redelivery,
+}
+
+/// What becomes of a webhook when nobody listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Redelivery {
+    /// As at GitHub.
+    Never,
+    /// It is sent when the server is up, and all behind it in their order.
+    UntilReached,
 }
 
 /// A running one. Ends with this.
@@ -80,6 +95,7 @@ struct Shared {
     git: Git,
     hooks: mpsc::Sender<hooks::Event>,
     hook: Mutex<Option<Hook>>,
+    notices: Option<mpsc::UnboundedSender<String>>,
     /// How many exchanges there were.
     exchanged: watch::Sender<usize>,
 }
@@ -87,6 +103,21 @@ struct Shared {
 impl Shared {
     fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes down what changed.
+    fn save(&self) {
+        let saved = self.world().save(&self.folder.join(STATE));
+        if let Err(error) = saved {
+            tracing::error!(%error, "the fake GitHub cannot be saved");
+        }
+    }
+
+    fn notice(&self, text: String) {
+        tracing::warn!("{text}");
+        if let Some(notices) = &self.notices {
+            let _ = notices.send(text);
+        }
     }
 
     fn now(&self) -> String {
@@ -97,18 +128,23 @@ impl Shared {
 impl Fake {
     pub async fn start(options: Options) -> Result<Self, Error> {
         let fail = |error: std::io::Error| Error::Unexpected { reason: error.to_string() };
+        let cannot_listen = |error: std::io::Error| Error::Unexpected {
+            reason: format!("{} cannot be listened on: {error}", options.listen),
+        };
+        let listener = TcpListener::bind(options.listen).await.map_err(cannot_listen)?;
         tokio::fs::create_dir_all(&options.folder).await.map_err(fail)?;
-        let listener = TcpListener::bind(options.listen).await.map_err(fail)?;
+        let world = World::load(&options.folder.join(STATE)).map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
         let (hooks, events) = mpsc::channel(MOST_WAITING);
         let shared = Arc::new(Shared {
-            world: Mutex::default(),
+            world: Mutex::new(world),
             folder: options.folder,
             web: format!("http://{address}"),
             clock: options.clock,
             git: Git::new(Home::Nobody),
             hooks,
             hook: Mutex::new(options.hook),
+            notices: options.notices,
             exchanged: watch::Sender::new(0),
         });
         let router = Router::new().fallback(api::answer).with_state(shared.clone());
@@ -185,6 +221,11 @@ impl Fake {
     /// Does what the next such request asks for, and answers as a proxy that waited too long for it.
     pub fn lose_next_answer(&self, method: &str, path_end: &str) {
         self.shared.world().lost_answers.push((method.to_owned(), path_end.to_owned()));
+    }
+
+    /// As if all tokens had expired.
+    pub fn forget_tokens(&self) {
+        self.shared.world().tokens.clear();
     }
 
     /// How many of these are left.

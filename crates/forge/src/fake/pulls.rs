@@ -230,7 +230,7 @@ impl Asked<'_> {
                 thread: number,
                 author: self.caller.login().to_owned(),
                 body: self.text("body").unwrap_or_default(),
-                state,
+                state: state.to_owned(),
                 commit: self.text("commit_id").unwrap_or(pull.head_sha),
                 submitted: now,
                 remarks,

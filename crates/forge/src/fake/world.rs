@@ -1,6 +1,9 @@
 //! All that this GitHub knows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use super::Exchange;
 
@@ -19,7 +22,33 @@ pub(super) struct World {
     last_id: u64,
 }
 
+/// What outlives a restart. Tokens do not: whoever has one asks for another.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Saved {
+    last_id: u64,
+    repositories: BTreeMap<String, Repository>,
+}
+
 impl World {
+    /// The one that was saved there, or a new one.
+    pub(super) fn load(file: &Path) -> std::io::Result<Self> {
+        let text = match std::fs::read(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        let Saved { last_id, repositories } = serde_json::from_slice(&text)?;
+        Ok(Self { last_id, repositories, ..Self::default() })
+    }
+
+    /// Writes it as a whole or not at all.
+    pub(super) fn save(&self, file: &Path) -> std::io::Result<()> {
+        let saved = Saved { last_id: self.last_id, repositories: self.repositories.clone() };
+        let unfinished = file.with_extension("new");
+        std::fs::write(&unfinished, serde_json::to_vec(&saved)?)?;
+        std::fs::rename(unfinished, file)
+    }
+
     pub(super) fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         1_000_000 + self.last_id
@@ -33,7 +62,7 @@ pub(super) struct Grant {
     pub(super) expires: harvest_core::Timestamp,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Repository {
     pub(super) id: u64,
     pub(super) owner: String,
@@ -58,7 +87,7 @@ impl Repository {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Thread {
     pub(super) id: u64,
     pub(super) number: u64,
@@ -74,7 +103,7 @@ pub(super) struct Thread {
     pub(super) pull: Option<Pull>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Pull {
     pub(super) head: String,
     pub(super) base: String,
@@ -86,7 +115,7 @@ pub(super) struct Pull {
     pub(super) reviewers: Vec<String>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Comment {
     pub(super) id: u64,
     pub(super) thread: u64,
@@ -96,7 +125,7 @@ pub(super) struct Comment {
     pub(super) updated: String,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Check {
     pub(super) id: u64,
     pub(super) name: String,
@@ -110,19 +139,19 @@ pub(super) struct Check {
     pub(super) completed: Option<String>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Review {
     pub(super) id: u64,
     pub(super) thread: u64,
     pub(super) author: String,
     pub(super) body: String,
-    pub(super) state: &'static str,
+    pub(super) state: String,
     pub(super) commit: String,
     pub(super) submitted: String,
     pub(super) remarks: Vec<Remark>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Remark {
     pub(super) id: u64,
     pub(super) path: String,

@@ -64,6 +64,41 @@ impl GitHub {
         Ok(Git::new(Home::Account(Private::new(settings))))
     }
 
+    /// Whether git was refused for a token that can be asked for anew; it is forgotten then.
+    fn renews(&self, error: &(dyn std::error::Error + 'static), permissions: Permissions) -> bool {
+        is_unauthorized(error) && self.client.tokens.forget_for(&self.repository, permissions)
+    }
+
+    async fn push(
+        &self,
+        from: &Path,
+        branch: &BranchName,
+        commit: &str,
+        previous: Option<&str>,
+    ) -> Result<Published, Error> {
+        let (git, url) = (self.git(Permissions::Push).await?, self.client.host().clone_url(&self.repository));
+        let name = branch.as_ref_name();
+        let listed = git.line(from, &["ls-remote", "--quiet", &url, &name]).await;
+        let listed = listed.map_err(|source| Error::Fetch { name: self.name.clone(), source })?;
+        let found = listed.lines().filter_map(|line| line.split_once('\t')).find(|(_, found)| *found == name);
+        match found.map(|(found, _)| found) {
+            Some(found) if found == commit => return Ok(Published::Hosted),
+            Some(found) if Some(found) != previous => {
+                return Err(Error::BranchMoved { branch: branch.to_string(), found: found.to_owned() });
+            }
+            _ => {}
+        }
+        // Git checks the old value there as well: of two that publish at the same time one is refused.
+        let lease = format!("--force-with-lease={name}:{}", found.map_or("", |(found, _)| found));
+        let what = format!("{commit}:{name}");
+        let args = ["push", "--quiet", "--no-verify", "--no-follow-tags", &lease, &url, &what];
+        git.with_limit(PUSH_LIMIT)
+            .run(from, &args)
+            .await
+            .map_err(|source| Error::Push { name: self.name.clone(), source })?;
+        Ok(Published::Hosted)
+    }
+
     async fn remote(&self) -> Result<Remote, Error> {
         Remote::new(&self.client.host().clone_url(&self.repository), self.git(Permissions::Fetch).await?)
     }
@@ -94,7 +129,10 @@ impl Forge for GitHub {
     }
 
     async fn resolve(&self, base: Option<&str>) -> Result<Base, Error> {
-        self.remote().await?.resolve(base).await
+        match self.remote().await?.resolve(base).await {
+            Err(error) if self.renews(&error, Permissions::Fetch) => self.remote().await?.resolve(base).await,
+            resolved => resolved,
+        }
     }
 
     async fn fetch(&self, mirror: &Mirror, commit: &str) -> Result<(), harvest_workspace::Error> {
@@ -102,11 +140,18 @@ impl Forge for GitHub {
     }
 
     async fn fetch_part(&self, mirror: &Mirror, commit: &str, part: Part) -> Result<(), harvest_workspace::Error> {
-        let remote = self.remote().await.map_err(|error| harvest_workspace::Error::Git {
-            command: "fetch".to_owned(),
-            message: format!("there is no credential for {}: {error}", self.name),
-        })?;
-        remote.fetch_part(mirror, commit, part).await
+        let remote = async || {
+            self.remote().await.map_err(|error| harvest_workspace::Error::Git {
+                command: "fetch".to_owned(),
+                message: format!("there is no credential for {}: {error}", self.name),
+            })
+        };
+        match remote().await?.fetch_part(mirror, commit, part).await {
+            Err(error) if self.renews(&error, Permissions::Fetch) => {
+                remote().await?.fetch_part(mirror, commit, part).await
+            }
+            fetched => fetched,
+        }
     }
 
     async fn publish(
@@ -116,32 +161,30 @@ impl Forge for GitHub {
         commit: &str,
         previous: Option<&str>,
     ) -> Result<Published, Error> {
-        let (git, url) = (self.git(Permissions::Push).await?, self.client.host().clone_url(&self.repository));
-        let name = branch.as_ref_name();
-        let listed = git.line(from, &["ls-remote", "--quiet", &url, &name]).await;
-        let listed = listed.map_err(|source| Error::Fetch { name: self.name.clone(), source })?;
-        let found = listed.lines().filter_map(|line| line.split_once('\t')).find(|(_, found)| *found == name);
-        match found.map(|(found, _)| found) {
-            Some(found) if found == commit => return Ok(Published::Hosted),
-            Some(found) if Some(found) != previous => {
-                return Err(Error::BranchMoved { branch: branch.to_string(), found: found.to_owned() });
-            }
-            _ => {}
+        match self.push(from, branch, commit, previous).await {
+            Err(error) if self.renews(&error, Permissions::Push) => self.push(from, branch, commit, previous).await,
+            published => published,
         }
-        // Git checks the old value there as well: of two that publish at the same time one is refused.
-        let lease = format!("--force-with-lease={name}:{}", found.map_or("", |(found, _)| found));
-        let what = format!("{commit}:{name}");
-        let args = ["push", "--quiet", "--no-verify", "--no-follow-tags", &lease, &url, &what];
-        git.with_limit(PUSH_LIMIT)
-            .run(from, &args)
-            .await
-            .map_err(|source| Error::Push { name: self.name.clone(), source })?;
-        Ok(Published::Hosted)
     }
 
     fn hosting(&self) -> Option<&dyn Hosting> {
         Some(self)
     }
+}
+
+/// Git has no more to say about a 401 than that it would ask for a name or a password now.
+fn is_unauthorized(error: &(dyn std::error::Error + 'static)) -> bool {
+    const SAID: [&str; 4] =
+        ["Authentication failed", "could not read Username", "could not read Password", "error: 401"];
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if SAID.iter().any(|said| text.contains(said)) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }
 
 /// A large branch over a slow line takes its time.

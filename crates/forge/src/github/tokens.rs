@@ -101,25 +101,41 @@ impl Tokens {
         kept.len() < before
     }
 
+    /// The same for git, which does not tell with which token it was refused. False where there is none to ask for anew.
+    pub(super) fn forget_for(&self, repository: &Repository, permissions: Permissions) -> bool {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.remove(&(repository.clone(), permissions)).is_some()
+    }
+
     async fn make(&self, client: &Client, repository: &Repository, permissions: Permissions) -> Result<Kept, Error> {
         #[derive(Deserialize)]
         struct Made {
             token: String,
             expires_at: Timestamp,
         }
-        let installation = self.installation(client, repository).await?;
-        let ask = Ask {
-            method: Method::POST,
-            path: format!("/app/installations/{installation}/access_tokens"),
-            body: Some(json!({ "repositories": [repository.name], "permissions": permissions.document() })),
-            authority: Authority::App,
-        };
-        let Some(answer) = client.ask(&ask).await? else {
+        loop {
+            let was_known = self.is_known(repository);
+            let installation = self.installation(client, repository).await?;
+            let ask = Ask {
+                method: Method::POST,
+                path: format!("/app/installations/{installation}/access_tokens"),
+                body: Some(json!({ "repositories": [repository.name], "permissions": permissions.document() })),
+                authority: Authority::App,
+            };
+            if let Some(answer) = client.ask(&ask).await? {
+                let made: Made = answer.read()?;
+                return Ok(Kept { token: SecretString::from(made.token), expires: made.expires_at });
+            }
+            // An App that was removed and installed again has another number.
             self.installations.lock().unwrap_or_else(PoisonError::into_inner).remove(repository);
-            return Err(not_installed(repository));
-        };
-        let made: Made = answer.read()?;
-        Ok(Kept { token: SecretString::from(made.token), expires: made.expires_at })
+            if !was_known {
+                return Err(not_installed(repository));
+            }
+        }
+    }
+
+    fn is_known(&self, repository: &Repository) -> bool {
+        self.installations.lock().unwrap_or_else(PoisonError::into_inner).contains_key(repository)
     }
 
     async fn installation(&self, client: &Client, repository: &Repository) -> Result<u64, Error> {

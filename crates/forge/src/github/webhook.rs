@@ -28,6 +28,11 @@ pub struct Listener {
 pub struct Malformed;
 
 impl Listener {
+    /// The label of the issues that are meant for Harvest.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
     pub fn new(host: Host, secret: &SecretString, login: &str, label: &str) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret().as_bytes());
         Self { key, host, login: login.trim_start_matches('@').to_owned(), label: label.to_owned() }

@@ -151,6 +151,40 @@ async fn every_token_can_do_one_thing_in_one_repository() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_refused_is_renewed_for_the_api_and_for_git() {
+    let world = World::new().await;
+    let forge = world.as_app().await;
+    let commit = pushed(&world, forge.as_ref()).await;
+    world.fake.forget_tokens();
+    assert_eq!(forge.resolve(None).await.unwrap().commit, world.base);
+    let (path, later) = world.work("more", "more");
+    world.fake.forget_tokens();
+    forge.publish(&path, &branch(), &later, Some(&commit)).await.unwrap();
+    world.fake.forget_tokens();
+    forge.hosting().unwrap().standing("ada").await.unwrap();
+    // A person's own token cannot be asked for anew: the refusal is told.
+    let refused = world.forges(&"nobodys".to_owned().into()).open("github:ada/shop").await.unwrap().resolve(None).await;
+    assert!(matches!(refused, Err(Error::Fetch { .. })), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fake_that_is_started_again_knows_its_threads_and_a_failed_copy_leaves_nothing() {
+    let World { folder, fake, .. } = World::new().await;
+    let issue = json!({ "title": "Fix it", "labels": ["harvest"] });
+    let made = person(fake.url(), "ada", "POST", "/repos/ada/shop/issues", issue.clone()).await;
+    assert_eq!(made["number"], 1);
+    let bad = fake.add_repository("eve/none", Some(&folder.path().join("missing"))).await;
+    assert!(bad.is_err() && !folder.path().join("hub/eve").exists(), "{bad:?}");
+    drop(fake);
+    let again = World::start_in(&folder.path().join("hub")).await;
+    again.add_repository("ada/shop", None).await.unwrap();
+    let thread = person(again.url(), "ada", "GET", "/repos/ada/shop/issues/1", json!({})).await;
+    assert_eq!(thread["title"], "Fix it", "{thread:#}");
+    let next = person(again.url(), "ada", "POST", "/repos/ada/shop/issues", issue).await;
+    assert_eq!((&next["number"], next["id"] == made["id"]), (&json!(2), false));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn github_is_left_alone_when_it_says_so() {
     let world = World::new().await;
     let forge = world.with_token().await;

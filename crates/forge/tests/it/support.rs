@@ -56,11 +56,15 @@ impl World {
     pub async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = sample(&folder.path().join("shop"));
-        let listen = "127.0.0.1:0".parse().unwrap();
-        let options = Options { listen, folder: folder.path().join("hub"), hook: None, clock: Arc::new(Now) };
-        let fake = Fake::start(options).await.unwrap();
+        let fake = Self::start_in(&folder.path().join("hub")).await;
         fake.add_repository("ada/shop", Some(&folder.path().join("shop"))).await.unwrap();
         Self { folder, fake, base }
+    }
+
+    pub async fn start_in(folder: &Path) -> Fake {
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let options = Options { listen, folder: folder.to_owned(), hook: None, clock: Arc::new(Now), notices: None };
+        Fake::start(options).await.unwrap()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -12,7 +12,8 @@ pub enum Dev {
   harvest dev fake-github --repository ada/shop=./shop --webhook-url http://127.0.0.1:7070/webhooks/github
   curl -H 'Authorization: Bearer token-ada' http://127.0.0.1:7090/api/v3/repos/ada/shop/issues -d '{\"title\": \"Fix it\", \"labels\": [\"harvest\"]}'
 
-It prints how to add its App to Harvest. Everything but the repositories is forgotten when it ends.")]
+It prints how to add its App to Harvest. Everything is there again when it is started on the same folder, and webhooks that nobody
+takes are sent when the server is up.")]
     FakeGithub(FakeGithub),
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use harvest_forge::fake::{Exchange, Fake, Hook, Options};
+use harvest_forge::fake::{Exchange, Fake, Hook, Options, Redelivery};
 use harvest_vault::ExposeSecret;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ impl Hub {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listen = "127.0.0.1:0".parse().unwrap();
         let folder = world.path().join("hub");
-        let options = Options { listen, folder, hook: None, clock: std::sync::Arc::new(Now) };
+        let options = Options { listen, folder, hook: None, clock: std::sync::Arc::new(Now), notices: None };
         let fake = runtime.block_on(async {
             let fake = Fake::start(options).await.unwrap();
             fake.add_repository("ada/shop", Some(&world.repo())).await.unwrap();
@@ -53,7 +53,7 @@ impl Hub {
     /// Webhooks go to this server.
     pub fn tell(&self, server: &Server) {
         let url = format!("{}/webhooks/github", server.url);
-        self.fake.send_hooks_to(Hook { url, secret: SECRET.to_owned().into() });
+        self.fake.send_hooks_to(Hook { url, secret: SECRET.to_owned().into(), redelivery: Redelivery::Never });
     }
 
     pub fn person(&self, login: &str) -> Client {
@@ -689,7 +689,7 @@ fn an_app_is_made_and_kept() {
     assert!(page.contains("https://github.com/settings/apps/new") && page.contains("/webhooks/github"), "{page}");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (listen, folder) = ("127.0.0.1:0".parse().unwrap(), world.path().join("hub"));
-    let options = Options { listen, folder, hook: None, clock: std::sync::Arc::new(Now) };
+    let options = Options { listen, folder, hook: None, clock: std::sync::Arc::new(Now), notices: None };
     let fake = runtime.block_on(Fake::start(options)).unwrap();
     let made = world.json(&["github", "setup", "--code", "c0de", "--base-url", fake.url()]);
     assert_eq!(made["app"], "harvest");

@@ -35,6 +35,7 @@ mod gate;
 mod github;
 mod github_bases;
 mod github_reviews;
+mod github_trial;
 mod github_webhooks;
 mod hooks;
 mod http;

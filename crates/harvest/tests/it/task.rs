@@ -74,6 +74,8 @@ fn list_show_logs_and_diff_for_people() {
         settings.add_filter(r"\b[0-9a-z]{16}\b", "[ID]");
         settings.add_filter(r"index [0-9a-f]+\.\.[0-9a-f]+", "index [BLOBS]");
         settings.add_filter(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\b", "[AT]");
+        // The columns are as wide as an age happens to be.
+        settings.add_filter(r"(\S) {2,}", "$1  ");
         settings.add_filter(r"(took +)[0-9.]+ (ms|s)\n", "$1[TIME]\n");
         settings.add_filter(r" +\d+ s  repo ", "  [AGE]  repo ");
         settings.add_filter(r"by \S+\n", "by [PERSON]\n");

@@ -199,3 +199,31 @@ fn a_task_that_has_ended_is_deleted_and_leaves_its_branch_and_the_audit_log() {
     assert!(entries.iter().any(|entry| entry["action"] == "run"), "{log}");
     world.harvest(&["audit", "verify"]).finish();
 }
+
+#[test]
+fn a_shell_completes_commands_options_and_values() {
+    let world = World::new();
+    let script = text(&world, &["completion", "bash"]);
+    let complete = |words: &[&str]| {
+        let asked = format!(
+            "{script}\nCOMP_WORDS=({}); COMP_CWORD={}; _harvest; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            words.join(" "),
+            words.len() - 1
+        );
+        let ran = std::process::Command::new("bash").args(["--norc", "-c", &asked]).output().unwrap();
+        assert!(ran.stderr.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let mut found: Vec<String> = String::from_utf8(ran.stdout).unwrap().lines().map(str::to_owned).collect();
+        found.sort();
+        found
+    };
+    assert_eq!(complete(&["harvest", "ta"]), ["task"]);
+    assert_eq!(complete(&["harvest", "task", "de"]), ["delete"]);
+    assert_eq!(complete(&["harvest", "--json", "task", "list", "--sta"]), ["--status"]);
+    assert_eq!(complete(&["harvest", "completion", "f"]), ["fish"]);
+    for shell in ["zsh", "fish"] {
+        let printed = text(&world, &["completion", shell]);
+        assert!(printed.contains("harvest task delete"), "{printed}");
+    }
+    let wrong = world.harvest(&["completion", "csh"]).finish();
+    assert!(wrong.exit == Some(2) && wrong.stderr.contains("bash, zsh, fish"), "{wrong:?}");
+}

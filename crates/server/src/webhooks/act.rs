@@ -1,6 +1,6 @@
 //! What a delivery leads to. Everything here may be done twice: whoever acts may die in between.
 
-use harvest_core::{CHECKS_AUTHOR, SessionId, Stopping, TaskStatus, Trust, is_automatic};
+use harvest_core::{CHECKS_AUTHOR, Code, SessionId, Stopping, TaskStatus, Trust, is_automatic};
 use harvest_engine::prepare::Push;
 use harvest_engine::{FailedCheck, FollowUp, Found, Situation};
 use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
@@ -9,6 +9,7 @@ use harvest_store::{
 };
 
 use super::ask::{self, Wanted};
+use crate::Refusal;
 use crate::state::App;
 
 /// What an agent is asked when checks of its pull request failed.
@@ -21,23 +22,29 @@ const NOT_OURS: &str = "ignored: no person asks, and the commit is not what Harv
 /// Why a delivery failed.
 #[derive(Debug)]
 pub struct Trouble {
+    pub code: Code,
     pub message: String,
     pub may_pass: bool,
 }
 
 impl Trouble {
     pub fn lasting(message: impl Into<String>) -> Self {
-        Self { message: message.into(), may_pass: false }
+        Self { code: Code::Internal, message: message.into(), may_pass: false }
+    }
+
+    /// Harvest refuses, as it would on the command line.
+    pub fn refused(refusal: Refusal) -> Self {
+        Self { code: refusal.code, message: refusal.message, may_pass: false }
     }
 
     pub fn passing(message: impl Into<String>) -> Self {
-        Self { message: message.into(), may_pass: true }
+        Self { code: Code::Internal, message: message.into(), may_pass: true }
     }
 }
 
 impl From<harvest_forge::Error> for Trouble {
     fn from(error: harvest_forge::Error) -> Self {
-        Self { may_pass: error.may_pass(), message: error.to_string() }
+        Self { code: error.code(), may_pass: error.may_pass(), message: error.to_string() }
     }
 }
 
@@ -49,7 +56,7 @@ impl From<harvest_store::Error> for Trouble {
             harvest_store::Error::KeyReused(_) | harvest_store::Error::Quota(QuotaExceeded::Begun { .. })
         );
         let may_pass = !lasts;
-        Self { message: error.to_string(), may_pass }
+        Self { code: error.code(), message: error.to_string(), may_pass }
     }
 }
 
@@ -58,10 +65,10 @@ impl From<harvest_engine::Error> for Trouble {
         match error {
             harvest_engine::Error::Store(error) => error.into(),
             harvest_engine::Error::Forge(error) => error.into(),
-            harvest_engine::Error::UnknownAgent(_) | harvest_engine::Error::AgentNotInstalled { .. } => {
-                Self::lasting(error.to_string())
+            error => {
+                let lasts = matches!(error.code(), Code::UnknownAgent | Code::AgentNotInstalled);
+                Self { code: error.code(), message: error.to_string(), may_pass: !lasts }
             }
-            error => Self { message: error.to_string(), may_pass: true },
         }
     }
 }

@@ -91,7 +91,7 @@ async fn submit(app: &App, wanted: &Wanted<'_>, asked: Asked) -> Result<Submitte
         ..Ask::default()
     };
     let person = format!("github:{by}");
-    let mut request = app.desk.request(&ask, &person).await.map_err(|refusal| Trouble::lasting(refusal.message))?;
+    let mut request = app.desk.request(&ask, &person).await.map_err(Trouble::refused)?;
     request.source = asked.source;
     request.requested_by = person;
     request.base.author = Some(((*by).to_owned(), format!("{by}@users.noreply.github.com")));

@@ -6,6 +6,7 @@
 
 mod act;
 mod ask;
+mod explain;
 mod worker;
 
 use std::time::Duration;
@@ -71,8 +72,15 @@ pub async fn github(
     let oldest = now.checked_sub(STALE).unwrap_or(now);
     let stale = |happening: &Happening| happening.at.is_some_and(|at| at < oldest);
     let status = match told.map_err(|error| Problem::bad("body", error.to_string()))? {
-        None => "ignored",
-        Some(happening) if stale(&happening) => "stale",
+        None => {
+            tell_of_unlabelled(&app, webhooks, event, &body);
+            "ignored"
+        }
+        Some(happening) if stale(&happening) => {
+            let Happening { repository, by, .. } = happening;
+            app.desk.notice(&format!("a webhook of {repository} by {by} started nothing: it is more than a week old"));
+            "stale"
+        }
         Some(_) => {
             let mut payload: Value =
                 serde_json::from_slice(&body).map_err(|error| Problem::bad("body", error.to_string()))?;
@@ -92,6 +100,19 @@ pub async fn github(
         }
     };
     Ok((StatusCode::ACCEPTED, Json(json!({ "status": status }))))
+}
+
+/// A new issue that is not meant for Harvest is the first thing that someone wonders about who tries it.
+fn tell_of_unlabelled(app: &App, webhooks: &Webhooks, event: &str, body: &[u8]) {
+    let payload: Value = match serde_json::from_slice(body) {
+        Ok(payload) if event == "issues" => payload,
+        _ => return,
+    };
+    if let (Some("opened"), Some(url)) = (payload["action"].as_str(), payload["issue"]["html_url"].as_str()) {
+        let (label, login) = (webhooks.listener.label(), webhooks.listener.login());
+        let reason = format!("it has no label `{label}`, and is not assigned to `{login}`");
+        app.desk.notice(&app.engine.clean(&format!("the webhook `issues` of {url} started nothing: {reason}")));
+    }
 }
 
 /// Each text by itself: a secret may end where its text does not.

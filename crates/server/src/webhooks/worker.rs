@@ -8,6 +8,7 @@ use harvest_store::{NewAudit, Record, recorded};
 use serde_json::json;
 
 use super::act::{self, Trouble};
+use super::explain;
 use crate::state::App;
 
 /// How long acting on one may take, so that a host that hangs does not hold up the others.
@@ -68,8 +69,8 @@ async fn next(app: &App) -> Result<bool, harvest_store::Error> {
     let record = Record { audit, answer: None };
     let acting = tokio::time::timeout(PATIENCE, recorded(record, act::act(app, &delivery))).await;
     let acted = acting.map_or_else(|_| Err(Trouble::passing("it took too long")), |(acted, _)| acted);
-    let outcome = match acted {
-        Ok(outcome) => outcome,
+    let (outcome, code) = match acted {
+        Ok(outcome) => (outcome, None),
         Err(trouble) if trouble.may_pass && delivery.tries < MOST_TRIES => {
             tracing::warn!(delivery.id, error = trouble.message, "a delivery is tried again later");
             // It is due again when the time that it is held for is over.
@@ -77,10 +78,14 @@ async fn next(app: &App) -> Result<bool, harvest_store::Error> {
         }
         Err(trouble) => {
             tracing::error!(delivery.id, error = trouble.message, "a delivery failed");
-            format!("failed: {}", trouble.message)
+            (format!("failed: {}", trouble.message), Some(trouble.code))
         }
     };
     app.store.settle_delivery(&delivery.id, &outcome, app.clock.now()).await?;
     tracing::info!(delivery.id, delivery.event, outcome, "acted on a delivery");
+    let explaining = explain::explain(app, &delivery, &outcome, code);
+    if tokio::time::timeout(PATIENCE, explaining).await.is_err() {
+        tracing::warn!(delivery.id, "why a delivery led to nothing could not be said in time");
+    }
     Ok(true)
 }
