@@ -16,8 +16,10 @@ export function useUsedRepositories(): string[] {
   return (stats.data?.items ?? []).map((one) => one.key).filter((source) => source && !prepared.has(source));
 }
 
-export function isBroken(one: SchemaRepository): boolean {
-  return one.snapshot.state === "failed";
+/** There is no snapshot and the last build failed; one that is being built again stays broken until it is there. */
+export function isBroken({ snapshot }: SchemaRepository): boolean {
+  const last = snapshot.last_build as { status?: string } | null | undefined;
+  return snapshot.state === "failed" || (!snapshot.commit && last?.status === "failed");
 }
 
 /** What a new task starts with: the last one that was used, else the first whose snapshot is not broken. */
@@ -34,7 +36,8 @@ export function RepositoryField({ preset = false }: { preset?: boolean }) {
   const names = useId();
   const known = repositories.data?.items ?? [];
   const [typed, setTyped] = useState<string | null>(null);
-  const value = typed ?? (preset ? standard(known) : "");
+  // Whether the last one is broken is not known before the list is here.
+  const value = typed ?? (preset && !repositories.isPending ? standard(known) : "");
   const chosen = known.find((one) => one.name === value || one.source === value);
   const hint =
     chosen && isBroken(chosen) ? (

@@ -70,7 +70,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
           )
         )}
       </div>
-      {told && <p className={`line-clamp-2 break-words ${task.error && task.status === "failed" ? "text-bad" : ""}`}>{told}</p>}
+      {over && told && <p className={`line-clamp-2 break-words ${task.error && task.status === "failed" ? "text-bad" : ""}`}>{told}</p>}
       <Next session={session} journal={journal} />
     </section>
   );
