@@ -176,7 +176,12 @@ function SchemaView({ schema, document, depth = 0 }: { schema: Schema; document:
     <div className="flex flex-col">
       {nameOf(schema) && (
         <p className="mb-1 text-xs text-dim">
-          <span className="font-medium">{nameOf(schema)}</span> {found.description}
+          <span className="font-medium">{nameOf(schema)}</span>
+          {found.description && (
+            <>
+              : <Words text={found.description} />
+            </>
+          )}
         </p>
       )}
       <dl className="flex flex-col rounded-md border border-line">
@@ -188,7 +193,7 @@ function SchemaView({ schema, document, depth = 0 }: { schema: Schema; document:
               {required.has(name) && <Badge tone="accent">required</Badge>}
             </dt>
             <dd className="text-dim">
-              {part.description ?? (nameOf(part) ? resolve(part, document).description : undefined)}
+              <Words text={part.description ?? (nameOf(part) ? resolve(part, document).description : undefined)} />
               <Limits of={resolve(part, document)} />
               <Inner of={part} document={document} depth={depth} />
             </dd>
@@ -197,6 +202,11 @@ function SchemaView({ schema, document, depth = 0 }: { schema: Schema; document:
       </dl>
     </div>
   );
+}
+
+/** A sentence with code between backticks. */
+function Words({ text }: { text?: string }) {
+  return text?.split("`").map((part, index) => (index % 2 ? <Code key={index}>{part}</Code> : part));
 }
 
 function Inner({ of, document, depth }: { of: Schema; document: ApiDocument; depth: number }) {

@@ -120,7 +120,12 @@ function QueuedTasks({ title, status, none, paused }: { title: string; status: S
             {
               name: "Priority",
               minor: true,
-              cell: (row) => (row.priority === "normal" ? <span className="text-dim">Normal</span> : <Badge tone="warn">{words(row.priority)}</Badge>),
+              cell: (row) =>
+                row.priority === "normal" ? (
+                  <span className="text-dim">Normal</span>
+                ) : (
+                  <Badge tone={row.priority === "low" ? "plain" : "warn"}>{words(row.priority)}</Badge>
+                ),
             },
             ...(status === "pending" ? [{ name: "Waits for", cell: (row: SchemaTask) => <WaitsFor task={row} paused={paused} /> }] : []),
             { name: "Asked", cell: (row) => <When at={row.created_at} /> },

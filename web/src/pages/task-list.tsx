@@ -157,7 +157,7 @@ const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: nu
         <time dateTime={task.created_at} title={exact(task.created_at)} className="w-9 text-right text-dim tabular-nums">
           {ago(task.created_at, now)}
         </time>
-        <span className="flex h-5 basis-full items-center gap-2 pl-[27px] text-xs text-dim sm:hidden">
+        <span className="flex h-5 min-w-0 basis-full items-center gap-2 pl-[27px] text-xs text-dim sm:hidden">
           {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
           <span className={`min-w-0 flex-1 truncate ${task.status === "failed" ? "text-bad" : ""}`}>
             {task.error ? firstLine(task.error, 120) : shortRepository(task.repository)}

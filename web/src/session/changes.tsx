@@ -74,10 +74,12 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
         {!over && <Badge tone="warn">as of the last checkpoint</Badge>}
         <span className="ml-auto" />
         <FixComments session={session} />
-        <Button onClick={() => void downloadPatch(session)} disabled={files.length === 0}>
-          Download patch
-        </Button>
-        <Button className="hidden md:inline-flex" aria-pressed={split} onClick={() => setSplit(!split)}>
+        {!over && (
+          <Button onClick={() => void downloadPatch(session)} disabled={files.length === 0}>
+            Download patch
+          </Button>
+        )}
+        <Button className="!hidden md:!inline-flex" aria-pressed={split} onClick={() => setSplit(!split)}>
           {split ? "One column" : "Side by side"}
         </Button>
       </div>

@@ -127,6 +127,12 @@ interface Gap {
   to: number | null;
 }
 
+/** Git shows three lines after a change; where there are fewer, the file ends. */
+function endsWithFile(hunks: HunkData[]): boolean {
+  const changes = hunks.at(-1)?.changes ?? [];
+  return changes.length - 1 - changes.findLastIndex((change) => change.type !== "normal") < 3;
+}
+
 function gapsOf(hunks: HunkData[], length: number | null): (Gap | null)[] {
   const gaps: (Gap | null)[] = [];
   let from = 1;
@@ -134,7 +140,7 @@ function gapsOf(hunks: HunkData[], length: number | null): (Gap | null)[] {
     gaps.push(hunk.oldStart > from ? { from, to: hunk.oldStart } : null);
     from = hunk.oldStart + hunk.oldLines;
   }
-  gaps.push(length === null ? { from, to: null } : from <= length ? { from, to: length + 1 } : null);
+  gaps.push(length === null ? (endsWithFile(hunks) ? null : { from, to: null }) : from <= length ? { from, to: length + 1 } : null);
   return gaps;
 }
 

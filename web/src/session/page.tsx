@@ -12,7 +12,7 @@ import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Code, Meter, Trouble, Waiting } from "../ui/parts";
-import { exact, since, took, useNow } from "../ui/time";
+import { exact, since, useNow } from "../ui/time";
 import { useJournal, useNowAndThen } from "./journal";
 import { Actions } from "./actions";
 import { Composer, Decide, ForkDialog } from "./composer";
@@ -22,7 +22,7 @@ import { People } from "./people";
 import { Stream } from "./stream";
 import { useSessionKeys } from "./keys";
 import { Paused } from "./paused";
-import { Summary, workTime } from "./summary";
+import { Summary } from "./summary";
 
 const Changes = lazy(() => import("./changes"));
 const EvidenceTab = lazy(() => import("./evidence").then((all) => ({ default: all.EvidenceTab })));
@@ -200,11 +200,6 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
         <Row name="Repository">
           <span title={task.repository}>{shortRepository(task.repository)}</span>
         </Row>
-        {task.branch && (
-          <Row name="Branch">
-            <Code>{task.branch}</Code>
-          </Row>
-        )}
         <Row name="From">
           <Code>{task.base.slice(0, 10)}</Code>
         </Row>
@@ -226,7 +221,6 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
             {since(task.created_at, now)}
           </time>
         </Row>
-        <Row name="Took">{took(workTime(journal, isOver(task.status), now))}</Row>
         <Row name="Cost">
           <span className="tabular-nums">
             {money(spent)} of {money(task.budget_usd)}

@@ -34,8 +34,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
   return (
     <section aria-label="Summary" className="mt-2 flex flex-col gap-1.5 rounded-lg border border-line bg-side px-3 py-2">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
-        <span className="inline-flex items-center gap-1.5 font-medium" data-status={task.status}>
-          <StatusIcon status={task.status} />
+        <span className="font-medium" data-status={task.status}>
           {words(task.status)}
         </span>
         {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
@@ -63,8 +62,10 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
           </a>
         ) : (
           task.branch && (
-            <span className="flex min-w-0 items-center gap-0.5">
-              <Code>{task.branch}</Code>
+            <span className="flex max-w-full min-w-0 items-center gap-0.5">
+              <code className="truncate rounded bg-hover px-1 py-0.5 font-mono text-xs" title={task.branch}>
+                {task.branch}
+              </code>
               <CopyButton text={task.branch} label="Copy branch name" />
             </span>
           )
@@ -94,7 +95,7 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
       <Link
         to="."
         search={{ tab: "changes" }}
-        className="inline-flex h-7 items-center rounded-md border border-strong bg-raised px-2.5 font-medium hover:bg-hover"
+        className="hidden h-7 items-center rounded-md border border-strong bg-raised px-2.5 font-medium hover:bg-hover sm:inline-flex"
       >
         Review changes
       </Link>

@@ -78,7 +78,9 @@ export function plainWords(text: string, most = 400): string {
     .replace(/```[^\n]*\n?/g, "")
     .replace(/^\s*(?:#{1,6}|[-*+]|\d+\.|>)\s+/gm, "")
     .replace(/\*\*|__|`/g, "")
-    .replace(/\s+/g, " ")
-    .trim();
+    .split("\n")
+    .map((line) => line.trim())
+    .filter(Boolean)
+    .reduce((all, line) => (all === "" ? line : /[.:;,!?]$/.test(all) ? `${all} ${line}` : `${all}; ${line}`), "");
   return plain.length > most ? `${plain.slice(0, most)}…` : plain;
 }
