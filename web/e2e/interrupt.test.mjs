@@ -53,7 +53,7 @@ test("interrupted with a reason that everyone sees, and resumed by someone else 
   await paused(bea.page).getByRole("button", { name: "Resume" }).click();
   for (const { page } of [ada, bea]) {
     await page.getByText("bea resumed it: Only mend it, then").waitFor();
-    await page.getByText("Mended after the pause.").waitFor();
+    await page.getByText("Mended after the pause.").first().waitFor();
     await status(page, "completed").waitFor();
     assert.equal(await paused(page).count(), 0);
   }

@@ -8,6 +8,7 @@ export const PAGES = [
   ["approvals", "/approvals"],
   ["convoys", "/convoys"],
   ["schedules", "/schedules"],
+  ["templates", "/templates"],
   ["queue", "/queue"],
   ["statistics", "/statistics"],
   ["repositories", "/repositories"],
@@ -17,6 +18,7 @@ export const PAGES = [
   ["credentials", "/credentials"],
   ["tokens", "/tokens"],
   ["audit", "/audit"],
+  ["api-docs", "/api/docs#task.create"],
 ];
 export const TABS = ["activity", "changes", "evidence", "cost", "timeline", "environment"];
 
@@ -50,6 +52,7 @@ export async function fill(world, page) {
     time_zone: "Europe/Berlin",
     task: { prompt: "Update dependencies and see whether the tests still pass", repository: "orchard" },
   });
+  await post("/api/templates", { name: "upgrade", task: { prompt: "Upgrade {{ package }} to its newest version", repository: "orchard" } });
   await post("/api/projects", { name: "shop", repositories: ["orchard"] });
   await send("PUT", "/api/projects/shop/members/bea", { role: "member" });
   const version = await page.evaluate(async () => (await fetch("/api/projects/shop/settings")).headers.get("etag"));

@@ -33,7 +33,7 @@ test("two people in one session: prompts queue while the agent works, in one ord
   await more(bea.page, "Say pears");
   await ada.page.getByText("2 queued").waitFor();
   for (const { page } of [ada, bea]) {
-    await page.getByText("Pears it is.").waitFor();
+    await page.getByText("Pears it is.").first().waitFor();
     await status(page, "completed").waitFor();
   }
   const [hers, theirs] = [await walk(ada.page), await walk(bea.page)];
@@ -63,7 +63,7 @@ test("a plan is read in the inbox, changed, approved and carried out", limit, as
   await page.getByText("Nothing is waiting for you").waitFor();
   await page.goto(address);
   await status(page, "completed").waitFor();
-  await page.getByText("Done as planned.").waitFor();
+  await page.getByText("Done as planned.").first().waitFor();
   const plan = page.getByRole("region", { name: "Plan" });
   await plan.getByText("write it down in NOTES.md").waitFor();
   await plan.getByText(/Approved by .*, changed/).waitFor();
@@ -104,7 +104,7 @@ test("a fork goes on from a moment whose work was saved, beside the first", limi
   await page.getByRole("dialog").getByLabel("Task", { exact: true }).fill("Try another way");
   await page.getByRole("button", { name: "Fork", exact: true }).click();
   await page.waitForURL((url) => url.href !== address);
-  await page.getByText("The fork is done.").waitFor();
+  await page.getByText("The fork is done.").first().waitFor();
   await page.getByText("Try another way").first().waitFor();
   await page.getByRole("tab", { name: "Changes" }).click();
   await page.getByRole("region", { name: "Changes of FORKED.md" }).waitFor();
@@ -120,7 +120,7 @@ test("another agent goes on where the first failed", limit, async () => {
   await status(page, "failed").waitFor();
   await page.getByRole("combobox", { name: "Agent for the follow-up" }).selectOption({ label: "Parrot" });
   await more(page, "Then you do it");
-  await page.getByText("I am the parrot and I mended it.").waitFor();
+  await page.getByText("I am the parrot and I mended it.").first().waitFor();
   await status(page, "completed").waitFor();
   await page.getByText("parrot started").waitFor();
   assert.deepEqual(faults, []);

@@ -310,7 +310,7 @@ export async function asThePage(context) {
 async function built(context, folder) {
   const kinds = { js: "text/javascript", css: "text/css", html: "text/html", svg: "image/svg+xml" };
   await context.route(
-    (url) => !/^\/(api|auth|login|healthz|readyz|metrics)/.test(url.pathname),
+    (url) => url.pathname === "/api/docs" || !/^\/(api|auth|login|healthz|readyz|metrics)/.test(url.pathname),
     (route) => {
       const { pathname } = new URL(route.request().url());
       const path = join(folder, /\.\w+$/.test(pathname) ? pathname : "index.html");

@@ -12,9 +12,11 @@ export interface NavItem {
     | "/credentials"
     | "/tokens"
     | "/schedules"
+    | "/templates"
     | "/convoys"
     | "/statistics"
-    | "/audit";
+    | "/audit"
+    | "/api/docs";
   icon: IconName;
   /** Behind `g`. */
   key: string;
@@ -29,6 +31,7 @@ export const NAV: { name: string; items: NavItem[] }[] = [
       { name: "Approvals", to: "/approvals", icon: "approve", key: "p", count: true },
       { name: "Convoys", to: "/convoys", icon: "convoy", key: "v" },
       { name: "Schedules", to: "/schedules", icon: "schedule", key: "s" },
+      { name: "Templates", to: "/templates", icon: "copy", key: "m" },
       { name: "Queue and workers", to: "/queue", icon: "queue", key: "q" },
       { name: "Statistics", to: "/statistics", icon: "chart", key: "i" },
     ],
@@ -41,6 +44,7 @@ export const NAV: { name: string; items: NavItem[] }[] = [
       { name: "Agents", to: "/agents", icon: "agent", key: "a" },
       { name: "Credentials", to: "/credentials", icon: "key", key: "c" },
       { name: "Tokens", to: "/tokens", icon: "token", key: "k" },
+      { name: "API", to: "/api/docs", icon: "tool", key: "d" },
       { name: "Audit", to: "/audit", icon: "audit", key: "u" },
     ],
   },

@@ -88,14 +88,16 @@ const routes = root.addChildren([
   page("/approvals", () => import("./pages/approvals"), "ApprovalsPage"),
   page("/projects", projects, "ProjectsPage"),
   page("/projects/$name", projects, "ProjectPage"),
-  page("/queue", tables, "QueuePage"),
-  page("/repositories", tables, "RepositoriesPage"),
+  page("/queue", () => import("./pages/queue"), "QueuePage"),
+  page("/repositories", () => import("./pages/repositories"), "RepositoriesPage"),
   page("/agents", () => import("./pages/agents"), "AgentsPage"),
   page("/schedules", tables, "SchedulesPage"),
+  page("/templates", () => import("./pages/templates"), "TemplatesPage"),
   page("/convoys", tables, "ConvoysPage"),
   page("/audit", tables, "AuditPage"),
   page("/credentials", keys, "CredentialsPage"),
   page("/tokens", keys, "TokensPage"),
+  page("/api/docs", () => import("./api-docs/page"), "ApiDocsPage"),
   page("/statistics", () => import("./pages/statistics"), "StatisticsPage"),
 ]);
 

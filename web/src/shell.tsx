@@ -17,11 +17,19 @@ const KeyHelp = lazy(() => import("./key-help"));
 
 export function Shell() {
   const me = useQuery(queries.me);
+  const isPublic = useRouterState({ select: (state) => state.location.pathname === "/api/docs" });
   if (me.isPending) return <Waiting what="who you are" />;
   if (me.isError)
     return (
       <main className="mx-auto max-w-lg p-6">
         <Trouble error={me.error} again={() => void me.refetch()} />
+      </main>
+    );
+  // The description of the API is for everyone; the rest needs someone who is signed in.
+  if (!me.data && isPublic)
+    return (
+      <main id="main" tabIndex={-1} className="h-full outline-none">
+        <Outlet />
       </main>
     );
   if (!me.data) return <SignedOut />;

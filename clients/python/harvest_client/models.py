@@ -29,6 +29,12 @@ class AgentInfo(TypedDict):
     version: NotRequired[str | None]
 
 
+class Application(TypedDict):
+    """What to merge although it is doubtful."""
+    force: NotRequired[bool]
+    """Merge work that failed or is not verified as well."""
+
+
 class Approval(TypedDict):
     """What to say to a plan."""
     plan: NotRequired[str | None]
@@ -206,6 +212,14 @@ class Cap(TypedDict):
     used: int
 
 
+class CapChange(TypedDict):
+    """How many at a time."""
+    name: str
+    """`repository:…`, `user:…` or `credential:…`."""
+    size: NotRequired[int | None]
+    """At most so many turns are worked on at a time; `null`: any number."""
+
+
 class ChangedFile(TypedDict):
     """A file that the session changed."""
     change: "FileChange"
@@ -301,6 +315,19 @@ DiffSide = Literal["old", "new"]
 EgressVerdict = Literal["allowed", "refused"]
 
 
+class Envelope(TypedDict):
+    """A signed statement, as of the Dead Simple Signing Envelope."""
+    payload: str
+    """The statement in Base64."""
+    payloadType: str
+    signatures: list["EnvelopeSignature"]
+
+
+class EnvelopeSignature(TypedDict):
+    keyid: str
+    sig: str
+
+
 class Event(TypedDict):
     """One entry of a session's journal, numbered 1, 2, 3 … without gaps."""
     seq: int
@@ -341,6 +368,11 @@ class Evidence(TypedDict):
     tests: NotRequired["TestChanges"]
     """How single tests differ between the base and the result."""
     verdict: NotRequired["TestVerdict | None"]
+
+
+class EvidenceKey(TypedDict):
+    """What signed evidence is checked with."""
+    public_key: str
 
 
 FailureReason = Literal["agent", "tests", "sandbox", "model_quota", "timeout", "stall", "loop", "turns", "hook", "budget", "cancelled", "interrupted", "internal"]
@@ -430,6 +462,18 @@ class Member(TypedDict):
     user: str
 
 
+class Merge(TypedDict):
+    """A branch that became part of another."""
+    before: str
+    """Where that branch was before; the same as `commit` when it had the work already."""
+    branch: str
+    """The task's branch."""
+    commit: str
+    """Where that branch is now."""
+    into: str
+    """The branch of the repository that it was merged into."""
+
+
 class Message(TypedDict):
     """Something that was said."""
     at: str
@@ -448,7 +492,7 @@ MessageRole = Literal["assistant", "user"]
 Missed = Literal["skip", "run_once"]
 
 
-ModelProvider = Literal["anthropic", "openai", "gemini", "ollama"]
+ModelProvider = Literal["anthropic", "openai", "gemini", "ollama", "github", "mcp"]
 
 
 # Whose word a host is taken on.
@@ -710,6 +754,17 @@ class Problem(TypedDict):
     """`urn:harvest:HV-0604`; the page of the code explains it."""
 
 
+class Process(TypedDict):
+    """A process that works on tasks."""
+    holding: NotRequired[str | None]
+    """Why it takes no work for the moment."""
+    id: str
+    kind: str
+    """`worker`, or `run` for a command in the foreground."""
+    pid: int
+    """Its number on its machine."""
+
+
 class Project(TypedDict):
     daily_usd: NotRequired["Cost | None"]
     name: str
@@ -759,6 +814,8 @@ class Queue(TypedDict):
     """Why some of them take no work for the moment."""
     paused: bool
     """Nobody takes work."""
+    processes: list["Process"]
+    """The same, one by one, and commands that run a task in the foreground."""
     tasks: dict[str, int]
     """Tasks by status."""
     turns: "Turns"

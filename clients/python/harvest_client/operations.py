@@ -63,6 +63,10 @@ class Operations:
         """Begin the demo: a few tasks on a sample repository, worked on by real sandboxes and a scripted model"""
         return self._call("POST", "/api/demo")
 
+    def evidence_key(self) -> EvidenceKey:
+        """The public key that this installation signs evidence with"""
+        return self._call("GET", "/api/evidence-key")
+
     def session_logout(self) -> None:
         """`POST /api/logout`: the cookie opens nothing any more."""
         return self._call("POST", "/api/logout")
@@ -123,6 +127,10 @@ class Operations:
         """Pause the queue, let it go on, or change how many agents each worker runs"""
         return self._call("PATCH", "/api/queue", body=body)
 
+    def queue_set_cap(self, body: CapChange) -> Queue:
+        """Set how many turns of a repository, a user or a credential are worked on at a time"""
+        return self._call("PUT", "/api/queue/caps", body=body)
+
     def race_get(self, id: str) -> RaceTable:
         """A race with everyone in it: who won, what each cost and changed, and why"""
         return self._call("GET", f"/api/races/{_part(id)}")
@@ -142,6 +150,12 @@ class Operations:
     def repository_remove(self, name: str) -> None:
         """Prepare no more snapshots of a repository; its tasks stay"""
         return self._call("DELETE", f"/api/repositories/{_part(name)}")
+
+    def repository_build(self, name: str) -> Repository:
+        """Build the snapshot of a repository now rather than at its next time
+
+        A worker builds it a moment later; `GET /api/repositories/{name}` tells how it goes."""
+        return self._call("POST", f"/api/repositories/{_part(name)}/build")
 
     def repository_build_log(self, name: str) -> str:
         """All that the last build of a repository's snapshot said, or what the one under way has said so far"""
@@ -194,14 +208,20 @@ class Operations:
         """Say something about an event or a changed line; agents do not read it"""
         return self._call("POST", f"/api/sessions/{_part(id)}/comments", body=body)
 
-    def session_diff(self, id: SessionId, *, from_: str | None = None, to: str | None = None) -> Diff:
+    def session_diff(
+        self, id: SessionId, *, from_: str | None = None, to: str | None = None, path: str | None = None, context: int | None = None,
+    ) -> Diff:
         """What a session changed so far, or between two of its commits, as a unified diff; with `Accept: text/x-diff`
         byte for byte
 
         from_: The base or a commit of the session; left out: the base.
 
-        to: A commit of the session; left out: the newest."""
-        return self._call("GET", f"/api/sessions/{_part(id)}/diff", query={"from": from_, "to": to})
+        to: A commit of the session; left out: the newest.
+
+        path: Only this file; with `context` all of it can be had.
+
+        context: So many unchanged lines around each change; left out: 3."""
+        return self._call("GET", f"/api/sessions/{_part(id)}/diff", query={"from": from_, "to": to, "path": path, "context": context})
 
     def session_events(self, id: SessionId, *, after: int | None = None, limit: int | None = None) -> EventPage:
         """The journal of a session: as a WebSocket when the request asks for one, as server-sent events with `Accept:
@@ -293,6 +313,13 @@ class Operations:
         """One task"""
         return self._call("GET", f"/api/tasks/{_part(id)}")
 
+    def task_apply(self, id: TaskId, body: Application) -> Merge:
+        """Merge the work of a task into the current branch of its repository on the server's machine
+
+        The rules are those of `harvest task apply`: nothing is merged into a work tree with uncommitted changes or
+        with a conflict, and work that failed or is not verified takes `force`."""
+        return self._call("POST", f"/api/tasks/{_part(id)}/apply", body=body)
+
     def task_approve(self, id: TaskId, body: Approval) -> TaskDetail:
         """Approve the plan of a task, as it is or changed"""
         return self._call("POST", f"/api/tasks/{_part(id)}/approve", body=body)
@@ -304,6 +331,12 @@ class Operations:
     def task_cancel(self, id: TaskId) -> TaskDetail:
         """Stop a task; its work is kept. One that is being worked on ends a moment later."""
         return self._call("POST", f"/api/tasks/{_part(id)}/cancel")
+
+    def task_evidence(self, id: TaskId) -> Envelope:
+        """The evidence of a task, signed: a DSSE envelope around an in-toto statement
+
+        `harvest evidence verify` checks it, with the key of `GET /api/evidence-key`."""
+        return self._call("GET", f"/api/tasks/{_part(id)}/evidence")
 
     def task_interrupt(self, id: TaskId, body: AskInterrupt) -> TaskDetail:
         """Interrupt a task: the agent may end its step, the work and its memory are kept, and it goes on when it is

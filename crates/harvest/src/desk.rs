@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use harvest_core::{Code, Cost, Credential, DEFAULT_CREDENTIAL, Prompt, Role, Scope};
+use harvest_core::{Code, Cost, Credential, DEFAULT_CREDENTIAL, Prompt, Role, Scope, TaskId};
 use harvest_engine::{Request, Stop, Tenancy};
 use harvest_server::{
-    AgentCheck, AgentInfo, Ask, Desk, NewCredential, NewRepository, NewSchedule, NewTemplate, Reach, Refusal,
+    AgentCheck, AgentInfo, Ask, Desk, Merge, NewCredential, NewRepository, NewSchedule, NewTemplate, Reach, Refusal,
 };
 use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
 use harvest_vault::{ExposeSecret, SecretString};
@@ -26,8 +26,9 @@ use crate::installation::Installation;
 use crate::output;
 use crate::saved::SavedRequest;
 use crate::schedule::When;
+use crate::task::apply::{Merged, apply_in_repository};
 use crate::view::clean;
-use crate::{credential, demo, repo, schedule, sign_in, template};
+use crate::{credential, demo, evidence, repo, schedule, sign_in, template};
 
 /// What reaches beyond a project: hosts that are open to sandboxes, and money that others pay.
 const REACHING: [Key; 2] = [Key::EgressAllow, Key::ProjectDailyUsd];
@@ -252,6 +253,20 @@ impl Desk for FrontDesk {
     async fn person_token(&self, person: &str) -> Result<Option<String>, Refusal> {
         let kept = sign_in::token_of(&self.installation, person).await?;
         Ok(kept.map(|token| token.expose_secret().to_owned()))
+    }
+
+    async fn apply(&self, task: &TaskId, force: bool) -> Result<Merge, Refusal> {
+        let merged = apply_in_repository(&self.installation, task, force).await?;
+        let Merged { branch, into, before, after } = merged;
+        Ok(Merge { branch, into, before, commit: after })
+    }
+
+    async fn signed_evidence(&self, task: &TaskId) -> Result<Value, Refusal> {
+        Ok(evidence::export(&self.installation, task.as_str()).await?)
+    }
+
+    fn evidence_key(&self) -> Result<String, Refusal> {
+        Ok(evidence::attestor(self.installation.data.path())?.public_key())
     }
 
     async fn demo(&self) -> Result<Vec<Request>, Refusal> {

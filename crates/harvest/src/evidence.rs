@@ -60,7 +60,8 @@ fn own_key(data: &Path) -> Result<String, Failure> {
     Ok(attestor(data)?.public_key())
 }
 
-async fn export(installation: &Installation, id: &str) -> Result<Value, Failure> {
+/// The signed evidence of a task.
+pub async fn export(installation: &Installation, id: &str) -> Result<Value, Failure> {
     let found = installation.store.find_task(id).await?;
     let detail = installation.store.task(&found).await?;
     let nothing = |why: &str| {

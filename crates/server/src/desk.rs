@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use harvest_core::{Code, Cost, Credential, Role, Scope};
+use harvest_core::{Code, Cost, Credential, Role, Scope, TaskId};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Template};
 use serde::Serialize;
@@ -69,6 +69,16 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 
     async fn person_token(&self, person: &str) -> Result<Option<String>, Refusal>;
 
+    /// Merges the work of a task into the current branch of its repository, which lies on this machine. Work that failed or is
+    /// not verified takes `force`.
+    async fn apply(&self, task: &TaskId, force: bool) -> Result<Merge, Refusal>;
+
+    /// The evidence of a task as a signed statement, a DSSE envelope.
+    async fn signed_evidence(&self, task: &TaskId) -> Result<Value, Refusal>;
+
+    /// The public key that signed evidence is checked with.
+    fn evidence_key(&self) -> Result<String, Refusal>;
+
     /// The tasks of the demo, on a sample repository that is made where it is missing.
     async fn demo(&self) -> Result<Vec<Request>, Refusal>;
 
@@ -84,6 +94,19 @@ pub trait Desk: Send + Sync + std::fmt::Debug {
 pub enum Reach {
     Project,
     Installation,
+}
+
+/// A branch that became part of another.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Merge {
+    /// The task's branch.
+    pub branch: String,
+    /// The branch of the repository that it was merged into.
+    pub into: String,
+    /// Where that branch was before; the same as `commit` when it had the work already.
+    pub before: String,
+    /// Where that branch is now.
+    pub commit: String,
 }
 
 /// Why something is not done, and what to do about it.

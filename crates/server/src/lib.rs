@@ -35,7 +35,7 @@ pub use api::templates::NewTemplate;
 pub use auth::Mint;
 pub use auth::github::{Membership, Options as GithubSignIn};
 pub use auth::secret::Secret;
-pub use desk::{AgentCheck, AgentInfo, Check, CheckState, Desk, Reach, Refusal};
+pub use desk::{AgentCheck, AgentInfo, Check, CheckState, Desk, Merge, Reach, Refusal};
 pub use error::Error;
 pub use limits::Pace;
 pub use openapi::document;

@@ -1,13 +1,14 @@
 //! The document that describes the API, made from the code it describes.
 
 use axum::Router;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ComponentsBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder};
 
 use crate::api;
+use crate::pages;
 use crate::state::App;
 
 const DESCRIPTION: &str = "\
@@ -53,10 +54,15 @@ pub fn routes(document: &OpenApi) -> Router<App> {
             "/api/openapi.json",
             get(async move || ([(header::CONTENT_TYPE, "application/json")], json.clone()).into_response()),
         )
-        .route("/api/docs", get(async move || Html(page.clone())))
+        .route(
+            "/api/docs",
+            get(async move |headers: HeaderMap| {
+                pages::index(&headers).unwrap_or_else(|| Html(page.clone()).into_response())
+            }),
+        )
 }
 
-/// A plain page: what there is, what it takes, what it answers.
+/// A plain page for programs without scripts, and for installations without the page: what there is, what it takes, what it answers.
 fn readable(document: &OpenApi) -> String {
     let mut page =
         String::from("<!doctype html><html lang=en><meta charset=utf-8><title>Harvest API</title><h1>Harvest API</h1>");

@@ -47,6 +47,12 @@ pub async fn serve(request: Request) -> Response {
     }
 }
 
+/// The page itself, for a person who opens an address that programs read too; `None` when it was not built.
+pub fn index(headers: &HeaderMap) -> Option<Response> {
+    let file = FILES.iter().find(|file| file.path == INDEX).filter(|_| wants_page(headers))?;
+    Some(answer(file, headers))
+}
+
 /// A person who opens a link that opens nothing any more is told so by the page; a program gets the problem.
 pub async fn tell_people(request: Request, next: Next) -> Response {
     let person = wants_page(request.headers());

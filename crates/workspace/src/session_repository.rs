@@ -8,6 +8,8 @@ use harvest_core::{BranchName, FileChange, SessionId};
 use crate::{Error, Git, Home, Mirror, durable, lockfiles};
 
 const MAX_COMMITS: &str = "500";
+/// Files with more lines than this are not text that people read.
+const MOST_CONTEXT: u32 = 1_000_000;
 /// Characters of a commit's id.
 const SHA256: usize = 64;
 /// Bytes of the longest path that the kernel takes, and the end of its line.
@@ -274,6 +276,22 @@ impl SessionRepository {
 
     pub async fn diff(&self, from: &str, to: &str) -> Result<Vec<u8>, Error> {
         self.show_diff(&["--patch"], from, to).await
+    }
+
+    /// The same of one file alone, or with another number of unchanged lines around each change.
+    pub async fn diff_of(
+        &self,
+        from: &str,
+        to: &str,
+        path: Option<&str>,
+        context: Option<u32>,
+    ) -> Result<Vec<u8>, Error> {
+        let lines = format!("--unified={}", context.unwrap_or(3).min(MOST_CONTEXT));
+        let fixed = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames", "--patch", &lines];
+        // Wildcards in the name of a file are letters of it.
+        let path = path.map(|path| format!(":(literal,top){path}"));
+        let args: Vec<&str> = fixed.into_iter().chain([from, to, "--"]).chain(path.as_deref()).collect();
+        self.git.run(&self.path, &args).await
     }
 
     /// The same with the content of every file in it, whatever the repository says is no text.

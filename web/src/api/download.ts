@@ -2,8 +2,8 @@
 import { proof } from "./proof";
 
 /** Asks for what is at an address of the API, and gives it to the person as a file. */
-export async function download(path: string, name: string): Promise<void> {
-  const answer = await fetch(path, { credentials: "same-origin", headers: { "X-Harvest-CSRF": proof() ?? "" } });
+export async function download(path: string, name: string, accept = "*/*"): Promise<void> {
+  const answer = await fetch(path, { credentials: "same-origin", headers: { Accept: accept, "X-Harvest-CSRF": proof() ?? "" } });
   if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
   const address = URL.createObjectURL(await answer.blob());
   const link = document.createElement("a");

@@ -7,7 +7,7 @@ import { shortRepository } from "../api/words";
 import { Icon, Sheaf, StatusIcon, type IconName } from "../ui/icons";
 import { Button, Trouble } from "../ui/parts";
 import { AddCredential } from "./keys";
-import { AddRepository } from "./tables";
+import { AddRepository } from "./repositories";
 
 export default function First({ create }: { create: () => void }) {
   const me = useQuery(queries.me);

@@ -10,7 +10,19 @@ import { Badge, Button, Code, CopyButton, Dialog, Empty, Field, Page, Table } fr
 import { ago, exact } from "../ui/time";
 import { Confirm, FormOf, Shown } from "./tables";
 
-const PROVIDERS: SchemaModelProvider[] = ["anthropic", "openai", "gemini", "ollama"];
+const PROVIDERS: [SchemaModelProvider, string][] = [
+  ["anthropic", "Anthropic"],
+  ["openai", "OpenAI"],
+  ["gemini", "Gemini"],
+  ["ollama", "Ollama"],
+  ["github", "GitHub account"],
+  ["mcp", "MCP server"],
+];
+
+const HINTS: Partial<Record<SchemaModelProvider, string>> = {
+  github: "A personal token. It is used for repositories on GitHub from the server's next start on.",
+  mcp: "MCP servers whose settings say credential = its name get it.",
+};
 
 export function CredentialsPage() {
   const credentials = useQuery(queries.credentials);
@@ -24,7 +36,7 @@ export function CredentialsPage() {
           Add credential
         </Button>
       }
-      about="Keys for models, encrypted on the server. They are used by the gateway alone: no sandbox, log or page ever holds one, this page neither."
+      about="Keys for models, GitHub and MCP servers, encrypted on the server. They are used by the gateway alone: no sandbox, log or page ever holds one, this page neither."
     >
       <Shown of={credentials} what="credentials">
         {({ items }) =>
@@ -41,7 +53,7 @@ export function CredentialsPage() {
                 { name: "Provider", cell: (row) => <span className="font-medium">{words(row.provider)}</span> },
                 { name: "Name", cell: (row) => row.name },
                 { name: "Ends in", cell: (row) => <Code>…{row.last4}</Code> },
-                { name: "For", minor: true, cell: (row) => row.scope },
+                { name: "Used by", minor: true, cell: (row) => scopeWords(row.scope) },
                 { name: "Host", minor: true, cell: (row) => (row.base_url ? <Code>{row.base_url}</Code> : <span className="text-dim">The vendor's</span>) },
                 {
                   name: "Last used",
@@ -74,8 +86,14 @@ export function CredentialsPage() {
 }
 
 export function AddCredential({ onClose }: { onClose: () => void }) {
+  const me = useQuery(queries.me);
+  const projects = useQuery(queries.projects);
+  const [scope, setScope] = useState("");
+  const [provider, setProvider] = useState<SchemaModelProvider>("anthropic");
+  const admin = me.data?.role === "admin" && !me.data.projects;
   const add = useMutation({
-    mutationFn: (body: { provider: SchemaModelProvider; secret: string; name?: string; base_url?: string }) => ok(api.POST("/api/credentials", { body })),
+    mutationFn: (body: { provider: SchemaModelProvider; secret: string; name?: string; base_url?: string; scope?: string }) =>
+      ok(api.POST("/api/credentials", { body })),
     onSuccess: onClose,
     gcTime: 0,
   });
@@ -87,28 +105,66 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
         act="Add"
         onClose={onClose}
         submit={(text) =>
-          add.mutate({ provider: text("provider") as SchemaModelProvider, secret: text("secret") ?? "", name: text("name"), base_url: text("base_url") })
+          add.mutate({
+            provider,
+            secret: text("secret") ?? "",
+            name: text("name"),
+            base_url: text("base_url"),
+            scope: scope === "team" ? `team:${text("team") ?? ""}` : scope || undefined,
+          })
         }
       >
-        <Field label="Provider">
+        <Field label="For" hint={HINTS[provider]}>
           {(id) => (
-            <select id={id} name="provider" className="field">
-              {PROVIDERS.map((one) => (
+            <select id={id} className="field" value={provider} onChange={(event) => setProvider(event.target.value as SchemaModelProvider)}>
+              {PROVIDERS.filter(([one]) => one !== "github" || admin).map(([one, name]) => (
                 <option key={one} value={one}>
-                  {words(one)}
+                  {name}
                 </option>
               ))}
             </select>
           )}
         </Field>
         <Secret />
-        <Field label="Name" hint="For several keys of one provider: when the first is used up, the next is tried">
+        <Field
+          label="Name"
+          hint={provider === "mcp" ? "As the server's settings name it" : "For several keys of one provider: when the first is used up, the next is tried"}
+        >
           {(id) => <input id={id} name="name" className="field" placeholder="default" />}
         </Field>
-        <Field label="Address, if it is not the vendor's">{(id) => <input id={id} name="base_url" type="url" className="field" />}</Field>
+        {provider !== "github" && (
+          <Field label="Who uses it" hint="Tasks of these people or projects">
+            {(id) => (
+              <select id={id} className="field" value={scope} onChange={(event) => setScope(event.target.value)}>
+                <option value="">My own tasks</option>
+                {admin && <option value="team">A team</option>}
+                {(projects.data?.items ?? [])
+                  .filter((one) => admin || me.data?.roles?.[one.name] === "admin")
+                  .map((one) => (
+                    <option key={one.name} value={`project:${one.name}`}>
+                      The project {one.name}
+                    </option>
+                  ))}
+              </select>
+            )}
+          </Field>
+        )}
+        {scope === "team" && provider !== "github" && (
+          <Field label="Team" hint="As the settings name it">
+            {(id) => <input id={id} name="team" required className="field" />}
+          </Field>
+        )}
+        {provider !== "mcp" && (
+          <Field label="Address, if it is not the vendor's">{(id) => <input id={id} name="base_url" type="url" className="field" />}</Field>
+        )}
       </FormOf>
     </Dialog>
   );
+}
+
+function scopeWords(scope: string): string {
+  const [kind, name] = scope.split(":", 2);
+  return kind === "team" ? `Team ${name}` : kind === "project" ? `Project ${name}` : (name ?? scope);
 }
 
 function Secret() {

@@ -32,8 +32,8 @@ export function LastBuild({ of }: { of: SchemaRepository }) {
   if (!build && !building) return <span className="text-dim">none yet</span>;
   return (
     <>
-      <Button look="quiet" className="-ml-2.5" onClick={() => setOpen(true)}>
-        {building || !build ? "In progress" : `${words(build.status)}, ${took(build.duration_ms)}`}
+      <Button look="quiet" className={`-ml-2.5 ${build?.status === "failed" && !building ? "!text-bad" : ""}`} onClick={() => setOpen(true)}>
+        {building || !build ? "In progress" : build.status === "failed" ? "Failed: see the log" : `${words(build.status)}, ${took(build.duration_ms)}`}
       </Button>
       {open && (
         <Dialog title={`${building ? "Build" : "Last build"} of ${of.name}`} wide onClose={() => setOpen(false)}>

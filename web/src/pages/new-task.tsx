@@ -1,30 +1,27 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useId, useRef, useState, type KeyboardEvent, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaAsk } from "../api/schema";
 import { Race, racing } from "./race-field";
+import { LAST_REPOSITORY, RepositoryField } from "./repository-field";
+import { firstLine } from "../text/harmless";
 import { fieldText } from "../ui/form";
 import { Button, Dialog, Field, Key, Trouble } from "../ui/parts";
 
-const LAST = "harvest-last-repository";
-
 export default function NewTask({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate();
-  const repositories = useQuery(queries.repositories);
   const agents = useQuery(queries.agents);
-  const names = useId();
   const form = useRef<HTMLFormElement>(null);
   // Asking twice with the same key makes one task: a lost answer costs nothing.
   const [key] = useState(() => crypto.randomUUID());
-  const known = repositories.data?.items ?? [];
   const standard = agents.data?.items.find((agent) => agent.default);
 
   const create = useMutation({
     mutationFn: (ask: SchemaAsk) => ok(api.POST("/api/tasks", { body: ask, params: { header: { "Idempotency-Key": `${key}-${hash(JSON.stringify(ask))}` } } })),
     onSuccess: (task, ask) => {
-      localStorage.setItem(LAST, ask.repository);
+      localStorage.setItem(LAST_REPOSITORY, ask.repository);
       void navigate({ to: "/tasks/$id", params: { id: task.id }, search: ask.race ? { tab: "race" } : {} });
     },
   });
@@ -49,8 +46,18 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
       race: racing(data),
       plan: data.get("plan") === "on",
       require_tests: data.get("require_tests") === "on",
+      gate: data.get("gate") === "on",
+      plan_review: data.get("plan") === "on" ? text("plan_review") : undefined,
+      workflow: text("workflow") as SchemaAsk["workflow"],
+      retries: number("retries"),
+      after: several(text("after")),
+      on_failed_dependency: text("after") ? (text("on_failed_dependency") as SchemaAsk["on_failed_dependency"]) : undefined,
+      mcp: several(text("mcp")),
+      fallback_agents: several(text("fallback_agents")),
     });
   };
+  const [plan, setPlan] = useState(false);
+  const installed = (agents.data?.items ?? []).filter((agent) => agent.installed);
   const send = (event: KeyboardEvent) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.current?.requestSubmit();
   };
@@ -72,30 +79,7 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
           )}
         </Field>
         <div className="grid gap-3 sm:grid-cols-2">
-          <Field label="Repository" hint={known.length === 0 ? "A path on the server's machine, or a URL" : undefined}>
-            {(id) => (
-              <>
-                <input
-                  id={id}
-                  key={known.length > 0 ? "known" : "none"}
-                  name="repository"
-                  required
-                  list={names}
-                  className="field"
-                  autoComplete="off"
-                  placeholder="Name, path or URL"
-                  defaultValue={localStorage.getItem(LAST) ?? known[0]?.name ?? ""}
-                />
-                <datalist id={names}>
-                  {known.map((one) => (
-                    <option key={one.name} value={one.name}>
-                      {one.source}
-                    </option>
-                  ))}
-                </datalist>
-              </>
-            )}
-          </Field>
+          <RepositoryField preset />
           <Field label="Agent">
             {(id) => (
               <select id={id} name="agent" className="field" defaultValue="">
@@ -117,9 +101,14 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
           </Field>
         </div>
         <Race agents={agents.data?.items ?? []} />
-        <label className="flex items-center gap-2">
-          <input type="checkbox" name="plan" /> Plan first, and wait for someone to approve
-        </label>
+        <div className="flex flex-wrap gap-x-5 gap-y-1.5">
+          <label className="flex items-center gap-2">
+            <input type="checkbox" name="plan" checked={plan} onChange={(event) => setPlan(event.target.checked)} /> Plan first, and wait for someone to approve
+          </label>
+          <label className="flex items-center gap-2">
+            <input type="checkbox" name="gate" /> Hold the result until someone approves
+          </label>
+        </div>
         <details className="rounded-md border border-line px-3 py-2">
           <summary className="font-medium text-dim">More</summary>
           <div className="mt-3 grid gap-3 sm:grid-cols-2">
@@ -141,16 +130,49 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
             <Field label="Convoy" hint="A batch that is followed as one">
               {(id) => <input id={id} name="convoy" className="field" />}
             </Field>
+            <Field label="Retries" hint="When a failure may pass by itself">
+              {(id) => <input id={id} name="retries" className="field" type="number" min="0" max="20" placeholder="As set for the project" />}
+            </Field>
+            <Field label="Workflow">
+              {(id) => (
+                <select id={id} name="workflow" className="field" defaultValue="">
+                  <option value="">As set for the project</option>
+                  <option value="direct">Directly</option>
+                  <option value="research-plan-implement">Research, plan, then implement</option>
+                </select>
+              )}
+            </Field>
+            <Field label="Review of the plan" hint={plan ? "Another agent looks for what is wrong with it" : "For tasks that plan first"}>
+              {(id) => (
+                <select id={id} name="plan_review" className="field" defaultValue="" disabled={!plan}>
+                  <option value="">None</option>
+                  {installed.map((agent) => (
+                    <option key={agent.id} value={agent.id}>
+                      {agent.name}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
+            <After />
+            <Field label="MCP servers" hint="Names from the settings, with commas between them">
+              {(id) => <input id={id} name="mcp" className="field" autoComplete="off" placeholder="As set for the project" />}
+            </Field>
+            <Field label="Fallback agents" hint="They continue, in this order, when a model has no quota left">
+              {(id) => (
+                <input id={id} name="fallback_agents" className="field" autoComplete="off" placeholder={installed.map((one) => one.id).join(", ") || "None"} />
+              )}
+            </Field>
             <label className="flex items-center gap-2 self-end pb-2">
               <input type="checkbox" name="require_tests" /> Fail rather than deliver untested work
             </label>
           </div>
         </details>
         {create.isError && <Trouble error={create.error} />}
-        <div className="flex items-center justify-end gap-2">
+        <div className="sticky bottom-0 -mx-4 -mb-4 flex items-center justify-end gap-2 border-t border-line bg-raised px-4 py-3">
           <span className="mr-auto hidden items-center gap-1 text-xs text-dim sm:flex">
             <Key>Ctrl</Key>
-            <Key>Enter</Key> to begin
+            <Key>Enter</Key> to start
           </span>
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" type="submit" disabled={create.isPending}>
@@ -160,6 +182,58 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
       </form>
     </Dialog>
   );
+}
+
+/** The tasks that have to complete before, and what happens when one does not. */
+function After() {
+  const names = useId();
+  const tasks = useInfiniteQuery(queries.tasks({}));
+  const [value, setValue] = useState("");
+  const recent = (tasks.data?.pages ?? []).flatMap((page) => page.items).slice(0, 100);
+  const last = value.split(",").at(-1) ?? "";
+  const before = value.slice(0, value.length - last.trimStart().length);
+  return (
+    <>
+      <Field label="After" hint="Starts when these tasks have completed; several with commas between them">
+        {(id) => (
+          <>
+            <input
+              id={id}
+              name="after"
+              list={names}
+              className="field"
+              autoComplete="off"
+              placeholder="Nothing: it starts at once"
+              value={value}
+              onChange={(event) => setValue(event.target.value)}
+            />
+            <datalist id={names}>
+              {recent.map((task) => (
+                <option key={task.id} value={`${before}${task.id.slice(0, 8)}`}>
+                  {firstLine(task.prompt, 60)}
+                </option>
+              ))}
+            </datalist>
+          </>
+        )}
+      </Field>
+      {value.trim() && (
+        <Field label="If one of them fails">
+          {(id) => (
+            <select id={id} name="on_failed_dependency" className="field" defaultValue="hold">
+              <option value="hold">Wait: it may be retried</option>
+              <option value="cancel">Cancel this one</option>
+            </select>
+          )}
+        </Field>
+      )}
+    </>
+  );
+}
+
+function several(text: string | undefined): string[] | undefined {
+  const all = (text ?? "").split(/[\s,]+/).filter(Boolean);
+  return all.length > 0 ? all : undefined;
 }
 
 /** Tells changed requests apart; a key stands for one request. */

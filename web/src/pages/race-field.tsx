@@ -13,10 +13,10 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
       <Field label="Race">
         {(id) => (
           <select id={id} name="race" className="field" value={kind} onChange={(event) => setKind(event.target.value)}>
-            <option value="">None: one works on it</option>
+            <option value="">No race</option>
             {[2, 3, 4, 5].map((number) => (
               <option key={number} value={number}>
-                {number} of that agent side by side
+                {number} runs of that agent
               </option>
             ))}
             <option value="agents" disabled={there.length === 0}>
@@ -31,6 +31,20 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
             <select id={id} name="judged_by" className="field" defaultValue="cost">
               <option value="cost">the cheapest, then the smallest change</option>
               <option value="time">the first</option>
+            </select>
+          )}
+        </Field>
+      )}
+      {kind !== "" && (
+        <Field label="Judge" hint="Asked which is the best when several pass">
+          {(id) => (
+            <select id={id} name="judge" className="field" defaultValue="">
+              <option value="">None: by the rule alone</option>
+              {there.map((agent) => (
+                <option key={agent.id} value={agent.id}>
+                  {agent.name}
+                </option>
+              ))}
             </select>
           )}
         </Field>
@@ -66,7 +80,8 @@ export function racing(data: FormData): SchemaAsk["race"] {
   const kind = fieldText(data, "race");
   if (kind === "") return undefined;
   const judged_by = data.get("judged_by") === "time" ? "time" : "cost";
-  if (kind !== "agents") return { number: Number(kind), judged_by };
+  const judge = fieldText(data, "judge") || undefined;
+  if (kind !== "agents") return { number: Number(kind), judged_by, judge };
   const agents = data
     .getAll("racer")
     .filter((id) => typeof id === "string")
@@ -74,5 +89,5 @@ export function racing(data: FormData): SchemaAsk["race"] {
       const model = fieldText(data, `model of ${id}`).trim();
       return model ? `${id}:${model}` : id;
     });
-  return { agents, judged_by };
+  return { agents, judged_by, judge };
 }

@@ -4,14 +4,13 @@ import { Link } from "@tanstack/react-router";
 import { useState, type ReactNode, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
-import type { SchemaRepository } from "../api/schema";
 import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
 import { fieldText } from "../ui/form";
-import { StatusIcon, words } from "../ui/icons";
-import { Badge, Button, Code, Dialog, Empty, Field, Page, Table, Trouble, Waiting } from "../ui/parts";
+import { StatusIcon } from "../ui/icons";
+import { Button, Code, Dialog, Empty, Field, Page, Table, Trouble, Waiting } from "../ui/parts";
 import { ago, exact, useNow } from "../ui/time";
-import { LastBuild } from "./last-build";
+import { RepositoryField } from "./repository-field";
 
 interface Read<T> {
   data?: T;
@@ -39,118 +38,6 @@ export function When({ at }: { at?: string | null }) {
   );
 }
 
-export function QueuePage() {
-  const queue = useQuery(queries.queue);
-  const me = useQuery(queries.me);
-  const change = useMutation({ mutationFn: (body: { paused?: boolean; agents?: number }) => ok(api.PATCH("/api/queue", { body })) });
-  const mayChange = me.data?.role === "admin";
-  return (
-    <Page
-      title="Queue and workers"
-      actions={
-        queue.data &&
-        mayChange && (
-          <Button disabled={change.isPending} onClick={() => change.mutate({ paused: !queue.data.paused })}>
-            {queue.data.paused ? "Resume" : "Pause"}
-          </Button>
-        )
-      }
-    >
-      {change.isError && <Trouble error={change.error} />}
-      <Shown of={queue} what="the queue">
-        {(data) => (
-          <>
-            {data.paused && <p className="rounded-md bg-warn-soft px-3 py-2 text-warn">The queue is paused: running tasks continue, no new ones start.</p>}
-            <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-6">
-              <Figure name="Workers" value={data.workers} />
-              <Figure name="Running" value={data.turns.claimed} />
-              <Figure name="Ready" value={data.turns.ready} />
-              <Figure name="Waiting to retry" value={data.turns.waiting} />
-              <Figure name="Blocked" value={data.turns.blocked + data.turns.parked} />
-              <Figure name="Spent" value={money(data.cost_usd)} />
-            </dl>
-            {data.workers === 0 && (
-              <p className="text-dim">
-                No worker is running. <Code>harvest serve</Code> works on tasks itself unless it was started with <Code>--agents 0</Code>;{" "}
-                <Code>harvest up</Code> adds workers on this or other machines.
-              </p>
-            )}
-            {mayChange && (
-              <form
-                className="flex items-end gap-2"
-                onSubmit={(event: SubmitEvent<HTMLFormElement>) => {
-                  event.preventDefault();
-                  change.mutate({ agents: Number(new FormData(event.currentTarget).get("agents")) });
-                }}
-              >
-                <div className="w-44">
-                  <Field label="Concurrency">
-                    {(id) => (
-                      <input
-                        key={data.agents ?? ""}
-                        id={id}
-                        name="agents"
-                        className="field"
-                        type="number"
-                        min="0"
-                        max="1000"
-                        required
-                        defaultValue={data.agents ?? ""}
-                        placeholder="As many as fit this machine"
-                      />
-                    )}
-                  </Field>
-                </div>
-                <Button type="submit" className="h-8" disabled={change.isPending}>
-                  Set
-                </Button>
-              </form>
-            )}
-            <div className="grid gap-4 md:grid-cols-2">
-              <Counts title="Tasks" counts={data.tasks} icon />
-              <Counts title="Why tasks failed" counts={data.failures} />
-            </div>
-            {data.caps.length > 0 && (
-              <Table
-                label="Bounds"
-                rows={data.caps}
-                id={(row) => row.name}
-                columns={[
-                  { name: "Bound", cell: (row) => <Code>{row.name}</Code> },
-                  { name: "Used", number: true, cell: (row) => row.used },
-                  { name: "Of", number: true, cell: (row) => row.size },
-                ]}
-              />
-            )}
-          </>
-        )}
-      </Shown>
-    </Page>
-  );
-}
-
-function Counts({ title, counts, icon }: { title: string; counts: Record<string, number>; icon?: boolean }) {
-  const rows = Object.entries(counts).filter(([, count]) => count > 0);
-  return (
-    <section className="card p-3" aria-label={title}>
-      <h2 className="mb-2 font-semibold">{title}</h2>
-      {rows.length === 0 ? (
-        <p className="text-dim">None</p>
-      ) : (
-        <ul className="flex flex-col gap-1">
-          {rows.map(([name, count]) => (
-            <li key={name} className="flex items-center gap-2">
-              {icon && <StatusIcon status={name} />}
-              <span className="mr-auto">{words(name)}</span>
-              <span className="tabular-nums">{count.toLocaleString()}</span>
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
-  );
-}
-
 export function Figure({ name, value, note }: { name: string; value: ReactNode; note?: ReactNode }) {
   return (
     <div className="card px-3 py-2">
@@ -158,90 +45,6 @@ export function Figure({ name, value, note }: { name: string; value: ReactNode; 
       <dd className="text-lg font-semibold tabular-nums">{value}</dd>
       {note && <dd>{note}</dd>}
     </div>
-  );
-}
-
-export function RepositoriesPage() {
-  const repositories = useQuery(queries.repositories);
-  const [adding, setAdding] = useState(false);
-  return (
-    <Page
-      title="Repositories"
-      actions={
-        <Button look="primary" icon="plus" onClick={() => setAdding(true)}>
-          Add repository
-        </Button>
-      }
-      about="A repository that Harvest knows is kept prepared: cloned, dependencies installed, built. Sessions start from that in milliseconds."
-    >
-      <Shown of={repositories} what="repositories">
-        {({ items }) =>
-          items.length === 0 ? (
-            <Empty title="No repository yet" icon="repository">
-              Tasks can name any path or URL. Those that are added here start faster.
-            </Empty>
-          ) : (
-            <Table
-              label="Repositories"
-              rows={items}
-              id={(row) => row.name}
-              columns={[
-                {
-                  name: "Name",
-                  cell: (row) => (
-                    <Link to="/tasks" search={{ repository: row.name }} className="font-medium hover:underline">
-                      {row.name}
-                    </Link>
-                  ),
-                },
-                { name: "Source", minor: true, cell: (row) => <Code>{row.source}</Code> },
-                { name: "Snapshot", cell: (row) => <SnapshotState of={row} /> },
-                { name: "Commit", minor: true, cell: (row) => (row.snapshot.commit ? <Code>{row.snapshot.commit.slice(0, 10)}</Code> : null) },
-                { name: "Built", cell: (row) => <When at={row.snapshot.built_at} /> },
-                { name: "Next", minor: true, cell: (row) => (row.snapshot.next_at ? <When at={row.snapshot.next_at} /> : null) },
-                { name: "Last build", cell: (row) => <LastBuild of={row} /> },
-                { name: "", number: true, cell: (row) => <RemoveRepository name={row.name} /> },
-              ]}
-            />
-          )
-        }
-      </Shown>
-      {adding && <AddRepository onClose={() => setAdding(false)} />}
-    </Page>
-  );
-}
-
-function SnapshotState({ of }: { of: SchemaRepository }) {
-  const state = of.snapshot.state;
-  return <Badge tone={/ready|fresh|built/.test(state) ? "good" : /fail/.test(state) ? "bad" : "plain"}>{words(state)}</Badge>;
-}
-
-function RemoveRepository({ name }: { name: string }) {
-  const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/repositories/{name}", { params: { path: { name } } })) });
-  return <Confirm what={`Remove ${name}`} sure="Its tasks stay. Its snapshots are removed." act={() => remove.mutate()} error={remove.error} />;
-}
-
-export function AddRepository({ onClose }: { onClose: () => void }) {
-  const add = useMutation({
-    mutationFn: (body: { source: string; name?: string; branch?: string; setup?: string; build?: string }) => ok(api.POST("/api/repositories", { body })),
-    onSuccess: onClose,
-  });
-  return (
-    <Dialog title="Add repository" onClose={onClose}>
-      <FormOf
-        error={add.error}
-        busy={add.isPending}
-        act="Add"
-        onClose={onClose}
-        submit={(text) => add.mutate({ source: text("source") ?? "", name: text("name"), branch: text("branch"), setup: text("setup"), build: text("build") })}
-      >
-        <Field label="Path on the server's machine, or URL">{(id) => <input id={id} name="source" required autoFocus className="field" />}</Field>
-        <Field label="Name">{(id) => <input id={id} name="name" className="field" placeholder="From the path" />}</Field>
-        <Field label="Branch">{(id) => <input id={id} name="branch" className="field" placeholder="The repository's own" />}</Field>
-        <Field label="Install command">{(id) => <input id={id} name="setup" className="field font-mono" placeholder="Found in the repository" />}</Field>
-        <Field label="Build command">{(id) => <input id={id} name="build" className="field font-mono" placeholder="Found in the repository" />}</Field>
-      </FormOf>
-    </Dialog>
   );
 }
 
@@ -383,7 +186,7 @@ function AddSchedule({ onClose }: { onClose: () => void }) {
         }
       >
         <Field label="Task">{(id) => <textarea id={id} name="prompt" required autoFocus rows={3} className="field" />}</Field>
-        <Field label="Repository">{(id) => <input id={id} name="repository" required className="field" placeholder="Name, path or URL" />}</Field>
+        <RepositoryField />
         <Field label="When, as cron" hint="Minute, hour, day, month, weekday: 0 3 * * 1-5 is at three in the morning from Monday to Friday">
           {(id) => <input id={id} name="cron" required className="field font-mono" placeholder="0 3 * * 1-5" />}
         </Field>

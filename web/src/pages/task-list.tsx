@@ -1,7 +1,7 @@
 // A list of tasks, however long. All rows are equally high, so where each belongs is known without asking the page; what is drawn
 // moves in blocks, and scrolling within one draws nothing.
 import { useNavigate } from "@tanstack/react-router";
-import { memo, useEffect, useLayoutEffect, useRef, useState, type MouseEvent } from "react";
+import { memo, useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore, type MouseEvent } from "react";
 import type { SchemaPageTask, SchemaTask } from "../api/schema";
 import { shortRepository, verdict } from "../api/words";
 import { isWriting } from "../keyboard";
@@ -11,7 +11,10 @@ import { StatusIcon, words } from "../ui/icons";
 import { Badge } from "../ui/parts";
 import { ago, exact, useNow } from "../ui/time";
 
+/** On a phone a row has a second line. */
 const ROW = 40;
+const TALL_ROW = 60;
+const WIDE = "(min-width: 40rem)";
 /** What is drawn begins and ends at a multiple of this. */
 const BLOCK = 8;
 /** So close to the end the next page is asked for. */
@@ -43,16 +46,17 @@ export function TaskList({ tasks, more }: { tasks: SchemaTask[]; more: () => voi
   const navigate = useNavigate();
   const now = useNow();
   const [at, setAt] = useState(-1);
+  const row = useRowHeight();
   const [height, setHeight] = useState(900);
   const [block, setBlock] = useState(0);
   const from = Math.min(Math.max(0, (block - 1) * BLOCK), tasks.length);
-  const to = Math.min(tasks.length, (block + 2) * BLOCK + Math.ceil(height / ROW));
+  const to = Math.min(tasks.length, (block + 2) * BLOCK + Math.ceil(height / row));
   useEffect(() => {
     if (to >= tasks.length - AHEAD) more();
   }, [to, tasks.length, more]);
 
   const look = () => {
-    if (box.current) setBlock(Math.floor(box.current.scrollTop / (ROW * BLOCK)));
+    if (box.current) setBlock(Math.floor(box.current.scrollTop / (row * BLOCK)));
   };
   useLayoutEffect(() => {
     const element = box.current;
@@ -70,9 +74,9 @@ export function TaskList({ tasks, more }: { tasks: SchemaTask[]; more: () => voi
     void navigate({ to: "/tasks/$id", params: { id: link.dataset.task } });
   };
 
-  const state = useRef({ at, tasks });
+  const state = useRef({ at, tasks, row });
   useLayoutEffect(() => {
-    state.current = { at, tasks };
+    state.current = { at, tasks, row };
   });
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
@@ -82,7 +86,7 @@ export function TaskList({ tasks, more }: { tasks: SchemaTask[]; more: () => voi
       if (step) {
         const next = Math.max(0, Math.min(tasks.length - 1, at + step));
         setAt(next);
-        reveal(box.current, next);
+        reveal(box.current, next, state.current.row);
       } else if (event.key === "Enter" && at >= 0 && !(event.target instanceof HTMLAnchorElement) && !(event.target instanceof HTMLButtonElement)) {
         const task = tasks[at];
         if (task) void navigate({ to: "/tasks/$id", params: { id: task.id } });
@@ -95,7 +99,7 @@ export function TaskList({ tasks, more }: { tasks: SchemaTask[]; more: () => voi
 
   return (
     <div ref={box} onScroll={look} className="min-h-0 flex-1 overflow-auto [overflow-anchor:none]" tabIndex={0} role="region" aria-label="List of tasks">
-      <div role="list" onClick={open} style={{ height: tasks.length * ROW, paddingTop: from * ROW }} className="[contain:strict]">
+      <div role="list" onClick={open} style={{ height: tasks.length * row, paddingTop: from * row }} className="[contain:strict]">
         {tasks.slice(from, to).map((task, index) => (
           <Row key={task.id} task={task} now={now} chosen={from + index === at} />
         ))}
@@ -104,22 +108,33 @@ export function TaskList({ tasks, more }: { tasks: SchemaTask[]; more: () => voi
   );
 }
 
-function reveal(box: HTMLElement | null, index: number) {
+function useRowHeight(): number {
+  return useSyncExternalStore(
+    (changed) => {
+      const wide = matchMedia(WIDE);
+      wide.addEventListener("change", changed);
+      return () => wide.removeEventListener("change", changed);
+    },
+    () => (matchMedia(WIDE).matches ? ROW : TALL_ROW),
+  );
+}
+
+function reveal(box: HTMLElement | null, index: number, row: number) {
   if (!box) return;
-  const top = index * ROW;
+  const top = index * row;
   if (top < box.scrollTop) box.scrollTop = top;
-  else if (top + ROW > box.scrollTop + box.clientHeight) box.scrollTop = top + ROW - box.clientHeight;
+  else if (top + row > box.scrollTop + box.clientHeight) box.scrollTop = top + row - box.clientHeight;
 }
 
 const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: number; chosen: boolean }) {
   const tests = verdict(task);
   // A plain link: the list opens it. One that knows all of the router takes longer to draw than the rest of the row.
   return (
-    <div role="listitem" className="h-10 [contain:strict]">
+    <div role="listitem" className="h-[60px] [contain:strict] sm:h-10">
       <a
         href={`/tasks/${task.id}`}
         data-task={task.id}
-        className={`flex h-full items-center gap-3 border-b border-line px-4 hover:bg-hover ${chosen ? "bg-hover shadow-[inset_2px_0_var(--accent)]" : ""}`}
+        className={`flex h-full flex-wrap content-center items-center gap-x-3 border-b border-line px-4 hover:bg-hover sm:flex-nowrap ${chosen ? "bg-hover shadow-[inset_2px_0_var(--accent)]" : ""}`}
       >
         <StatusIcon status={task.status} />
         <span className="min-w-0 flex-1 truncate">{firstLine(task.prompt)}</span>
@@ -142,6 +157,13 @@ const Row = memo(function Row({ task, now, chosen }: { task: SchemaTask; now: nu
         <time dateTime={task.created_at} title={exact(task.created_at)} className="w-9 text-right text-dim tabular-nums">
           {ago(task.created_at, now)}
         </time>
+        <span className="flex h-5 min-w-0 basis-full items-center gap-2 pl-[27px] text-xs text-dim sm:hidden">
+          {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
+          <span className={`min-w-0 flex-1 truncate ${task.status === "failed" ? "text-bad" : ""}`}>
+            {task.error ? firstLine(task.error, 120) : shortRepository(task.repository)}
+          </span>
+          <span className="tabular-nums">{task.cost_usd > 0 ? money(task.cost_usd) : ""}</span>
+        </span>
       </a>
     </div>
   );

@@ -9,6 +9,7 @@ import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
 import { Badge, Button, Code, Empty, Page, Trouble, Waiting } from "../ui/parts";
 import { ago, useNow } from "../ui/time";
+import { useUsedRepositories } from "./repository-field";
 import { TaskList, useTasks } from "./task-list";
 
 const NewTask = lazy(() => import("./new-task"));
@@ -98,7 +99,11 @@ function Filters({ search, change }: { search: TaskSearch; change: (next: Partia
     const timer = setTimeout(() => latest.current({ q: q || undefined }), 200);
     return () => clearTimeout(timer);
   }, [q, search.q]);
-  const names = (repositories.data?.items ?? []).map((one) => one.name);
+  const used = useUsedRepositories();
+  const names: [string, string][] = [
+    ...(repositories.data?.items ?? []).map((one): [string, string] => [one.name, one.name]),
+    ...used.map((source): [string, string] => [source, shortRepository(source)]),
+  ];
   return (
     <div role="search" className="flex shrink-0 flex-wrap items-center gap-2 border-b border-line px-4 py-2">
       <input
@@ -116,9 +121,7 @@ function Filters({ search, change }: { search: TaskSearch; change: (next: Partia
         options={STATUSES.map((status) => [status, words(status)])}
         pick={(status) => change({ status: status as TaskSearch["status"] })}
       />
-      {names.length > 0 && (
-        <Choice label="Repository" value={search.repository} options={names.map((name) => [name, name])} pick={(repository) => change({ repository })} />
-      )}
+      {names.length > 0 && <Choice label="Repository" value={search.repository} options={names} pick={(repository) => change({ repository })} />}
       <Choice label="Agent" value={search.agent} options={(agents.data?.items ?? []).map((one) => [one.id, one.name])} pick={(agent) => change({ agent })} />
       {search.convoy && (
         <Button onClick={() => change({ convoy: undefined })} icon="close">

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { parseDiff, type FileData } from "react-diff-view";
+import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail } from "../api/schema";
 import { isOver } from "../api/words";
@@ -11,7 +12,10 @@ import type { Journal } from "../stream/journal";
 import { firstLine, harmless, LONGEST_LINE } from "../text/harmless";
 import { Badge, Button, Code, Empty, Trouble, Waiting } from "../ui/parts";
 import { Added, count, DiffFile } from "./diff-file";
+import { FileTree } from "./file-tree";
+import { FixComments } from "./fix-comments";
 import { useNowAndThen } from "./journal";
+import { downloadPatch } from "./summary";
 
 const MOST_FILES = 300;
 
@@ -28,17 +32,22 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
   const over = isOver(session.task.status);
   const navigate = useNavigate();
   const { of } = useSearch({ strict: false });
-  const { whole, turns, commits } = ranges(session, fold);
-  const range = [whole, ...turns, ...commits].find((one) => one.id === of) ?? whole;
+  const { all, turns, commits } = ranges(session, fold);
+  const range = [all, ...turns, ...commits].find((one) => one.id === of) ?? all;
   const diff = useQuery(queries.diff(session.id, fold.workChanges, range.from, range.to));
   const [split, setSplit] = useState(false);
   const files = useMemo(() => parsed(diff.data?.diff ?? ""), [diff.data?.diff]);
-  const pick = (id: string) => void navigate({ to: ".", search: { tab: "changes", of: id === whole.id ? undefined : id }, replace: true });
+  const pick = (id: string) => void navigate({ to: ".", search: { tab: "changes", of: id === all.id ? undefined : id }, replace: true });
   const option = (one: Range) => (
     <option key={one.id} value={one.id}>
       {one.name}
     </option>
   );
+  const whole = async (path: string) => {
+    const query = { from: range.from, to: range.to, path, context: 1_000_000 };
+    const found = await ok(api.GET("/api/sessions/{id}/diff", { params: { path: { id: session.id }, query }, headers: { Accept: "application/json" } }));
+    return typeof found === "string" ? found : found.diff;
+  };
   const sums = files.map(count);
   const added = sums.reduce((sum, one) => sum + one.added, 0);
   const removed = sums.reduce((sum, one) => sum + one.removed, 0);
@@ -52,7 +61,7 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
             onChange={(event) => pick(event.target.value)}
             className="h-7 max-w-full min-w-0 rounded-md border border-line bg-page px-2 sm:max-w-80"
           >
-            {option(whole)}
+            {option(all)}
             {turns.length > 0 && <optgroup label="By turn">{turns.map(option)}</optgroup>}
             {commits.length > 0 && <optgroup label="By commit">{commits.map(option)}</optgroup>}
           </select>
@@ -63,7 +72,14 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
         <Added added={added} removed={removed} />
         {diff.data?.commit && <Code>{`${diff.data.base.slice(0, 8)}..${diff.data.commit.slice(0, 8)}`}</Code>}
         {!over && <Badge tone="warn">as of the last checkpoint</Badge>}
-        <Button className="ml-auto hidden md:inline-flex" aria-pressed={split} onClick={() => setSplit(!split)}>
+        <span className="ml-auto" />
+        <FixComments session={session} />
+        {!over && (
+          <Button onClick={() => void downloadPatch(session)} disabled={files.length === 0}>
+            Download patch
+          </Button>
+        )}
+        <Button className="!hidden md:!inline-flex" aria-pressed={split} onClick={() => setSplit(!split)}>
           {split ? "One column" : "Side by side"}
         </Button>
       </div>
@@ -78,12 +94,15 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
           {over ? null : "Work appears here with the first checkpoint, seconds after the agent writes."}
         </Empty>
       ) : (
-        <div className="flex flex-col gap-4 p-4">
-          {files.length > 1 && <Contents files={files} />}
-          {files.slice(0, MOST_FILES).map((file, index) => (
-            <DiffFile key={`${file.oldPath} ${file.newPath}`} file={file} sum={sums[index] ?? count(file)} split={split} />
-          ))}
-          {files.length > MOST_FILES && <p className="text-dim">and {files.length - MOST_FILES} more files: look at the branch</p>}
+        <div className="flex gap-4 p-4">
+          {files.length > 1 && <FileTree files={files.slice(0, MOST_FILES)} />}
+          <div className="flex min-w-0 flex-1 flex-col gap-4">
+            {files.length > 1 && <Contents files={files} />}
+            {files.slice(0, MOST_FILES).map((file, index) => (
+              <DiffFile key={`${range.id} ${file.oldPath} ${file.newPath}`} file={file} sum={sums[index] ?? count(file)} split={split} whole={whole} />
+            ))}
+            {files.length > MOST_FILES && <p className="text-dim">and {files.length - MOST_FILES} more files: look at the branch</p>}
+          </div>
         </div>
       )}
     </div>
@@ -92,7 +111,7 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
 
 function Contents({ files }: { files: FileData[] }) {
   return (
-    <nav aria-label="Changed files" className="card max-h-56 overflow-auto p-2" tabIndex={0}>
+    <nav aria-label="Changed files" className="card max-h-56 overflow-auto p-2 lg:hidden" tabIndex={0}>
       <ul className="grid gap-x-4 sm:grid-cols-2">
         {files.slice(0, MOST_FILES).map((file) => {
           const path = pathOf(file);
@@ -127,8 +146,8 @@ export function anchor(path: string): string {
   return `file-${encodeURIComponent(path)}`;
 }
 
-function ranges(session: SchemaSessionDetail, fold: Fold): { whole: Range; turns: Range[]; commits: Range[] } {
-  const whole = { id: "whole", name: "All changes" };
+function ranges(session: SchemaSessionDetail, fold: Fold): { all: Range; turns: Range[]; commits: Range[] } {
+  const all = { id: "whole", name: "All changes" };
   const prompt = (number: number) => firstLine(session.turns.find((turn) => turn.number === number)?.prompt ?? "", 50);
   const known = fold.turns.length > 1 ? fold.turns : [];
   const turns = known.map((turn): Range => ({
@@ -148,7 +167,7 @@ function ranges(session: SchemaSessionDetail, fold: Fold): { whole: Range; turns
           to: one.commit,
         }))
       : [];
-  return { whole, turns, commits: commits.toReversed() };
+  return { all, turns, commits: commits.toReversed() };
 }
 
 /** Lines are made harmless after parsing: what is shown differs, what is compared does not. */

@@ -1,10 +1,24 @@
 // One changed file.
-import { useState, type KeyboardEvent } from "react";
-import { Diff, getChangeKey, Hunk, type ChangeData, type FileData, type GutterOptions } from "react-diff-view";
+import { useMutation } from "@tanstack/react-query";
+import { Fragment, useMemo, useState, type KeyboardEvent } from "react";
+import {
+  Decoration,
+  Diff,
+  expandFromRawCode,
+  getChangeKey,
+  Hunk,
+  parseDiff,
+  type ChangeData,
+  type FileData,
+  type GutterOptions,
+  type HunkData,
+  type HunkTokens,
+} from "react-diff-view";
 import "react-diff-view/style/index.css";
 import "./changes.css";
-import { firstLine } from "../text/harmless";
-import { Badge, Button } from "../ui/parts";
+import { firstLine, harmless } from "../text/harmless";
+import { familyOf, Scanner } from "../text/syntax";
+import { Badge, Button, Trouble } from "../ui/parts";
 import { anchor, pathOf } from "./changes";
 import { keyOf, Thread, useSaid } from "./comments";
 
@@ -16,7 +30,10 @@ export interface Sum {
   removed: number;
 }
 
-export function DiffFile({ file, sum, split }: { file: FileData; sum: Sum; split: boolean }) {
+/** Reads the diff of one file with all of its lines around the changes. */
+export type ReadWhole = (path: string) => Promise<string>;
+
+export function DiffFile({ file, sum, split, whole }: { file: FileData; sum: Sum; split: boolean; whole: ReadWhole }) {
   const large = sum.added + sum.removed > LARGE;
   const [open, setOpen] = useState(!large);
   const path = pathOf(file);
@@ -43,7 +60,7 @@ export function DiffFile({ file, sum, split }: { file: FileData; sum: Sum; split
           <p className="px-3 py-2 text-dim">No differences</p>
         ) : (
           <div className="overflow-x-auto border-t border-line" tabIndex={0} role="region" aria-label={`Changes of ${path}`}>
-            <Lines file={file} path={path} split={split} />
+            <Lines file={file} path={path} split={split} whole={whole} />
           </div>
         ))}
       {!open && large && (
@@ -71,10 +88,98 @@ function placeOf(change: ChangeData, path: string): LinePlace {
   return { kind: "line", path, side: "new", line: change.type === "insert" ? change.lineNumber : change.newLineNumber };
 }
 
-function Lines({ file, path, split }: { file: FileData; path: string; split: boolean }) {
+/** So many lines more with each click. */
+const STEP = 20;
+
+/** The old file as lines, from a diff that shows all of it. */
+function oldLines(diff: string): string[] {
+  const changes = parseDiff(diff)[0]?.hunks.flatMap((hunk) => hunk.changes) ?? [];
+  return changes.filter((change) => change.type !== "insert").map((change) => harmless(change.content));
+}
+
+/** The colours of each line, by its number in the old and in the new file. */
+function colours(hunks: HunkData[], path: string): HunkTokens | null {
+  const family = familyOf(path);
+  if (!family) return null;
+  const tokens: HunkTokens = { old: [], new: [] };
+  for (const hunk of hunks) {
+    const scanners = { old: new Scanner(family), new: new Scanner(family) };
+    const put = (side: "old" | "new", line: number, text: string) => {
+      tokens[side][line - 1] = scanners[side]
+        .line(text)
+        .map(({ text, kind }) =>
+          kind ? { type: "element", className: `code-${kind}`, children: [{ type: "text", value: text }] } : { type: "text", value: text },
+        );
+    };
+    for (const change of hunk.changes) {
+      if (change.type === "normal") {
+        put("old", change.oldLineNumber, change.content);
+        put("new", change.newLineNumber, change.content);
+      } else put(change.type === "delete" ? "old" : "new", change.lineNumber, change.content);
+    }
+  }
+  return tokens;
+}
+
+interface Gap {
+  /** Line numbers of the old file, the second not included; absent where the end is not known. */
+  from: number;
+  to: number | null;
+}
+
+/** Git shows three lines after a change; where there are fewer, the file ends. */
+function endsWithFile(hunks: HunkData[]): boolean {
+  const changes = hunks.at(-1)?.changes ?? [];
+  return changes.length - 1 - changes.findLastIndex((change) => change.type !== "normal") < 3;
+}
+
+function gapsOf(hunks: HunkData[], length: number | null): (Gap | null)[] {
+  const gaps: (Gap | null)[] = [];
+  let from = 1;
+  for (const hunk of hunks) {
+    gaps.push(hunk.oldStart > from ? { from, to: hunk.oldStart } : null);
+    from = hunk.oldStart + hunk.oldLines;
+  }
+  gaps.push(length === null ? (endsWithFile(hunks) ? null : { from, to: null }) : from <= length ? { from, to: length + 1 } : null);
+  return gaps;
+}
+
+function More({ gap, last, busy, show }: { gap: Gap; last: boolean; busy: boolean; show: (from: number, to: number) => void }) {
+  const count = gap.to === null ? null : gap.to - gap.from;
+  const all = count !== null && count <= STEP;
+  const down = last ? [gap.from, Math.min(gap.from + STEP, gap.to ?? Infinity)] : [Math.max(gap.from, (gap.to ?? 1) - STEP), gap.to ?? 1];
+  return (
+    <div className="flex items-center gap-2 bg-side px-3 font-sans text-xs text-dim">
+      <button type="button" disabled={busy} className="py-0.5 hover:text-accent hover:underline" onClick={() => show(down[0] ?? 1, down[1] ?? 1)}>
+        {all ? `Show ${count} unchanged ${count === 1 ? "line" : "lines"}` : `Show ${STEP} more lines`}
+      </button>
+      {!all && count !== null && (
+        <button type="button" disabled={busy} className="py-0.5 hover:text-accent hover:underline" onClick={() => show(gap.from, gap.to ?? gap.from)}>
+          All {count.toLocaleString()}
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Lines({ file, path, split, whole }: { file: FileData; path: string; split: boolean; whole: ReadWhole }) {
   const { by, open, setOpen } = useSaid();
+  const expands = file.type === "modify";
+  const [shown, setShown] = useState<[number, number][]>([]);
+  const source = useMutation({ mutationFn: async () => oldLines(await whole(path)) });
+  const lines = source.data;
+  const hunks = useMemo(
+    () => (lines ? shown.reduce((hunks, [from, to]) => expandFromRawCode(hunks, lines, from, Math.min(to, lines.length + 1)), file.hunks) : file.hunks),
+    [file.hunks, lines, shown],
+  );
+  const tokens = useMemo(() => colours(hunks, path), [hunks, path]);
+  const gaps = expands ? gapsOf(hunks, lines?.length ?? null) : [];
+  const show = (from: number, to: number) => {
+    setShown((before) => [...before, [from, to]]);
+    if (!lines) source.mutate();
+  };
   const widgets = Object.fromEntries(
-    file.hunks
+    hunks
       .flatMap((hunk) => hunk.changes)
       .map((change) => ({ change, place: placeOf(change, path) }))
       .filter(({ place }) => by.has(keyOf(place)) || open === keyOf(place))
@@ -85,7 +190,7 @@ function Lines({ file, path, split }: { file: FileData; path: string; split: boo
         </div>,
       ]),
   );
-  const first = file.hunks[0]?.changes[0];
+  const first = hunks[0]?.changes[0];
   // Tab reaches the first line of a file, the arrows all others.
   const move = (event: KeyboardEvent<HTMLDivElement>) => {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
@@ -114,9 +219,28 @@ function Lines({ file, path, split }: { file: FileData; path: string; split: boo
   };
   return (
     <div onKeyDown={move}>
-      <Diff viewType={split ? "split" : "unified"} diffType={file.type} hunks={file.hunks} widgets={widgets} renderGutter={gutter}>
-        {(hunks) => hunks.map((hunk) => <Hunk key={hunk.content} hunk={hunk} />)}
+      <Diff viewType={split ? "split" : "unified"} diffType={file.type} hunks={hunks} widgets={widgets} renderGutter={gutter} tokens={tokens}>
+        {(hunks) => [
+          ...hunks.map((hunk, index) => (
+            <Fragment key={hunk.content}>
+              {gaps[index] && (
+                <Decoration>
+                  <More gap={gaps[index]} last={false} busy={source.isPending} show={show} />
+                </Decoration>
+              )}
+              <Hunk hunk={hunk} />
+            </Fragment>
+          )),
+          <Fragment key="end">
+            {gaps[hunks.length] && (
+              <Decoration>
+                <More gap={gaps[hunks.length] ?? { from: 1, to: 1 }} last busy={source.isPending} show={show} />
+              </Decoration>
+            )}
+          </Fragment>,
+        ]}
       </Diff>
+      {source.isError && <Trouble error={source.error} />}
     </div>
   );
 }

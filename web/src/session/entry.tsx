@@ -1,7 +1,7 @@
 // One entry of the stream. All of its text is a stranger's: it goes through `Stranger` or `Prose` and becomes text nodes.
 import { createContext, memo, useContext, useState, type ReactNode } from "react";
 import type { SchemaTestRun, SchemaTurn } from "../api/schema";
-import type { Body, Call, Entry } from "../stream/entries";
+import type { Body, Call, Entry, Step } from "../stream/entries";
 import { money } from "../stream/sums";
 import { firstLine, harmless, MOST_LINES_FOLDED } from "../text/harmless";
 import { Prose, Stranger } from "../text/show";
@@ -116,18 +116,8 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
       );
     case "hook":
       return <HookView hook={entry.hook} />;
-    case "checkpoint":
-      return (
-        <p
-          className="flex items-center gap-2 text-xs text-dim"
-          title="The work so far is kept outside of the sandbox: a lost sandbox costs no more than what came after."
-        >
-          <span className="h-px flex-1 bg-line" aria-hidden />
-          Checkpoint {entry.number}
-          {entry.count > 1 ? `, the last of ${entry.count}` : ""} <Code>{entry.commit.slice(0, 8)}</Code>
-          <span className="h-px flex-1 bg-line" aria-hidden />
-        </p>
-      );
+    case "plumbing":
+      return <PlumbingView steps={entry.steps} count={entry.steps.length} />;
     case "away":
       return (
         <p className={`truncate px-0.5 text-dim ${entry.was === "call" ? "rounded-lg border border-line px-3 py-1.5" : ""}`}>{firstLine(entry.title, 80)} …</p>
@@ -171,11 +161,47 @@ function Tools({ entry }: { entry: Entry }) {
   const { begin, since } = useContext(Fork);
   const about = { kind: "event", seq: entry.seq } as const;
   const saved = since();
-  const forks = (entry.kind === "message" && !entry.growing) || entry.kind === "end" || entry.kind === "checkpoint";
+  const at = entry.kind === "plumbing" ? entry.saved : (entry.kind === "message" && !entry.growing) || entry.kind === "end" ? entry.seq : null;
   return (
     <div className="absolute top-0 right-2 z-10 flex rounded-md border border-line bg-raised shadow-sm">
       <Button look="quiet" icon="comment" label="Comment" onClick={() => setOpen(keyOf(about))} />
-      {forks && saved !== null && entry.seq >= saved && <Button look="quiet" icon="fork" label="Fork from here" onClick={() => begin(entry.seq)} />}
+      {at !== null && saved !== null && at >= saved && <Button look="quiet" icon="fork" label="Fork from here" onClick={() => begin(at)} />}
+    </div>
+  );
+}
+
+/** What Harvest did around the agent, in one line; each step with its time when it is opened. */
+function PlumbingView({ steps, count }: { steps: Step[]; count: number }) {
+  const [open, setOpen] = useState(false);
+  const brief = steps.map((step) => firstLine(step.text.split(":", 1)[0] ?? "", 60)).filter((text, index, all) => text !== all[index - 1]);
+  return (
+    <div className="px-0.5 text-xs text-dim">
+      <button
+        type="button"
+        aria-expanded={open}
+        aria-label={`${count} ${count === 1 ? "step" : "steps"}: ${brief.join(", ")}`}
+        onClick={() => setOpen(!open)}
+        className="flex w-full items-center gap-1.5 rounded text-left hover:text-text"
+      >
+        <span className={open ? "rotate-90" : ""}>
+          <Icon name="chevron" size={11} />
+        </span>
+        <span className="min-w-0 flex-1 truncate">{brief.join(" · ")}</span>
+      </button>
+      {open && (
+        <ol className="mt-1 ml-1.5 flex flex-col gap-0.5 border-l border-line pl-3">
+          {steps.map((step) => (
+            <li key={step.seq} className="flex items-baseline gap-2">
+              <span className="min-w-0 break-words">
+                {firstLine(step.text, 600)} {step.mono && <Code>{firstLine(step.mono, 400)}</Code>}
+              </span>
+              <time dateTime={step.at} title={exact(step.at)} className="ml-auto shrink-0 tabular-nums">
+                {clock(step.at)}
+              </time>
+            </li>
+          ))}
+        </ol>
+      )}
     </div>
   );
 }

@@ -1,11 +1,14 @@
 // What proves a result: which command, at which commit, with which outcome, and what it printed.
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { download } from "../api/download";
+import { queries } from "../api/queries";
 import type { SchemaTask } from "../api/schema";
 import { isOver, outcome } from "../api/words";
 import type { Journal } from "../stream/journal";
 import { firstLine, harmless } from "../text/harmless";
 import { Stranger } from "../text/show";
 import { words } from "../ui/icons";
-import { Badge, Code, Empty } from "../ui/parts";
+import { Badge, Button, Code, CopyButton, Empty, Trouble } from "../ui/parts";
 import { exact, took } from "../ui/time";
 import { Counts, TestsView } from "./entry";
 import { useNowAndThen } from "./journal";
@@ -70,6 +73,25 @@ function TestChanges({ of }: { of: NonNullable<NonNullable<SchemaTask["evidence"
   );
 }
 
+/** The same as a signed statement, for people who were not here. */
+function SignedEvidence({ task }: { task: string }) {
+  const save = useMutation({ mutationFn: () => download(`/api/tasks/${task}/evidence`, `evidence-${task.slice(0, 8)}.dsse.json`) });
+  const key = useQuery(queries.evidenceKey);
+  return (
+    <>
+      <Button className="ml-auto" disabled={save.isPending} onClick={() => save.mutate()}>
+        Download signed evidence
+      </Button>
+      {save.isError && <Trouble error={save.error} />}
+      {key.data && (
+        <span className="basis-full text-xs text-dim">
+          A DSSE envelope, signed with the key <Code>{key.data.public_key}</Code> <CopyButton text={key.data.public_key} label="Copy the public key" />
+        </span>
+      )}
+    </>
+  );
+}
+
 export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Journal }) {
   useNowAndThen(journal);
   const { fold } = journal;
@@ -89,6 +111,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
         <>
           <p className="flex flex-wrap items-center gap-2">
             <Badge tone={VERDICTS[outcome(evidence)].tone}>{VERDICTS[outcome(evidence)].text}</Badge>
+            <SignedEvidence task={task.id} />
           </p>
           {evidence.hint && (
             <p role="note" className="rounded-md border border-line bg-warn-soft px-3 py-2">

@@ -5,14 +5,14 @@ import { getRouteApi, Link as To, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from "react";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail } from "../api/schema";
-import { isOver, shortRepository, verdict } from "../api/words";
+import { isOver, shortRepository } from "../api/words";
 import { TABS, type Tab } from "../router";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
-import { firstLine, reason } from "../text/harmless";
+import { firstLine } from "../text/harmless";
 import { StatusIcon, words } from "../ui/icons";
-import { Badge, Code, CopyButton, Meter, Trouble, Waiting } from "../ui/parts";
-import { exact, since, took, useNow } from "../ui/time";
+import { Badge, Code, Meter, Trouble, Waiting } from "../ui/parts";
+import { exact, since, useNow } from "../ui/time";
 import { useJournal, useNowAndThen } from "./journal";
 import { Actions } from "./actions";
 import { Composer, Decide, ForkDialog } from "./composer";
@@ -22,6 +22,7 @@ import { People } from "./people";
 import { Stream } from "./stream";
 import { useSessionKeys } from "./keys";
 import { Paused } from "./paused";
+import { Summary } from "./summary";
 
 const Changes = lazy(() => import("./changes"));
 const EvidenceTab = lazy(() => import("./evidence").then((all) => ({ default: all.EvidenceTab })));
@@ -118,14 +119,7 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
             {extra}
             <Actions session={session} />
           </div>
-          <p className="mt-0.5 flex flex-wrap gap-x-3 gap-y-0.5 text-xs text-dim xl:hidden">
-            <span data-status={task.status}>{words(task.status)}</span>
-            <span>{shortRepository(task.repository)}</span>
-            <span>{task.agent}</span>
-            <span>
-              {money(task.cost_usd)} of {money(task.budget_usd)}
-            </span>
-          </p>
+          <Summary session={session} journal={journal} />
           <Tabs.Root value={tab} onValueChange={go} activationMode="manual">
             <Tabs.List aria-label="Parts of the session" className="-mb-px mt-1 flex gap-4 overflow-x-auto">
               {tabs.map((one) => (
@@ -164,8 +158,13 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
 function Count({ journal, of }: { journal: Journal; of: Tab }) {
   useNowAndThen(journal);
   const { fold } = journal;
-  const count = of === "evidence" ? fold.tests.length : of === "cost" ? fold.bill.calls.length : 0;
-  return count > 0 ? <span className="text-xs text-dim">{count.toLocaleString()}</span> : null;
+  const [count, one, many] = of === "evidence" ? [fold.tests.length, "run", "runs"] : of === "cost" ? [fold.bill.calls.length, "call", "calls"] : [0, "", ""];
+  // With its unit: a bare number beside "Cost" reads as dollars.
+  return count > 0 ? (
+    <span className="hidden rounded-full bg-hover px-1.5 text-xs font-normal text-dim sm:inline">
+      {count.toLocaleString()} {count === 1 ? one : many}
+    </span>
+  ) : null;
 }
 
 function Activity({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
@@ -194,36 +193,12 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
   const { task } = session;
   useNowAndThen(journal);
   const now = useNow(isOver(task.status) ? 60_000 : 1_000);
-  const tests = verdict(task);
-  const end = task.finished_at ? Date.parse(task.finished_at) : now;
   const spent = Math.max(task.cost_usd, journal.fold.bill.total);
   return (
     <aside aria-label="Properties" className="hidden w-72 shrink-0 overflow-y-auto border-l border-line p-4 xl:block" tabIndex={0}>
       <dl className="grid grid-cols-[6rem_1fr] gap-x-2 gap-y-2">
-        <Row name="Status">
-          <span className="inline-flex items-center gap-1.5 font-medium" data-status={task.status}>
-            <StatusIcon status={task.status} />
-            {words(task.status)}
-          </span>
-        </Row>
-        {task.reason && (
-          <Row name="Reason">
-            <Badge tone="bad">{words(task.reason)}</Badge>
-          </Row>
-        )}
-        {tests && (
-          <Row name="Tests">
-            <Badge tone={tests.tone}>{tests.text}</Badge>
-          </Row>
-        )}
         <Row name="Repository">
           <span title={task.repository}>{shortRepository(task.repository)}</span>
-        </Row>
-        <Row name="Branch">
-          <span className="flex items-center gap-1">
-            <Code>{session.branch}</Code>
-            <CopyButton text={session.branch} label="Copy branch name" />
-          </span>
         </Row>
         <Row name="From">
           <Code>{task.base.slice(0, 10)}</Code>
@@ -246,7 +221,6 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
             {since(task.created_at, now)}
           </time>
         </Row>
-        <Row name="Took">{took(end - Date.parse(task.created_at))}</Row>
         <Row name="Cost">
           <span className="tabular-nums">
             {money(spent)} of {money(task.budget_usd)}
@@ -269,7 +243,6 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
         )}
         {task.tries > 1 && <Row name="Tries">{task.tries}</Row>}
       </dl>
-      {task.error && <p className="mt-4 rounded-md bg-bad-soft px-3 py-2 break-words whitespace-pre-wrap text-bad">{reason(task.error)}</p>}
     </aside>
   );
 }

@@ -15,7 +15,7 @@ import { useRows } from "./rows";
 function guess(entry: Entry): number {
   switch (entry.kind) {
     case "note":
-    case "checkpoint":
+    case "plumbing":
     case "files":
     case "raw":
       return 28;

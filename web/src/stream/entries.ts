@@ -19,6 +19,11 @@ export interface Call {
   endedAt: string | null;
 }
 
+export interface Step extends Common {
+  text: string;
+  mono?: string;
+}
+
 export type Entry = Common &
   (
     | { kind: "prompt"; author: string; number: number }
@@ -29,7 +34,8 @@ export type Entry = Common &
     | { kind: "tests"; run: SchemaTestRun }
     | { kind: "hook"; hook: Body<"hook.finished"> }
     | { kind: "note"; text: string; tone: Tone; mono?: string }
-    | { kind: "checkpoint"; number: number; commit: string; count: number }
+    /** Steps that Harvest takes around the agent, one line until someone opens it. The same steps grow. */
+    | { kind: "plumbing"; steps: Step[]; saved: number | null }
     /** As above: the same lines grow. */
     | { kind: "raw"; lines: string[]; size: number; more: number }
     | { kind: "plan"; text: string; decision: string | null; reviews: { agent: string; text: string }[] }

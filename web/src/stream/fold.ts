@@ -46,6 +46,16 @@ export class Fold {
   interruption: { at: string; author: string; reason: string | null } | null = null;
   /** The plan or the delivery that waits for someone. */
   waits: Of<"plan"> | Of<"delivery"> | null = null;
+  /** The last whole message of the agent, which tells what was done. */
+  lastSaid: string | null = null;
+  /** Files that were changed, by the last thing that happened to each. */
+  readonly changed = new Map<string, string>();
+  pullRequest: Body<"pull_request.delivered"> | null = null;
+  /** The branch that left. */
+  delivered: string | null = null;
+  /** Milliseconds of work that has ended; waiting in the queue or for a person is no work. */
+  worked = 0;
+  workSince: number | null = null;
   first: number | null = null;
   lastAt: number | null = null;
   private calls = new Map<string, { entry: Of<"call">; span: Span }>();
@@ -69,6 +79,7 @@ export class Fold {
         this.base = this.tip = event.data.base;
         break;
       case "turn.started":
+        this.work(at);
         this.outcome = null;
         this.stateChanges += 1;
         if (this.turns.at(-1)?.number !== event.data.number)
@@ -81,9 +92,9 @@ export class Fold {
         break;
       case "plan.proposed":
         this.stateChanges += 1;
-        this.waits = { ...common, kind: "plan", text: event.data.text, decision: null, reviews: [] };
+        this.rest(at);
         this.person = this.times.begin("Person", "decides on the plan", at);
-        this.push(this.waits);
+        this.plan(common, event.data.text);
         break;
       case "plan.reviewed":
         this.stateChanges += 1;
@@ -93,6 +104,7 @@ export class Fold {
       case "delivery.proposed":
         this.stateChanges += 1;
         this.workChanges += 1;
+        this.rest(at);
         this.waits = { ...common, kind: "delivery", delivery: event.data, decision: null };
         this.person = this.times.begin("Person", "decides on the delivery", at);
         this.push(this.waits);
@@ -124,6 +136,7 @@ export class Fold {
         this.growing = null;
         this.stateChanges += 1;
         this.workChanges += 1;
+        this.rest(at);
         this.interruption = { at: event.at, author, reason: reason ?? null };
         this.person = this.times.begin("Person", "interrupted it", at);
         this.note(common, `Interrupted by ${author}${reason ? `: ${reason}` : ""}`, "warn");
@@ -154,7 +167,7 @@ export class Fold {
         this.note(common, "Won its race", "good", event.data.race);
         break;
       case "agent.reattached":
-        this.note(common, "The server is back; the agent continued meanwhile");
+        this.step(common, "The server is back; the agent continued meanwhile");
         break;
       // What an agent needs to go on with a conversation; there is nothing to see.
       case "conversation.kept":
@@ -168,6 +181,7 @@ export class Fold {
         if (this.growing && role === "assistant") this.replace({ ...this.growing, text, growing: false, whole: event.seq });
         else this.push({ ...common, kind: "message", role, text, growing: false, whole: event.seq });
         this.growing = null;
+        if (role === "assistant" && text.trim()) this.lastSaid = text;
         break;
       }
       case "tool.call": {
@@ -193,6 +207,7 @@ export class Fold {
       case "file.changed": {
         const last = this.entries.at(-1);
         const { path, change } = event.data;
+        this.changed.set(path, change);
         if (last?.kind === "files") {
           last.files.set(path, change);
           this.replace({ ...last, last: event.seq });
@@ -206,7 +221,8 @@ export class Fold {
         const { duration_ms, purpose, provider, workspace, warm } = event.data;
         this.sandboxes.push({ ...event.data, at: event.at });
         this.times.over("Sandbox", purpose, at - (warm ? 0 : duration_ms), at, false);
-        this.note(common, `Sandbox for ${purpose} ready: ${provider}, ${workspace}, ${warm ? "was warm" : `made in ${duration_ms} ms`}`);
+        this.work(at);
+        this.step(common, `Sandbox for ${purpose} ready: ${provider}, ${workspace}, ${warm ? "started warm" : `made in ${duration_ms} ms`}`);
         break;
       }
       case "agent.started": {
@@ -214,7 +230,8 @@ export class Fold {
         const { agent, model } = event.data;
         if (this.agent) this.times.end(this.agent, at, false);
         this.agent = this.times.begin("Agent", agent, at);
-        this.note(common, `${agent} started${model ? ` with ${model}` : ""}`);
+        this.work(at);
+        this.step(common, `${agent} started${model ? ` with ${model}` : ""}`);
         break;
       }
       case "agent.finished": {
@@ -229,7 +246,9 @@ export class Fold {
         this.calls.clear();
         const asked = reason === "interrupted" || reason === "cancelled";
         const how = exit_code == null ? "" : ` with exit code ${exit_code}`;
-        this.note(common, `Agent ended${how}${reason ? `: ${reason.replace("_", " ")}` : ""}`, reason && !asked ? "bad" : "plain");
+        const text = `Agent ended${how}${reason ? `: ${reason.replace("_", " ")}` : ""}`;
+        if (reason && !asked) this.note(common, text, "bad");
+        else this.step(common, text);
         break;
       }
       case "limit.reached":
@@ -243,10 +262,8 @@ export class Fold {
       case "checkpoint.created": {
         this.workChanges += 1;
         this.saved ??= event.seq;
-        const last = this.entries.at(-1);
         const { number, commit } = event.data;
-        if (last?.kind === "checkpoint") this.replace({ ...last, number, commit, count: last.count + 1 });
-        else this.push({ ...common, kind: "checkpoint", number, commit, count: 1 });
+        this.step(common, `Checkpoint ${number}`, commit.slice(0, 8), true);
         break;
       }
       case "commit.created":
@@ -254,7 +271,7 @@ export class Fold {
         this.saved ??= event.seq;
         this.commits.push({ ...common, ...event.data, parent: this.tip });
         this.tip = event.data.commit;
-        this.note(common, `Commit: ${event.data.subject}`, "plain", event.data.commit.slice(0, 10));
+        this.step(common, `Commit: ${event.data.subject}`, event.data.commit.slice(0, 10), true);
         break;
       case "tests.finished": {
         const run = event.data;
@@ -267,6 +284,7 @@ export class Fold {
         this.workChanges += 1;
         break;
       case "branch.delivered":
+        this.delivered = event.data.branch;
         this.note(common, "Delivered to", "good", event.data.branch);
         break;
       case "base.moved": {
@@ -276,6 +294,7 @@ export class Fold {
         break;
       }
       case "pull_request.delivered":
+        this.pullRequest = event.data;
         this.note(common, `${event.data.draft ? "A draft of pull" : "Pull"} request ${event.data.number} opened`, "good", event.data.url);
         break;
       case "budget.reached": {
@@ -311,14 +330,17 @@ export class Fold {
         break;
       }
       case "task.retried":
+        this.rest(at);
         this.stateChanges += 1;
         this.note(common, `Tried again in ${Math.round(event.data.delay_ms / 1000)} s: ${event.data.error}`, "warn");
         break;
       case "turn.finished":
+        this.rest(at);
         this.growing = null;
         this.stateChanges += 1;
         break;
       case "task.finished": {
+        this.rest(at);
         this.outcome = event.data;
         this.stateChanges += 1;
         this.workChanges += 1;
@@ -351,6 +373,33 @@ export class Fold {
   /** A server that is newer than this page says things that it has no picture for; they are shown as they came. */
   private unknown(common: Common, event: { type?: string; data?: unknown }) {
     this.note(common, event.type ?? "event", "plain", JSON.stringify(event.data ?? null));
+  }
+
+  private work(at: number) {
+    this.workSince ??= at;
+  }
+
+  private rest(at: number) {
+    if (this.workSince !== null) this.worked += at - this.workSince;
+    this.workSince = null;
+  }
+
+  /** The agent's last message is the plan itself: it is shown once, where it was said. */
+  private plan(common: Common, text: string) {
+    const said = this.entries.findLast((entry) => entry.kind === "message" || entry.kind === "prompt");
+    const same = said?.kind === "message" && said.role === "assistant" && said.text.trim() === text.trim();
+    this.waits = { ...(same ? { seq: said.seq, at: said.at } : common), kind: "plan", text, decision: null, reviews: [] };
+    if (same) this.replace(this.waits);
+    else this.push(this.waits);
+  }
+
+  private step(common: Common, text: string, mono?: string, saves = false) {
+    const last = this.entries.at(-1);
+    const saved = saves ? common.seq : last?.kind === "plumbing" ? last.saved : null;
+    if (last?.kind === "plumbing") {
+      last.steps.push({ ...common, text, mono });
+      this.replace({ ...last, saved });
+    } else this.push({ ...common, kind: "plumbing", steps: [{ ...common, text, mono }], saved });
   }
 
   private note(common: Common, text: string, tone: Tone = "plain", mono?: string) {

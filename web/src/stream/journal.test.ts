@@ -113,7 +113,7 @@ describe("what a person reads", () => {
     ]);
     expect(fold.entries).toMatchObject([
       { seq: 1, kind: "message", text: "Hello.", growing: false },
-      { seq: 2, kind: "checkpoint" },
+      { seq: 2, kind: "plumbing" },
     ]);
   });
 

@@ -71,3 +71,16 @@ export function firstLine(text: string, most = 200): string {
       .split("\n", 1)[0] ?? "";
   return line.length > most ? line.slice(0, most) + "…" : line;
 }
+
+/** A message in one paragraph, without the signs of its markup. */
+export function plainWords(text: string, most = 400): string {
+  const plain = harmless(text.slice(0, most * 4))
+    .replace(/```[^\n]*\n?/g, "")
+    .replace(/^\s*(?:#{1,6}|[-*+]|\d+\.|>)\s+/gm, "")
+    .replace(/\*\*|__|`/g, "")
+    .split("\n")
+    .map((line) => line.trim())
+    .filter(Boolean)
+    .reduce((all, line) => (all === "" ? line : /[.:;,!?]$/.test(all) ? `${all} ${line}` : `${all}; ${line}`), "");
+  return plain.length > most ? `${plain.slice(0, most)}…` : plain;
+}

@@ -1,5 +1,6 @@
 // The small parts that every page is made of.
 import { useEffect, useId, useRef, type ButtonHTMLAttributes, type ReactNode } from "react";
+import { adviceFor } from "../api/advice";
 import { problemOf } from "../api/client";
 import { copy } from "./clipboard";
 import { Icon, type IconName } from "./icons";
@@ -40,11 +41,25 @@ export function Key({ children }: { children: ReactNode }) {
 }
 
 export function Trouble({ error, again }: { error: unknown; again?: () => void }) {
-  const { detail, help, code, field } = problemOf(error);
+  const problem = problemOf(error);
+  const { detail, code, field } = problem;
+  const advice = adviceFor(problem);
   return (
-    <div role="alert" className="rounded-md border border-line bg-bad-soft px-3 py-2">
-      <p className="font-medium text-bad">{field ? `${field}: ${detail}` : detail}</p>
-      {(help || code) && <p>{[help, code && `harvest explain ${code}`].filter(Boolean).join(" · ")}</p>}
+    <div role="alert" className="rounded-md border border-line bg-bad-soft px-3 py-2 text-left">
+      <p className="font-medium text-bad">
+        {field ? `${field}: ${detail}` : detail}
+        {code && <span className="ml-2 text-xs font-normal text-dim">{code}</span>}
+      </p>
+      {advice && (
+        <p>
+          {advice.text}{" "}
+          {advice.to && (
+            <a href={advice.to} className="text-accent underline">
+              {advice.page}
+            </a>
+          )}
+        </p>
+      )}
       {again && (
         <Button className="mt-2" onClick={again}>
           Try again

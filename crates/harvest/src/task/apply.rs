@@ -13,6 +13,16 @@ use crate::installation::Installation;
 use crate::output;
 use crate::view::Style;
 
+/// A branch that became part of another.
+#[derive(Debug)]
+pub struct Merged {
+    pub branch: String,
+    /// The current branch of the work tree.
+    pub into: String,
+    pub before: String,
+    pub after: String,
+}
+
 pub async fn apply(
     global: &Global,
     installation: &Installation,
@@ -21,17 +31,65 @@ pub async fn apply(
     force: bool,
 ) -> Result<Exit, Failure> {
     let detail = installation.store.task(id).await?;
-    let (task, short) = (&detail.task, id.short());
-    let (Some(branch), Some(commit), Some(session)) = (&task.branch, &task.commit, detail.sessions.first()) else {
-        let message = format!("task {short} has no branch: it is {} with no changes", task.status);
-        return Err(Failure::refused(
-            Code::NothingToApply,
-            message,
-            format!("see what happened: harvest task logs {short}"),
-        ));
-    };
+    must_have_branch(&detail.task)?;
     let git = installation.environment.git();
-    let local = here(&git, task).await?;
+    let local = here(&git, &detail.task).await?;
+    let Merged { branch, into, before, after } = merge(installation, &detail, &local, force).await?;
+    let _ = if global.json {
+        output::json(&json!({ "task_id": id, "branch": branch, "into": into, "before": before, "commit": after }))
+    } else if before == after {
+        output::line(&format!("{} {into} already has {branch}", style.ok()))
+    } else {
+        output::line(&format!(
+            "{} {branch} is now part of {into} ({} {} {})",
+            style.ok(),
+            &before[..10],
+            style.arrow(),
+            &after[..10]
+        ))
+    };
+    Ok(Exit::Done)
+}
+
+/// Merges the work of a task into the current branch of its own repository, which lies on this machine.
+pub async fn apply_in_repository(installation: &Installation, id: &TaskId, force: bool) -> Result<Merged, Failure> {
+    let detail = installation.store.task(id).await?;
+    must_have_branch(&detail.task)?;
+    let repository = Path::new(&detail.task.repository);
+    if !repository.is_absolute() || !repository.exists() {
+        let message = format!("{} is not a repository on the server's machine", detail.task.repository);
+        let help = "merge the branch where the repository is hosted, or download the patch";
+        return Err(Failure::refused(Code::CannotApply, message, help));
+    }
+    // Folders of Harvest itself are refused here, also where a link leads to them.
+    installation.forges.open(&detail.task.repository).await?;
+    let local = Local::open(repository, installation.environment.git()).await?;
+    merge(installation, &detail, &local, force).await
+}
+
+fn must_have_branch(task: &Task) -> Result<(), Failure> {
+    if task.branch.is_some() && task.commit.is_some() {
+        return Ok(());
+    }
+    let short = task.id.short();
+    let message = format!("task {short} has no branch: it is {} with no changes", task.status);
+    Err(Failure::refused(Code::NothingToApply, message, format!("see what happened: harvest task logs {short}")))
+}
+
+/// Merges the work of a task into the branch that a work tree is on, or leaves the work tree as it was.
+async fn merge(
+    installation: &Installation,
+    detail: &harvest_store::TaskDetail,
+    local: &Local,
+    force: bool,
+) -> Result<Merged, Failure> {
+    let (task, git) = (&detail.task, installation.environment.git());
+    let (id, short) = (&task.id, task.id.short());
+    let (Some(branch), Some(commit), Some(session)) = (&task.branch, &task.commit, detail.sessions.first()) else {
+        return Err(must_have_branch(task).err().unwrap_or_else(|| {
+            Failure::refused(Code::NothingToApply, format!("task {short} has no session"), "see harvest task show")
+        }));
+    };
     let into = local.path();
     let refuse = |message: String, help: String| Failure::refused(Code::CannotApply, message, help);
     let current = git.line(into, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await.map_err(|_| {
@@ -40,6 +98,12 @@ pub async fn apply(
             format!("go to one first: git switch main, then harvest task apply {short}"),
         )
     })?;
+    if git.line(into, &["rev-parse", "--is-inside-work-tree"]).await? != "true" {
+        return Err(refuse(
+            format!("{} has no work tree to merge in", into.display()),
+            format!("merge it in a clone: git pull {} {branch}", into.display()),
+        ));
+    }
     if let Some(doubt) = doubt(task).filter(|_| !force) {
         return Err(refuse(
             format!("task {short} {doubt}, and would be merged into {current}"),
@@ -73,20 +137,7 @@ pub async fn apply(
         ));
     }
     let after = git.line(into, &["rev-parse", "HEAD"]).await?;
-    let _ = if global.json {
-        output::json(&json!({ "task_id": id, "branch": branch, "into": current, "before": before, "commit": after }))
-    } else if before == after {
-        output::line(&format!("{} {current} already has {branch}", style.ok()))
-    } else {
-        output::line(&format!(
-            "{} {branch} is now part of {current} ({} {} {})",
-            style.ok(),
-            &before[..10],
-            style.arrow(),
-            &after[..10]
-        ))
-    };
-    Ok(Exit::Done)
+    Ok(Merged { branch: branch.to_string(), into: current, before, after })
 }
 
 /// The work tree around the current folder, if it is one of the task's repository.

@@ -1,7 +1,7 @@
 //! `harvest task …`: looking at tasks and acting on them.
 
 mod add;
-mod apply;
+pub mod apply;
 mod cancel;
 pub mod delete;
 pub mod look;

@@ -74,6 +74,7 @@ mod serve_github;
 mod serve_limits;
 mod serve_projects;
 mod serve_races;
+mod serve_results;
 mod serve_schema;
 mod serve_sessions;
 mod serve_streams;

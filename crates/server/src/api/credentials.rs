@@ -43,6 +43,10 @@ pub enum ModelProvider {
     Openai,
     Gemini,
     Ollama,
+    /// The account that repositories on GitHub are reached with; for admins of the whole installation.
+    Github,
+    /// For MCP servers whose settings name this credential.
+    Mcp,
 }
 
 impl ModelProvider {
@@ -52,6 +56,8 @@ impl ModelProvider {
             Self::Openai => "openai",
             Self::Gemini => "gemini",
             Self::Ollama => "ollama",
+            Self::Github => "github",
+            Self::Mcp => "mcp",
         }
     }
 }
@@ -104,7 +110,13 @@ pub async fn create(
     Extension(principal): Extension<Principal>,
     Body(new): Body<NewCredential>,
 ) -> Result<(StatusCode, Json<Credential>), Problem> {
-    let scope = new.scope.clone().unwrap_or_else(|| Scope::User(principal.user.clone()));
+    // The account on GitHub is the one of the user that runs the server.
+    let owner = if new.provider == ModelProvider::Github { app.desk.owner() } else { principal.user.clone() };
+    let scope = new.scope.clone().unwrap_or(Scope::User(owner));
+    if new.provider == ModelProvider::Github && principal.role_everywhere() != Some(Role::Admin) {
+        let detail = "the account on GitHub is used for everyone's repositories: it takes an admin of the installation";
+        return Err(Problem::new(Code::NotAllowed, detail).about("provider").help("ask one"));
+    }
     if !has(&principal, &scope) {
         let detail = format!("credentials of {scope} are for admins");
         return Err(Problem::new(Code::NotAllowed, detail).about("scope").help("leave it out to keep your own"));

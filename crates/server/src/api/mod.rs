@@ -18,6 +18,7 @@ pub mod races;
 mod range;
 pub mod record;
 pub mod repositories;
+mod results;
 pub mod schedules;
 pub mod sessions;
 pub mod stats;
@@ -53,6 +54,9 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(tasks::approve))
         .routes(routes!(tasks::reject))
         .routes(routes!(tasks::attempts))
+        .routes(routes!(results::apply))
+        .routes(routes!(results::evidence))
+        .routes(routes!(results::evidence_key))
         .routes(routes!(races::get))
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::get, sessions::delete))
@@ -78,6 +82,7 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(templates::fill))
         .routes(routes!(repositories::create, repositories::list))
         .routes(routes!(repositories::get, repositories::remove))
+        .routes(routes!(repositories::build))
         .routes(routes!(repositories::build_log))
         .routes(routes!(repositories::snapshots))
         .routes(routes!(agents::list))
@@ -86,6 +91,7 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(credentials::rotate))
         .routes(routes!(credentials::remove))
         .routes(routes!(queue::get, queue::change))
+        .routes(routes!(queue::set_cap))
         .routes(routes!(projects::create, projects::list))
         .routes(routes!(projects::get, projects::change, projects::remove))
         .routes(routes!(projects::settings::get, projects::settings::put))

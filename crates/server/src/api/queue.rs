@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use harvest_core::Cost;
-use harvest_store::{OwnerKind, QueueSettings};
+use harvest_store::{Owner, OwnerKind, QueueSettings};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,6 +14,7 @@ use crate::problem::Problem;
 use crate::state::App;
 
 const MOST_AGENTS: u32 = 1000;
+const LONGEST_CAP: usize = 1000;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Queue {
@@ -23,6 +24,8 @@ pub struct Queue {
     agents: Option<u32>,
     /// Processes that work on the queue.
     workers: usize,
+    /// The same, one by one, and commands that run a task in the foreground.
+    processes: Vec<Process>,
     /// Why some of them take no work for the moment.
     holding: Vec<String>,
     turns: Turns,
@@ -32,6 +35,18 @@ pub struct Queue {
     failures: BTreeMap<String, u64>,
     cost_usd: Cost,
     caps: Vec<Cap>,
+}
+
+/// A process that works on tasks.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Process {
+    id: String,
+    /// `worker`, or `run` for a command in the foreground.
+    kind: &'static str,
+    /// Its number on its machine.
+    pid: u32,
+    /// Why it takes no work for the moment.
+    holding: Option<String>,
 }
 
 /// Turns by what they wait for.
@@ -73,12 +88,19 @@ pub async fn get(State(app): State<App>) -> Result<Json<Queue>, Problem> {
     let state = app.store.queue().await?;
     let owners = app.store.owners().await?;
     let workers = owners.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
-    let holding = owners.into_iter().filter_map(|owner| owner.holding).collect();
+    let holding = owners.iter().filter_map(|owner| owner.holding.clone()).collect();
+    let process = |owner: Owner| Process {
+        id: owner.id.to_string(),
+        kind: if owner.kind == OwnerKind::Server { "worker" } else { "run" },
+        pid: owner.pid,
+        holding: owner.holding,
+    };
     let turns = state.turns;
     Ok(Json(Queue {
         paused: state.settings.paused,
         agents: state.settings.agents,
         workers,
+        processes: owners.into_iter().map(process).collect(),
         holding,
         turns: Turns {
             ready: turns.ready,
@@ -111,5 +133,36 @@ pub async fn change(State(app): State<App>, Body(change): Body<QueueChange>) -> 
         None => before.agents,
     };
     app.store.set_queue(QueueSettings { paused: change.paused.unwrap_or(before.paused), agents }).await?;
+    get(State(app)).await
+}
+
+/// How many at a time.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CapChange {
+    /// `repository:…`, `user:…` or `credential:…`.
+    #[schema(min_length = 1, max_length = 1000)]
+    name: String,
+    /// At most so many turns are worked on at a time; `null`: any number.
+    #[schema(minimum = 1)]
+    size: Option<u32>,
+}
+
+/// Set how many turns of a repository, a user or a credential are worked on at a time
+#[utoipa::path(
+    put, path = "/api/queue/caps", tag = "queue", operation_id = "queue.set_cap", request_body = CapChange,
+    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    responses((status = 200, body = Queue), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn set_cap(State(app): State<App>, Body(change): Body<CapChange>) -> Result<Json<Queue>, Problem> {
+    let kind = change.name.split_once(':').filter(|(_, rest)| !rest.is_empty()).map(|(kind, _)| kind);
+    let has_kind = matches!(kind, Some("repository" | "user" | "credential"));
+    if !has_kind || change.name.len() > LONGEST_CAP || change.name.contains(char::is_control) {
+        return Err(Problem::bad("name", "it must begin with `repository:`, `user:` or `credential:`"));
+    }
+    if change.size == Some(0) {
+        return Err(Problem::bad("size", "it must be 1 or more; `null` takes the cap away"));
+    }
+    app.store.set_cap(&change.name, change.size).await?;
     get(State(app)).await
 }

@@ -19,6 +19,12 @@ pub struct Range {
     #[param(pattern = "^[0-9a-f]{40,64}$")]
     #[serde(default, deserialize_with = "hash")]
     to: Option<String>,
+    /// Only this file; with `context` all of it can be had.
+    #[param(min_length = 1, max_length = 4096)]
+    pub path: Option<String>,
+    /// So many unchanged lines around each change; left out: 3.
+    #[param(minimum = 0, maximum = 1000000)]
+    pub context: Option<u32>,
 }
 
 impl Range {

@@ -105,6 +105,26 @@ pub async fn get(
     found.map(Json).ok_or_else(unknown)
 }
 
+/// Build the snapshot of a repository now rather than at its next time
+///
+/// A worker builds it a moment later; `GET /api/repositories/{name}` tells how it goes.
+#[utoipa::path(
+    post, path = "/api/repositories/{name}/build", tag = "repositories", operation_id = "repository.build",
+    params(("name" = String, Path)), security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    responses(
+        (status = 202, body = Repository, description = "A worker was asked to build it"),
+        (status = "4XX", body = Problem, content_type = "application/problem+json"),
+    )
+)]
+pub async fn build(State(app): State<App>, Id(name): Id<String>) -> Result<(StatusCode, Json<Repository>), Problem> {
+    if !app.store.repository_pushed(&name, app.clock.now()).await? {
+        return Err(unknown());
+    }
+    let found = app.store.repositories().await?.into_iter().find(|repository| repository.name == name);
+    let repository = found.ok_or_else(unknown)?;
+    Ok((StatusCode::ACCEPTED, Json(describe(&app, repository))))
+}
+
 /// All that the last build of a repository's snapshot said, or what the one under way has said so far
 #[utoipa::path(
     get, path = "/api/repositories/{name}/build-log", tag = "repositories", operation_id = "repository.build_log",

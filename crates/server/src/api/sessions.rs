@@ -441,8 +441,9 @@ pub async fn diff(
     let base = session.task.base.clone();
     let (base, commit, patch) = match work(&app, &session).await? {
         Some((repository, tip)) => {
+            let (path, context) = (range.path.clone(), range.context);
             let (from, to) = range.ends(&repository, &base, &tip).await?;
-            let patch = repository.diff(&from, &to).await?;
+            let patch = repository.diff_of(&from, &to, path.as_deref(), context).await?;
             (from, Some(to), patch)
         }
         None => (base, None, Vec::new()),

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use harvest_core::{Code, Cost, Credential, Scope, Timestamp};
+use harvest_core::{Code, Cost, Credential, Scope, TaskId, Timestamp};
 use harvest_engine::{Request, Tenancy};
 use harvest_store::{Repository, Schedule, ScheduleOwner, Sqlite, Template};
 use serde_json::{Value, json};
@@ -90,6 +90,15 @@ impl desk::Desk for Vault {
     async fn person_token(&self, person: &str) -> Result<Option<String>, Refusal> {
         self.read.notify_one();
         Ok(self.kept.lock().unwrap().get(person).cloned())
+    }
+    async fn apply(&self, _: &TaskId, _: bool) -> Result<desk::Merge, Refusal> {
+        nothing()
+    }
+    async fn signed_evidence(&self, _: &TaskId) -> Result<Value, Refusal> {
+        nothing()
+    }
+    fn evidence_key(&self) -> Result<String, Refusal> {
+        nothing()
     }
     async fn demo(&self) -> Result<Vec<Request>, Refusal> {
         nothing()

@@ -1,0 +1,150 @@
+//! What is done with results over the API, and what the page needs around them: merging, signed evidence, one file of a diff,
+//! builds of snapshots, caps, and accounts.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use ureq::http::Method;
+
+use crate::reattach::wait_until;
+use crate::serve_access::with_projects;
+use crate::support::World;
+
+fn mending() -> Value {
+    json!([{ "shell": "printf 'echo two\\n' > src/two.sh" }, { "say": "Done." }])
+}
+
+fn of(task: &Value, path: &str) -> String {
+    format!("/api/tasks/{}/{path}", task["id"].as_str().unwrap())
+}
+
+#[test]
+fn admins_of_the_project_merge_work_by_the_rules_of_the_terminal_and_nobody_else_does() {
+    let world = World::new();
+    with_projects(&world);
+    let server = world.serve_with(&mending(), &["--agents", "1"]);
+    let admin = server.with(&world.token(&["--role", "admin", "--project", "shop"]));
+    let task = server.with(&world.token(&[])).worked_off(&world.ask("Mend it"));
+    let apply = of(&task, "apply");
+    server.with(&world.token(&["--role", "member"])).post(&apply, &json!({})).problem(403, "HV-0602");
+    server.with(&world.token(&["--project", "garden"])).post(&apply, &json!({})).problem(404, "HV-0151");
+    let head = world.head();
+    world.write("src/one.sh", "echo changed\n");
+    let dirty = admin.post(&apply, &json!({ "force": true })).problem(409, "HV-0162");
+    assert!(dirty["detail"].as_str().unwrap().contains("uncommitted changes"), "{dirty}");
+    assert_eq!(world.head(), head);
+    world.write("src/one.sh", "echo one\n");
+    let merged = admin.post(&apply, &json!({})).ok();
+    assert_eq!(
+        (&merged["into"], &merged["before"], &merged["commit"]),
+        (&json!("main"), &json!(head), &task["commit"])
+    );
+    assert_eq!(fs::read_to_string(world.repo().join("src/two.sh")).unwrap(), "echo two\n");
+    let again = admin.post(&apply, &json!({})).ok();
+    assert_eq!(again["before"], again["commit"], "once");
+    let log = admin.get("/api/audit?action=task.apply").ok();
+    assert_eq!(log["items"][0]["target"], json!(format!("task:{}", task["id"].as_str().unwrap())));
+}
+
+#[test]
+fn work_that_proves_nothing_is_merged_over_the_api_with_force_alone() {
+    let world = World::new();
+    let server = world.serve_with(&json!([{ "shell": "echo x > x" }, {}]), &["--agents", "1"]);
+    let admin = server.with(&world.token(&[]));
+    let mut ask = world.ask("Write x");
+    ask["test"] = json!("echo no tests ran");
+    let task = admin.worked_off(&ask);
+    let refused = admin.post(&of(&task, "apply"), &json!({})).problem(409, "HV-0162");
+    assert!(refused["detail"].as_str().unwrap().contains("into main"), "{refused}");
+    admin.post(&of(&task, "apply"), &json!({ "force": true })).ok();
+    assert_eq!(world.show("HEAD:x"), "x");
+}
+
+#[test]
+fn signed_evidence_over_the_api_is_what_the_terminal_verifies() {
+    let world = World::new();
+    let server = world.serve_with(&mending(), &["--agents", "1"]);
+    let viewer = server.with(&world.token(&["--role", "viewer"]));
+    let task = server.with(&world.token(&[])).worked_off(&world.ask("Mend it"));
+    let envelope = viewer.get(&of(&task, "evidence")).ok();
+    assert_eq!(envelope["payloadType"], "application/vnd.in-toto+json");
+    let key = viewer.get("/api/evidence-key").ok()["public_key"].as_str().unwrap().to_owned();
+    let file = world.path().join("evidence.json");
+    fs::write(&file, envelope.to_string()).unwrap();
+    let verified = world.json(&["evidence", "verify", file.to_str().unwrap(), "--key", &key]);
+    assert_eq!(verified["statement"]["predicate"]["proves_success"], true);
+    viewer.get("/api/tasks/00000000000000000/evidence").problem(400, "HV-0604");
+}
+
+#[test]
+fn one_file_of_a_diff_is_had_with_all_of_its_lines_and_by_its_literal_name() {
+    let world = World::new();
+    let lines: String = (1..=60).map(|line| format!("line {line}\n")).collect();
+    world.write("long[1].txt", &lines);
+    world.commit("Add a long file");
+    let change = "sed -i 's/line 30/line thirty/' 'long[1].txt'; printf 'echo two\\n' > src/two.sh";
+    let server = world.serve_with(&json!([{ "shell": change }, {}]), &["--agents", "1"]);
+    let client = server.with(&world.token(&[]));
+    let task = client.worked_off(&world.ask("Mend it"));
+    let diff = |query: &str| {
+        let path = format!("/api/sessions/{}/diff{query}", task["sessions"][0]["id"].as_str().unwrap());
+        client.clone().header("accept", "application/json").get(&path).ok()["diff"].as_str().unwrap().to_owned()
+    };
+    assert!(diff("").contains("two.sh") && !diff("").contains("line 20"), "{}", diff(""));
+    let whole = diff("?path=long%5B1%5D.txt&context=1000");
+    assert!(whole.contains(" line 1\n") && whole.contains(" line 60\n") && !whole.contains("two.sh"), "{whole}");
+    assert_eq!(diff("?path=src/*"), "", "a star is a letter");
+    assert_eq!(diff("?path=:(top)src/two.sh"), "", "and so is what git would take for more than a name");
+}
+
+#[test]
+fn a_build_is_asked_for_by_admins_and_comes_about() {
+    let world = World::new();
+    let server = world.serve_with(&mending(), &["--agents", "1"]);
+    let admin = server.with(&world.token(&[]));
+    admin.post("/api/repositories", &json!({ "source": world.repo(), "name": "orchard" })).ok();
+    let last = || admin.get("/api/repositories/orchard").ok()["snapshot"]["last_build"]["at"].clone();
+    wait_until("the first build", || last().is_string());
+    let first = last();
+    server
+        .with(&world.token(&["--role", "member"]))
+        .post("/api/repositories/orchard/build", &json!({}))
+        .problem(403, "HV-0602");
+    admin.post("/api/repositories/nowhere/build", &json!({})).problem(404, "HV-0184");
+    assert_eq!(admin.post("/api/repositories/orchard/build", &json!({})).status, 202);
+    wait_until("another build", || last() != first);
+}
+
+#[test]
+fn the_queue_lists_its_workers_and_takes_caps() {
+    let world = World::new();
+    let server = world.serve_with(&mending(), &["--agents", "1"]);
+    let admin = server.with(&world.token(&[]));
+    let queue = admin.get("/api/queue").ok();
+    assert_eq!((queue["processes"].as_array().unwrap().len(), &queue["processes"][0]["kind"]), (1, &json!("worker")));
+    let set = |body: &Value| admin.send(Method::PUT, "/api/queue/caps", Some(body));
+    let set_name = |name: &str| set(&json!({ "name": name, "size": 2 }));
+    assert_eq!(set_name("user:ada").ok()["caps"], json!([{ "name": "user:ada", "size": 2, "used": 0 }]));
+    for name in ["", "user:", "ada", "nobody:ada", "user:a\nb"] {
+        assert_eq!(set_name(name).problem(400, "HV-0604")["field"], "name", "{name:?}");
+    }
+    assert_eq!(set(&json!({ "name": "user:ada", "size": 0 })).problem(400, "HV-0604")["field"], "size");
+    assert_eq!(set(&json!({ "name": "user:ada", "size": null })).ok()["caps"], json!([]));
+}
+
+#[test]
+fn the_account_on_github_is_kept_by_admins_of_the_installation_alone() {
+    let world = World::new();
+    with_projects(&world);
+    let server = world.serve(&["--agents", "0"]);
+    let new = json!({ "provider": "github", "secret": "ghp_0123456789" });
+    for args in [&["--role", "member"][..], &["--role", "admin", "--project", "shop"]] {
+        let refused = server.with(&world.token(args)).post("/api/credentials", &new).problem(403, "HV-0602");
+        assert_eq!(refused["field"], "provider");
+    }
+    let admin = server.with(&world.token(&["--user", "someone"]));
+    let kept = admin.post("/api/credentials", &new).ok();
+    assert_ne!(kept["scope"], "user:someone", "it is the account of the server's own user: {kept}");
+    let mcp = json!({ "provider": "mcp", "name": "tracker", "secret": "abcdefgh", "scope": "project:shop" });
+    assert_eq!(admin.post("/api/credentials", &mcp).ok()["scope"], "project:shop");
+}

@@ -1,0 +1,94 @@
+//! What came of a task: merging it where its repository lies, and the signed evidence.
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use harvest_core::TaskId;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::record::Concerns;
+use super::tasks::visible;
+use crate::auth::Principal;
+use crate::desk::Merge;
+use crate::extract::{Body, Id};
+use crate::problem::Problem;
+use crate::state::App;
+
+/// What to merge although it is doubtful.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Application {
+    /// Merge work that failed or is not verified as well.
+    #[serde(default)]
+    force: bool,
+}
+
+/// Merge the work of a task into the current branch of its repository on the server's machine
+///
+/// The rules are those of `harvest task apply`: nothing is merged into a work tree with uncommitted changes or with a
+/// conflict, and work that failed or is not verified takes `force`.
+#[utoipa::path(
+    post, path = "/api/tasks/{id}/apply", tag = "tasks", operation_id = "task.apply", params(("id" = TaskId, Path)),
+    request_body = Application,
+    security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    responses((status = 200, body = Merge), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn apply(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+    Body(application): Body<Application>,
+) -> Result<(Extension<Concerns>, Json<Merge>), Problem> {
+    let task = visible(&app, &principal, &id).await?.task;
+    let merged = app.desk.apply(&id, application.force).await?;
+    Ok((Concerns::task(&app, &task), Json(merged)))
+}
+
+/// The evidence of a task, signed: a DSSE envelope around an in-toto statement
+///
+/// `harvest evidence verify` checks it, with the key of `GET /api/evidence-key`.
+#[utoipa::path(
+    get, path = "/api/tasks/{id}/evidence", tag = "tasks", operation_id = "task.evidence", params(("id" = TaskId, Path)),
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = Envelope), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn evidence(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(id): Id<TaskId>,
+) -> Result<Json<serde_json::Value>, Problem> {
+    visible(&app, &principal, &id).await?;
+    Ok(Json(app.desk.signed_evidence(&id).await?))
+}
+
+/// A signed statement, as of the Dead Simple Signing Envelope.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Envelope {
+    payload_type: String,
+    /// The statement in Base64.
+    payload: String,
+    signatures: Vec<EnvelopeSignature>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EnvelopeSignature {
+    keyid: String,
+    sig: String,
+}
+
+/// What signed evidence is checked with.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EvidenceKey {
+    public_key: String,
+}
+
+/// The public key that this installation signs evidence with
+#[utoipa::path(
+    get, path = "/api/evidence-key", tag = "tasks", operation_id = "evidence.key",
+    security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    responses((status = 200, body = EvidenceKey), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub async fn evidence_key(State(app): State<App>) -> Result<Json<EvidenceKey>, Problem> {
+    Ok(Json(EvidenceKey { public_key: app.desk.evidence_key()? }))
+}

@@ -1,0 +1,291 @@
+// The queue: what is worked on, what waits and for what, and the processes that do the work.
+import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState, type SubmitEvent } from "react";
+import { api, ok } from "../api/client";
+import { queries } from "../api/queries";
+import type { SchemaQueue, SchemaTask } from "../api/schema";
+import { shortRepository, type SchemaStatus } from "../api/words";
+import { money } from "../stream/sums";
+import { firstLine } from "../text/harmless";
+import { StatusIcon, words } from "../ui/icons";
+import { Badge, Button, Code, Dialog, Field, Page, Table, Trouble } from "../ui/parts";
+import { Confirm, Figure, FormOf, Shown, When } from "./tables";
+
+export function QueuePage() {
+  const queue = useQuery(queries.queue);
+  const me = useQuery(queries.me);
+  const change = useMutation({ mutationFn: (body: { paused?: boolean; agents?: number }) => ok(api.PATCH("/api/queue", { body })) });
+  const mayChange = me.data?.role === "admin";
+  return (
+    <Page
+      title="Queue and workers"
+      actions={
+        queue.data &&
+        mayChange && (
+          <Button disabled={change.isPending} onClick={() => change.mutate({ paused: !queue.data.paused })}>
+            {queue.data.paused ? "Resume" : "Pause"}
+          </Button>
+        )
+      }
+    >
+      {change.isError && <Trouble error={change.error} />}
+      <Shown of={queue} what="the queue">
+        {(data) => (
+          <>
+            {data.paused && <p className="rounded-md bg-warn-soft px-3 py-2 text-warn">The queue is paused: running tasks continue, no new ones start.</p>}
+            <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-6">
+              <Figure name="Workers" value={data.workers} />
+              <Figure name="Running" value={data.turns.claimed} />
+              <Figure name="Ready" value={data.turns.ready} />
+              <Figure name="Waiting to retry" value={data.turns.waiting} />
+              <Figure name="Blocked" value={data.turns.blocked + data.turns.parked} />
+              <Figure name="Spent" value={money(data.cost_usd)} />
+            </dl>
+            {data.workers === 0 && (
+              <p className="rounded-md bg-warn-soft px-3 py-2 text-warn">No worker is running: tasks wait until the server, or another machine, runs one.</p>
+            )}
+            {mayChange && (
+              <form
+                className="flex items-end gap-2"
+                onSubmit={(event: SubmitEvent<HTMLFormElement>) => {
+                  event.preventDefault();
+                  change.mutate({ agents: Number(new FormData(event.currentTarget).get("agents")) });
+                }}
+              >
+                <div className="w-44">
+                  <Field label="Concurrency">
+                    {(id) => (
+                      <input
+                        key={data.agents ?? ""}
+                        id={id}
+                        name="agents"
+                        className="field"
+                        type="number"
+                        min="0"
+                        max="1000"
+                        required
+                        defaultValue={data.agents ?? ""}
+                        placeholder="As many as fit this machine"
+                      />
+                    )}
+                  </Field>
+                </div>
+                <Button type="submit" className="h-8" disabled={change.isPending}>
+                  Set
+                </Button>
+              </form>
+            )}
+            <QueuedTasks title="Running" status="running" none="No task is running." />
+            <QueuedTasks title="Waiting" status="pending" none="No task waits." paused={data.paused} />
+            <Workers processes={data.processes} />
+            <Caps caps={data.caps} may={mayChange} />
+            <div className="grid gap-4 md:grid-cols-2">
+              <Counts title="Tasks" counts={data.tasks} icon />
+              <Counts title="Why tasks failed" counts={data.failures} />
+            </div>
+          </>
+        )}
+      </Shown>
+    </Page>
+  );
+}
+
+/** Tasks of a status, those that are worked on next first. */
+function QueuedTasks({ title, status, none, paused }: { title: string; status: SchemaStatus; none: string; paused?: boolean }) {
+  const tasks = useInfiniteQuery(queries.tasks({ status }));
+  const rows = (tasks.data?.pages ?? []).flatMap((page) => page.items).toSorted(byTurn);
+  return (
+    <section aria-label={`${title} tasks`} className="flex flex-col gap-2">
+      <h2 className="font-semibold">{title}</h2>
+      {rows.length === 0 ? (
+        <p className="text-dim">{tasks.isPending ? "Reading tasks …" : none}</p>
+      ) : (
+        <Table
+          label={`${title} tasks`}
+          rows={rows.slice(0, MOST_SHOWN)}
+          id={(row) => row.id}
+          columns={[
+            {
+              name: "Task",
+              cell: (row) => (
+                <Link to="/tasks/$id" params={{ id: row.id }} className="flex min-w-0 items-center gap-2 hover:underline">
+                  <StatusIcon status={row.status} />
+                  <span className="line-clamp-1 break-all">{firstLine(row.prompt, 120)}</span>
+                </Link>
+              ),
+            },
+            { name: "Repository", minor: true, cell: (row) => shortRepository(row.repository) },
+            { name: "Agent", minor: true, cell: (row) => row.agent },
+            {
+              name: "Priority",
+              minor: true,
+              cell: (row) =>
+                row.priority === "normal" ? (
+                  <span className="text-dim">Normal</span>
+                ) : (
+                  <Badge tone={row.priority === "low" ? "plain" : "warn"}>{words(row.priority)}</Badge>
+                ),
+            },
+            ...(status === "pending" ? [{ name: "Waits for", cell: (row: SchemaTask) => <WaitsFor task={row} paused={paused} /> }] : []),
+            { name: "Asked", cell: (row) => <When at={row.created_at} /> },
+            { name: "", number: true, cell: (row) => <Cancel task={row} /> },
+          ]}
+        />
+      )}
+      {rows.length > MOST_SHOWN && (
+        <Link to="/tasks" search={{ status }} className="text-accent hover:underline">
+          All of them
+        </Link>
+      )}
+    </section>
+  );
+}
+
+const MOST_SHOWN = 50;
+const ORDER = ["urgent", "high", "normal", "low"];
+
+function byTurn(one: SchemaTask, other: SchemaTask): number {
+  return ORDER.indexOf(one.priority) - ORDER.indexOf(other.priority) || Date.parse(one.created_at) - Date.parse(other.created_at);
+}
+
+function WaitsFor({ task, paused }: { task: SchemaTask; paused?: boolean }) {
+  if (task.after.length === 0) return <span className="text-dim">{paused ? "the queue to resume" : task.tries > 0 ? "its next try" : "a free worker"}</span>;
+  return (
+    <span className="flex flex-wrap gap-1">
+      {task.after.map((id) => (
+        <Link key={id} to="/tasks/$id" params={{ id }} className="text-accent hover:underline">
+          <Code>{id.slice(0, 8)}</Code>
+        </Link>
+      ))}
+    </span>
+  );
+}
+
+function Cancel({ task }: { task: SchemaTask }) {
+  const me = useQuery(queries.me);
+  const cancel = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/cancel", { params: { path: { id: task.id } } })) });
+  if (me.data?.role === "viewer") return null;
+  return (
+    <Confirm what="Cancel task" sure={`“${firstLine(task.prompt, 80)}” ends. Work that was saved is kept.`} act={() => cancel.mutate()} error={cancel.error} />
+  );
+}
+
+function Workers({ processes }: { processes: SchemaQueue["processes"] }) {
+  return (
+    <section aria-label="Workers" className="flex flex-col gap-2">
+      <h2 className="font-semibold">Workers</h2>
+      {processes.length === 0 ? (
+        <p className="text-dim">None</p>
+      ) : (
+        <Table
+          label="Workers"
+          rows={processes}
+          id={(row) => row.id}
+          columns={[
+            { name: "Worker", cell: (row) => <Code>{row.id}</Code> },
+            { name: "Kind", cell: (row) => (row.kind === "run" ? "Command in the foreground" : "Server or worker") },
+            { name: "Process", number: true, minor: true, cell: (row) => row.pid },
+            { name: "State", cell: (row) => (row.holding ? <Badge tone="warn">{firstLine(row.holding, 120)}</Badge> : <Badge tone="good">takes work</Badge>) },
+          ]}
+        />
+      )}
+    </section>
+  );
+}
+
+function Caps({ caps, may }: { caps: SchemaQueue["caps"]; may: boolean }) {
+  const [adding, setAdding] = useState(false);
+  const set = useMutation({
+    mutationFn: (body: { name: string; size: number | null }) => ok(api.PUT("/api/queue/caps", { body })),
+    onSuccess: () => setAdding(false),
+  });
+  if (caps.length === 0 && !may) return null;
+  return (
+    <section aria-label="Caps" className="flex flex-col gap-2">
+      <p className="flex items-center gap-2">
+        <strong className="mr-auto font-semibold">Caps</strong>
+        {may && (
+          <Button icon="plus" onClick={() => setAdding(true)}>
+            Add cap
+          </Button>
+        )}
+      </p>
+      {set.isError && !adding && <Trouble error={set.error} />}
+      {caps.length === 0 ? (
+        <p className="text-dim">None: how many tasks of one repository, user or credential run at a time is not limited.</p>
+      ) : (
+        <Table
+          label="Caps"
+          rows={caps}
+          id={(row) => row.name}
+          columns={[
+            { name: "At most", number: true, cell: (row) => row.size },
+            { name: "Of", cell: (row) => <Code>{row.name}</Code> },
+            { name: "Running", number: true, cell: (row) => row.used },
+            {
+              name: "",
+              number: true,
+              cell: (row) =>
+                may ? (
+                  <Confirm
+                    what="Remove cap"
+                    sure={`Any number of ${row.name} may run at a time.`}
+                    act={() => set.mutate({ name: row.name, size: null })}
+                    error={set.error}
+                  />
+                ) : null,
+            },
+          ]}
+        />
+      )}
+      {adding && (
+        <Dialog title="Add cap" onClose={() => setAdding(false)}>
+          <FormOf
+            error={set.error}
+            busy={set.isPending}
+            act="Save"
+            onClose={() => setAdding(false)}
+            submit={(text) => set.mutate({ name: `${text("kind")}:${text("of") ?? ""}`, size: Number(text("size")) })}
+          >
+            <Field label="Of">
+              {(id) => (
+                <select id={id} name="kind" className="field">
+                  <option value="repository">a repository</option>
+                  <option value="user">a user</option>
+                  <option value="credential">a credential</option>
+                </select>
+              )}
+            </Field>
+            <Field label="Name" hint="The path or URL of the repository, the user's name, or the credential's id">
+              {(id) => <input id={id} name="of" required autoFocus className="field" />}
+            </Field>
+            <Field label="At most, at a time">{(id) => <input id={id} name="size" type="number" min="1" max="1000" required className="field" />}</Field>
+          </FormOf>
+        </Dialog>
+      )}
+    </section>
+  );
+}
+
+function Counts({ title, counts, icon }: { title: string; counts: Record<string, number>; icon?: boolean }) {
+  const rows = Object.entries(counts).filter(([, count]) => count > 0);
+  return (
+    <section className="card p-3" aria-label={title}>
+      <h2 className="mb-2 font-semibold">{title}</h2>
+      {rows.length === 0 ? (
+        <p className="text-dim">None</p>
+      ) : (
+        <ul className="flex flex-col gap-1">
+          {rows.map(([name, count]) => (
+            <li key={name} className="flex items-center gap-2">
+              {icon && <StatusIcon status={name} />}
+              <span className="mr-auto">{words(name)}</span>
+              <span className="tabular-nums">{count.toLocaleString()}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,203 @@
+// What came of a session at a glance: its state, what was done, the verdict, the cost, and what to do next.
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, ok } from "../api/client";
+import { download } from "../api/download";
+import { queries } from "../api/queries";
+import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
+import { isOver, outcome, shortRepository, verdict } from "../api/words";
+import type { Journal } from "../stream/journal";
+import { money } from "../stream/sums";
+import { firstLine, plainWords, reason } from "../text/harmless";
+import { StatusIcon, words } from "../ui/icons";
+import { Badge, Button, Code, CopyButton, Dialog, Trouble } from "../ui/parts";
+import { took, useNow } from "../ui/time";
+import { useNowAndThen } from "./journal";
+
+/** Work on a task so far; waiting in the queue or for a person does not count. */
+export function workTime(journal: Journal, over: boolean, now: number): number {
+  const { worked, workSince, lastAt } = journal.fold;
+  return worked + (workSince === null ? 0 : Math.max(0, (over ? (lastAt ?? workSince) : now) - workSince));
+}
+
+export function Summary({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
+  useNowAndThen(journal);
+  const { task } = session;
+  const { fold } = journal;
+  const over = isOver(task.status);
+  const now = useNow(over ? 60_000 : 1_000);
+  const tests = verdict(task);
+  const spent = Math.max(task.cost_usd, fold.bill.total);
+  const time = workTime(journal, over, now);
+  const told = task.error ? reason(task.error) : fold.lastSaid ? plainWords(fold.lastSaid, 400) : null;
+  return (
+    <section aria-label="Summary" className="mt-2 flex flex-col gap-1.5 rounded-lg border border-line bg-side px-3 py-2">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+        <span className="font-medium" data-status={task.status}>
+          {words(task.status)}
+        </span>
+        {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
+        {over && !tests && task.branch && <Badge tone="warn">not tested</Badge>}
+        {over && !task.branch ? (
+          <span className="text-dim">No changes</span>
+        ) : (
+          fold.changed.size > 0 && (
+            <Link to="." search={{ tab: "changes" }} className="text-accent hover:underline">
+              {fold.changed.size} {fold.changed.size === 1 ? "file" : "files"} changed
+            </Link>
+          )
+        )}
+        <span className="text-dim tabular-nums" title="Cost">
+          {money(spent)}
+        </span>
+        {time > 0 && (
+          <span className="text-dim tabular-nums" title="Time of work">
+            {took(time)}
+          </span>
+        )}
+        {fold.pullRequest ? (
+          <a href={fold.pullRequest.url} target="_blank" rel="noreferrer" className="text-accent hover:underline">
+            {fold.pullRequest.draft ? "Draft pull request" : "Pull request"} {fold.pullRequest.number}
+          </a>
+        ) : (
+          task.branch && (
+            <span className="flex max-w-full min-w-0 items-center gap-0.5">
+              <code className="truncate rounded bg-hover px-1 py-0.5 font-mono text-xs" title={task.branch}>
+                {task.branch}
+              </code>
+              <CopyButton text={task.branch} label="Copy branch name" />
+            </span>
+          )
+        )}
+      </div>
+      {over && told && <p className={`line-clamp-2 break-words ${task.error && task.status === "failed" ? "text-bad" : ""}`}>{told}</p>}
+      <Next session={session} journal={journal} />
+    </section>
+  );
+}
+
+/** What a person can do now. */
+function Next({ session, journal }: { session: SchemaSessionDetail; journal: Journal }) {
+  const { task } = session;
+  const me = useQuery(queries.me);
+  const [merging, setMerging] = useState(false);
+  const local = task.repository.startsWith("/");
+  const mayMerge = me.data?.role === "admin" && local;
+  if (task.status === "pending") return <Waits task={task} />;
+  if (task.status === "awaiting_approval")
+    return <p className="text-warn">{journal.fold.waits?.kind === "delivery" ? "The result waits for your approval." : "The plan waits for your approval."}</p>;
+  if (task.status === "interrupted") return <p className="text-warn">Paused: resume it below, with something to say or without.</p>;
+  if (!isOver(task.status) || !task.branch) return null;
+  return (
+    <div className="flex flex-wrap items-center gap-2">
+      {task.status === "failed" && <span className="text-dim">The work is on its branch; nothing was merged.</span>}
+      <Link
+        to="."
+        search={{ tab: "changes" }}
+        className="hidden h-7 items-center rounded-md border border-strong bg-raised px-2.5 font-medium hover:bg-hover sm:inline-flex"
+      >
+        Review changes
+      </Link>
+      {mayMerge && <Button onClick={() => setMerging(true)}>Merge …</Button>}
+      <Button onClick={() => void downloadPatch(session)}>Download patch</Button>
+      {merging && <Merge task={task} onClose={() => setMerging(false)} />}
+    </div>
+  );
+}
+
+export function downloadPatch(session: SchemaSessionDetail): Promise<void> {
+  return download(`/api/sessions/${session.id}/diff`, `${session.task.id.slice(0, 8)}.patch`, "text/x-diff");
+}
+
+/** For what a task in the queue waits. */
+function Waits({ task }: { task: SchemaTask }) {
+  const queue = useQuery(queries.queue);
+  if (task.after.length > 0)
+    return (
+      <p className="flex flex-wrap items-center gap-x-2 text-dim">
+        Waits for
+        {task.after.map((id) => (
+          <Dependency key={id} id={id} />
+        ))}
+      </p>
+    );
+  const why = queue.data?.paused
+    ? "The queue is paused: an admin can resume it on the queue page."
+    : queue.data?.workers === 0
+      ? "No worker is running: the task starts when one does."
+      : "In the queue: it starts when a worker is free.";
+  return (
+    <p className="text-dim">
+      {why}{" "}
+      <Link to="/queue" className="text-accent hover:underline">
+        Queue and workers
+      </Link>
+    </p>
+  );
+}
+
+function Dependency({ id }: { id: string }) {
+  const task = useQuery(queries.task(id));
+  return (
+    <Link to="/tasks/$id" params={{ id }} className="inline-flex min-w-0 items-center gap-1 text-accent hover:underline">
+      {task.data && <StatusIcon status={task.data.status} size={13} />}
+      <span className="truncate">{task.data ? firstLine(task.data.prompt, 60) : id.slice(0, 8)}</span>
+    </Link>
+  );
+}
+
+/** Why a person should look at the work before it is merged, as the server sees it. */
+function doubt(task: SchemaTask): string | null {
+  if (task.status !== "completed") return `The task ${task.status === "failed" ? "failed" : "was cancelled"}.`;
+  if (!task.evidence) return "The work was not tested.";
+  const found = outcome(task.evidence);
+  return found === "verified" || found === "unchanged" ? null : "The tests do not prove this work.";
+}
+
+function Merge({ task, onClose }: { task: SchemaTask; onClose: () => void }) {
+  const [force, setForce] = useState(false);
+  const merge = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/apply", { params: { path: { id: task.id } }, body: { force } })) });
+  const doubtful = doubt(task);
+  return (
+    <Dialog title="Merge the work" onClose={onClose}>
+      <div className="flex flex-col gap-3 p-4">
+        {merge.data ? (
+          <p role="status">
+            {merge.data.before === merge.data.commit ? (
+              <>
+                <Code>{merge.data.into}</Code> already has this work.
+              </>
+            ) : (
+              <>
+                Merged into <Code>{merge.data.into}</Code>: <Code>{`${merge.data.before.slice(0, 8)}..${merge.data.commit.slice(0, 8)}`}</Code>
+              </>
+            )}
+          </p>
+        ) : (
+          <>
+            <p>
+              <Code>{task.branch}</Code> becomes part of the branch that <span className="font-medium">{shortRepository(task.repository)}</span> is on now, in{" "}
+              <Code>{task.repository}</Code> on the server's machine. Nothing is merged if files there have uncommitted changes or conflict.
+            </p>
+            {doubtful && (
+              <label className="flex items-center gap-2 rounded-md bg-warn-soft px-3 py-2 text-warn">
+                <input type="checkbox" checked={force} onChange={(event) => setForce(event.target.checked)} />
+                {doubtful} Merge it anyway.
+              </label>
+            )}
+            {merge.isError && <Trouble error={merge.error} />}
+          </>
+        )}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>{merge.data ? "Close" : "Cancel"}</Button>
+          {!merge.data && (
+            <Button look="primary" disabled={merge.isPending || (doubtful !== null && !force)} onClick={() => merge.mutate()}>
+              Merge
+            </Button>
+          )}
+        </div>
+      </div>
+    </Dialog>
+  );
+}
