@@ -83,7 +83,7 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
   const me = useQuery(queries.me);
   const [merging, setMerging] = useState(false);
   const local = task.repository.startsWith("/");
-  const mayMerge = me.data?.role === "admin" && local;
+  const mayMerge = me.data?.role === "admin" && !me.data.projects && local;
   if (task.status === "pending") return <Waits task={task} />;
   if (task.status === "awaiting_approval")
     return <p className="text-warn">{journal.fold.waits?.kind === "delivery" ? "The result waits for your approval." : "The plan waits for your approval."}</p>;

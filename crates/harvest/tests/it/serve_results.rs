@@ -19,15 +19,16 @@ fn of(task: &Value, path: &str) -> String {
 }
 
 #[test]
-fn admins_of_the_project_merge_work_by_the_rules_of_the_terminal_and_nobody_else_does() {
+fn admins_of_the_installation_merge_work_by_the_rules_of_the_terminal_and_nobody_else_does() {
     let world = World::new();
     with_projects(&world);
     let server = world.serve_with(&mending(), &["--agents", "1"]);
-    let admin = server.with(&world.token(&["--role", "admin", "--project", "shop"]));
+    let admin = server.with(&world.token(&["--role", "admin"]));
     let task = server.with(&world.token(&[])).worked_off(&world.ask("Mend it"));
     let apply = of(&task, "apply");
     server.with(&world.token(&["--role", "member"])).post(&apply, &json!({})).problem(403, "HV-0602");
-    server.with(&world.token(&["--project", "garden"])).post(&apply, &json!({})).problem(404, "HV-0151");
+    let of_the_project = world.token(&["--role", "admin", "--project", "shop"]);
+    server.with(&of_the_project).post(&apply, &json!({})).problem(403, "HV-0602");
     let head = world.head();
     world.write("src/one.sh", "echo changed\n");
     let dirty = admin.post(&apply, &json!({ "force": true })).problem(409, "HV-0162");
