@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use harvest_core::{Code, Event, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, Timestamp, TurnStatus};
+use harvest_core::{
+    Attempt, Code, Event, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, Timestamp, TurnStatus,
+};
 use harvest_store::{TaskDetail, TaskPage, TaskQuery};
 use serde_json::json;
 
@@ -241,21 +243,18 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail, statuses: &Sta
         field("took", &elapsed(millis));
     }
     for session in sessions {
-        for turn in &session.turns {
-            for (place, attempt) in turn.attempts.iter().enumerate() {
-                let went_on = place + 1 < turn.attempts.len() || task.status == TaskStatus::Interrupted;
-                let ended = match (attempt.finished_at, attempt.exit_code) {
-                    (None, _) => "unfinished".to_owned(),
-                    (Some(_), Some(code)) => format!("exit code {code}"),
-                    (Some(_), None) if went_on => "interrupted".to_owned(),
-                    (Some(_), None) if task.reason.is_some_and(FailureReason::is_stop) => "stopped".to_owned(),
-                    (Some(_), None) => "killed".to_owned(),
-                };
-                field(
-                    "attempt",
-                    &format!("turn {} {} {} {} {ended}", turn.number, style.dot(), attempt.agent, style.dot()),
-                );
-            }
+        let attempts: Vec<(u32, &Attempt)> =
+            session.turns.iter().flat_map(|turn| turn.attempts.iter().map(|attempt| (turn.number, attempt))).collect();
+        for (place, (turn, attempt)) in attempts.iter().enumerate() {
+            let went_on = place + 1 < attempts.len() || task.status == TaskStatus::Interrupted;
+            let ended = match (attempt.finished_at, attempt.exit_code) {
+                (None, _) => "unfinished".to_owned(),
+                (Some(_), Some(code)) => format!("exit code {code}"),
+                (Some(_), None) if went_on => "interrupted".to_owned(),
+                (Some(_), None) if task.reason.is_some_and(FailureReason::is_stop) => "stopped".to_owned(),
+                (Some(_), None) => "killed".to_owned(),
+            };
+            field("attempt", &format!("turn {turn} {} {} {} {ended}", style.dot(), attempt.agent, style.dot()));
         }
     }
     lines.join("\n")
@@ -293,7 +292,7 @@ fn worked_for(sessions: &[Session]) -> Option<u64> {
     let attempts = sessions.iter().flat_map(|session| &session.turns).flat_map(|turn| &turn.attempts);
     let times = attempts.filter_map(|attempt| Some(attempt.finished_at?.duration_since(attempt.started_at)));
     let millis = times.map(|time| u64::try_from(time.as_millis()).unwrap_or(0));
-    millis.reduce(|sum, next| sum.saturating_add(next))
+    millis.reduce(u64::saturating_add)
 }
 
 pub async fn logs(

@@ -601,11 +601,10 @@ fn an_agent_that_is_not_installed_is_told_before_anything_is_made() {
     let ran =
         world.harvest(&["run", "Do it", "--agent", "codex", "--json", "--test", "true", "--model-script", &script]);
     let ran = ran.finish();
-    ran.assert_ended(1, "failed", Some("agent"));
-    let outcome = ran.events().into_iter().find(|event| event["type"] == "task.finished").unwrap();
-    let expected = "Codex CLI is not installed on this machine: npm install --global @openai/codex";
-    assert_eq!(outcome["data"]["error"], expected);
-    assert!(!ran.stdout.contains("sandbox.ready"), "{}", ran.stdout);
+    assert_eq!((ran.exit, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    let expected = "error[HV-0123]: Codex CLI is not installed on this machine: npm install --global @openai/codex\n";
+    assert!(ran.stderr.starts_with(expected), "{}", ran.stderr);
+    assert_eq!(world.tasks().len(), 0);
 }
 
 /// A file beside the settings, with an agent that is a shell script.

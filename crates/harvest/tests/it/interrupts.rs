@@ -48,6 +48,15 @@ fn assert_interrupted(world: &World, task: &str, author: Option<&str>, reason: &
     assert_eq!(of_type(&events, "file.changed")[0]["data"]["path"], "src/two.sh");
     assert!(of_type(&events, "task.finished").is_empty());
     assert!(world.agents().is_empty(), "no sandbox is held");
+    assert_attempt_was_interrupted(world, task);
+}
+
+/// For a person, too: nobody killed it.
+#[track_caller]
+fn assert_attempt_was_interrupted(world: &World, task: &str) {
+    let page = world.harvest(&["task", "show", task]).finish().stdout;
+    let first = page.lines().find(|line| line.contains("attempt")).unwrap_or_default();
+    assert!(first.ends_with("interrupted") && !page.contains("killed"), "{page}");
 }
 
 #[track_caller]
@@ -56,6 +65,7 @@ fn assert_resumed(world: &World, running: &mut Running, task: &str) {
     let shown = world.json(&["task", "show", task]);
     assert_eq!(shown["status"], "completed", "{shown:#}\n{:#?}", journal(world, task));
     let events = journal(world, task);
+    assert_attempt_was_interrupted(world, task);
     assert_eq!(of_type(&events, "session.resumed").len(), 1);
     assert_eq!(of_type(&events, "message").last().unwrap()["data"]["text"], "Done.");
     assert_eq!(world.show(&format!("{}:src/two.sh", shown["branch"].as_str().unwrap())), "echo two");

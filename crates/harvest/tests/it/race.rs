@@ -232,7 +232,7 @@ fn races_are_counted_for_agents_and_models() {
     world.add_agent("breaks", "text", "echo broken > src/one.sh; echo Done.");
     world.add_agent("mends", "text", &format!("{FIX}; echo Done."));
     let script = world.script(&json!([{}]));
-    assert_eq!(world.harvest(&["stats"]).finish().stdout, "no task has ended in that time\n");
+    assert_eq!(world.harvest(&["stats"]).finish().stderr, "no task has ended in that time\n");
     world.json(&["task", "add", "Mend it", "--race", "breaks,mends", "--judged-by", "time"]);
     assert_eq!(world.worker(&script, &["--until-empty"]).finish().exit, Some(0));
     let stats = world.json(&["stats", "--by", "agent"]);

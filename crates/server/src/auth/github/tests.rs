@@ -35,6 +35,8 @@ fn nothing<T>() -> Result<T, Refusal> {
 
 #[async_trait]
 impl desk::Desk for Vault {
+    fn notice(&self, _text: &str) {}
+
     async fn request(&self, _: &Ask, _: &str) -> Result<Request, Refusal> {
         nothing()
     }
