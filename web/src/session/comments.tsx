@@ -1,6 +1,6 @@
 // What people say about events and changed lines. Agents do not read it.
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { createContext, useContext, useMemo, useState, type ReactNode, type SubmitEvent } from "react";
+import { createContext, useContext, useMemo, useState, type Dispatch, type ReactNode, type SetStateAction, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaComment, SchemaCommentPlace } from "../api/schema";
@@ -20,7 +20,7 @@ interface Said {
   by: Map<string, SchemaComment[]>;
   /** Where someone is about to say something. */
   open: string | null;
-  setOpen: (key: string | null) => void;
+  setOpen: Dispatch<SetStateAction<string | null>>;
 }
 
 const Said = createContext<Said>({ session: "", by: new Map(), open: null, setOpen: () => {} });
@@ -54,6 +54,8 @@ function Spoken({ about, said }: { about: SchemaCommentPlace; said: SchemaCommen
   const { session, open, setOpen } = useSaid();
   const now = useNow();
   const key = keyOf(about);
+  // Someone may have gone on to another line before the answer came.
+  const close = () => setOpen((now) => (now === key ? null : now));
   return (
     <div className="my-1.5 max-w-3xl rounded-lg border border-line bg-side p-2 font-sans text-[13px] whitespace-normal" role="group" aria-label="Comments">
       <ul className="flex flex-col gap-2">
@@ -74,7 +76,7 @@ function Spoken({ about, said }: { about: SchemaCommentPlace; said: SchemaCommen
         ))}
       </ul>
       {open === key ? (
-        <Say session={session} about={about} onDone={() => setOpen(null)} />
+        <Say session={session} about={about} onDone={close} />
       ) : (
         <Button look="quiet" className="mt-1" onClick={() => setOpen(key)}>
           Reply
