@@ -6,6 +6,13 @@ use crate::error::Halt;
 use crate::journal::Journal;
 use crate::{Engine, Error};
 
+/// What a task delivered that another one waited for.
+struct Before {
+    id: TaskId,
+    commit: String,
+    is_verified: bool,
+}
+
 impl Engine {
     /// The task with the base that its work begins with. It is settled before the first attempt, and stays from then on.
     pub(crate) async fn on_results(&self, journal: &Journal, task: Task, session: &Session) -> Result<Task, Halt> {
@@ -17,8 +24,16 @@ impl Engine {
         if results.is_empty() {
             return Ok(task);
         }
+        if let Some(doubtful) = results.iter().find(|before| !before.is_verified) {
+            let (id, base) = (doubtful.id.short(), task.base.get(..10).unwrap_or(&task.base));
+            let message = format!(
+                "the result of task {id} is not verified: the work begins at {base} without it; --base names another"
+            );
+            journal.warn(message).await?;
+            return Ok(task);
+        }
         let (forge, mirror) = self.mirror_of(&task).await?;
-        for (id, commit) in &results {
+        for Before { id, commit, .. } in &results {
             if let Err(error) = mirror.ensure(commit, || forge.fetch(&mirror, commit)).await {
                 let message = format!("the work begins without the result of task {}: {error}", id.short());
                 journal.warn(message).await?;
@@ -27,15 +42,15 @@ impl Engine {
         }
         // The result of a chain of tasks has those before it.
         let mut newest = None;
-        for (_, commit) in &results {
+        for Before { commit, .. } in &results {
             let mut has_all = true;
-            for (_, other) in &results {
+            for Before { commit: other, .. } in &results {
                 has_all &= other == commit || mirror.is_ancestor(other, commit).await;
             }
             newest = newest.or(has_all.then_some(commit));
         }
         let Some(commit) = newest else {
-            let names: Vec<&str> = results.iter().map(|(id, _)| id.short()).collect();
+            let names: Vec<&str> = results.iter().map(|before| before.id.short()).collect();
             let message = format!(
                 "tasks {} changed the repository side by side: the work begins at {} without their results",
                 names.join(" and "),
@@ -55,7 +70,7 @@ impl Engine {
     }
 
     /// What the tasks that it waited for delivered in the same repository.
-    async fn results(&self, task: &Task) -> Result<Vec<(TaskId, String)>, Error> {
+    async fn results(&self, task: &Task) -> Result<Vec<Before>, Error> {
         let mut results = Vec::new();
         for id in &task.after {
             // One that was deleted since has left nothing to begin with.
@@ -64,9 +79,11 @@ impl Engine {
                 Err(harvest_store::Error::UnknownTask(_)) => continue,
                 Err(error) => return Err(error.into()),
             };
+            // Work that proves nothing is not to pass as a part of work that does.
+            let is_verified = before.evidence.is_some_and(|evidence| evidence.proves_success());
             if let (Some(_), Some(commit), true) = (before.branch, before.commit, before.repository == task.repository)
             {
-                results.push((before.id, commit));
+                results.push(Before { id: before.id, commit, is_verified });
             }
         }
         Ok(results)

@@ -60,6 +60,8 @@ pub fn unused(environment: &Environment, options: &Options) -> Vec<Setting> {
 
 /// Writes the settings below `[registries]`; nothing when the file would not be understood with them.
 pub fn adopt(file: &Path, settings: &[Setting]) -> Result<(), Failure> {
+    // A link stays one, and leads to the new text.
+    let file = &fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let failed = |error: std::io::Error| {
         let message = format!("{} cannot be changed: {error}", file.display());
         Failure::refused(Code::BadConfig, message, "write the lines there yourself, below [registries]")

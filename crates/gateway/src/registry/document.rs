@@ -163,7 +163,7 @@ enum Fetched {
 fn is_passing(problem: &Problem) -> bool {
     match problem {
         Problem::Status(status) => status.is_server_error() || matches!(status.as_u16(), 408 | 429),
-        Problem::Unreachable { .. } | Problem::Cut => true,
+        Problem::Unreachable { .. } | Problem::Paused { .. } | Problem::Cut => true,
         _ => false,
     }
 }

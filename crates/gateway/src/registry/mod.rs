@@ -59,7 +59,8 @@ pub struct Options {
     pub max_bytes: u64,
     /// An operator's own mirrors in place of the public registries. They may have private addresses.
     pub mirrors: BTreeMap<Ecosystem, String>,
-    /// The HTTP proxy that this network leaves by. Who names one trusts it to know which addresses are inside.
+    /// The HTTP proxy by which public registries are reached; mirrors are reached directly. Who names one trusts it to know which
+    /// addresses are inside.
     pub proxy: Option<String>,
     /// A PEM file with certificates to trust beside the machine's.
     pub ca_file: Option<PathBuf>,
@@ -493,7 +494,12 @@ fn refuse(ecosystem: Ecosystem, problem: &Problem) -> Response<Body> {
         Problem::Cache => StatusCode::INSUFFICIENT_STORAGE,
         _ => StatusCode::BAD_GATEWAY,
     };
-    answer::text(status, format!("{ecosystem}: {problem}"))
+    // Which addresses this network has inside is no business of a sandbox.
+    let reason = match problem {
+        Problem::NotPublic { host, .. } => format!("{host} does not resolve to a public address here"),
+        problem => problem.to_string(),
+    };
+    answer::text(status, format!("{ecosystem}: {reason}"))
 }
 
 #[cfg(test)]

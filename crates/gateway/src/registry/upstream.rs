@@ -3,6 +3,7 @@
 //! Nothing of the client's request goes out but the path. Hosts that were not named by the operator must have public
 //! addresses, as for the proxy.
 
+use std::collections::HashMap;
 use std::error::Error as _;
 use std::io;
 use std::net::IpAddr;
@@ -40,8 +41,8 @@ pub(super) struct Upstream {
     own: bool,
     others: &'static [&'static str],
     clients: Arc<Clients>,
-    /// Until when it is not asked again, and why.
-    down: Mutex<Option<(Instant, Problem)>>,
+    /// Hosts that could not be reached: until when each is not asked again, and why.
+    down: Mutex<HashMap<String, (Instant, Problem)>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +54,9 @@ pub(super) enum Problem {
          harvest.toml"
     )]
     NotPublic { host: String, address: IpAddr, what: &'static str },
+    /// It was found so a moment ago, and is not tried again yet.
+    #[error("{host} could not be reached a moment ago; it is tried again soon")]
+    Paused { host: String },
     #[error("the registry's answer broke off")]
     Cut,
     #[error("the registry leads to a host that is not one of its own")]
@@ -94,12 +98,17 @@ pub(super) struct Validators {
 impl Problem {
     /// Whether no package can be had from the registry, and why; `None` for what one package or one answer is about.
     pub(super) fn trouble(&self, ecosystem: Ecosystem) -> Option<Trouble> {
-        let is_lasting = match self {
+        let is_about_all = matches!(self, Self::Unreachable { .. } | Self::NotPublic { .. });
+        is_about_all.then(|| Trouble { ecosystem, reason: self.to_string(), is_lasting: self.is_lasting() })
+    }
+
+    /// Whether it stays so until someone changes something.
+    fn is_lasting(&self) -> bool {
+        match self {
             Self::Unreachable { cause, .. } => !matches!(cause, Cause::Name | Cause::NoAnswer),
             Self::NotPublic { .. } => true,
-            _ => return None,
-        };
-        Some(Trouble { ecosystem, reason: self.to_string(), is_lasting })
+            _ => false,
+        }
     }
 }
 
@@ -147,15 +156,15 @@ impl Upstream {
         accept: Option<&str>,
         known: &Validators,
     ) -> Result<reqwest::Response, Problem> {
-        if let Some(problem) = self.known_problem() {
-            return Err(problem);
-        }
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             if !self.covers(&url) {
                 return Err(Problem::Elsewhere);
             }
             let host = || url.host_str().unwrap_or_default().to_owned();
+            if let Some(problem) = self.known_problem(&host()) {
+                return Err(problem);
+            }
             let Some(client) = self.clients.get(self.own && self.is_own_host(&url)) else {
                 return Err(Problem::Unreachable { host: host(), cause: Cause::NoClient });
             };
@@ -166,7 +175,7 @@ impl Upstream {
                 Err(error) => {
                     tracing::debug!(%error, host = url.host_str(), "a registry could not be reached");
                     let problem = problem(&error, host());
-                    self.pause(&problem);
+                    self.pause(host(), &problem);
                     return Err(problem);
                 }
             };
@@ -196,14 +205,18 @@ impl Upstream {
         futures_util::future::join_all(tries).await
     }
 
-    fn known_problem(&self) -> Option<Problem> {
+    /// What is known of a host that was tried a moment ago. What may pass is told as trouble once, when it was found: whoever
+    /// tries again has only to wait.
+    fn known_problem(&self, host: &str) -> Option<Problem> {
         let down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
-        down.as_ref().filter(|(until, _)| Instant::now() < *until).map(|(_, problem)| problem.clone())
+        let (_, problem) = down.get(host).filter(|(until, _)| Instant::now() < *until)?;
+        Some(if problem.is_lasting() { problem.clone() } else { Problem::Paused { host: host.to_owned() } })
     }
 
-    fn pause(&self, problem: &Problem) {
+    /// The hosts of a registry are few: its own, and those it may lead to.
+    fn pause(&self, host: String, problem: &Problem) {
         let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
-        *down = Some((Instant::now() + PAUSE, problem.clone()));
+        down.insert(host, (Instant::now() + PAUSE, problem.clone()));
     }
 }
 
@@ -320,9 +333,11 @@ impl Clients {
         made.as_ref()
     }
 
+    /// A registry of the operator's own is inside, and reached directly.
     fn make(&self, any_address: bool) -> Result<Client, Error> {
         let network = self.network.clone();
-        let is_unchecked = any_address || self.proxy.is_some();
+        let proxy = self.proxy.as_ref().filter(|_| !any_address);
+        let is_unchecked = any_address || proxy.is_some();
         let names = if is_unchecked { Names::Any(network) } else { Names::Public(network) };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -343,7 +358,7 @@ impl Clients {
             .read_timeout(READ_TIMEOUT)
             .pool_idle_timeout(Duration::from_secs(30))
             .tcp_nodelay(true);
-        let client = match &self.proxy {
+        let client = match proxy {
             Some(proxy) => client.proxy(reqwest::Proxy::all(proxy.clone()).map_err(Error::Client)?),
             None => client.no_proxy(),
         };

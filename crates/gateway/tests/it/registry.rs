@@ -359,12 +359,15 @@ async fn a_public_registry_must_have_a_public_address_and_says_what_to_change() 
     let network = Network { resolver: Arc::new(Private), ..Network::default() };
     let (status, said, troubles) = ask_npm(npm_at(folder.path(), None), network).await;
     assert_eq!(status, StatusCode::BAD_GATEWAY);
+    assert_eq!(said, "npm: registry.npmjs.org does not resolve to a public address here");
     assert_eq!(
-        said,
-        "npm: registry.npmjs.org resolves to 127.0.0.1, which is loopback; if it is a mirror of your \
-         own, name it under [registries] in harvest.toml"
+        troubles.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "npm: registry.npmjs.org resolves to 127.0.0.1, which is loopback; if it is a mirror of your own, name it under \
+          [registries] in harvest.toml"
+        ],
+        "the operator is told more than the sandbox"
     );
-    assert_eq!(troubles.iter().map(ToString::to_string).collect::<Vec<_>>(), [said]);
     assert!(troubles[0].is_lasting);
 }
 
@@ -388,16 +391,34 @@ async fn a_registry_that_cannot_be_reached_is_recorded_with_its_reason() {
 }
 
 #[tokio::test]
-async fn registries_are_reached_by_the_proxy_that_is_named() {
-    let (folder, proxy) = (tempfile::tempdir().unwrap(), Fake::start().await);
-    publish(&proxy, "a", b"x", b"x");
-    let options = registry::Options {
-        proxy: Some(proxy.address.clone()),
-        ..npm_at(folder.path(), Some("http://registry.invalid"))
-    };
-    let (status, said, troubles) = ask_npm(options, Network::default()).await;
-    assert_eq!((status, troubles), (StatusCode::OK, vec![]), "{said}");
-    assert_eq!(proxy.asked()[0].headers["host"], "registry.invalid");
+async fn public_registries_are_reached_by_the_proxy_that_is_named_and_mirrors_directly() {
+    let (folder, proxy, mirror) = (tempfile::tempdir().unwrap(), Fake::start().await, Fake::start().await);
+    let by_proxy = |options| registry::Options { proxy: Some(proxy.address.clone()), ..options };
+    let (status, ..) = ask_npm(by_proxy(npm_at(folder.path(), None)), Network::default()).await;
+    assert_eq!(status, StatusCode::BAD_GATEWAY);
+    let asked = proxy.asked();
+    assert_eq!((&asked[0].method, asked[0].uri.to_string().as_str()), (&Method::CONNECT, "registry.npmjs.org:443"));
+
+    publish(&mirror, "a", b"x", b"x");
+    let (status, said, _) = ask_npm(by_proxy(npm_at(folder.path(), Some(&mirror.address))), Network::default()).await;
+    assert_eq!(status, StatusCode::OK, "{said}");
+    assert!(proxy.asked().is_empty());
+}
+
+#[tokio::test]
+async fn what_may_pass_is_recorded_when_it_is_found_and_not_while_nobody_tries() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let registries = npm_at(folder.path(), Some(&format!("http://{silent}")));
+    let gateway = Gateway::new(Options { registries: Some(registries), ..Options::default() }).unwrap();
+    let troubles = Arc::new(Troubles::default());
+    let served = serve_with(&gateway, None, Access { recorder: troubles.clone(), ..Access::none() });
+    for said in ["it does not answer", "it is tried again soon"] {
+        let (status, text) = get(&served, "/registry/npm/a").await;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(status == StatusCode::BAD_GATEWAY && text.trim_end().ends_with(said), "{text}");
+    }
+    assert_eq!(troubles.0.lock().unwrap().len(), 1);
 }
 
 /// A server of `/a` with a certificate of an authority that no machine knows. Prints its port.

@@ -146,6 +146,22 @@ fn the_account_on_github_is_kept_by_admins_of_the_installation_alone() {
     let admin = server.with(&world.token(&["--user", "someone"]));
     let kept = admin.post("/api/credentials", &new).ok();
     assert_ne!(kept["scope"], "user:someone", "it is the account of the server's own user: {kept}");
+    let id = kept["id"].as_str().unwrap().to_owned();
+    let path = |what: &str| format!("/api/credentials/{id}{what}");
+    // Tokens stand for the person who made them, who is the owner of the account, too.
+    for args in [&["--role", "member"][..], &["--role", "member", "--project", "shop"], &["--project", "shop"]] {
+        let other = server.with(&world.token(args));
+        assert_eq!(other.get("/api/credentials").ok()["items"], json!([]), "{args:?}");
+        other.send(Method::PUT, &path("/secret"), Some(&json!({ "secret": "ghp_another" }))).problem(404, "HV-0342");
+        other.send(Method::DELETE, &path(""), None).problem(404, "HV-0342");
+    }
+    let model = json!({ "provider": "anthropic", "secret": "sk-ant-api03-0123456789" });
+    let confined = server.with(&world.token(&["--role", "member", "--project", "shop"]));
+    assert_eq!(confined.post("/api/credentials", &model).problem(403, "HV-0602")["field"], "scope");
+    server.with(&world.token(&["--role", "member"])).post("/api/credentials", &model).ok();
+    assert_eq!(confined.get("/api/credentials").ok()["items"], json!([]), "not the owner's keys either");
+    let elsewhere = json!({ "provider": "github", "secret": "ghp_0123456789", "scope": "project:shop" });
+    assert_eq!(admin.post("/api/credentials", &elsewhere).problem(400, "HV-0604")["field"], "scope");
     let mcp = json!({ "provider": "mcp", "name": "tracker", "secret": "abcdefgh", "scope": "project:shop" });
     assert_eq!(admin.post("/api/credentials", &mcp).ok()["scope"], "project:shop");
 }

@@ -149,12 +149,14 @@ fn a_diff_has_colours_at_a_terminal_and_nowhere_else() {
 }
 
 #[test]
-fn a_task_begins_with_the_result_of_the_one_it_waits_for() {
+fn work_begins_with_the_verified_result_of_the_task_before_alone() {
     let world = World::new();
     let base = git(&world.repo(), &["rev-parse", "HEAD"]).trim().to_owned();
     let first = world.add("First", &["--test", "true"]);
     let second = world.add("Second", &["--test", "true", "--after", &first]);
     let named = world.add("Named", &["--test", "true", "--after", &first, "--base", "HEAD"]);
+    let doubtful = world.add("First, and nothing proves it", &["--test", "echo no tests ran"]);
+    let careful = world.add("Careful", &["--test", "true", "--after", &doubtful]);
     let script = world.path().join("chain.json");
     let conversations = json!([
         { "when_prompt_contains": "First", "replies": [{ "shell": FIX }, {}] },
@@ -167,6 +169,9 @@ fn a_task_begins_with_the_result_of_the_one_it_waits_for() {
     let (before, after, apart) = (shown(&first), shown(&second), shown(&named));
     assert_eq!(after["base"], before["commit"], "{after:#}");
     assert_eq!(apart["base"], json!(base));
+    assert_eq!((&shown(&doubtful)["status"], &shown(&careful)["base"]), (&json!("completed"), &json!(base)));
+    let told = text(&world, &["task", "logs", &careful]);
+    assert!(told.contains("is not verified: the work begins at"), "{told}");
     let seen = |task: &Value| git(&world.repo(), &["show", &format!("{}:seen.txt", task["branch"].as_str().unwrap())]);
     assert_eq!(seen(&after).trim(), "echo two");
     assert_ne!(seen(&apart).trim(), "echo two");

@@ -76,10 +76,15 @@ impl std::fmt::Debug for NewSecret {
     }
 }
 
-/// Whether someone may know of a credential and change it.
-fn has(principal: &Principal, scope: &Scope) -> bool {
+/// What the installation has with GitHub, and what people's sign-in leaves.
+const ACCOUNTS: [&str; 2] = ["github", "github-sign-in"];
+
+/// Whether someone may know of a credential, keep it, replace and remove it. Everyone's repositories and sign-in depend on the
+/// accounts on GitHub; and a token that is confined to projects reaches nothing of the person whom it stands for.
+fn has(principal: &Principal, provider: &str, scope: &Scope) -> bool {
     match scope {
-        Scope::User(name) if *name == principal.user => true,
+        _ if ACCOUNTS.contains(&provider) => principal.role_everywhere() == Some(Role::Admin),
+        Scope::User(name) if *name == principal.user => !principal.is_confined(),
         Scope::Project(name) => principal.role_in(name) == Some(Role::Admin),
         _ => principal.role_everywhere() == Some(Role::Admin),
     }
@@ -96,7 +101,7 @@ pub async fn list(
     Extension(principal): Extension<Principal>,
 ) -> Result<Page<Credential>, Problem> {
     let all = app.store.credentials().await?.into_iter().map(|record| record.credential);
-    Ok(Page::whole(all.filter(|one| has(&principal, &one.scope)).collect()))
+    Ok(Page::whole(all.filter(|one| has(&principal, &one.provider, &one.scope)).collect()))
 }
 
 /// Keep a key, sealed
@@ -117,9 +122,16 @@ pub async fn create(
         let detail = "the account on GitHub is used for everyone's repositories: it takes an admin of the installation";
         return Err(Problem::new(Code::NotAllowed, detail).about("provider").help("ask one"));
     }
-    if !has(&principal, &scope) {
-        let detail = format!("credentials of {scope} are for admins");
-        return Err(Problem::new(Code::NotAllowed, detail).about("scope").help("leave it out to keep your own"));
+    if new.provider == ModelProvider::Github && scope != Scope::User(app.desk.owner()) {
+        return Err(Problem::bad("scope", "the account on GitHub is that of the server's own user; leave it out"));
+    }
+    if !has(&principal, new.provider.as_str(), &scope) {
+        let (detail, help) = if principal.is_confined() && scope == Scope::User(principal.user.clone()) {
+            ("a token of projects reaches no credentials of a person".to_owned(), "name a project: `project:NAME`")
+        } else {
+            (format!("credentials of {scope} are for admins"), "leave it out to keep your own")
+        };
+        return Err(Problem::new(Code::NotAllowed, detail).about("scope").help(help));
     }
     // Whoever names a host has the server speak to it.
     if new.base_url.is_some() && !may_name_hosts(principal.role_everywhere()) {
@@ -163,7 +175,7 @@ pub async fn remove(
 
 async fn find(app: &App, principal: &Principal, id: &CredentialId) -> Result<Credential, Problem> {
     let mut all = app.store.credentials().await?.into_iter().map(|record| record.credential);
-    all.find(|one| one.id == *id && has(principal, &one.scope)).ok_or_else(unknown)
+    all.find(|one| one.id == *id && has(principal, &one.provider, &one.scope)).ok_or_else(unknown)
 }
 
 fn unknown() -> Problem {

@@ -7,6 +7,9 @@ use utoipa::IntoParams;
 
 use crate::problem::Problem;
 
+/// No file has so many lines that people read.
+const MORE_CONTEXT: u32 = 1_000_001;
+
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -20,9 +23,10 @@ pub struct Range {
     #[serde(default, deserialize_with = "hash")]
     to: Option<String>,
     /// Only this file; with `context` all of it can be had.
-    #[param(min_length = 1, max_length = 4096)]
+    #[param(min_length = 1, max_length = 4096, pattern = "^[^\\x00]+$")]
+    #[serde(default, deserialize_with = "path")]
     pub path: Option<String>,
-    /// So many unchanged lines around each change; left out: 3.
+    /// So many unchanged lines around each change of a file; left out: 3. It takes `path`.
     #[param(minimum = 0, maximum = 1000000)]
     pub context: Option<u32>,
 }
@@ -35,6 +39,11 @@ impl Range {
         base: &str,
         tip: &str,
     ) -> Result<(String, String), Problem> {
+        match self.context {
+            Some(_) if self.path.is_none() => return Err(Problem::bad("context", "it takes the `path` of a file")),
+            Some(MORE_CONTEXT..) => return Err(Problem::bad("context", "it must be at most 1000000")),
+            _ => {}
+        }
         if self.from.is_none() && self.to.is_none() {
             return Ok((base.to_owned(), tip.to_owned()));
         }
@@ -47,6 +56,12 @@ impl Range {
         };
         Ok((end("from", self.from, base)?, end("to", self.to, tip)?))
     }
+}
+
+fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let fits = (1..=4096).contains(&text.len()) && !text.contains('\0');
+    if fits { Ok(Some(text)) } else { Err(D::Error::custom("it is not the path of a file")) }
 }
 
 fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

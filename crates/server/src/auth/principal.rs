@@ -85,6 +85,11 @@ impl Principal {
         self.kind == TokenKind::Person
     }
 
+    /// Whether they show a token that holds in some projects alone.
+    pub fn is_confined(&self) -> bool {
+        self.kind != TokenKind::Person && self.everywhere.is_none()
+    }
+
     /// Whether they show a token that a person made for themselves. It makes no others: those would not be held to what the
     /// person may at the time.
     pub fn is_personal_token(&self) -> bool {

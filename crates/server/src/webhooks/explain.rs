@@ -21,6 +21,7 @@ pub async fn explain(app: &App, delivery: &Delivery, outcome: &str, code: Option
         return;
     }
     let at = place.map_or(repository.as_str(), |place| place.url.as_str());
+    let reason = &app.engine.clean(reason);
     app.desk.notice(&format!("the webhook `{}` of {at} by {by} started nothing: {reason}", delivery.event));
     let Some(place) = place else { return };
     // An issue that is labelled and assigned is asked for twice.
