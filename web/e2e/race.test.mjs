@@ -28,7 +28,7 @@ test("three agents race; the page compares them, says who won and why, and leads
     more: async (dialog) => {
       await dialog.getByLabel("Race", { exact: true }).selectOption("agents");
       for (const name of ["Breaks", "Hangs", "Mends"]) await dialog.getByRole("checkbox", { name }).check();
-      await dialog.getByLabel("Of those that pass, the winner is").selectOption("time");
+      await dialog.getByLabel("Winner, of those that pass").selectOption("time");
     },
   });
   assert.equal(new URL(address).searchParams.get("tab"), "race", "the comparison is what one sees first");

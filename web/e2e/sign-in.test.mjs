@@ -127,10 +127,10 @@ test("a member makes a token of their own, sees it once, and revokes it", limit,
   const dialog = page.getByRole("dialog", { name: "New token" });
   await dialog.getByLabel("Name").fill("laptop");
   await dialog.getByLabel("Role").selectOption("admin");
-  await dialog.getByRole("button", { name: "Make" }).click();
+  await dialog.getByRole("button", { name: "Create" }).click();
   await dialog.getByText("you have the role admin neither everywhere nor in a project").waitFor();
   await dialog.getByLabel("Role").selectOption("member");
-  await dialog.getByRole("button", { name: "Make" }).click();
+  await dialog.getByRole("button", { name: "Create" }).click();
   const shown = page.getByRole("dialog", { name: "Your token" });
   const token = (await shown.getByText(/^hv_/).innerText()).trim();
   const me = await (await call(token, "GET", "/api/me")).json();

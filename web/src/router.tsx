@@ -113,7 +113,7 @@ export function makeRouter() {
     ),
     defaultNotFoundComponent: () => (
       <Empty title="Page not found" icon="search">
-        Perhaps the link is of another installation.
+        The link may belong to another installation.
       </Empty>
     ),
   });

@@ -290,7 +290,7 @@ function AddToken({ onClose }: { onClose: () => void }) {
       <FormOf
         error={add.error}
         busy={add.isPending}
-        act="Make"
+        act="Create"
         onClose={onClose}
         submit={(text) =>
           add.mutate({ name: text("name") ?? "", role: text("role") as SchemaRole, expires_in_days: text("days") ? Number(text("days")) : undefined })

@@ -203,7 +203,7 @@ function Members({ project, may }: { project: string; may: boolean }) {
       <Shown of={members} what="members">
         {({ items }) =>
           items.length === 0 ? (
-            <p className="text-dim">None: those who may do something everywhere may do it here too.</p>
+            <p className="text-dim">None. People with a role in the whole installation have it here too.</p>
           ) : (
             <Table
               label="Members"

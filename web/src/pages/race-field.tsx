@@ -26,7 +26,7 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
         )}
       </Field>
       {kind !== "" && (
-        <Field label="Of those that pass, the winner is">
+        <Field label="Winner, of those that pass">
           {(id) => (
             <select id={id} name="judged_by" className="field" defaultValue="cost">
               <option value="cost">the cheapest, then the smallest change</option>

@@ -59,7 +59,7 @@ function draw(entry: Entry, turns: SchemaTurn[]): ReactNode {
     case "message":
       return (
         <div className="my-1.5 px-0.5">
-          <Head who={entry.role === "assistant" ? "Agent" : "Told"} at={entry.at} />
+          <Head who={entry.role === "assistant" ? "Agent" : "Sent to the agent"} at={entry.at} />
           <Prose text={entry.text} />
           {entry.growing && <span className="pulse ml-0.5 inline-block h-3.5 w-1.5 bg-accent align-text-bottom" aria-hidden />}
         </div>
@@ -312,7 +312,7 @@ export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: bo
 export function Reviews({ of }: { of: { agent: string; text: string }[] }) {
   return of.map((review, index) => (
     <section key={index} aria-label="Review of the plan" className="mt-3 rounded-md border border-line bg-warn-soft px-3 py-2">
-      <p className="mb-1 font-semibold text-warn">{firstLine(review.agent, 60)} says against it</p>
+      <p className="mb-1 font-semibold text-warn">{firstLine(review.agent, 60)} found problems</p>
       <Prose text={review.text} />
     </section>
   ));

@@ -87,7 +87,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
                   </time>
                 ),
               },
-              { name: "Ready in", number: true, cell: (row) => (row.warm ? "was warm" : took(row.duration_ms)) },
+              { name: "Ready in", number: true, cell: (row) => (row.warm ? "started warm" : took(row.duration_ms)) },
               { name: "Id", minor: true, cell: (row) => <Code>{row.sandbox_id}</Code> },
             ]}
           />

@@ -146,7 +146,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
             {evidence.flags.length === 0 ? (
               <p className="text-dim">
                 {outcome(evidence) === "verified"
-                  ? "Nothing: the tests are those of the base, and none was left out."
+                  ? "Nothing: the tests are the same as at the base, and none was skipped."
                   : "No flag was raised; the verdict above tells why this is no proof."}
               </p>
             ) : (

@@ -80,7 +80,7 @@ export function TimelineTab({ session, journal }: { session: SchemaSessionDetail
             },
           ]}
         />
-        <p className="text-dim">Lanes overlap: tools run while the agent does, and the tests of base and result run side by side.</p>
+        <p className="text-dim">Lanes overlap: tools run while the agent does, and base and result are tested at the same time.</p>
       </Section>
     </Part>
   );

@@ -74,7 +74,7 @@ fn signed_evidence_over_the_api_is_what_the_terminal_verifies() {
     fs::write(&file, envelope.to_string()).unwrap();
     let verified = world.json(&["evidence", "verify", file.to_str().unwrap(), "--key", &key]);
     assert_eq!(verified["statement"]["predicate"]["proves_success"], true);
-    viewer.get("/api/tasks/00000000000000000/evidence").problem(400, "HV-0604");
+    viewer.get("/api/tasks/0000000000000000/evidence").problem(404, "HV-0151");
 }
 
 #[test]

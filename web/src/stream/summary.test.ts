@@ -1,0 +1,54 @@
+import { expect, it } from "vitest";
+import type { JournalEvent } from "./journal";
+import { Fold } from "./fold";
+
+function folded(...events: [second: number, type: string, data: unknown][]): Fold {
+  const fold = new Fold();
+  events.forEach(([second, type, data], index) =>
+    fold.take({ seq: index + 1, at: new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString(), session_id: "s", type, data } as JournalEvent),
+  );
+  return fold;
+}
+
+it("counts work, and neither the queue nor a person who thinks", () => {
+  const fold = folded(
+    [0, "task.created", { base: "b" }],
+    [10, "turn.started", { number: 1, author: "ada" }],
+    [14, "plan.proposed", { text: "The plan" }],
+    [44, "plan.decided", { approved: true, author: "ada" }],
+    [50, "agent.started", { agent: "builtin" }],
+    [53, "task.finished", { status: "completed", commit: null, cost_usd: 0 }],
+  );
+  expect([fold.worked, fold.workSince]).toEqual([7_000, null]);
+});
+
+it("shows a plan once, where the agent said it, with its decision", () => {
+  const fold = folded(
+    [0, "turn.started", { number: 1, author: "ada" }],
+    [1, "message", { role: "assistant", text: "First this.\n\nThen that.\n" }],
+    [2, "agent.finished", { exit_code: 0 }],
+    [3, "plan.proposed", { text: "First this.\n\nThen that." }],
+    [4, "plan.decided", { approved: true, author: "ada" }],
+  );
+  expect(fold.entries.filter((entry) => entry.kind === "message")).toEqual([]);
+  expect(fold.entries.filter((entry) => entry.kind === "plan")).toMatchObject([{ seq: 2, decision: "Approved by ada" }]);
+});
+
+it("keeps a message that is not the plan", () => {
+  const fold = folded([0, "message", { role: "assistant", text: "I thought about it." }], [1, "plan.proposed", { text: "The plan" }]);
+  expect(fold.entries.map((entry) => entry.kind)).toEqual(["message", "plan"]);
+});
+
+it("gathers steps of Harvest, from the last of which that saved something one can fork", () => {
+  const fold = folded(
+    [0, "checkpoint.created", { number: 1, commit: "c".repeat(40) }],
+    [1, "agent.finished", { exit_code: 0 }],
+    [2, "message", { role: "assistant", text: "Hello." }],
+    [3, "agent.finished", { exit_code: 1, reason: "stalled" }],
+  );
+  expect(fold.entries).toMatchObject([
+    { kind: "plumbing", saved: 1, steps: [{ text: "Checkpoint 1" }, { text: "Agent ended with exit code 0" }] },
+    { kind: "message" },
+    { kind: "note", tone: "bad" },
+  ]);
+});
