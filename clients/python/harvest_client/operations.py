@@ -220,7 +220,7 @@ class Operations:
 
         path: Only this file; with `context` all of it can be had.
 
-        context: So many unchanged lines around each change; left out: 3."""
+        context: So many unchanged lines around each change of a file; left out: 3. It takes `path`."""
         return self._call("GET", f"/api/sessions/{_part(id)}/diff", query={"from": from_, "to": to, "path": path, "context": context})
 
     def session_events(self, id: SessionId, *, after: int | None = None, limit: int | None = None) -> EventPage:

@@ -105,7 +105,6 @@ impl desk::Desk for Vault {
     async fn demo(&self) -> Result<Vec<Request>, Refusal> {
         nothing()
     }
-    fn notice(&self, _: &str) {}
     fn owner(&self) -> String {
         String::new()
     }
