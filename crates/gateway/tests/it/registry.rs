@@ -448,6 +448,7 @@ server.serve_forever()
 ";
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a server that speaks TLS with a certificate of its own")]
 async fn a_certificate_of_ones_own_is_trusted_only_where_it_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = tokio::process::Command::new("python3")

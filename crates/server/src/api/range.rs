@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 use crate::problem::Problem;
 
 /// No file has so many lines that people read.
-const MORE_CONTEXT: u32 = 1_000_001;
+const MOST_CONTEXT: u32 = 1_000_000;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -28,6 +28,7 @@ pub struct Range {
     pub path: Option<String>,
     /// So many unchanged lines around each change of a file; left out: 3. It takes `path`.
     #[param(minimum = 0, maximum = 1000000)]
+    #[serde(default, deserialize_with = "context")]
     pub context: Option<u32>,
 }
 
@@ -39,10 +40,8 @@ impl Range {
         base: &str,
         tip: &str,
     ) -> Result<(String, String), Problem> {
-        match self.context {
-            Some(_) if self.path.is_none() => return Err(Problem::bad("context", "it takes the `path` of a file")),
-            Some(MORE_CONTEXT..) => return Err(Problem::bad("context", "it must be at most 1000000")),
-            _ => {}
+        if self.context.is_some() && self.path.is_none() {
+            return Err(Problem::bad("context", "it takes the `path` of a file"));
         }
         if self.from.is_none() && self.to.is_none() {
             return Ok((base.to_owned(), tip.to_owned()));
@@ -62,6 +61,13 @@ fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D:
     let text = String::deserialize(deserializer)?;
     let fits = (1..=4096).contains(&text.len()) && !text.contains('\0');
     if fits { Ok(Some(text)) } else { Err(D::Error::custom("it is not the path of a file")) }
+}
+
+fn context<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    match u32::deserialize(deserializer)? {
+        lines @ ..=MOST_CONTEXT => Ok(Some(lines)),
+        _ => Err(D::Error::custom("it must be at most 1000000")),
+    }
 }
 
 fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
