@@ -97,7 +97,7 @@ pub use harvest_store::day_of;
 pub use interrupts::Interrupts;
 pub use keyring::Keyring;
 pub use live::Live;
-pub use owner::{Ownership, is_running};
+pub use owner::Ownership;
 pub use people::People;
 pub use pool::{Limits, Notice, Pool, Summary};
 pub use prompting::{FailedCheck, Found, PromptBook, Remark, Situation};

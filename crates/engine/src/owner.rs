@@ -121,7 +121,7 @@ pub(crate) async fn lock_of_dead(data: &DataFolder, owner: &Owner) -> Option<Fil
 }
 
 /// False for a process that has ended, also while nobody has asked how.
-pub fn is_running(pid: u32) -> bool {
+fn is_running(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     // The name before it may hold anything.
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());

@@ -11,8 +11,9 @@ use harvest_engine::DataFolder;
 use crate::failure::Failure;
 
 const NAME: &str = "server.lock";
-/// A process that a server starts has a copy of the lock until it runs its own program, also when the server is killed just then.
-const LAST_COPY: Duration = Duration::from_secs(1);
+/// A server that was killed takes a moment to end, and a process that it was just starting has a copy of the lock until it runs its
+/// own program.
+const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Held as long as the value lives. The file stays, with the process id of its last holder.
@@ -25,16 +26,15 @@ pub async fn take(data: &DataFolder) -> Result<File, Failure> {
     };
     let mut file =
         OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(refuse)?;
-    let end = Instant::now() + LAST_COPY;
+    let end = Instant::now() + PATIENCE;
     while let Err(error) = file.try_lock() {
         if let std::fs::TryLockError::Error(error) = error {
             return Err(refuse(error));
         }
-        let mut holder = String::new();
-        let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
-        let pid = holder.trim().parse::<u32>().ok();
-        if pid.is_some_and(harvest_engine::is_running) || Instant::now() > end {
-            return Err(taken(data, pid));
+        if Instant::now() > end {
+            let mut holder = String::new();
+            let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
+            return Err(taken(data, holder.trim().parse::<u32>().ok()));
         }
         tokio::time::sleep(PAUSE).await;
     }

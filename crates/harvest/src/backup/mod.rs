@@ -3,8 +3,9 @@
 
 mod archive;
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{BufReader, BufWriter};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use harvest_core::{Clock, Code};
@@ -152,6 +153,8 @@ async fn read(file: &Path, target: &Path) -> Result<Manifest, Failure> {
     std::fs::create_dir_all(&parent).map_err(|error| refuse(error.into()))?;
     let staging = tempfile::Builder::new()
         .prefix(".harvest-restore-")
+        // It becomes the data directory, which is its owner's alone.
+        .permissions(Permissions::from_mode(0o700))
         .tempdir_in(&parent)
         .map_err(|error| refuse(error.into()))?;
     let manifest = archive::read(BufReader::new(source), staging.path(), target).map_err(refuse)?;

@@ -491,7 +491,8 @@ fn behind_a_trusted_proxy_one_client_does_not_use_up_the_rate_of_another() {
     let claimed = until_refused(&from("192.0.2.1, 198.51.100.7"), sign_in);
     assert!(claimed < 120, "{claimed}");
     assert_ne!(sign_in(&from("198.51.100.8")).status, 429);
-    let untrusting = world.serve(&["--agents", "0"]);
+    let elsewhere = World::new();
+    let untrusting = elsewhere.serve(&["--agents", "0"]);
     let from = |client: &str| untrusting.anyone().header("x-forwarded-for", client);
     until_refused(&from("198.51.100.7"), sign_in);
     let other = until_refused(&from("198.51.100.8"), sign_in);
