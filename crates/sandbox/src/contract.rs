@@ -194,7 +194,8 @@ pub trait Provider: Send + Sync + Debug {
     }
 
     /// Runs a trusted program of the host on untrusted data: only these folders visible, no network, no privileges. It dies
-    /// with the thread that starts it, so start it from async code, not from a thread that may end before.
+    /// with the thread that starts it, so start it from async code, not from a thread that may end before. All of it is in a
+    /// process group that has the number of the process.
     fn confined(&self, helper: Confined) -> tokio::process::Command;
 
     /// Gives `path` and everything in it to whom [`confined`](Self::confined) programs run as. Never follows links.

@@ -183,7 +183,7 @@ impl Provider for Unisolated {
             command.current_dir(folder);
         }
         let mut command = tokio::process::Command::from(command);
-        command.kill_on_drop(true);
+        command.process_group(0).kill_on_drop(true);
         command
     }
 

@@ -14,6 +14,9 @@ use crate::{Error, durable};
 const LIMIT: Duration = Duration::from_secs(60);
 const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// What reaches another repository, perhaps by ssh.
+const CONNECTS: [&str; 3] = ["fetch", "ls-remote", "push"];
+
 /// Overrides whatever a repository's own configuration says. Given by environment, which git trusts like the command line.
 const FIXED: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
@@ -188,8 +191,7 @@ impl Git {
         command: &str,
     ) -> Result<std::process::Output, Error> {
         let mut child = self
-            .command(directory)
-            .args(args)
+            .command(directory, args)
             .envs(env.iter().copied())
             .stdin(if stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
@@ -223,11 +225,11 @@ impl Git {
         let missing = |source| Error::GitMissing { program: "git".into(), source };
         let (reads, writes) = std::io::pipe().map_err(missing)?;
         let spawn = |mut command: Command| command.stderr(Stdio::piped()).spawn().map_err(missing);
-        let mut command = self.command(directory);
-        command.args(args).stdin(Stdio::piped()).stdout(writes);
+        let mut command = self.command(directory, args);
+        command.stdin(Stdio::piped()).stdout(writes);
         let mut gives = spawn(command)?;
-        let mut command = into.command(there);
-        command.args(takes).stdin(reads).stdout(Stdio::null());
+        let mut command = into.command(there, takes);
+        command.stdin(reads).stdout(Stdio::null());
         let takes_it = spawn(command)?;
         let feed = gives.stdin.take();
         let both = tokio::time::timeout(self.limit, async {
@@ -252,10 +254,15 @@ impl Git {
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the layer that clears the environment for git")]
-    fn command(&self, directory: &Path) -> Command {
+    fn command<S: AsRef<OsStr>>(&self, directory: &Path, args: &[S]) -> Command {
         let mut command = Command::new("git");
-        command.current_dir(directory).env_clear().envs(self.environment());
+        command.args(args).current_dir(directory).env_clear().envs(self.environment());
         command.envs(self.folders_of(directory).iter().flat_map(GitFolders::environment)).kill_on_drop(true);
+        // Ctrl-C is for us: git ends its work, or is ended. But ssh may ask a person something at their terminal.
+        let connects = args.iter().any(|arg| CONNECTS.iter().any(|connects| arg.as_ref() == *connects));
+        if !(connects && matches!(self.home, Home::Person { .. })) {
+            command.process_group(0);
+        }
         command
     }
 

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
+use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::OwnedSemaphorePermit;
@@ -33,7 +34,7 @@ pub(super) struct Input {
     pub(super) limit: u64,
 }
 
-/// A running process. Dropping it ends the process.
+/// A running process. Dropping it ends the process and whatever else is in its process group.
 pub(super) struct Running {
     child: Child,
     stdout: ChildStdout,
@@ -116,6 +117,18 @@ impl Running {
     }
 }
 
+impl Drop for Running {
+    /// bubblewrap is two processes from its first moments on, and the inner one waits for ever when the outer one is killed
+    /// before it has let it begin. As long as nobody has waited for the process, its number is nobody else's.
+    fn drop(&mut self) {
+        let pid = self.child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let Some(pid) = pid else { return };
+        // The process itself first: one that has no group yet makes none after this.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+    }
+}
+
 async fn feed(mut stdin: ChildStdin, input: Input) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let mut open = stdin.write_all(&input.start).await.is_ok();
@@ -149,4 +162,56 @@ async fn listen(stderr: impl AsyncRead + Unpin) {
         tracing::debug!(stderr = %String::from_utf8_lossy(&kept), "git said");
     }
     let _ = tokio::io::copy(&mut limited.into_inner(), &mut tokio::io::sink()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Two halves like those of bubblewrap, the inner of which waits for ever.
+    #[derive(Debug)]
+    struct TwoHalves;
+
+    impl super::super::Command for TwoHalves {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a program of the test's own, which needs nothing of the environment"
+        )]
+        fn git(&self, _: &[&str], _: Option<&str>) -> tokio::process::Command {
+            let mut command = tokio::process::Command::new("/bin/sh");
+            command.env_clear().args(["-c", "sleep 987654 & echo $!; wait"]).process_group(0);
+            command
+        }
+    }
+
+    #[tokio::test]
+    async fn dropping_it_ends_what_the_process_has_started() {
+        let access = Access {
+            name: "repo".to_owned(),
+            directory: "/nowhere".into(),
+            branch: "refs/heads/harvest/fix-1".to_owned(),
+            namespace: "refs/harvest/s1/".to_owned(),
+            writable: true,
+            command: Arc::new(TwoHalves),
+        };
+        let slot = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        let input = Input { start: Bytes::new(), rest: None, limit: 0 };
+        let mut running = Running::start(&access, &[], None, input, slot).unwrap();
+        let inner = running.read().await.unwrap().unwrap();
+        let inner = format!("/proc/{}/cmdline", String::from_utf8_lossy(&inner).trim());
+        assert!(Path::new(&inner).exists(), "{inner}");
+        drop(running);
+        // One that has ended has no command line, whether or not somebody has waited for it.
+        let gone = async {
+            while std::fs::read(&inner).is_ok_and(|cmdline| !cmdline.is_empty()) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
+    }
 }

@@ -1,8 +1,12 @@
 //! Stopped by a person, a limit or a reader who goes away: the work is kept, and nothing is left running.
 
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use crate::support::{FIX, Ran, World};
@@ -39,6 +43,48 @@ fn signals_at_every_moment() {
             assert_cancelled(&world, &running.finish());
         }
     }
+}
+
+/// A terminal sends it to every process in the foreground. Those that Harvest needs to end its work are not among them.
+#[test]
+fn ctrl_c_at_a_terminal_reaches_harvest_alone() {
+    let world = World::new();
+    let replies = json!([{ "shell": FIX }, {}]);
+    let mut harvest = world.run_with(&replies, &["--test", "sleep 987654"]);
+    harvest.command.process_group(0);
+    let mut running = harvest.start();
+    running.wait_for_type("turn.started");
+    let group = running.pid();
+    let watched = Arc::new(AtomicBool::new(true));
+    let watching = std::thread::spawn({
+        let watched = watched.clone();
+        move || {
+            let mut others = BTreeSet::new();
+            while watched.load(Ordering::Relaxed) {
+                others.extend(foreground(group));
+            }
+            others
+        }
+    });
+    wait_for_process("sleep 987654", &world);
+    watched.store(false, Ordering::Relaxed);
+    assert_eq!(watching.join().unwrap(), BTreeSet::new());
+    kill_process_group(Pid::from_raw(i32::try_from(group).unwrap()).unwrap(), Signal::INT).unwrap();
+    let outcome = assert_cancelled(&world, &running.finish());
+    assert_fix_kept(&world, &outcome);
+}
+
+/// The command lines in a process group but of Harvest's own programs, which leave it as the first thing that they do.
+fn foreground(group: u32) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = processes.filter_map(|process| {
+        let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
+        // After the name: state, parent, group.
+        let of = stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse::<u32>().ok()?;
+        let cmdline = std::fs::read(process.path().join("cmdline")).ok()?;
+        (of == group).then(|| String::from_utf8_lossy(&cmdline).replace('\0', " "))
+    });
+    lines.filter(|line| !line.is_empty() && !line.split(' ').next().unwrap().contains("harvest")).collect()
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub enum Error {
 /// Joins the groups whose `cgroup.procs` these are, and launches what comes on standard input. When nothing comes, whoever
 /// started us has ended or thought better of it.
 pub fn when_told(groups: &[OsString]) -> Result<(), Error> {
+    // Ctrl-C is for whoever started us.
+    let _ = rustix::process::setsid();
     for group in groups {
         fs::write(group, "0").map_err(|source| Error::Group { path: group.into(), source })?;
     }

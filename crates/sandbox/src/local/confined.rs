@@ -17,7 +17,8 @@ pub(super) fn command(local: &Local, helper: Confined) -> tokio::process::Comman
     }
     let mut arguments = Arguments::default();
     arguments.add(&[&local.tool.path.to_string_lossy(), "--unshare-all", "--uid", "1000", "--gid", "1000"]);
-    arguments.add(&["--cap-drop", "ALL", "--die-with-parent", "--new-session"]).add(&local.mark.arguments());
+    // The launcher has begun a session without a terminal. In one process group all of it can be ended at every moment.
+    arguments.add(&["--cap-drop", "ALL", "--die-with-parent"]).add(&local.mark.arguments());
     arguments.system().add(&["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]);
     arguments.add(&["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]);
     arguments.add(&["--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]);
