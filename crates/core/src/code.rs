@@ -57,7 +57,7 @@ codes! {
     DependencyCycle = "0172", "tasks wait for each other in a circle";
     KeyReused = "0173", "the idempotency key was used for something else";
     NotRetryable = "0174", "the task cannot be tried again";
-    NotAtWork = "0175", "nobody works on the task now";
+    NotAtWork = "0175", "the task is not running";
     NotInterrupted = "0176", "the session is not interrupted";
     BadCron = "0181", "the schedule's time cannot be read";
     UnknownSchedule = "0182", "there is no such schedule";

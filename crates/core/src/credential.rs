@@ -57,7 +57,7 @@ pub enum Scope {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no scope: write user:NAME, team:NAME or project:NAME")]
+#[error("`{text}` is not a scope: write user:NAME, team:NAME or project:NAME")]
 pub struct ScopeError {
     text: String,
 }

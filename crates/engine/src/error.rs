@@ -19,7 +19,7 @@ pub enum Error {
     BeyondTheEnd { at: u64, last: u64 },
     #[error("nothing of the session's work was saved up to event {at}{}", first.map(|first| format!("; the first is saved by event {first}")).unwrap_or_default())]
     NothingSaved { at: u64, first: Option<u64> },
-    #[error("the session's work is not on this machine: another one did it, or it was collected")]
+    #[error("the session's work is not on this machine: it ran on another machine, or `harvest gc` removed it")]
     WorkElsewhere,
     #[error("cannot {action} {path}")]
     Io { action: &'static str, path: String, source: std::io::Error },

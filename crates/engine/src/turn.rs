@@ -171,6 +171,7 @@ impl Engine {
         let turned_down = turned_down.filter(|_| interruption.is_none());
         let goes_on = left.is_some() || origin.is_some() || turned_down.is_some() || matches!(plan, Plan::Approved(_));
         let start = turned_down.or(left).or(origin).unwrap_or_else(|| task.base.clone());
+        let start = brought_back(forge.as_ref(), &mirror, &repository, &journal, &session, start).await?;
         let left = self.left_by_runs(&journal, &repository, &session, &start, returned.as_ref()).await?;
         let cut_off = left.as_ref().map(|left| left.why().to_owned());
         let goes_on = goes_on || cut_off.is_some();
@@ -191,7 +192,7 @@ impl Engine {
             journal.warn(&warning).await?;
         }
         if repository.tip(&start).await?.is_none() {
-            let message = "what this session goes on from is not on this machine: another did it, or it was collected";
+            let message = "what this session goes on from is not on this machine: it ran on another machine, or `harvest gc` removed it";
             return Err(Failure::new(FailureReason::Internal, message).into());
         }
         // What has left cannot be stopped any more.
@@ -433,4 +434,26 @@ pub(crate) fn as_of(mut task: Task, session: &Session, turn: &TurnId) -> Task {
         }
     }
     task
+}
+/// The commit that a session goes on from. What `harvest gc` has removed here is fetched from where it was delivered; a pull
+/// request has it as another commit with the same files.
+async fn brought_back(
+    forge: &dyn Forge,
+    mirror: &Mirror,
+    repository: &SessionRepository,
+    journal: &Journal,
+    session: &Session,
+    start: String,
+) -> Result<String, Halt> {
+    if repository.tip(&start).await?.is_some() {
+        return Ok(start);
+    }
+    let delivered = journal.last_delivered(&session.branch).await?;
+    for commit in [Some(start.clone()), delivered].into_iter().flatten() {
+        let fetched = mirror.ensure(&commit, || forge.fetch(mirror, &commit)).await;
+        if fetched.is_ok() && repository.tip(&commit).await?.is_some() {
+            return Ok(commit);
+        }
+    }
+    Ok(start)
 }

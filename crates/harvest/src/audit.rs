@@ -48,7 +48,7 @@ pub async fn audit(global: &Global, environment: Environment, command: Audit) ->
         let _ = if global.json {
             output::json(&json!({ "entries": entries, "digest": digest, "intact": true }))
         } else {
-            output::line(&format!("{} {entries} entries, each as it was written {digest}", style.ok()))
+            output::line(&format!("{} {entries} entries, none altered {digest}", style.ok()))
         };
     }
     Ok(Exit::Done)

@@ -265,7 +265,7 @@ pub fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Fai
     } else if stdin.is_terminal() {
         type_into(&format!("{provider} key (not shown)"), &mut text)
     } else {
-        return Err(refuse("is asked for at a terminal, and this is none"));
+        return Err(refuse("is asked for at a terminal, and this is not one"));
     };
     let secret = SecretString::from(text);
     read.map_err(|error| refuse(&format!("cannot be read: {error}")))?;

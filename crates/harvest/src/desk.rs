@@ -340,7 +340,7 @@ fn absolute(repository: &str) -> Result<(), Refusal> {
 
 /// The names of convoys, repositories, templates and credentials follow one rule.
 fn named(name: &str) -> Result<String, Refusal> {
-    let message = |error: String| format!("`{}` is no name: {error}", clean(name));
+    let message = |error: String| format!("`{}` is not a valid name: {error}", clean(name));
     cli::convoy_name(name).map_err(|error| refuse(Code::BadOption, message(error), "choose another name"))
 }
 

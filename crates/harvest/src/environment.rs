@@ -156,12 +156,13 @@ impl Environment {
         self.path("HOME")
     }
 
-    /// `$HARVEST_DATA_DIR`, else the XDG data folder.
+    /// `$HARVEST_DATA_DIR`, relative to the current folder as `--data-dir` is, else the XDG data folder.
     pub fn default_data_folder(&self) -> Option<PathBuf> {
-        self.path("HARVEST_DATA_DIR").or_else(|| {
-            let xdg = self.path("XDG_DATA_HOME").or_else(|| Some(self.home()?.join(".local/share")))?;
-            Some(xdg.join("harvest"))
-        })
+        if let Some(named) = self.variables.get("HARVEST_DATA_DIR").filter(|value| !value.is_empty()) {
+            return std::path::absolute(named).ok();
+        }
+        let xdg = self.path("XDG_DATA_HOME").or_else(|| Some(self.home()?.join(".local/share")))?;
+        Some(xdg.join("harvest"))
     }
 
     /// A short folder for sockets, whose paths the system limits to 108 bytes.

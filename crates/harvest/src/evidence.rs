@@ -17,6 +17,8 @@ use crate::view::{Style, clean};
 
 /// The installation's own key, in its data directory.
 pub const KEY_FILE: &str = "evidence.key";
+/// The public half of a key that was left where a backup comes from.
+pub const PUBLIC_FILE: &str = "evidence.pub";
 const PAGE: usize = 1000;
 const MOST_BYTES: u64 = 4 << 20;
 
@@ -44,15 +46,27 @@ pub async fn evidence(global: &Global, environment: Environment, command: Eviden
     }
 }
 
+/// Makes a key where there has never been one. A restored data directory whose key was not brought along gets no other
+/// silently: what it signs could not be checked with the key that people know.
 pub fn attestor(data: &Path) -> Result<Attestor, Failure> {
-    Attestor::load_or_create(&data.join(KEY_FILE)).map_err(|error| {
+    let (key, known) = (data.join(KEY_FILE), data.join(PUBLIC_FILE));
+    if let (false, Ok(public)) = (key.exists(), std::fs::read_to_string(&known)) {
+        let message = format!("the key that signs evidence is missing; its public half is {}", clean(public.trim()));
+        let (folder, known) = (data.display(), known.display());
+        let help = format!(
+            "copy {KEY_FILE} of the data directory that was backed up into {folder}; to sign with a new key instead, \
+             remove {known}"
+        );
+        return Err(Failure::refused(Code::DataDirectory, message, help));
+    }
+    Attestor::load_or_create(&key).map_err(|error| {
         let help = "check its owner and permissions; without it nothing can be signed as before";
         Failure::refused(Code::DataDirectory, error.to_string(), help)
     })
 }
 
 /// Nothing is made for looking.
-fn own_key(data: &Path) -> Result<String, Failure> {
+pub fn own_key(data: &Path) -> Result<String, Failure> {
     if !data.join(KEY_FILE).exists() {
         let help = "name the key of whoever signed it: --key, as `harvest evidence key` prints it there";
         return Err(Failure::refused(Code::BadEvidence, "there is no key here to check it with", help));
@@ -73,20 +87,22 @@ pub async fn export(installation: &Installation, id: &str) -> Result<Value, Fail
     };
     let evidence = detail.task.evidence.clone().ok_or_else(|| nothing("its tests were not run"))?;
     let session = detail.sessions.first().ok_or_else(|| nothing("it has no session"))?;
-    let (mut commit, mut after) = (evidence.commit.clone(), 0);
+    let (mut commit, mut model, mut after) = (evidence.commit.clone(), detail.task.model.clone(), 0);
     loop {
         let events = installation.store.events(&session.id, after, PAGE).await?;
         let Some(last) = events.last() else { break };
         after = last.seq;
         for event in &events {
-            if let EventBody::BranchDelivered { branch, commit: delivered } = &event.body
-                && *branch == session.branch
-            {
-                commit.clone_from(delivered);
+            match &event.body {
+                EventBody::BranchDelivered { branch, commit: delivered } if *branch == session.branch => {
+                    commit.clone_from(delivered);
+                }
+                EventBody::AgentStarted { model: started, .. } => model.clone_from(started),
+                _ => {}
             }
         }
     }
-    let statement = evidence_statement(&detail.task, session, &commit, &evidence);
+    let statement = evidence_statement(&detail.task, session, model.as_deref(), &commit, &evidence);
     Ok(attestor(installation.data.path())?.sign(&statement))
 }
 

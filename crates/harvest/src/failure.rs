@@ -52,6 +52,11 @@ impl Failure {
         self
     }
 
+    /// In one line, for where it is a warning.
+    pub fn with_help(&self) -> String {
+        self.help.as_ref().map_or_else(|| self.message.clone(), |help| format!("{}; {help}", self.message))
+    }
+
     pub fn print(&self) {
         let help = self.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
         output::complain(&format!("error[{0}]: {1}{help}\n  more: harvest explain {0}", self.code, self.message));

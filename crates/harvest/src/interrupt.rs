@@ -43,7 +43,7 @@ pub async fn interrupt(global: &Global, environment: Environment, options: Inter
             asked.push(task);
         } else if options.id.is_some() {
             let status = installation.store.task(&task).await?.task.status;
-            let message = format!("nobody works on task {} now: it is {status}", task.short());
+            let message = format!("task {} is not running: it is {status}", task.short());
             let help = "harvest task cancel ends a task that waits; harvest queue pause takes no more";
             return Err(Failure::refused(Code::NotAtWork, message, help));
         }

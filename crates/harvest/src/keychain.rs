@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 const MAX_ANSWER: u64 = 64 * 1024;
 
+/// The installation's own master key, in its data directory.
+pub const KEY_FILE: &str = "master.key";
+
 /// Where the master key comes from.
 #[derive(Debug, Clone)]
 pub enum Keychain {
@@ -50,7 +53,7 @@ impl Keychain {
         }
         match environment.text("HARVEST_MASTER_KEY_FILE") {
             Some(path) => Self::Given(PathBuf::from(path)),
-            None => Self::Own(data.join("master.key")),
+            None => Self::Own(data.join(KEY_FILE)),
         }
     }
 
@@ -103,7 +106,7 @@ impl Keychain {
         }
         let ring = match self.ring() {
             Ok(ring) => ring,
-            Err(failure) => return (opened, vec![failure.message]),
+            Err(failure) => return (opened, vec![failure.with_help()]),
         };
         for record in records {
             match open(&ring, &record) {

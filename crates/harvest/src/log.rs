@@ -27,7 +27,7 @@ impl<W: io::Write> io::Write for Lines<W> {
 pub fn start(global: &Global, environment: &Environment) -> Result<(), Failure> {
     let Some(filter) = global.log.as_deref().or_else(|| environment.text("HARVEST_LOG")) else { return Ok(()) };
     let parsed = EnvFilter::try_new(filter).map_err(|error| {
-        let message = format!("`{filter}` is no log filter: {error}");
+        let message = format!("`{filter}` is not a log filter: {error}");
         Failure::refused(harvest_core::Code::BadOption, message, "write it like `debug` or `harvest_engine=trace`")
     })?;
     let internal = |error: harvest_vault::Error| Failure::failed(harvest_core::Code::Internal, error.to_string());

@@ -145,15 +145,14 @@ impl Screen {
             return output::json(event);
         }
         let lines = self.activity.lines(&event.body);
-        lines.iter().try_for_each(|line| output::line(&format!("{:<14}{line}", self.who)))
+        lines.iter().try_for_each(|line| output::line(&format!("{:<24} {line}", self.who)))
     }
 }
 
+/// Several may be the same agent with the same model.
 fn who(task: &Task) -> String {
-    match &task.model {
-        Some(model) => clean(&format!("{}:{model}", task.agent)),
-        None => clean(&task.agent),
-    }
+    let model = task.model.as_ref().map(|model| format!(":{model}")).unwrap_or_default();
+    clean(&format!("{} {}{model}", task.id.short(), task.agent))
 }
 
 /// `harvest race show`.
@@ -202,11 +201,7 @@ fn page(style: Style, table: &RaceTable) -> String {
             TaskStatus::Failed => style.failed(),
             _ => style.stopped(),
         };
-        let what = match (row.status, row.passed) {
-            (TaskStatus::Completed, _) if has_won => "won".to_owned(),
-            (TaskStatus::Cancelled, true) => "passed, and lost".to_owned(),
-            (status, _) => status.to_string(),
-        };
+        let what = clean(&row.verdict);
         let model = row.model.as_deref().map(|model| format!(":{}", clean(model))).unwrap_or_default();
         let changed = row.changed_lines.map(|lines| format!(" {dot} {lines} lines")).unwrap_or_default();
         let took = row.duration_ms.map(|millis| format!(" {dot} {:.1} s", millis as f64 / 1000.0)).unwrap_or_default();
@@ -219,6 +214,13 @@ fn page(style: Style, table: &RaceTable) -> String {
     }
     if let Some(judgement) = &table.judgement {
         lines.push(format!("  {} says: {}", clean(&judgement.agent), clean(&judgement.reason)));
+    }
+    if let Some(winner) = &table.winner {
+        lines.push(format!(
+            "  {}  {}",
+            style.dim("next"),
+            style.accent(&format!("harvest task apply {}", winner.short()))
+        ));
     }
     lines.push(style.dim("  harvest task diff ID shows what each of them did"));
     lines.join("\n")

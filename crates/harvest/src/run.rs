@@ -14,7 +14,7 @@ use crate::follow::{Follow, ends};
 use crate::installation::{self, AgentPrograms, Installation};
 use crate::output;
 use crate::remote::{self, Remote};
-use crate::view::{Activity, Style, summary};
+use crate::view::{Activity, Place, Style, summary};
 use crate::{ask, config, race, tape};
 
 const LAST_EVENTS: usize = 1000;
@@ -232,8 +232,8 @@ pub fn interrupted(style: Style, id: &str) -> String {
 pub fn awaiting(style: Style, id: &str) -> String {
     format!(
         "\n{} task {} waits for you to decide on what it proposes:\n  harvest task show {id}                    what that is\n  \
-         harvest task approve {id}                 it goes on, with harvest up\n  \
-         harvest task reject {id} --comment TEXT   it is done differently",
+         harvest task approve {id}                 to continue (harvest up runs it)\n  \
+         harvest task reject {id} --comment TEXT   to have it done differently",
         style.stopped(),
         style.bold(id)
     )
@@ -247,7 +247,7 @@ async fn closing(installation: &Installation, style: Style, outcome: &Outcome) -
         commits = listed.into_iter().map(|commit| commit.subject).collect();
         stat = repository.diff_stat(&outcome.base, &outcome.commit).await.unwrap_or_default();
     }
-    summary(style, outcome, &commits, &stat)
+    summary(style, outcome, &commits, &stat, Place::Here)
 }
 
 /// Live activity: readable lines, and in a terminal a spinner below them that says what is going on.

@@ -55,7 +55,7 @@ async fn add(
         output::json(&stored)
     } else {
         let next = when(&stored);
-        output::line(&format!("{} schedule {} is made; it runs next {next}", style.ok(), style.bold(short(&stored.id))))
+        output::line(&format!("{} schedule {} created; next run {next}", style.ok(), style.bold(short(&stored.id))))
     };
     Ok(Exit::Done)
 }

@@ -162,7 +162,7 @@ pub fn parameters(prompt: &str) -> Result<BTreeSet<String>, Failure> {
     let jinja = jinja();
     let template = jinja.template_from_str(prompt).map_err(|error| {
         let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
-        let message = format!("the prompt is no template{line}: {error}");
+        let message = format!("the prompt is not a template{line}: {error}");
         Failure::refused(Code::BadPrompt, message, "write parameters like {{ package }}")
     })?;
     Ok(template.undeclared_variables(false).into_iter().collect())

@@ -154,7 +154,7 @@ pub fn show_revoked(global: &Global, style: Style, id: &TokenId) {
     let _ = if global.json {
         output::json(&json!({ "id": id, "revoked": true }))
     } else {
-        output::line(&format!("{} token {} opens nothing any more", style.ok(), id.short()))
+        output::line(&format!("{} token {} is revoked", style.ok(), id.short()))
     };
 }
 

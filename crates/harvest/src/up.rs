@@ -94,7 +94,13 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
             format!("{} {} waits for its race; the next worker continues it", style.stopped(), task.short())
         }
         Notice::WillRetry { task, reason, error, due } => {
-            format!("{} {} {reason}: {}; tried again at {}", style.stopped(), task.short(), clean(error), local(*due))
+            format!(
+                "{} {} {reason}: {}; will try again at {}",
+                style.stopped(),
+                task.short(),
+                clean(error),
+                local(*due)
+            )
         }
         Notice::Lost { task } => format!("{} {} was taken over by another worker", style.stopped(), task.short()),
         Notice::Broken { task, error } => {

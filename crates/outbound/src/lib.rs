@@ -18,7 +18,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("`{0}` is no address of the form https://host/path")]
+    #[error("`{0}` is not an address of the form https://host/path")]
     BadUrl(String),
     #[error("{host} cannot be reached: {why}")]
     Unreachable { host: String, why: String },

@@ -49,13 +49,13 @@ pub fn hold(context: &Context, id: &str) {
 
 fn start(boot: &Boot) -> Result<Running, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let argv = [this.to_str().ok_or("the runner's path is no UTF-8")?.to_owned(), STUB.to_owned()];
+    let argv = [this.to_str().ok_or("the runner's path is not UTF-8")?.to_owned(), STUB.to_owned()];
     process::launch(boot, &argv, &[], &boot.workspace, process::Stdin::Open)
 }
 
 /// What a stub is to become, as it is written to it.
 pub fn order(spec: &ProcessSpec, cwd: &Path) -> Result<Vec<u8>, String> {
-    let folder = cwd.to_str().ok_or("the folder's name is no UTF-8")?;
+    let folder = cwd.to_str().ok_or("the folder's name is not UTF-8")?;
     let body = serde_json::to_vec(&(&spec.argv, &spec.env, folder)).map_err(|error| error.to_string())?;
     let length = u32::try_from(body.len()).map_err(|error| error.to_string())?;
     let mut frame = length.to_be_bytes().to_vec();

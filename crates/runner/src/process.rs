@@ -107,7 +107,7 @@ pub enum Stdin {
 fn spawn(context: &Context, process: &Process, spec: ProcessSpec) -> Result<Begun, String> {
     let boot = &context.boot;
     if !spec.has_valid_id() {
-        return Err(format!("`{}` is no valid process id", spec.id));
+        return Err(format!("`{}` is not a valid process id", spec.id));
     }
     if spec.argv.is_empty() {
         return Err("there is nothing to run".to_owned());

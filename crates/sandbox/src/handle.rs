@@ -66,7 +66,7 @@ impl Sandbox {
     pub async fn start(&self, mut spec: ProcessSpec) -> Result<Process, Error> {
         let program = spec.argv.first().cloned().unwrap_or_default();
         if !spec.has_valid_id() {
-            let message = format!("`{}` is no valid process id", spec.id);
+            let message = format!("`{}` is not a valid process id", spec.id);
             return Err(Error::Start { program, message });
         }
         if spec.keep_stdin && self.shared.link_version < HOLDING {

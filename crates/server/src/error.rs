@@ -4,7 +4,7 @@ use harvest_core::Code;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{address} can be reached from outside, and nothing would stand in between")]
+    #[error("{address} would be open to the network without TLS or sign-in")]
     UnsafeAddress { address: SocketAddr },
     #[error("{address} can be reached from outside, and people could not sign in")]
     NobodySignsIn { address: SocketAddr },

@@ -29,7 +29,7 @@ pub enum AttestError {
     BadKey { path: PathBuf },
     #[error("there is no randomness to make a key with")]
     Randomness,
-    #[error("it is no signed statement: {0}")]
+    #[error("it is not a signed statement: {0}")]
     Malformed(&'static str),
     #[error("it was signed with another key ({found}) than {expected}")]
     OtherKey { found: String, expected: String },
@@ -84,7 +84,7 @@ pub fn verify(envelope: &Value, public_key: &str) -> Result<Value, AttestError> 
     let text = |value: &Value, what| value.as_str().map(str::to_owned).ok_or(malformed(what));
     let kind = text(&envelope["payloadType"], "it has no payloadType")?;
     if kind != PAYLOAD_TYPE {
-        return Err(malformed("its payload is no in-toto statement"));
+        return Err(malformed("its payload is not an in-toto statement"));
     }
     let decode = |text: String, what| BASE64.decode(text).map_err(|_| malformed(what));
     let payload = decode(text(&envelope["payload"], "it has no payload")?, "its payload is not base64")?;

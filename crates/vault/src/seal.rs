@@ -31,7 +31,7 @@ pub enum SealError {
         "it cannot be opened: it was changed, belongs to another record, or the master key is not the one it was sealed with"
     )]
     Refused,
-    #[error("it is no sealed secret")]
+    #[error("it is not a sealed secret")]
     Malformed,
     #[error("there is no randomness: {0}")]
     Randomness(String),

@@ -131,7 +131,7 @@ impl Definition {
         let mut environment = base.map(|server| server.environment.clone()).unwrap_or_default();
         environment.extend(self.environment);
         if let Some(bad) = environment.keys().find(|name| !is_variable(name)) {
-            return Err(format!("`{bad}` is no name of a variable"));
+            return Err(format!("`{bad}` is not a variable name"));
         }
         let before = base.and_then(|server| server.credential.clone());
         let sent_as = self.credential_as.or_else(|| before.as_ref().map(|known| known.sent_as.clone()));
@@ -164,14 +164,14 @@ fn check_url(url: &str) -> Result<(), String> {
 fn check_credential(name: String, sent_as: Option<String>, at: &McpAddress) -> Result<McpCredential, String> {
     let sent_as = match (at, sent_as) {
         (McpAddress::Program { .. }, Some(variable)) if is_variable(&variable) => variable,
-        (McpAddress::Program { .. }, Some(other)) => return Err(format!("`{other}` is no name of a variable")),
+        (McpAddress::Program { .. }, Some(other)) => return Err(format!("`{other}` is not a variable name")),
         (McpAddress::Program { .. }, None) => {
             return Err("`credential_as` must name the variable that the program reads the key from".to_owned());
         }
         (McpAddress::Url { .. }, Some(header)) => {
             let is_header = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
             if header.is_empty() || !header.bytes().all(is_header) {
-                return Err(format!("`{header}` is no name of a header"));
+                return Err(format!("`{header}` is not a header name"));
             }
             header.to_ascii_lowercase()
         }

@@ -23,7 +23,7 @@ enum Line {
 pub struct Seed(Vec<Line>);
 
 #[derive(Debug, thiserror::Error)]
-#[error("line {line} is no entity and no relation: {reason}")]
+#[error("line {line} is neither an entity nor a relation: {reason}")]
 pub struct BadSeed {
     line: usize,
     reason: String,
@@ -88,6 +88,6 @@ mod tests {
                         {\"type\":\"relation\",\"from\":\"harvest/x\",\"to\":\"/srv/shop\",\"relationType\":\"belongs to\"}\n";
         assert_eq!(file, format!("{expected}{}", text.replace("\n\n", "\n")));
         let error = Seed::parse("{\"type\":\"entity\"}").unwrap_err().to_string();
-        assert!(error.starts_with("line 1 is no entity and no relation: "), "{error}");
+        assert!(error.starts_with("line 1 is neither an entity nor a relation: "), "{error}");
     }
 }

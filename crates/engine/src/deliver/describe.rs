@@ -19,6 +19,8 @@ pub(super) struct About<'a> {
     pub(super) cost: Cost,
     pub(super) changed: usize,
     pub(super) public_url: Option<&'a str>,
+    /// The one that worked on it last.
+    pub(super) model: Option<&'a str>,
     /// The evidence, signed.
     pub(super) envelope: Option<serde_json::Value>,
 }
@@ -45,11 +47,11 @@ impl About<'_> {
         }
         parts.push(format!("### Before you merge\n\n{}", checklist(self.result.evidence)));
         let mut about = vec![
-            format!("{} files changed", self.changed),
+            if self.changed == 1 { "1 file changed".to_owned() } else { format!("{} files changed", self.changed) },
             format!("cost ${}", self.cost),
             format!("agent {}", self.task.agent),
         ];
-        about.extend(self.task.model.as_ref().map(|model| format!("model {model}")));
+        about.extend(self.model.map(|model| format!("model {model}")));
         about.push(match self.public_url {
             Some(url) => format!("[live log]({url}/sessions/{})", self.session.id),
             None => format!("task {}", self.task.id.short()),

@@ -198,6 +198,7 @@ impl Turn {
                 break;
             }
         }
+        let model = self.last_model().await?;
         let about = describe::About {
             task: &self.task,
             session: &self.session,
@@ -207,8 +208,9 @@ impl Turn {
             changed: changes.len(),
             public_url: policy.public_url.as_deref(),
             envelope: policy.attestor.as_ref().zip(result.evidence).map(|(attestor, evidence)| {
-                attestor.sign(&evidence_statement(&self.task, &self.session, commit, evidence))
+                attestor.sign(&evidence_statement(&self.task, &self.session, model.as_deref(), commit, evidence))
             }),
+            model: model.as_deref(),
         };
         Ok(Proposal {
             branch: self.session.branch.clone(),

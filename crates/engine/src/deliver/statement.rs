@@ -7,7 +7,14 @@ use serde_json::{Value, json};
 const PREDICATE: &str = "urn:harvest:evidence:v1";
 
 /// About `commit`, which has the same files as the one that the evidence names.
-pub fn evidence_statement(task: &Task, session: &Session, commit: &str, evidence: &Evidence) -> Value {
+/// `model` is the one that worked on it last.
+pub fn evidence_statement(
+    task: &Task,
+    session: &Session,
+    model: Option<&str>,
+    commit: &str,
+    evidence: &Evidence,
+) -> Value {
     json!({
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [{ "name": format!("{}@{}", task.repository, session.branch), "digest": { "gitCommit": commit } }],
@@ -17,7 +24,7 @@ pub fn evidence_statement(task: &Task, session: &Session, commit: &str, evidence
             "session": session.id,
             "base": task.base,
             "agent": task.agent,
-            "model": task.model,
+            "model": model,
             "requested_by": task.requested_by,
             "source_url": task.source_url,
             "proves_success": evidence.proves_success(),

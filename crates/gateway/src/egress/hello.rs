@@ -32,7 +32,7 @@ pub(crate) enum BadHello {
     Malformed,
     #[error("the TLS greeting names no host (SNI)")]
     NoName,
-    #[error("the TLS greeting names a host that is none: {0}")]
+    #[error("the TLS greeting names something that is not a host: {0}")]
     BadName(BadHost),
     #[error("the TLS greeting hides its host (encrypted ClientHello)")]
     Hidden,

@@ -34,7 +34,7 @@ enum Ports {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{rule}` is no host: {reason}; write it like example.com, *.example.com or example.com:8443")]
+#[error("`{rule}` is not a host: {reason}; write it like example.com, *.example.com or example.com:8443")]
 pub struct BadRule {
     pub rule: String,
     pub reason: String,
@@ -139,7 +139,7 @@ impl FromStr for Rule {
         let (name, ports) = match name.rsplit_once(':') {
             Some((name, port)) if !name.contains(':') => {
                 let port = port.parse().ok().filter(|port| *port != 0);
-                let port = port.ok_or_else(|| bad("its port is no number between 1 and 65535".to_owned()))?;
+                let port = port.ok_or_else(|| bad("its port is not a number between 1 and 65535".to_owned()))?;
                 (name, Ports::Only(port))
             }
             _ => (name, Ports::Web),
@@ -226,7 +226,7 @@ mod tests {
         let said = "10.0.0.1".parse::<Rule>().unwrap_err().to_string();
         assert_eq!(
             said,
-            "`10.0.0.1` is no host: an address stands in place of a name; only names are allowed; write it like \
+            "`10.0.0.1` is not a host: an address stands in place of a name; only names are allowed; write it like \
              example.com, *.example.com or example.com:8443"
         );
     }

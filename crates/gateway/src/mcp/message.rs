@@ -20,7 +20,7 @@ impl Message {
             Ok(Value::Object(whole)) => Ok(Self { whole }),
             // Batches were part of one version of the protocol only; taken apart, each message is looked at.
             Ok(Value::Array(_)) => Err("batches are not understood: send the messages one by one".to_owned()),
-            Ok(_) => Err("the message is no JSON object".to_owned()),
+            Ok(_) => Err("the message is not a JSON object".to_owned()),
             Err(error) => Err(format!("the message is not JSON: {error}")),
         }
     }

@@ -173,7 +173,7 @@ async fn authorise(
     let is_bearer = sent_as.eq_ignore_ascii_case(McpCredential::BEARER_HEADER);
     let text = if is_bearer { format!("Bearer {secret}") } else { secret.to_owned() };
     let unfit = |_| format!("the credential `{name}` cannot be sent in the header {sent_as}");
-    let header = HeaderName::try_from(sent_as.as_str()).map_err(|_| format!("{sent_as} is no header"))?;
+    let header = HeaderName::try_from(sent_as.as_str()).map_err(|_| format!("{sent_as} is not a header name"))?;
     let mut value = HeaderValue::try_from(text).map_err(unfit)?;
     value.set_sensitive(true);
     Ok((header, value))

@@ -16,6 +16,8 @@ use tar::{Archive, Builder, EntryType, Header};
 
 use harvest_store::sqlite::file;
 
+use crate::{evidence, keychain};
+
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const DATABASE: &str = "harvest.db";
@@ -43,6 +45,25 @@ pub struct Manifest {
     pub files: BTreeMap<String, Entry>,
     #[serde(default)]
     pub left_out: LeftOut,
+    #[serde(default)]
+    pub keys: Keys,
+}
+
+/// The keys of a data directory. A backup has none of them, so that it opens nothing for whoever finds it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keys {
+    /// Whether credentials were sealed with a key in the data directory.
+    pub master: bool,
+    /// The public half of the key that signed evidence.
+    pub evidence: Option<String>,
+}
+
+impl Keys {
+    /// The names of the files.
+    pub fn files(&self) -> Vec<&'static str> {
+        let evidence = self.evidence.as_ref().map(|_| evidence::KEY_FILE);
+        self.master.then_some(keychain::KEY_FILE).into_iter().chain(evidence).collect()
+    }
 }
 
 /// Links and special files, which a backup does not have.
@@ -77,7 +98,13 @@ impl Manifest {
 }
 
 /// Writes everything of `data` to `out`. `scratch` is an empty folder with room for a copy of the database.
-pub fn write(data: &DataFolder, scratch: &Path, out: impl Write, now: Timestamp) -> Result<Manifest, Error> {
+pub fn write(
+    data: &DataFolder,
+    keys: Keys,
+    scratch: &Path,
+    out: impl Write,
+    now: Timestamp,
+) -> Result<Manifest, Error> {
     let mut writer = Writer {
         tar: Builder::new(out),
         manifest: Manifest {
@@ -87,6 +114,7 @@ pub fn write(data: &DataFolder, scratch: &Path, out: impl Write, now: Timestamp)
             data_dir: data.path().to_owned(),
             files: BTreeMap::new(),
             left_out: LeftOut::default(),
+            keys,
         },
     };
     // The database first: what it knows of is in the repositories by then.
@@ -207,7 +235,7 @@ pub fn read(from: impl Read, staging: &Path, home: &Path) -> Result<Manifest, Er
     let mut found: BTreeMap<String, Entry> = BTreeMap::new();
     let mut manifest: Option<Manifest> = None;
     let mut archive = Archive::new(from);
-    let unreadable = |error: io::Error| Error::Damaged(format!("it is no backup, or was cut short: {error}"));
+    let unreadable = |error: io::Error| Error::Damaged(format!("it is not a backup, or was cut short: {error}"));
     for entry in archive.entries().map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         if manifest.is_some() {
@@ -238,7 +266,7 @@ pub fn read(from: impl Read, staging: &Path, home: &Path) -> Result<Manifest, Er
             _ => return Err(damaged("it holds something that is neither a file nor a folder")),
         }
     }
-    let manifest = manifest.ok_or_else(|| damaged("it has no manifest: it is no backup, or was cut short"))?;
+    let manifest = manifest.ok_or_else(|| damaged("it has no manifest: it is not a backup, or was cut short"))?;
     if manifest.format != FORMAT {
         return Err(Error::Damaged(format!("it has format {}, this Harvest knows {FORMAT}", manifest.format)));
     }

@@ -20,7 +20,8 @@ use crate::gc::amount;
 use crate::installation::{SystemClock, data_path, database_url, open_store};
 use crate::output;
 use crate::view::{Style, clean};
-use archive::{Error, LeftOut, Manifest};
+use crate::{evidence, keychain};
+use archive::{Error, Keys, LeftOut, Manifest};
 
 pub async fn backup(global: &Global, environment: &Environment, options: &Backup) -> Result<Exit, Failure> {
     let style = Style::detect(environment);
@@ -57,12 +58,21 @@ pub async fn backup(global: &Global, environment: &Environment, options: &Backup
             "files": manifest.files.len(),
             "bytes": manifest.bytes(),
             "left_out": left_out,
+            "keys_left_out": manifest.keys.files(),
         }))
     } else {
         let (count, size) = (manifest.files.len(), amount(manifest.bytes()));
         let line = format!("{} {} {} {count} files, {size}", style.ok(), file.display(), style.dot());
         output::line(&line).and_then(|()| told(style, left_out).map_or(Ok(()), |line| output::line(&line)))
     };
+    let keys = manifest.keys.files();
+    if !keys.is_empty() && !global.json {
+        let (keys, folder) = (keys.join(" and "), data.path().display());
+        output::complain(&format!(
+            "note: a backup has no keys; keep a copy of {keys} of {folder} in another safe place, or credentials and \
+             signatures end with this machine"
+        ));
+    }
     Ok(Exit::Done)
 }
 
@@ -102,11 +112,17 @@ pub async fn restore(global: &Global, environment: &Environment, options: &Resto
             "bytes": manifest.bytes(),
             "created_at": at,
             "left_out": manifest.left_out,
+            "keys_left_out": manifest.keys.files(),
         }))
     } else {
         let line = format!("{} {} is as it was at {}", style.ok(), target.display(), manifest.created_at);
         output::line(&line).and_then(|()| told(style, &manifest.left_out).map_or(Ok(()), |line| output::line(&line)))
     };
+    let keys = manifest.keys.files();
+    if !keys.is_empty() && !global.json {
+        let (keys, from, to) = (keys.join(" and "), manifest.data_dir.display(), target.display());
+        output::complain(&format!("note: a backup has no keys; copy {keys} of {} into {to}", clean(&from.to_string())));
+    }
     Ok(Exit::Done)
 }
 
@@ -126,8 +142,10 @@ fn write(data: &DataFolder, file: &Path) -> Result<Manifest, Failure> {
         tempfile::Builder::new().prefix(".harvest-backup-").tempdir_in(folder).map_err(|error| refuse(error.into()))?;
     // Readable by its owner alone, as the data directory is.
     let half = tempfile::NamedTempFile::new_in(scratch.path()).map_err(|error| refuse(error.into()))?;
-    let manifest =
-        archive::write(data, scratch.path(), BufWriter::new(half.as_file()), SystemClock.now()).map_err(refuse)?;
+    let has = |key: &str| data.path().join(key).exists();
+    let keys = Keys { master: has(keychain::KEY_FILE), evidence: evidence::own_key(data.path()).ok() };
+    let out = BufWriter::new(half.as_file());
+    let manifest = archive::write(data, keys, scratch.path(), out, SystemClock.now()).map_err(refuse)?;
     half.as_file().sync_all().map_err(|error| refuse(error.into()))?;
     half.persist_noclobber(file).map_err(|error| refuse(error.error.into()))?;
     sync_folder(folder);
@@ -158,6 +176,9 @@ async fn read(file: &Path, target: &Path) -> Result<Manifest, Failure> {
         .tempdir_in(&parent)
         .map_err(|error| refuse(error.into()))?;
     let manifest = archive::read(BufReader::new(source), staging.path(), target).map_err(refuse)?;
+    if let Some(public) = &manifest.keys.evidence {
+        std::fs::write(staging.path().join(evidence::PUBLIC_FILE), public).map_err(|error| refuse(error.into()))?;
+    }
     record_restored(&staging.path().join("harvest.db"), file).await.map_err(|error| refuse(Error::Database(error)))?;
     // Takes the place of an empty folder in one step.
     std::fs::rename(staging.path(), target).map_err(|error| refuse(error.into()))?;

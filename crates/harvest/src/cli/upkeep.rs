@@ -71,7 +71,8 @@ Only status, close reason, notes and times change; everything else and the order
 #[command(
     after_help = "Examples:\n  harvest backup harvest-backup.tar\n  harvest backup /mnt/backups/monday.tar --data-dir /srv/harvest
 
-It may be made while `harvest up` works. With PostgreSQL use pg_dump."
+It may be made while `harvest up` works. With PostgreSQL use pg_dump. The keys of the data directory (master.key,
+evidence.key) are not in it: keep a copy of them elsewhere."
 )]
 pub struct Backup {
     /// The file to write; it must not exist yet
@@ -82,7 +83,8 @@ pub struct Backup {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  harvest restore harvest-backup.tar --data-dir /srv/harvest
 
-Everything is checked before anything is put in place.")]
+Everything is checked before anything is put in place. Copy master.key and evidence.key of the old data directory into the
+new one: without them credentials cannot be opened and evidence cannot be signed.")]
 pub struct Restore {
     /// The file that `harvest backup` wrote
     #[arg(value_name = "FILE")]

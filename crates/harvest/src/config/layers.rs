@@ -13,6 +13,9 @@ use serde_json::json;
 use super::{Key, Value};
 use crate::failure::Failure;
 
+/// Letters that may differ in a setting that somebody meant to write.
+const MOST_TYPOS: usize = 2;
+
 /// Who set a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -98,16 +101,16 @@ impl Project {
         let tables = match table.remove("project") {
             None => return Ok(Vec::new()),
             Some(toml::Value::Table(tables)) => tables,
-            Some(_) => return Err(refuse(&format!("{place}: `project` is no table"), "write [project.NAME]")),
+            Some(_) => return Err(refuse(&format!("{place}: `project` is not a table"), "write [project.NAME]")),
         };
         let read = |(name, value): (String, toml::Value)| {
             let help = "write it like\n  [project.shop]\n  repositories = [\"/srv/shop\"]\n  budget_usd = 5";
             let bad = |reason: &str| refuse(&format!("{place}: project `{name}` {reason}"), help);
-            let toml::Value::Table(mut settings) = value else { return Err(bad("is no table")) };
+            let toml::Value::Table(mut settings) = value else { return Err(bad("is not a table")) };
             let listed = settings.remove("repositories").ok_or_else(|| bad("lists no repositories"))?;
             let texts = listed.as_array().map(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
             let Some(Some(texts)) = texts else {
-                return Err(bad("has repositories that are no list of paths and URLs"));
+                return Err(bad("has `repositories` that is not a list of paths and URLs"));
             };
             let repositories = texts.into_iter().map(str::to_owned).collect();
             let origin = Origin::Project { name: name.clone(), file: file.to_owned() };
@@ -124,7 +127,7 @@ fn take_teams(table: &mut toml::Table, file: &Path) -> Result<Vec<Team>, Failure
     let tables = match table.remove("team") {
         None => return Ok(Vec::new()),
         Some(toml::Value::Table(tables)) => tables,
-        Some(_) => return Err(refuse(&format!("{place}: `team` is no table"), help)),
+        Some(_) => return Err(refuse(&format!("{place}: `team` is not a table"), help)),
     };
     let read = |(name, value): (String, toml::Value)| {
         let settings = value.as_table().filter(|settings| settings.keys().all(|key| key == "members"));
@@ -156,7 +159,7 @@ impl Layer {
     pub fn of_settings(project: &str, settings: &serde_json::Value) -> Result<Self, Failure> {
         let origin = Origin::ProjectSettings { name: project.to_owned() };
         let table = toml::Table::try_from(settings).map_err(|_| {
-            let message = format!("{}: it is no object of settings, or one of them is null", origin.describe());
+            let message = format!("{}: it is not an object of settings, or one of them is null", origin.describe());
             refuse(&message, "leave out what is not to be set")
         })?;
         Self::read(origin, table)
@@ -173,7 +176,7 @@ impl Layer {
             Some(toml::Value::Table(servers)) => servers,
             Some(_) => {
                 let help = "write it like\n  [mcp.docs]\n  url = \"https://docs.example.com/mcp\"";
-                return Err(refuse(&format!("{place}: `mcp` is no table"), help));
+                return Err(refuse(&format!("{place}: `mcp` is not a table"), help));
             }
         };
         let mut values = BTreeMap::new();
@@ -182,14 +185,17 @@ impl Layer {
             let allowed = |key: &Key| origin.may_set(*key);
             let Some(key) = known.filter(allowed) else {
                 let why = match (known, &origin) {
-                    (None, _) => "is no setting",
+                    (None, _) => "is not a setting",
                     (_, Origin::Project { .. } | Origin::ProjectSettings { .. }) => "cannot be set by a project",
                     _ => "cannot be set by a repository",
                 };
                 let names: Vec<&str> = Key::ALL.iter().filter(|key| allowed(key)).map(|key| key.name()).collect();
+                let close = names.iter().map(|known| (strsim::osa_distance(known, &name), known));
+                let close = close.filter(|(distance, _)| *distance <= MOST_TYPOS && known.is_none()).min();
+                let meant = close.map(|(_, known)| format!("did you mean `{known}`? ")).unwrap_or_default();
                 return Err(refuse(
                     &format!("{place}: `{name}` {why}"),
-                    &format!("settings are: {}", names.join(", ")),
+                    &format!("{meant}settings are: {}", names.join(", ")),
                 ));
             };
             let value = key.read(&value).map_err(|reason| {
@@ -548,7 +554,7 @@ mod tests {
         let said = |text: &str| Layers::defaults().with_file("/etc/harvest.toml".into(), text).unwrap_err().message;
         let place = "/etc/harvest.toml";
         assert_eq!(said("[project.shop]\nagent = 'a'"), format!("{place}: project `shop` lists no repositories"));
-        assert_eq!(said("project = 3"), format!("{place}: `project` is no table"));
+        assert_eq!(said("project = 3"), format!("{place}: `project` is not a table"));
         let agents = said("[project.shop]\nrepositories = ['/srv/shop']\nagents = 3");
         assert_eq!(agents, format!("project shop in {place}: `agents` cannot be set by a project"));
     }
@@ -596,7 +602,10 @@ mod tests {
             assert_eq!(failure.code, Code::BadConfig);
             failure.message
         };
-        assert_eq!(said(file("colour = 'red'")), "/etc/harvest.toml: `colour` is no setting");
+        assert_eq!(said(file("colour = 'red'")), "/etc/harvest.toml: `colour` is not a setting");
+        let help = |text: &str| file(text).unwrap_err().help.unwrap_or_default();
+        assert!(help("bugdet_usd = 3").starts_with("did you mean `budget_usd`? settings are: "));
+        assert!(help("colour = 'red'").starts_with("settings are: "));
         assert_eq!(said(file("timeout = 30")), "/etc/harvest.toml: `timeout` cannot be 30: it must be text");
         assert_eq!(
             said(file("timeout = 'soon'")),
@@ -613,13 +622,13 @@ mod tests {
         );
         assert!(said(file("agent = 'a'\nagent 'b'")).starts_with("/etc/harvest.toml: line 2 is not valid TOML: "));
         let place = "/etc/harvest.toml: `";
-        assert_eq!(said(file("[egress]\ndeny = []")), format!("{place}egress.deny` is no setting"));
+        assert_eq!(said(file("[egress]\ndeny = []")), format!("{place}egress.deny` is not a setting"));
         assert_eq!(
             said(file("[egress]\nallow = 'a.com'")),
             format!("{place}egress.allow` cannot be \"a.com\": it must be a list of hosts")
         );
         let literal = said(file("[egress]\nallow = ['10.0.0.1']"));
-        assert!(literal.contains("`10.0.0.1` is no host: an address stands in place of a name"), "{literal}");
+        assert!(literal.contains("`10.0.0.1` is not a host: an address stands in place of a name"), "{literal}");
         assert_eq!(
             said(file("[registries]\nnpm = 'mirror'")),
             format!("{place}registries.npm` cannot be \"mirror\": it must begin with https:// or http://")
@@ -632,7 +641,7 @@ mod tests {
             said(file("[limits]\ndisk = '1KiB'")),
             "/etc/harvest.toml: `limits.disk` cannot be \"1KiB\": it must be at least 16MiB"
         );
-        assert_eq!(said(file("[limits]\nfame = 1")), "/etc/harvest.toml: `limits.fame` is no setting");
+        assert_eq!(said(file("[limits]\nfame = 1")), "/etc/harvest.toml: `limits.fame` is not a setting");
         for forbidden in [
             "registries.npm = 'https://a.test'",
             "limits.memory = '1TiB'",
@@ -647,7 +656,7 @@ mod tests {
             assert_eq!(said(repository(forbidden)), format!("{place}: `{key}` cannot be set by a repository"));
         }
         for secret in ["anthropic_api_key = 'x'", "egress = ['example.org']"] {
-            assert!(said(repository(secret)).ends_with("is no setting"), "{secret}");
+            assert!(said(repository(secret)).ends_with("is not a setting"), "{secret}");
         }
     }
 }

@@ -2,10 +2,13 @@
 
 mod reach;
 
+use std::path::Path;
+
 use harvest_sandbox::{Fact, State, Strength, local};
 use serde_json::json;
 
 use crate::cli::{Doctor, Global};
+use crate::config::{load, source};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
@@ -17,14 +20,21 @@ const LITTLE_SPACE: u64 = 2 * GIB;
 
 pub async fn doctor(global: &Global, environment: Environment, options: Doctor) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
-    let installation = Installation::open(global, environment).await?;
-    let mut facts = machine(&installation).await;
-    facts.insert(2, keys(&installation));
-    #[cfg(feature = "container")]
-    facts.push(crate::container::fact(&installation));
-    if options.reach {
-        facts.extend(reach::reach(&installation).await?);
-    }
+    let facts = match Installation::open(global, environment.clone()).await {
+        Ok(installation) => facts(&installation, options).await?,
+        Err(failure) => {
+            // What can be told without its data is told all the same.
+            let checked = load(&source(global, &environment)).map(drop);
+            show(global, style, &[git(&environment).await, settings(checked)]);
+            return Err(failure);
+        }
+    };
+    show(global, style, &facts);
+    let works = facts.iter().all(|fact| fact.state != State::Missing);
+    Ok(if works { Exit::Done } else { Exit::Failed })
+}
+
+fn show(global: &Global, style: Style, facts: &[Fact]) {
     let works = facts.iter().all(|fact| fact.state != State::Missing);
     if global.json {
         let items: Vec<_> = facts
@@ -41,7 +51,7 @@ pub async fn doctor(global: &Global, environment: Environment, options: Doctor) 
             .collect();
         let _ = output::json(&json!({ "works": works, "items": items, "next_cursor": null }));
     } else {
-        for fact in &facts {
+        for fact in facts {
             let sign = match fact.state {
                 State::Ok => style.ok(),
                 State::Degraded => style.stopped(),
@@ -54,12 +64,31 @@ pub async fn doctor(global: &Global, environment: Environment, options: Doctor) 
             }
         }
     }
-    Ok(if works { Exit::Done } else { Exit::Failed })
+}
+
+async fn facts(installation: &Installation, options: Doctor) -> Result<Vec<Fact>, Failure> {
+    let mut facts = machine(installation).await;
+    let checked = installation.settings().map(drop);
+    let is_readable = checked.is_ok();
+    facts.splice(2..2, [settings(checked), keys(installation)]);
+    #[cfg(feature = "container")]
+    facts.push(crate::container::fact(installation));
+    if options.reach && is_readable {
+        facts.extend(reach::reach(installation).await?);
+    }
+    Ok(facts)
+}
+
+fn settings(checked: Result<(), Failure>) -> Fact {
+    match checked {
+        Ok(()) => fact("settings", State::Ok, "harvest.toml can be read, or there is none", None),
+        Err(failure) => Fact { fix: failure.help, ..fact("settings", State::Missing, failure.message, None) },
+    }
 }
 
 /// Facts about the machine, without keys and containers.
 pub async fn machine(installation: &Installation) -> Vec<Fact> {
-    let mut facts = vec![git(installation).await, space(installation)];
+    let mut facts = vec![git(&installation.environment).await, space(installation)];
     facts.extend(sandbox(installation));
     facts
 }
@@ -76,8 +105,8 @@ fn fact(name: &'static str, state: State, detail: impl Into<String>, fix: Option
     Fact { name, state, detail: detail.into(), strength: None, fix: fix.map(str::to_owned) }
 }
 
-async fn git(installation: &Installation) -> Fact {
-    match installation.environment.git().line(installation.data.path(), &["--version"]).await {
+async fn git(environment: &Environment) -> Fact {
+    match environment.git().line(Path::new("/"), &["--version"]).await {
         Ok(version) => fact("git", State::Ok, version, None),
         Err(error) => fact("git", State::Missing, error.to_string(), Some("install it: apt install git")),
     }

@@ -131,7 +131,7 @@ fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, Failure> {
 /// What the server says in an answer that is no success.
 fn refusal(answer: &Answer) -> Failure {
     let Ok(problem) = answer.json::<Value>() else {
-        return not_ours(&format!("it is no problem of ours, with status {}", answer.status));
+        return not_ours(&format!("it is not an answer of Harvest, with status {}", answer.status));
     };
     let Some(code) = problem["code"].as_str().and_then(|code| code.parse::<Code>().ok()) else {
         return not_ours(&format!("a code that nobody knows here, with status {}", answer.status));

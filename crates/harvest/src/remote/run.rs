@@ -13,7 +13,7 @@ use crate::output;
 use crate::run::{awaiting, interrupted, stop_on_signals};
 use crate::session::close;
 use crate::task::look;
-use crate::view::{Activity, Style, clean};
+use crate::view::{Activity, Place, Style, clean};
 
 pub async fn run(global: &Global, style: Style, remote: &Remote, options: Run) -> Result<Exit, Failure> {
     refuse_what_the_server_decides(&options)?;
@@ -47,7 +47,7 @@ pub async fn run(global: &Global, style: Style, remote: &Remote, options: Run) -
                         let why = outcome.error.as_deref().unwrap_or_default();
                         output::complain(&format!("error[{code}]: {}", clean(why)));
                     }
-                    return Ok(close(global, style, outcome));
+                    return Ok(close(global, style, outcome, Place::Server));
                 }
                 EventBody::SessionInterrupted { .. } => Some(interrupted(style, &short)),
                 EventBody::PlanProposed { .. } | EventBody::DeliveryProposed { .. } => Some(awaiting(style, &short)),

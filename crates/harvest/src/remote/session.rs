@@ -9,7 +9,7 @@ use crate::cli::{Asking, Global, Session};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session::{GO_ON, show, watch};
-use crate::view::{Style, clean};
+use crate::view::{Place, Style, clean};
 
 pub async fn session(global: &Global, style: Style, remote: &Remote, command: Session) -> Result<Exit, Failure> {
     match command {
@@ -75,7 +75,7 @@ async fn prompt(
     let body = json!({ "prompt": ask::read_prompt(words)?, "agent": agent, "model": model });
     let turn: Turn = remote.post_once(&format!("/api/sessions/{id}/prompts"), &body, asking.idempotency_key).await?;
     if asking.follow {
-        return watch(global, style, Journal::new(remote, &id), &turn.id).await;
+        return watch(global, style, Journal::new(remote, &id), &turn.id, Place::Server).await;
     }
     let _ = if global.json {
         output::json(&turn)

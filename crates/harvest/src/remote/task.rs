@@ -47,6 +47,7 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
     match command {
         Task::Add(options) => add(global, style, remote, *options).await,
         Task::List { status, repo, convoy, limit, cursor } => {
+            let is_filtered = status.is_some() || repo.is_some() || convoy.is_some();
             let given = [
                 ("status", status.map(|status| status.to_string())),
                 ("repository", repo),
@@ -59,13 +60,13 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
                 remote.get(&format!("/api/tasks?{}", given.collect::<Vec<_>>().join("&"))).await?;
             let page = TaskPage { items: page.items, next_cursor: page.next_cursor };
             let awaited = statuses(remote, &page.items).await?;
-            look::list_page(global, style, &page, &awaited, SystemClock.now());
+            look::list_page(global, style, &page, &awaited, SystemClock.now(), is_filtered);
             Ok(Exit::Done)
         }
         Task::Show { id } => {
             let Detail { task, sessions, overlaps } = detail(remote, &id).await?;
             let awaited = statuses(remote, std::slice::from_ref(&task)).await?;
-            look::show_detail(global, style, &TaskDetail { task, sessions }, &overlaps, None, &awaited);
+            look::show_detail(global, style, &TaskDetail { task, sessions }, &overlaps, None, None, &awaited);
             Ok(Exit::Done)
         }
         Task::Logs { id, follow } => logs(global, style, remote, &id, follow).await,

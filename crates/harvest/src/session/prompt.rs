@@ -12,7 +12,7 @@ use crate::follow::{Follow, Following};
 use crate::installation::Installation;
 use crate::output;
 use crate::task::look;
-use crate::view::{Activity, Style, summary};
+use crate::view::{Activity, Place, Style, summary};
 
 /// What is asked of an agent that nobody asks for anything else.
 pub const GO_ON: &str = "Go on with the work where it was left, and finish it.";
@@ -61,7 +61,7 @@ pub async fn ask_for(
     let engine = installation.queueing_engine()?;
     let turn = engine.prompt(asked).await.map_err(|error| Failure::from(error).refusing())?;
     if follow {
-        return watch(global, style, Follow::new(installation.store.clone(), session), &turn.id).await;
+        return watch(global, style, Follow::new(installation.store.clone(), session), &turn.id, Place::Here).await;
     }
     let _ = if global.json { output::json(&turn) } else { output::line(&queued(style, &turn)) };
     Ok(Exit::Done)
@@ -78,7 +78,13 @@ fn queued(style: Style, turn: &Turn) -> String {
 }
 
 /// Shows what happens from the moment a turn was asked for to its end.
-pub async fn watch(global: &Global, style: Style, mut journal: impl Following, turn: &TurnId) -> Result<Exit, Failure> {
+pub async fn watch(
+    global: &Global,
+    style: Style,
+    mut journal: impl Following,
+    turn: &TurnId,
+    place: Place,
+) -> Result<Exit, Failure> {
     let mut activity = Activity::new(style);
     let (mut asked, mut finished) = (false, false);
     loop {
@@ -94,7 +100,7 @@ pub async fn watch(global: &Global, style: Style, mut journal: impl Following, t
             match event.body {
                 // A task that is cancelled keeps what is in line, for whoever begins it again.
                 EventBody::TaskFinished(outcome) if finished || outcome.status == TaskStatus::Cancelled => {
-                    return Ok(close(global, style, &outcome));
+                    return Ok(close(global, style, &outcome, place));
                 }
                 // It will be tried again.
                 EventBody::TaskRetried { .. } => finished = false,
@@ -104,9 +110,9 @@ pub async fn watch(global: &Global, style: Style, mut journal: impl Following, t
     }
 }
 
-pub fn close(global: &Global, style: Style, outcome: &Outcome) -> Exit {
+pub fn close(global: &Global, style: Style, outcome: &Outcome, place: Place) -> Exit {
     if !global.json {
-        let _ = output::line(&summary(style, outcome, &[], ""));
+        let _ = output::line(&summary(style, outcome, &[], "", place));
     }
     Exit::of(outcome)
 }

@@ -106,16 +106,16 @@ async fn merge(
     }
     if let Some(doubt) = doubt(task).filter(|_| !force) {
         return Err(refuse(
-            format!("task {short} {doubt}, and would be merged into {current}"),
+            format!("task {short} {doubt}; it is not merged into {current} without --force"),
             format!("look at it first: harvest task diff {short}; then harvest task apply {short} --force"),
         ));
     }
     local.resolve(None).await?;
     let changed = git.line(into, &["status", "--porcelain", "--untracked-files=no"]).await?;
     if !changed.is_empty() {
-        let count = changed.lines().count();
+        let files = if changed.lines().count() == 1 { "a file has" } else { "files have" };
         return Err(refuse(
-            format!("{count} files in {} have uncommitted changes", into.display()),
+            format!("{files} uncommitted changes in {}", into.display()),
             "commit them first: git commit -a".into(),
         ));
     }
@@ -148,7 +148,7 @@ async fn here(git: &Git, task: &Task) -> Result<Local, Failure> {
             true => format!("go there first: cd {repository} && harvest task apply {}", task.id.short()),
             false => format!("go to a clone of it first, then harvest task apply {}", task.id.short()),
         };
-        let message = format!("the task is of {repository}, and the current folder is not in that repository");
+        let message = format!("the task belongs to {repository}, and the current folder is not in that repository");
         Failure::refused(Code::CannotApply, message, help)
     };
     let local = Local::open(Path::new("."), git.clone()).await.map_err(|_| elsewhere())?;
@@ -175,6 +175,8 @@ fn doubt(task: &Task) -> Option<String> {
         (TaskStatus::Completed, Some(TestVerdict::Verified | TestVerdict::Unchanged)) => None,
         (TaskStatus::Completed, Some(verdict)) => Some(format!("is {}", verdict.explain())),
         (TaskStatus::Completed, None) => Some("is not verified: there was no test command".to_owned()),
+        (TaskStatus::Failed, _) => Some("failed".to_owned()),
+        (TaskStatus::Cancelled, _) => Some("was cancelled".to_owned()),
         (status, _) => Some(format!("is {status}")),
     }
 }

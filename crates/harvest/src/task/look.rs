@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use harvest_core::{
-    Attempt, Code, Event, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, Timestamp, TurnStatus,
+    Attempt, Code, Event, Evidence, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, TestVerdict, Timestamp,
+    TurnStatus,
 };
 use harvest_store::{TaskDetail, TaskPage, TaskQuery};
 use serde_json::json;
 
+use super::interruption::{self, Interruption};
 use super::proposal::{self, Proposal, Review};
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
@@ -29,9 +31,10 @@ pub async fn list(
     style: Style,
     query: TaskQuery,
 ) -> Result<Exit, Failure> {
+    let is_filtered = query.status.is_some() || query.repository.is_some() || query.convoy.is_some();
     let page = installation.store.tasks(query).await?;
     let awaited = statuses(installation, &page.items).await?;
-    list_page(global, style, &page, &awaited, installation.clock.now());
+    list_page(global, style, &page, &awaited, installation.clock.now(), is_filtered);
     Ok(Exit::Done)
 }
 
@@ -59,13 +62,23 @@ fn unfinished<'t>(task: &'t Task, statuses: &Statuses) -> Vec<(&'t TaskId, TaskS
     task.after.iter().filter_map(status).filter(|(_, status)| *status != TaskStatus::Completed).collect()
 }
 
-pub fn list_page(global: &Global, style: Style, page: &TaskPage, statuses: &Statuses, now: Timestamp) {
+pub fn list_page(
+    global: &Global,
+    style: Style,
+    page: &TaskPage,
+    statuses: &Statuses,
+    now: Timestamp,
+    is_filtered: bool,
+) {
     if global.json {
         let _ = output::json(page);
         return;
     }
     if page.items.is_empty() {
-        output::complain("no tasks yet; give one: harvest run \"Make the failing test pass\"");
+        output::complain(match is_filtered {
+            true => "no task matches; all of them: harvest task list",
+            false => "no tasks yet; give one: harvest run \"Make the failing test pass\"",
+        });
     }
     for line in table(style, &page.items, statuses, now).lines() {
         if output::line(&line).is_err() {
@@ -109,10 +122,26 @@ pub fn table(style: Style, tasks: &[Task], statuses: &Statuses, now: Timestamp) 
 fn state(task: &Task, statuses: &Statuses) -> String {
     match (task.reason, unfinished(task, statuses).as_slice()) {
         (Some(reason), _) if task.status == TaskStatus::Failed => format!("{}: {reason}", task.status),
+        (_, []) if is_verified(task) => format!("{}, verified", task.status),
         (_, []) => task.status.to_string(),
         (_, [(first, _)]) => format!("waits for {}", first.short()),
         (_, [(first, _), rest @ ..]) => format!("waits for {} and {} more", first.short(), rest.len()),
     }
+}
+
+/// Whether tests have proved what it delivered.
+fn is_verified(task: &Task) -> bool {
+    let proved = task.evidence.as_ref().is_some_and(Evidence::proves_success);
+    task.status == TaskStatus::Completed && task.branch.is_some() && proved
+}
+
+/// What a completed task came to, in the words of the page.
+fn verdict(task: &Task) -> Option<String> {
+    if task.status != TaskStatus::Completed || task.branch.is_none() {
+        return None;
+    }
+    let verdict = task.evidence.as_ref().map(Evidence::verdict);
+    Some(verdict.map_or("not verified: there was no test command", TestVerdict::explain).to_owned())
 }
 
 /// The last part of a path, and owner and name of a repository behind a URL.
@@ -128,7 +157,8 @@ pub async fn show(global: &Global, installation: &Installation, style: Style, id
     let proposal = proposal::of(installation, &detail).await?;
     let overlaps = installation.store.overlaps(id).await?;
     let statuses = statuses(installation, std::slice::from_ref(&detail.task)).await?;
-    show_detail(global, style, &detail, &overlaps, proposal.as_ref(), &statuses);
+    let interruption = interruption::of(installation, &detail).await?;
+    show_detail(global, style, &detail, &overlaps, proposal.as_ref(), interruption.as_ref(), &statuses);
     Ok(Exit::Done)
 }
 
@@ -139,6 +169,7 @@ pub fn show_detail(
     detail: &TaskDetail,
     overlaps: &[Overlap],
     proposal: Option<&Proposal>,
+    interruption: Option<&Interruption>,
     statuses: &Statuses,
 ) {
     let _ = if global.json {
@@ -147,9 +178,12 @@ pub fn show_detail(
         if let Some(proposal) = proposal {
             shown["proposal"] = serde_json::to_value(proposal).unwrap_or_default();
         }
+        if let Some(interruption) = interruption {
+            shown["interruption"] = serde_json::to_value(interruption).unwrap_or_default();
+        }
         output::json(&shown)
     } else {
-        let mut text = page(style, detail, statuses);
+        let mut text = page(style, detail, interruption, statuses);
         for overlap in overlaps {
             let name = style.dim(&format!("{:<10}", "overlaps"));
             let paths = clean(&overlap.paths.join(", "));
@@ -183,13 +217,28 @@ fn waiting(style: Style, id: &str, proposal: &Proposal) -> String {
     format!("{text}\n\n{}", style.dim(&hint))
 }
 
-fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail, statuses: &Statuses) -> String {
+fn page(
+    style: Style,
+    TaskDetail { task, sessions }: &TaskDetail,
+    interruption: Option<&Interruption>,
+    statuses: &Statuses,
+) -> String {
     let mut lines = vec![style.bold(&clean(task.prompt.title()))];
     let mut field =
         |name: &str, value: &str| lines.push(format!("  {}  {}", style.dim(&format!("{name:<10}")), clean(value)));
     field("id", task.id.as_str());
     field("status", task.status.as_str());
-    if let Some(reason) = task.reason {
+    if let Some(Interruption { author, reason }) = interruption {
+        let reason = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        field("stopped", &format!("by {author}{reason}"));
+    }
+    if task.status == TaskStatus::Interrupted {
+        field("next", &format!("harvest session resume {}", task.id.short()));
+    }
+    if let Some(verdict) = verdict(task) {
+        field("verdict", &verdict);
+    }
+    if let Some(reason) = task.reason.filter(|reason| reason.as_str() != task.status.as_str()) {
         field("reason", reason.as_str());
     }
     if let Some(error) = &task.error {
@@ -206,7 +255,8 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail, statuses: &Sta
     if let Some(commit) = task.commit.as_ref().filter(|_| task.branch.is_some()) {
         field("commit", commit);
     }
-    field("agent", &format!("{} {} {}", task.agent, style.dot(), task.model.as_deref().unwrap_or_default()));
+    let model = task.model.as_deref().unwrap_or("the worker's model");
+    field("agent", &format!("{} {} {model}", task.agent, style.dot()));
     field("test", task.settings.test.as_deref().unwrap_or("none"));
     if let Some(evidence) = &task.evidence {
         field("evidence", &evidence_line(style.without_color(), evidence));
@@ -233,7 +283,12 @@ fn page(style: Style, TaskDetail { task, sessions }: &TaskDetail, statuses: &Sta
         field("waits for", &reason);
     }
     if task.tries > 1 || task.retries_left > 0 {
-        field("tries", &format!("{}, {} more if it fails", task.tries, task.retries_left));
+        let left = match task.retries_left {
+            0 => "no retries left".to_owned(),
+            1 => "1 retry left".to_owned(),
+            left => format!("{left} retries left"),
+        };
+        field("tries", &format!("{} ({left})", task.tries));
     }
     field("asked", &format!("{} by {}", local(task.created_at), task.requested_by));
     if let Some(finished) = task.finished_at {
@@ -346,8 +401,10 @@ pub async fn diff(global: &Global, installation: &Installation, style: Style, id
         && *commit != task.base
     {
         let repository = installation.data.existing_repository(&session.id).ok_or_else(|| {
-            let message =
-                format!("the work of task {} is not here: another machine did it, or it was collected", id.short());
+            let message = format!(
+                "the work of task {} is not here: it ran on another machine, or `harvest gc` removed it",
+                id.short()
+            );
             let branch = session.branch.as_str();
             Failure::refused(Code::NothingToApply, message, format!("look at its branch: git log -p {branch}"))
         })?;

@@ -4,6 +4,7 @@ mod add;
 pub mod apply;
 mod cancel;
 pub mod delete;
+mod interruption;
 pub mod look;
 pub mod plan;
 mod proposal;

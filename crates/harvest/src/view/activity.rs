@@ -193,7 +193,11 @@ fn result(style: Style, output: &str, is_error: bool) -> Vec<String> {
     let bar = style.symbol("│", "|");
     let mut shown = Vec::new();
     if hidden > 0 {
-        shown.push(style.dim(&format!("    {bar} {} {hidden} more lines", style.ellipsis())));
+        shown.push(style.dim(&format!(
+            "    {bar} {} {hidden} more {}",
+            style.ellipsis(),
+            if hidden == 1 { "line" } else { "lines" }
+        )));
     }
     for line in &lines[hidden..] {
         let line = format!("    {bar} {}", shorten(style, line));

@@ -8,12 +8,22 @@ use crate::failure::code_of;
 /// Of each list of tests.
 const MOST_NAMES: usize = 5;
 
-pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &str) -> String {
+/// Where the repository is that the work is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Here,
+    /// Behind a server: nothing can be merged from here.
+    Server,
+}
+
+pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &str, place: Place) -> String {
     let mut lines = vec![String::new(), headline(style, outcome)];
     let mut field = |name: &str, value: String| lines.push(format!("  {}  {value}", style.dim(&format!("{name:<8}"))));
     if let Some(branch) = &outcome.branch {
         field("branch", style.bold(branch.as_str()));
-        field("commits", commits.iter().map(|subject| clean(subject)).collect::<Vec<_>>().join("; "));
+        if !commits.is_empty() {
+            field("commits", commits.iter().map(|subject| clean(subject)).collect::<Vec<_>>().join("; "));
+        }
         for (index, line) in diff_stat.lines().enumerate() {
             field(if index == 0 { "changes" } else { "" }, clean(line.trim()));
         }
@@ -40,7 +50,9 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
     }
     let id = outcome.task_id.short();
     match (&outcome.branch, outcome.status) {
-        (Some(_), TaskStatus::Completed) if outcome.evidence.as_ref().is_some_and(Evidence::proves_success) => {
+        (Some(_), TaskStatus::Completed)
+            if place == Place::Here && outcome.evidence.as_ref().is_some_and(Evidence::proves_success) =>
+        {
             field("next", style.accent(&format!("harvest task apply {id}")));
         }
         (Some(_), _) => field("next", style.accent(&format!("harvest task diff {id}"))),
@@ -54,6 +66,7 @@ fn headline(style: Style, outcome: &Outcome) -> String {
     match (outcome.status, outcome.reason) {
         (TaskStatus::Completed, _) => {
             let verdict = match outcome.evidence.as_ref().map(Evidence::verdict) {
+                _ if outcome.branch.is_none() => "completed, nothing changed".to_owned(),
                 Some(TestVerdict::Verified) => "completed and verified".to_owned(),
                 Some(verdict) => format!("completed, {}", verdict.explain()),
                 None => "completed, not verified".to_owned(),
@@ -141,7 +154,7 @@ mod tests {
     #[test]
     fn a_good_end_and_bad_ones() {
         let style = Style::plain(true);
-        let good = summary(style, &outcome(), &["Fix it".into()], " src/x | 2 +-\n 1 file changed");
+        let good = summary(style, &outcome(), &["Fix it".into()], " src/x | 2 +-\n 1 file changed", Place::Here);
         let mut failed = outcome();
         failed.status = TaskStatus::Failed;
         failed.reason = Some(FailureReason::Budget);
@@ -159,7 +172,15 @@ mod tests {
             evidence.output = "sh: 1: pytest: not found".into();
             evidence.hint = Some("`pytest` is not installed in the sandbox".into());
         }
-        let ends = [good, summary(style, &failed, &[], ""), summary(style, &missing, &["Fix it".into()], "")];
+        let mut idle = outcome();
+        idle.branch = None;
+        let ends = [
+            good,
+            summary(style, &failed, &[], "", Place::Here),
+            summary(style, &missing, &["Fix it".into()], "", Place::Here),
+            summary(style, &outcome(), &[], "", Place::Server),
+            summary(style, &idle, &[], "", Place::Here),
+        ];
         insta::assert_snapshot!(ends.join("\n"));
     }
 }

@@ -203,6 +203,23 @@ fn has_flag(outcome: &serde_json::Value, flag: &str) -> bool {
     outcome["evidence"]["flags"].as_array().is_some_and(|flags| flags.iter().any(|known| known == flag))
 }
 
+/// Nobody named a model; the worker chose one.
+#[test]
+fn signed_evidence_of_a_queued_task_names_the_model_that_worked_on_it() {
+    let world = World::new();
+    let task = world.add("Mend it", &[]);
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let up = world.harvest(&["up", "--until-empty", "--model-script", script.to_str().unwrap()]).finish();
+    assert_eq!(up.exit, Some(0), "{up:?}");
+    let file = world.path().join("evidence.json");
+    std::fs::write(&file, world.json(&["evidence", "export", &task]).to_string()).unwrap();
+    let statement = &world.json(&["evidence", "verify", file.to_str().unwrap()])["statement"];
+    let journal = world.harvest(&["task", "logs", &task, "--json"]).finish().events();
+    let started = journal.iter().find(|event| event["type"] == "agent.started").unwrap();
+    assert!(started["data"]["model"].is_string(), "{started:#}");
+    assert_eq!(statement["predicate"]["model"], started["data"]["model"]);
+}
+
 #[test]
 fn evidence_is_signed_and_checked_without_asking_anyone() {
     let world = World::new();

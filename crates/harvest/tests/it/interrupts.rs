@@ -57,6 +57,9 @@ fn assert_attempt_was_interrupted(world: &World, task: &str) {
     let page = world.harvest(&["task", "show", task]).finish().stdout;
     let first = page.lines().find(|line| line.contains("attempt")).unwrap_or_default();
     assert!(first.ends_with("interrupted") && !page.contains("killed"), "{page}");
+    let is_told = page.contains("stopped     by ") && page.contains("next        harvest session resume ");
+    let waits = world.json(&["task", "show", task])["status"] == "interrupted";
+    assert_eq!(is_told, waits, "{page}");
 }
 
 #[track_caller]

@@ -11,6 +11,7 @@ mod agents_recover;
 mod agents_survive;
 mod attacks;
 mod attacks_git;
+mod backups;
 mod bridges;
 mod cassette;
 mod chance;

@@ -87,6 +87,11 @@ fn a_race_in_the_foreground_ends_with_its_winner() {
     assert_eq!(ended.len(), 2);
     assert_eq!(ended.iter().filter(|event| event["data"]["status"] == "completed").count(), 1);
     world.assert_nothing_left();
+    let tasks = world.tasks();
+    let winner = tasks.iter().find(|task| task["status"] == "completed").unwrap()["id"].as_str().unwrap();
+    let page = world.harvest(&["race", "show", winner]).finish().stdout;
+    assert!(page.contains("won: the only one whose work passes"), "{page}");
+    assert!(page.contains(&format!("next  harvest task apply {}", &winner[..8])), "{page}");
     for (args, code) in [
         (vec!["run", "x", "--race", "1"], "HV-0141"),
         (vec!["run", "x", "--race", "builtin"], "HV-0141"),

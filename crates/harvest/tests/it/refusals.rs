@@ -308,15 +308,24 @@ fn where_data_and_keys_are_kept() {
     let xdg = world.path().join("xdg");
     assert_eq!(bare(&["task", "list"]).env("XDG_DATA_HOME", xdg.to_str().unwrap()).finish().exit, Some(0));
     assert!(xdg.join("harvest/harvest.db").exists());
+    // As with the option, a relative one is below the current folder.
+    let relative = bare(&["task", "list"]).env("HOME", home.to_str().unwrap()).env("HARVEST_DATA_DIR", "own/data");
+    assert_eq!(relative.finish().exit, Some(0));
+    assert!(world.repo().join("own/data/harvest.db").exists());
     let keys = home.join(".config/harvest/keys");
     fs::create_dir_all(keys.parent().unwrap()).unwrap();
     fs::write(&keys, "ANTHROPIC_API_KEY=sk-ant-canary\n").unwrap();
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o644)).unwrap();
-    let ran = world.harvest(&["doctor"]).finish();
+    let ran = world.harvest(&["task", "list"]).finish();
     assert_refused(&ran, "HV-0141", "chmod 600");
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o600)).unwrap();
     let ran = world.harvest(&["doctor"]).finish();
     assert!(ran.stdout.contains("Anthropic") && !ran.stdout.contains("canary"), "{ran:?}");
+    // Settings that cannot be read are a finding like any other.
+    fs::write(keys.with_file_name("harvest.toml"), "bugdet_usd = 3\n").unwrap();
+    let ran = world.harvest(&["doctor"]).finish();
+    let says = "`bugdet_usd` is not a setting";
+    assert!(ran.exit == Some(1) && ran.stdout.contains(says) && ran.stdout.contains("Anthropic"), "{ran:?}");
 }
 
 /// No engine is no reason to run somewhere else.
@@ -368,7 +377,11 @@ fn databases_that_cannot_be_used() {
     let database = world.data().join("harvest.db");
     fs::write(&database, "this is a letter, not a database, and long enough to be taken for one".repeat(100)).unwrap();
     for command in [&["task", "list"][..], &["serve"], &["up", "--until-empty"], &["doctor"]] {
-        let ran = world.harvest(command).finish();
+        let mut ran = world.harvest(command).finish();
+        if command == ["doctor"] {
+            let checks = std::mem::take(&mut ran.stdout);
+            assert!(checks.contains("git version") && checks.contains("settings"), "{checks}");
+        }
         assert_refused(&ran, "HV-0304", "harvest restore FILE --data-dir DIR");
         let named = format!("the database {} is damaged", database.display());
         assert!(ran.stderr.contains(&named), "{}", ran.stderr);

@@ -102,7 +102,7 @@ fn whoever_changes_settings_has_read_them() {
     // What cannot be a setting changes nothing.
     let tag = changed.header("etag").unwrap();
     for (settings, said) in [
-        (json!({ "colour": "red" }), "`colour` is no setting"),
+        (json!({ "colour": "red" }), "`colour` is not a setting"),
         (json!({ "agents": 3 }), "`agents` cannot be set by a project"),
         (json!({ "timeout": 30 }), "it must be text"),
         (json!({ "test": null }), "null"),

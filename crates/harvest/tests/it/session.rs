@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::reattach::wait_until;
 use crate::support::{FIX, Ran, World, assert_gapless, git};
 
 impl World {
@@ -76,6 +77,23 @@ fn a_follow_up_goes_on_from_what_the_session_has() {
     assert_eq!(changed, ["src/two.sh", "NOTES"], "each turn tells what it changed itself");
     assert_eq!(of_type(&journal, "task.finished").len(), 2);
     world.assert_nothing_left();
+}
+
+#[test]
+fn a_session_whose_work_was_collected_goes_on_from_its_branch() {
+    let world = World::new();
+    let first = world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
+    let task = first["task_id"].as_str().unwrap();
+    let session = first["session_id"].as_str().unwrap();
+    wait_until("its work is collected", || {
+        world.json(&["gc", "--older-than", "1s"])["removed"].to_string().contains(session)
+    });
+    world.json(&["session", "prompt", task, "Now write it down"]);
+    world.work_off(&[("write it down", json!([{ "shell": "cat src/two.sh > NOTES" }, {}]))]);
+    let shown = world.json(&["task", "show", task]);
+    assert_eq!((&shown["status"], &shown["branch"]), (&json!("completed"), &first["branch"]), "{shown:#}");
+    let branch = shown["branch"].as_str().unwrap();
+    assert_eq!(git(&world.repo(), &["show", &format!("{branch}:NOTES")]), "echo two", "it began with what was there");
 }
 
 #[test]

@@ -46,6 +46,15 @@ fn lists_have_headers_age_and_repository_and_notes_go_to_standard_error() {
     let header: Vec<&str> = listed.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(header, ["ID", "STATUS", "TITLE", "COST", "AGE", "REPOSITORY", "BRANCH"]);
     assert_eq!(cell(&listed, "completed", "REPOSITORY"), "repo");
+    assert_eq!(cell(&listed, "completed", "STATUS"), "completed, verified");
+    let done = world.tasks().into_iter().find(|task| task["status"] == "completed").unwrap();
+    let shown = text(&world, &["task", "show", done["id"].as_str().unwrap()]);
+    assert!(shown.contains("verdict     verified"), "{shown}");
+    for filter in [["--status", "failed"], ["--convoy", "nope"]] {
+        let none = world.harvest(&[&["task", "list"][..], &filter].concat()).finish();
+        assert_eq!((none.exit, none.stdout.as_str()), (Some(0), ""), "{none:?}");
+        assert!(none.stderr.starts_with("no task matches"), "{none:?}");
+    }
     assert!(cell(&listed, "completed", "AGE").ends_with(" s"), "{listed}");
     world.token(&["--role", "member", "--name", "ci"]);
     let tokens = text(&world, &["token", "list"]);

@@ -109,7 +109,7 @@ async fn interrupt(app: &App, principal: &Principal, id: &TaskId, asked: AskInte
     let reason = asked.reason.map(|reason| app.engine.clean(&reason));
     let how = Stopping::Interrupt { author: principal.user.clone(), reason };
     if !app.store.request_stop(id, how).await? {
-        let detail = format!("nobody works on task {} now: it is {}", id.short(), before.status);
+        let detail = format!("task {} is not running: it is {}", id.short(), before.status);
         return Err(Problem::new(Code::NotAtWork, detail).help("POST /api/tasks/{id}/cancel ends a task that waits"));
     }
     Ok((StatusCode::ACCEPTED, Concerns::task(app, &before), Json(tasks::visible(app, principal, id).await?)))

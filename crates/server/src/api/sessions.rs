@@ -460,7 +460,7 @@ pub async fn diff(
 async fn work(app: &App, session: &SessionDetail) -> Result<Option<(SessionRepository, String)>, Problem> {
     let Some(repository) = app.data.existing_repository(&session.id) else {
         if session.task.commit.as_ref().is_some_and(|commit| *commit != session.task.base) {
-            let detail = "the work is not on this server: another machine did it, or it was collected";
+            let detail = "the work is not on this server: it ran on another machine, or `harvest gc` removed it";
             let help = format!("look at its branch: git log -p {}", session.branch.as_str());
             return Err(Problem::new(Code::NothingToApply, detail).help(help));
         }

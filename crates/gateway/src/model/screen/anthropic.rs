@@ -114,7 +114,7 @@ pub(super) fn request(screen: &mut Screen<'_>, body: &Node<'_>) -> Result<(), Re
         for (number, tool) in tools.elements() {
             let path = format!("tools[{number}]");
             if !matches!(tool, Node::Object(_)) {
-                return Err(Refusal::NotUnderstood(format!("`{path}` is no object")));
+                return Err(Refusal::NotUnderstood(format!("`{path}` is not an object")));
             }
             match kind(tool, &path)?.map(undated) {
                 None => {}

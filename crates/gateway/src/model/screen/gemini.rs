@@ -42,7 +42,7 @@ pub(super) fn request(screen: &mut Screen<'_>, body: &Node<'_>, path: &str) -> R
     if let Some(tools) = body.get("tools")? {
         for (number, tool) in tools.elements() {
             if !matches!(tool, Node::Object(_)) {
-                return Err(Refusal::NotUnderstood(format!("`{path}tools[{number}]` is no object")));
+                return Err(Refusal::NotUnderstood(format!("`{path}tools[{number}]` is not an object")));
             }
             for (name, value) in tool.fields() {
                 if matches!(value, Node::Nothing) {

@@ -49,7 +49,7 @@ impl ServerTools {
             let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
             if name.is_empty() || name.len() > 64 || !name.bytes().all(is_word) {
                 return Err(format!(
-                    "`{}` is no name of a server tool: there are {}, or the type that a vendor gives to another one",
+                    "`{}` is not the name of a server tool: there are {}, or the type that a vendor gives to another one",
                     name.chars().take(80).collect::<String>(),
                     GROUPS.join(", ")
                 ));
@@ -224,7 +224,7 @@ fn kind<'n>(object: &'n Node<'_>, path: &str) -> Result<Option<&'n str>, Refusal
     match object.get("type")? {
         None | Some(Node::Nothing) => Ok(None),
         Some(Node::Text(kind)) => Ok(Some(kind)),
-        Some(_) => Err(Refusal::NotUnderstood(format!("`{path}.type` is no text"))),
+        Some(_) => Err(Refusal::NotUnderstood(format!("`{path}.type` is not a string"))),
     }
 }
 

@@ -78,7 +78,7 @@ impl<'a> Node<'a> {
             match element {
                 Self::Object(_) => objects.push((number, element)),
                 Self::Text(_) | Self::Nothing => {}
-                _ => return Err(Refusal::NotUnderstood(format!("`{path}[{number}]` is no object"))),
+                _ => return Err(Refusal::NotUnderstood(format!("`{path}[{number}]` is not an object"))),
             }
         }
         Ok(objects)

@@ -325,7 +325,7 @@ fn images(screen: &mut Screen<'_>, owner: &Node<'_>, path: &str) -> Result<(), R
             let mut images = images.iter().enumerate();
             images.try_for_each(|(number, image)| screen.inline(&format!("{path}{dot}images[{number}]"), image))
         }
-        Some(_) => Err(Refusal::NotUnderstood("`images` is no list".to_owned())),
+        Some(_) => Err(Refusal::NotUnderstood("`images` is not a list".to_owned())),
     }
 }
 
@@ -343,7 +343,7 @@ fn tools(screen: &mut Screen<'_>, owner: &Node<'_>, path: &str) -> Result<(), Re
     let Some(tools) = owner.get("tools")? else { return Ok(()) };
     for (number, tool) in tools.elements() {
         if !matches!(tool, Node::Object(_)) {
-            return Err(Refusal::NotUnderstood(format!("`{path}[{number}]` is no object")));
+            return Err(Refusal::NotUnderstood(format!("`{path}[{number}]` is not an object")));
         }
         let Some(kind) = kind(tool, &format!("{path}[{number}]"))? else {
             // Some hosts take tools of other vendors without a type, by their names.

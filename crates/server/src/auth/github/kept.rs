@@ -123,6 +123,6 @@ pub async fn keep(desk: &dyn Desk, user: &str, token: &UserToken) -> Result<(), 
 
 pub async fn read(desk: &dyn Desk, user: &str) -> Result<Option<UserToken>, Trouble> {
     let kept = desk.person_token(user).await.map_err(|refusal| Trouble::Vault(refusal.message))?;
-    let parse = |text: String| serde_json::from_str(&text).map_err(|_| Trouble::Vault("it is no token".to_owned()));
+    let parse = |text: String| serde_json::from_str(&text).map_err(|_| Trouble::Vault("it is not a token".to_owned()));
     kept.map(parse).transpose()
 }
