@@ -109,7 +109,7 @@ fn page(style: Style, queue: &QueueState, convoys: &[Convoy], workers: usize) ->
             turns.ready, turns.blocked, turns.waiting, turns.parked
         ),
     );
-    let failures: Vec<String> = queue.failures.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let failures: Vec<String> = queue.failures.iter().map(|(reason, count)| format!("{reason}: {count}")).collect();
     let failed = if failures.is_empty() { String::new() } else { format!(" ({})", failures.join(", ")) };
     field(
         "ended",

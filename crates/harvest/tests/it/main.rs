@@ -38,6 +38,7 @@ mod github_bases;
 mod github_reviews;
 mod github_trial;
 mod github_webhooks;
+mod guides;
 mod hooks;
 mod http;
 mod interrupts;

@@ -81,10 +81,11 @@ fn foreground(group: u32) -> Vec<String> {
         let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
         // After the name: state, parent, group.
         let of = stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse::<u32>().ok()?;
-        let cmdline = std::fs::read(process.path().join("cmdline")).ok()?;
-        (of == group).then(|| String::from_utf8_lossy(&cmdline).replace('\0', " "))
+        let cmdline = String::from_utf8(std::fs::read(process.path().join("cmdline")).ok()?).ok()?;
+        let is_others = !cmdline.is_empty() && !cmdline.split('\0').next()?.contains("harvest");
+        (of == group && is_others).then(|| cmdline.replace('\0', " "))
     });
-    lines.filter(|line| !line.is_empty() && !line.split(' ').next().unwrap().contains("harvest")).collect()
+    lines.collect()
 }
 
 #[test]

@@ -1,0 +1,354 @@
+//! The guides: every command in them is understood, every block of settings can be read, and what they show is what the program
+//! prints.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::support::{FIX, World};
+
+/// A fenced block of a page.
+struct Block {
+    place: String,
+    language: String,
+    lines: Vec<String>,
+}
+
+fn documents() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![documents().join("README.md")];
+    for folder in ["docs", "docs/errors"] {
+        let entries = fs::read_dir(documents().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        pages.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+    }
+    pages.sort();
+    pages
+}
+
+fn blocks(page: &Path) -> Vec<Block> {
+    let name = page.file_name().unwrap().to_string_lossy().into_owned();
+    let (mut blocks, mut open): (Vec<Block>, Option<Block>) = (Vec::new(), None);
+    for (number, line) in fs::read_to_string(page).unwrap().lines().enumerate() {
+        match (line.trim_start().strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(language), None) => {
+                let place = format!("{name}:{}", number + 1);
+                open = Some(Block { place, language: language.to_owned(), lines: Vec::new() });
+            }
+            (None, Some(block)) => block.lines.push(line.to_owned()),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "{name}: a block has no end");
+    blocks
+}
+
+/// As a shell splits it, up to whatever takes what the command prints, or to an explanation in another column.
+fn words(command: &str) -> Vec<String> {
+    let command = command.split("   ").next().unwrap_or_default();
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in command.chars() {
+        match (quote, letter) {
+            (Some(open), letter) if open == letter => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, '|' | '<' | '>' | ')' | ';' | '&') => break,
+            (None, '#') if word.is_none() => break,
+            (None, ' ') => words.extend(word.take()),
+            (_, letter) => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// The commands of a page: in its blocks, and in the middle of a sentence.
+fn commands(page: &Path) -> Vec<(String, Vec<String>)> {
+    let mut found = Vec::new();
+    let started = Regex::new(r"(?:^|[ (/])harvest (.*)$").unwrap();
+    for block in blocks(page).iter().filter(|block| ["", "sh", "bash"].contains(&block.language.as_str())) {
+        for line in &block.lines {
+            let is_command = ["harvest ", "$ harvest ", "target/debug/harvest ", "printf ", "export "]
+                .iter()
+                .any(|start| line.trim_start().starts_with(start));
+            if let Some(rest) = started.captures(line).filter(|_| is_command) {
+                found.push((format!("{}: {line}", block.place), words(&rest[1])));
+            }
+        }
+    }
+    let inline = Regex::new(r"`harvest ([^`]+)`").unwrap();
+    for line in fs::read_to_string(page).unwrap().lines() {
+        let name = page.file_name().unwrap().to_string_lossy();
+        found.extend(inline.captures_iter(line).map(|rest| (format!("{name}: {}", &rest[0]), words(&rest[1]))));
+    }
+    found
+}
+
+/// Something in the place of a word that stands for many.
+fn meant(word: &str) -> String {
+    let meant = match word {
+        "ADDRESS" => "10.0.0.5",
+        "SEQ" => "41",
+        "NAME" => "user:ada",
+        word => word,
+    };
+    meant.to_owned()
+}
+
+/// With `--help` behind them: whatever comes before is read first, and nothing happens.
+#[test]
+fn every_command_in_the_guides_is_understood() {
+    let world = World::empty();
+    let mut wrong = Vec::new();
+    let all: Vec<(String, Vec<String>)> = pages().iter().flat_map(|page| commands(page)).collect();
+    assert!(all.len() > 200, "{}", all.len());
+    for (place, words) in all {
+        let mut words: Vec<String> = words.iter().map(|word| meant(word)).collect();
+        match words.as_slice() {
+            [.., option, dots] if dots == "…" && option.starts_with("--") => {}
+            [.., dots] if dots == "…" => drop(words.pop()),
+            [.., option] if option == "--race" => words.push("2".to_owned()),
+            _ => {}
+        }
+        words.push("--help".to_owned());
+        let ran = world.harvest(&words).finish();
+        if ran.exit != Some(0) {
+            wrong.push(format!("{place}\n  {}", ran.stderr.lines().next().unwrap_or_default()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_block_of_settings_in_the_guides_can_be_read() {
+    let world = World::new();
+    let config = world.home().join(".config/harvest");
+    fs::create_dir_all(config.join("agents")).unwrap();
+    let all: Vec<Block> = pages().iter().flat_map(|page| blocks(page)).collect();
+    let settings: Vec<&Block> = all.iter().filter(|block| block.language == "toml").collect();
+    assert!(settings.len() > 8, "{}", settings.len());
+    for block in settings {
+        let text = block.lines.join("\n");
+        let script = world.script(&json!([{}]));
+        let (file, command) = if text.contains("[[agent]]") {
+            (config.join("agents/guide.toml"), vec!["agent", "list"])
+        } else if text.contains("as_of") {
+            (config.join("prices.toml"), vec!["up", "--until-empty", "--model-script", script.to_str().unwrap()])
+        } else {
+            (config.join("harvest.toml"), vec!["config", "show"])
+        };
+        fs::write(&file, &text).unwrap();
+        let ran = world.harvest(&command).finish();
+        assert_eq!(ran.exit, Some(0), "{}: {ran:?}", block.place);
+        fs::remove_file(file).unwrap();
+    }
+}
+
+/// Blocks of a page that are typed one after the other, and what they stand for here.
+struct Story<'w> {
+    world: &'w World,
+    script: PathBuf,
+    /// What the page says, and what it is here.
+    names: Vec<(String, String)>,
+    /// Ids in the page by those of this run.
+    ids: HashMap<String, String>,
+}
+
+impl<'w> Story<'w> {
+    fn new(world: &'w World, conversations: &[(&str, Value)]) -> Self {
+        world.without_spares();
+        let path = |name: &str| world.path().join(name).to_str().unwrap().to_owned();
+        let names = [
+            ("/home/ada/orchard", path("repo")),
+            ("/home/ada/.config", path("home/.config")),
+            ("/mnt/backups", path("backups")),
+            ("/srv/harvest", path("data")),
+            ("/srv/restored", path("restored")),
+            ("orchard", "repo".to_owned()),
+            ("user:ada", format!("user:{}", asker(world))),
+        ];
+        let names = names.into_iter().map(|(page, here)| (page.to_owned(), here)).collect();
+        Self { world, script: world.conversations(conversations), names, ids: HashMap::new() }
+    }
+
+    fn here(&self, text: &str) -> String {
+        self.names.iter().fold(text.to_owned(), |text, (page, here)| text.replace(page, here))
+    }
+
+    /// Types the block of a page that begins with this command, and holds what comes against what the page shows.
+    #[track_caller]
+    fn tell(&mut self, page: &str, first: &str) {
+        let all = blocks(&documents().join(page));
+        let begins = |block: &&Block| block.lines[0].starts_with(&format!("$ {first}"));
+        let block = all.iter().find(begins).unwrap_or_else(|| panic!("{page} has no block with `{first}`"));
+        let mut lines = block.lines.iter().peekable();
+        while let Some(line) = lines.next() {
+            let command = line.strip_prefix("$ harvest ").unwrap_or_else(|| panic!("{}: {line}", block.place));
+            let mut shown = Vec::new();
+            while let Some(line) = lines.next_if(|line| !line.starts_with("$ ")) {
+                shown.push(line.as_str());
+            }
+            self.type_in(&format!("{}: {line}", block.place), command, &shown);
+        }
+    }
+
+    #[track_caller]
+    fn type_in(&mut self, place: &str, command: &str, shown: &[&str]) {
+        let mut args: Vec<String> = words(&self.here(command)).into_iter().map(|word| self.id_here(word)).collect();
+        if ["up", "run"].contains(&args[0].as_str()) {
+            args.extend(["--model-script".to_owned(), self.script.to_str().unwrap().to_owned()]);
+        }
+        let ran = self.world.harvest(&args).finish();
+        let printed = format!("{}{}", ran.stdout, ran.stderr);
+        let mut printed: Vec<String> = printed.lines().map(squeezed).filter(|line| !line.is_empty()).collect();
+        let is_cut = shown.iter().any(|line| line.trim() == "…") || shown.is_empty();
+        for line in shown.iter().filter(|line| !["", "…"].contains(&line.trim())) {
+            let found = printed.iter().position(|printed| self.matches(line, printed));
+            let Some(found) = found else { panic!("{place}\nshown:   {line}\nprinted: {printed:#?}\n{ran:?}") };
+            printed.remove(found);
+        }
+        assert!(is_cut || printed.is_empty(), "{place}\nalso printed: {printed:#?}");
+    }
+
+    /// An id of the page, perhaps shortened, as it is here.
+    fn id_here(&self, word: String) -> String {
+        let known = self.ids.iter().find(|(page, _)| word.len() >= 4 && page.starts_with(&word));
+        known.map_or(word, |(_, here)| here.clone())
+    }
+
+    /// Whether a printed line is the one that the page shows, but for ids, times, sizes and money. Remembers its ids.
+    fn matches(&mut self, shown: &str, printed: &str) -> bool {
+        let kinds = Regex::new(
+            r"(?x) (?<id>\b[0-9a-hjkmnp-tv-z]{8}\b) | (?<commit>\b[0-9a-f]{10}\b) | (?<money>\$[0-9.]+)
+                 | (?<time>\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d[:0-9.]*Z?) | (?<amount>\b[0-9.]+\ (?:s|min|ms|h|KiB|MiB|bytes)\b)
+                 | (?<count>\b\d+\ files,) | (?<rest>…)",
+        )
+        .unwrap();
+        let shown = squeezed(&self.here(shown));
+        let (mut pattern, mut end, mut ids) = ("^".to_owned(), 0, Vec::new());
+        for found in kinds.captures_iter(&shown) {
+            let whole = found.get(0).unwrap();
+            if found.name("id").is_some_and(|id| !id.as_str().contains(|letter: char| letter.is_ascii_digit())) {
+                continue;
+            }
+            pattern.push_str(&regex::escape(&shown[end..whole.start()]));
+            end = whole.end();
+            pattern.push_str(&match found.name("id").map(|id| id.as_str()) {
+                Some(id) => match self.ids.get(id) {
+                    Some(known) => known.clone(),
+                    None => {
+                        ids.push(id.to_owned());
+                        "([0-9a-z]{8})".to_owned()
+                    }
+                },
+                None if found.name("commit").is_some() => "[0-9a-f]{10}".to_owned(),
+                None if found.name("money").is_some() => r"\$[0-9.]+".to_owned(),
+                None if found.name("time").is_some() => r"\d{4}-\d\d-\d\d[T ][0-9:.]+Z?".to_owned(),
+                None if found.name("amount").is_some() => r"[0-9.]+ (?:s|min|ms|h|KiB|MiB|bytes)".to_owned(),
+                None if found.name("count").is_some() => r"\d+ files,".to_owned(),
+                None => ".*".to_owned(),
+            });
+        }
+        pattern.push_str(&regex::escape(&shown[end..]));
+        pattern.push('$');
+        let Some(matched) = Regex::new(&pattern).unwrap().captures(printed) else { return false };
+        for (place, id) in ids.into_iter().enumerate() {
+            self.ids.insert(id, matched[place + 1].to_owned());
+        }
+        true
+    }
+}
+
+/// Who gives tasks in this world.
+fn asker(world: &World) -> String {
+    let installed = world.json(&["task", "add", "Who am I?"]);
+    let id = installed["id"].as_str().unwrap();
+    world.json(&["task", "cancel", id]);
+    world.json(&["task", "delete", id]);
+    installed["requested_by"].as_str().unwrap().to_owned()
+}
+
+/// Columns are as wide as what is in them.
+fn squeezed(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+const USER: &str = "docs/user-guide.md";
+const OPERATOR: &str = "docs/operator-guide.md";
+
+#[test]
+fn the_queue_in_the_guide_is_what_the_program_prints() {
+    let world = World::new();
+    world.write("Makefile", "test:\n\t@sh test.sh\n");
+    world.commit("Make");
+    let fixed = |file: &str| json!([{ "shell": format!("{FIX}; echo {file} > {file}") }, {}]);
+    let mut story = Story::new(
+        &world,
+        &[
+            ("Now add a test for it", json!([{ "shell": "echo more > more" }, {}])),
+            ("failing basket", fixed("basket")),
+            ("Use the new price list", fixed("prices")),
+            ("Remove the old price list", fixed("old")),
+            ("Round the wrong way", json!([{ "shell": "echo echo three > src/one.sh" }, {}])),
+        ],
+    );
+    story.tell(USER, "harvest task add \"Make the failing basket");
+    story.tell(USER, "harvest up --agents 3 --until-empty");
+    story.tell(USER, "harvest convoy show spring-clean");
+    story.tell(OPERATOR, "harvest queue cap");
+    story.tell(USER, "harvest task retry");
+    story.tell(USER, "harvest session prompt");
+    world.harvest(&["credential", "add", "anthropic", "--from-stdin"]).input("sk-ant-canary").finish();
+    world.json(&["evidence", "key"]);
+    fs::create_dir(world.path().join("backups")).unwrap();
+    story.tell(OPERATOR, "harvest backup");
+}
+
+#[test]
+fn retries_schedules_and_templates_in_the_guide_are_what_the_program_prints() {
+    let world = World::new();
+    // The first time with the status, from then on with the rest.
+    let refused_first = json!([{ "status": 400, "shell": FIX }, {}]);
+    let mut story = Story::new(&world, &[("Fix the flaky basket", refused_first)]);
+    story.tell(USER, "harvest task add \"Fix the flaky basket\"");
+    story.tell(USER, "harvest schedule add");
+    story.tell(USER, "harvest template add");
+}
+
+#[test]
+fn beads_in_the_guide_are_what_the_program_prints() {
+    let world = World::new();
+    let issue = |id: &str, title: &str, status: &str| json!({ "id": id, "title": title, "status": status }).to_string();
+    let issues = [
+        issue("or-1", "Sum the whole basket", "open"),
+        issue("or-2", "Round to cents", "open"),
+        issue("or-3", "Say hello", "closed"),
+    ];
+    world.write(".beads/issues.jsonl", format!("{}\n", issues.join("\n")));
+    world.commit("Issues");
+    let mut story = Story::new(&world, &[("", json!([{ "shell": FIX }, {}]))]);
+    story.tell(USER, "harvest import beads");
+}
+
+#[test]
+fn agents_and_settings_in_the_guide_are_what_the_program_prints() {
+    let world = World::new();
+    let mut story = Story::new(&world, &[]);
+    story.tell(USER, "harvest agent check builtin");
+    world.write(
+        ".harvest.toml",
+        "test = 'make test'\ntimeout = '45m'\nbudget_usd = 50\negress.allow = ['api.example.com']\n",
+    );
+    world.commit("Settings");
+    let own = "budget_usd = 5\nretries = 1\nagents = 3\negress.allow = ['api.example.com', 'b.example.com']\n[registries]\nnpm = 'https://mirror.example.com/npm'\n";
+    fs::write(world.home().join(".config/harvest/harvest.toml"), own).unwrap();
+    story.tell(USER, "harvest config show");
+}
