@@ -22,6 +22,8 @@ const LOG_LINES: &str = "20";
 
 const NOT_FOUND: u16 = 404;
 const NOT_RUNNING: u16 = 409;
+/// So often the engine is asked to remove one container.
+const MOST_REMOVALS: u32 = 10;
 
 #[derive(Debug)]
 pub(super) struct Engine {
@@ -107,11 +109,19 @@ impl Engine {
         if let Err((Some(NOT_FOUND), _)) = killed {
             return Ok(());
         }
-        let options = RemoveContainerOptions { force: true, v: true, link: false };
-        match self.client.remove_container(&name, Some(options)).await.map_err(status) {
-            Ok(()) | Err((Some(NOT_FOUND), _)) => Ok(()),
-            Err((Some(NOT_RUNNING), error)) => self.gone(&name, error).await,
-            Err((_, error)) => Err(failed("removing the container")(error)),
+        let mut tries = 1;
+        loop {
+            let options = RemoveContainerOptions { force: true, v: true, link: false };
+            match self.client.remove_container(&name, Some(options)).await.map_err(status) {
+                Ok(()) | Err((Some(NOT_FOUND), _)) => return Ok(()),
+                Err((Some(NOT_RUNNING), error)) => return self.gone(&name, error).await,
+                // One that ends by itself at the same moment cannot be stopped; a moment later it can be removed.
+                Err((Some(_), _)) if tries < MOST_REMOVALS => {
+                    tries += 1;
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                Err((_, error)) => return Err(failed("removing the container")(error)),
+            }
         }
     }
 
