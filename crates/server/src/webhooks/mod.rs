@@ -6,6 +6,7 @@
 
 mod act;
 mod ask;
+mod endings;
 mod explain;
 mod worker;
 
@@ -22,6 +23,7 @@ use harvest_store::Delivery;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+pub use endings::run as tell_endings;
 pub use worker::{run, sweep};
 
 use crate::extract;
@@ -108,6 +110,10 @@ fn tell_of_unlabelled(app: &App, webhooks: &Webhooks, event: &str, body: &[u8]) 
         Ok(payload) if event == "issues" => payload,
         _ => return,
     };
+    // An issue that is opened with its label or its assignee is asked for by the next webhook.
+    if webhooks.listener.is_meant_for_us(&payload["issue"]) {
+        return;
+    }
     if let (Some("opened"), Some(url)) = (payload["action"].as_str(), payload["issue"]["html_url"].as_str()) {
         let (label, login) = (webhooks.listener.label(), webhooks.listener.login());
         let reason = format!("it has no label `{label}`, and is not assigned to `{login}`");
