@@ -126,6 +126,11 @@ fn an_issue_that_is_opened_with_its_label_starts_its_task_and_nothing_says_other
     server.running.signal(Signal::TERM);
     let ran = server.running.finish();
     assert!(!ran.stderr.contains("started nothing"), "{}", ran.stderr);
+    // The link in the comment opens, for anyone.
+    let comment = hub.comments(number).remove(0);
+    let link = comment.split(' ').find(|word| word.contains("/pull/")).unwrap();
+    let page = Client::at(link).get("");
+    assert_eq!(page.status, 200, "{page:?}");
     assert_eq!(hub.comments(number).len(), 1, "{:#?}", hub.comments(number));
     hub.stop();
 }
