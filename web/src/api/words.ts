@@ -30,8 +30,14 @@ export function outcome(evidence: Evidence): NonNullable<Evidence["verdict"]> {
   return evidence.verdict ?? (evidence.exit_code === 0 ? "verified" : "failed");
 }
 
-/** What the evidence of a task says, in a few words. */
-export function verdict(task: Pick<SchemaTask, "evidence">): { text: string; tone: "good" | "bad" | "warn" } | null {
+/** A completed task that left the repository as it was. A review changes nothing by its nature. */
+export function changedNothing(task: Pick<SchemaTask, "status" | "branch" | "kind">): boolean {
+  return task.status === "completed" && !task.branch && task.kind !== "pr_review";
+}
+
+/** What the evidence of a task says, in a few words. Tests prove nothing about work that is not there. */
+export function verdict(task: Pick<SchemaTask, "evidence" | "status" | "branch" | "kind">): { text: string; tone: "good" | "bad" | "warn" } | null {
+  if (changedNothing(task)) return { text: "nothing changed", tone: "warn" };
   const evidence = task.evidence;
   if (!evidence) return null;
   const counted =

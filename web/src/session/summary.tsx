@@ -6,7 +6,7 @@ import { api, ok } from "../api/client";
 import { download } from "../api/download";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
-import { isOver, outcome, shortRepository, verdict } from "../api/words";
+import { changedNothing, isOver, outcome, shortRepository, verdict } from "../api/words";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
 import { firstLine, plainWords, reason } from "../text/harmless";
@@ -39,7 +39,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
         </span>
         {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
         {over && !tests && task.branch && <Badge tone="warn">not tested</Badge>}
-        {over && !task.branch ? (
+        {over && !task.branch && !changedNothing(task) && task.kind !== "pr_review" ? (
           <span className="text-dim">No changes</span>
         ) : (
           fold.changed.size > 0 && (
@@ -87,7 +87,7 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
   if (task.status === "pending") return <Waits task={task} />;
   if (task.status === "awaiting_approval")
     return <p className="text-warn">{journal.fold.waits?.kind === "delivery" ? "The result waits for your approval." : "The plan waits for your approval."}</p>;
-  if (task.status === "interrupted") return <p className="text-warn">Paused: resume it below, with something to say or without.</p>;
+  if (task.status === "interrupted") return <p className="text-warn">Paused: resume it below, with or without a message.</p>;
   if (!isOver(task.status) || !task.branch) return null;
   return (
     <div className="flex flex-wrap items-center gap-2">
