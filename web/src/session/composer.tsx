@@ -174,7 +174,7 @@ export function ForkDialog({ session, at, onClose }: { session: string; at: numb
           fork.mutate();
         }}
       >
-        <p className="text-dim">A new session begins with the work and the conversation as they were at event {at}. This one stays as it is.</p>
+        <p className="text-dim">A new session starts with the work and the conversation as they were at event {at}. This one does not change.</p>
         <Field label="Task">
           {(id) => (
             <textarea

@@ -33,7 +33,7 @@ pub async fn run(app: App, closing: Stop) {
             () = closing.requested() => return,
             read = tell_new(&app, &mut told) => {
                 if let Err(error) = read {
-                    tracing::warn!(%error, "cancelled tasks cannot be read for the moment");
+                    tracing::warn!(%error, "cancelled tasks cannot be read at the moment");
                 }
             }
         }

@@ -52,13 +52,13 @@ pub async fn github(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let Some(webhooks) = &app.webhooks else {
         let help = "set GitHub up first: harvest github setup";
-        return Err(Problem::new(Code::UnknownAddress, "no webhooks are expected here").help(help));
+        return Err(Problem::new(Code::UnknownAddress, "webhooks are not set up").help(help));
     };
     let body = extract::read(body, MOST_BYTES).await?;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     // Before anything of it is looked at.
     if !text(SIGNATURE).is_some_and(|signature| webhooks.listener.is_genuine(signature, &body)) {
-        let detail = "the signature is missing, or is not ours over this body";
+        let detail = "the signature is missing, or does not match the body";
         let help = "set the same secret on GitHub and in the credential: harvest github setup";
         let problem = Problem::new(Code::Forged, detail).about(SIGNATURE).help(help);
         return Err(problem.with_status(StatusCode::UNAUTHORIZED));
