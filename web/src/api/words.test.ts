@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SchemaTask } from "./schema";
-import { verdict } from "./words";
+import { deliveryWords, hasWork, verdict } from "./words";
 
 const evidence = { exit_code: 0, passed: 3, failed: 0, flags: [], verdict: "verified" } as unknown as SchemaTask["evidence"];
 const task = { status: "completed", branch: "harvest/x", kind: "prompt", evidence } as Pick<SchemaTask, "evidence" | "status" | "branch" | "kind">;
@@ -17,4 +17,15 @@ describe("the verdict of a task", () => {
   test("a review is no task without changes", () => {
     expect(verdict({ ...task, branch: null, kind: "pr_review", evidence: null })).toBeNull();
   });
+});
+
+test("work that failed and was not pushed is there to look at", () => {
+  expect(hasWork({ branch: null, base: "a", commit: "b" })).toBe(true);
+  expect(hasWork({ branch: null, base: "a", commit: "a" })).toBe(false);
+  expect(hasWork({ branch: "harvest/x", base: "a", commit: null })).toBe(true);
+});
+
+test("approving a result that came from GitHub creates its pull request", () => {
+  expect(deliveryWords({ source: "github_issue" })).toBe("Create pull request");
+  expect(deliveryWords({ source: "cli" })).toBe("Deliver");
 });
