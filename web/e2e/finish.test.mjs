@@ -76,7 +76,9 @@ test("a task without changes says so and shows no branch", limit, async () => {
   const { page, faults } = await world.joins();
   await ask(page, "See whether something is to be done", world.repo, { agent: "idle" });
   await page.waitForFunction(() => document.querySelector("[data-status=completed], [data-status=failed]"));
-  await summary(page).getByText("No changes").waitFor();
+  await summary(page)
+    .getByText(/^(No changes|nothing changed)$/)
+    .waitFor();
   assert.doesNotMatch(await summary(page).innerText(), /harvest\//);
   assert.equal(await page.getByRole("button", { name: "Merge …" }).count(), 0);
   assert.deepEqual(faults, []);

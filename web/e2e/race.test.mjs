@@ -35,11 +35,11 @@ test("three agents race; the page compares them, says who won and why, and leads
   const race = page.getByRole("region", { name: "Race" });
   await race.getByText("mends won.").waitFor();
   assert.equal(await race.locator("thead th").count(), 3);
-  await race.getByText("stopped: it could not win any more").waitFor();
+  await race.getByText("stopped: it could no longer win").waitFor();
   const [mends, hangs, breaks] = [await column(page, "mends"), await column(page, "hangs"), await column(page, "breaks")];
   assert.deepEqual([mends.State, mends.Tests, mends.Verdict], ["Completed", "2 passed", "won: the only one whose work passes"]);
   assert.match(mends.Change, /2 lines/);
-  assert.equal(hangs.Verdict, "stopped: it could not win any more");
+  assert.equal(hangs.Verdict, "stopped: it could no longer win");
   assert.equal(breaks.State, "Failed");
   assert.equal(breaks.Tests, "not reached");
   assert.match(breaks.Verdict, /exited with code 1; the last lines it printed:\s+I give up/);

@@ -4,17 +4,17 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 
 class AgentCheck(TypedDict):
-    """What a rehearsal of an agent showed."""
+    """The result of an agent's test."""
     agent: str
     checks: list["Check"]
     works: bool
-    """Nothing failed."""
+    """True when nothing failed."""
 
 
 class AgentInfo(TypedDict):
     """An agent and what there is of it."""
     default: bool
-    """Taken where no other is named."""
+    """The agent of tasks that name none."""
     features: dict[str, bool]
     """What it can do beyond taking a prompt."""
     id: str
@@ -25,47 +25,46 @@ class AgentInfo(TypedDict):
     providers: list[str]
     """The vendors whose formats it speaks."""
     usable_providers: list[str]
-    """The vendors that there is a key for."""
+    """The vendors with an available key."""
     version: NotRequired[str | None]
 
 
 class Application(TypedDict):
-    """What to merge although it is doubtful."""
+    """Options of a merge."""
     force: NotRequired[bool]
-    """Merge work that failed or is not verified as well."""
+    """Also merge work that failed or is not verified."""
 
 
 class Approval(TypedDict):
-    """What to say to a plan."""
+    """An approval, which may edit the plan."""
     plan: NotRequired[str | None]
-    """The plan as it is to be carried out instead."""
+    """The edited plan; default: the plan as it was proposed."""
 
 
 class Ask(TypedDict):
-    """A task as it is asked for. Whatever is left out is decided by the settings of the repository, its project and
-    the server."""
+    """A task to create. The settings of the repository, its project and the server decide what is left out."""
     after: NotRequired[list[str]]
-    """Ids of tasks that have to complete before; a unique beginning is enough."""
+    """Ids of tasks that have to complete first; a unique prefix is enough."""
     agent: NotRequired[str | None]
     """An id from `/api/agents`."""
     base: NotRequired[str | None]
-    """The branch, tag or commit to start from; else the repository's own branch."""
+    """The branch, tag or commit to start from; default: the repository's own branch."""
     budget_usd: NotRequired["Cost | None"]
     convoy: NotRequired[str | None]
-    """The batch it belongs to."""
+    """The convoy it belongs to."""
     fallback_agents: NotRequired[list[str]]
-    """Agents that go on, one after the other, when a model has no more quota."""
+    """Agents that continue, in this order, when a model's quota is exhausted."""
     gate: NotRequired[bool]
     """The tested result is held until a person approves it."""
     mcp: NotRequired[list[str]]
     """Names of MCP servers that the agent gets."""
     model: NotRequired[str | None]
+    """A model of the agent; default: the agent's own."""
     on_failed_dependency: NotRequired["OnFailedDependency"]
     plan: NotRequired[bool]
-    """First a plan, on which a person decides."""
+    """Make a plan first, which a person approves or rejects."""
     plan_review: NotRequired[str | None]
-    """An agent that looks for what is wrong with the plan before a person decides, perhaps with a model behind a
-    colon."""
+    """An agent that reviews the plan before a person decides, as `AGENT` or `AGENT:MODEL`."""
     priority: NotRequired["Priority | None"]
     prompt: str
     """What to do, in plain words."""
@@ -76,28 +75,32 @@ class Ask(TypedDict):
     require_tests: NotRequired[bool]
     """Fail rather than deliver without a test command."""
     retries: NotRequired[int | None]
-    """How often to try again by itself when a failure may pass."""
+    """How often to retry automatically after a temporary failure."""
     source_url: NotRequired[str | None]
     """The issue, thread or message it came from."""
     test: NotRequired[str | None]
-    """The command that proves the result; else it is found in the repository."""
+    """The test command; default: the one found in the repository."""
     timeout: NotRequired[int | None]
     """Seconds that the agent may work on a turn."""
     workflow: NotRequired["Workflow | None"]
 
 
 class AskFork(TypedDict):
-    """A moment to go on from."""
+    """The event to fork at, and what to do from there."""
     agent: NotRequired[str | None]
+    """An id from `/api/agents`; default: as before."""
     at: int
     """The number of an event."""
     model: NotRequired[str | None]
+    """A model of the agent; default: as before."""
     prompt: str
+    """What to do from there."""
 
 
 class AskInterrupt(TypedDict):
-    """Why work pauses."""
+    """The reason for an interruption."""
     reason: NotRequired[str | None]
+    """Shown to the people who follow the session."""
 
 
 class AskMember(TypedDict):
@@ -107,34 +110,37 @@ class AskMember(TypedDict):
 class AskMore(TypedDict):
     """Another prompt."""
     agent: NotRequired[str | None]
-    """Who works on it from here on; left out: as before."""
+    """The agent from here on; default: as before."""
     model: NotRequired[str | None]
+    """The model from here on; default: as before."""
     prompt: str
+    """What to do next."""
 
 
 class AskProject(TypedDict):
-    """A project to make."""
+    """A project to create."""
     name: str
+    """The name of the project."""
     repositories: NotRequired[list[str]]
     """Names from `/api/repositories`, paths on the server's machine, or URLs."""
 
 
 class AskRace(TypedDict):
-    """Several who do the same side by side, of whom the best is delivered: agents, or how many of one."""
+    """Agents that work on the same task in parallel; the best result is delivered."""
     agents: NotRequired[list[str]]
-    """Ids from `/api/agents`, each with a model behind a colon where it is not to be the agent's own."""
+    """Ids from `/api/agents`, each as `AGENT` or `AGENT:MODEL`."""
     judge: NotRequired[str | None]
-    """An agent that is asked which is the best when several pass, perhaps with a model behind a colon; when it does
-    not say, `judged_by` decides."""
+    """An agent that chooses among several that pass, as `AGENT` or `AGENT:MODEL`; when it does not decide, `judged_by`
+    does."""
     judged_by: NotRequired["JudgedBy"]
     number: NotRequired[int | None]
-    """In place of agents: how many of the one that is asked."""
+    """Instead of `agents`: how many runs of the task's own agent."""
 
 
 class AskResume(TypedDict):
-    """What to say to an agent that goes on."""
+    """A prompt for the agent that resumes."""
     prompt: NotRequired[str | None]
-    """Left out: to go on with what it was doing."""
+    """Default: continue with what it was doing."""
 
 
 class AskSettings(TypedDict):
@@ -144,13 +150,14 @@ class AskSettings(TypedDict):
 
 class AskToken(TypedDict):
     expires_in_days: NotRequired[int | None]
-    """After so many days it opens nothing any more; left out: never."""
+    """Days until it expires; default: never."""
     name: str
     """What it is for."""
     projects: NotRequired[list[str] | None]
+    """The projects that it is limited to; default: none, so that it holds everywhere."""
     role: "Role"
     user: NotRequired[str | None]
-    """Whom it stands for; else whoever makes it."""
+    """The user it acts for; default: you."""
 
 
 class Attempt(TypedDict):
@@ -213,11 +220,11 @@ class Cap(TypedDict):
 
 
 class CapChange(TypedDict):
-    """How many at a time."""
+    """A limit for the queue."""
     name: str
     """`repository:…`, `user:…` or `credential:…`."""
     size: NotRequired[int | None]
-    """At most so many turns are worked on at a time; `null`: any number."""
+    """The highest number of turns at a time; `null`: no limit."""
 
 
 class ChangedFile(TypedDict):
@@ -304,7 +311,7 @@ class Diff(TypedDict):
     commit: NotRequired[str | None]
     """The newest state that has left the sandbox; absent when nothing has."""
     diff: str
-    """A unified diff; bytes that are no UTF-8 are replaced."""
+    """A unified diff; bytes that are not UTF-8 are replaced."""
 
 
 # Before or after the change.
@@ -382,7 +389,7 @@ FileChange = Literal["added", "modified", "deleted"]
 
 
 class Filling(TypedDict):
-    """What to fill in."""
+    """Values for the parameters of a template."""
     values: NotRequired[dict[str, str]]
     """A value for each parameter."""
 
@@ -448,10 +455,10 @@ class Me(TypedDict):
     csrf: NotRequired[str | None]
     """For pages: what they showed as `X-Harvest-CSRF`, the half of the session's secret that is not in the cookie."""
     projects: NotRequired[list[str] | None]
-    """The projects that one is confined to; absent: all of them."""
+    """The projects that the token is limited to; absent: all of them."""
     role: "Role"
     roles: NotRequired[dict[str, "Role"] | None]
-    """What one may do in each of them."""
+    """The role in each of them."""
     user: str
     version: str
 
@@ -475,7 +482,7 @@ class Merge(TypedDict):
 
 
 class Message(TypedDict):
-    """Something that was said."""
+    """A message in a session."""
     at: str
     author: NotRequired[str | None]
     """Who wrote it; absent for the agent."""
@@ -500,56 +507,60 @@ NamedBy = Literal["installation", "project"]
 
 
 class NewComment(TypedDict):
-    """Something to say."""
+    """A comment to add."""
     about: "CommentPlace"
     text: str
+    """The comment itself."""
 
 
 class NewCredential(TypedDict):
-    """A key to keep. Members keep their own; those of teams and projects are for admins."""
+    """A credential to add. Members add their own; those of teams and projects take an admin."""
     base_url: NotRequired[str | None]
     """A host that speaks the same format; for admins of the whole installation. A project's must have a public
     address."""
     name: NotRequired[str | None]
-    """Extras beside `default` are used when it is refused."""
+    """Credentials with other names are fallbacks for `default`, used when it is refused."""
     provider: "ModelProvider"
+    """The vendor that the credential is for."""
     scope: NotRequired["Scope | None"]
     secret: str
-    """The secret itself. Nobody can read it again."""
+    """The secret itself. It cannot be read again."""
 
 
 class NewRepository(TypedDict):
-    """A repository to prepare snapshots of."""
+    """A repository to add."""
     branch: NotRequired[str | None]
     """The branch to follow."""
     build: NotRequired[str | None]
     """The command that builds it, in a sandbox; it may fail."""
     name: NotRequired[str | None]
-    """Else the last part of its path."""
+    """Default: the last part of its path."""
     setup: NotRequired[str | None]
-    """The command that installs what is needed; it runs in a sandbox. Else it is found in the repository."""
+    """The command that installs dependencies, in a sandbox; default: the one found in the repository."""
     source: str
     """Its path on the server's machine, or its URL."""
 
 
 class NewSchedule(TypedDict):
-    """A task that is to come again."""
+    """A schedule to add."""
     cron: str
     """Minute, hour, day of month, month, day of week."""
     missed: NotRequired["Missed"]
     task: "Ask"
     time_zone: NotRequired[str | None]
-    """Else the server's."""
+    """Default: the server's."""
 
 
 class NewSecret(TypedDict):
-    """A secret in place of an old one."""
+    """A new secret for a credential."""
     secret: str
+    """The new secret. It cannot be read again."""
 
 
 class NewTemplate(TypedDict):
-    """A prompt to keep."""
+    """A template to add."""
     name: str
+    """The name of the template."""
     task: "Ask"
     """The prompt may have parameters, `Upgrade {{ package }}`; the rest is for all tasks made from it."""
 
@@ -757,7 +768,7 @@ class Problem(TypedDict):
 class Process(TypedDict):
     """A process that works on tasks."""
     holding: NotRequired[str | None]
-    """Why it takes no work for the moment."""
+    """Why it takes no work at the moment."""
     id: str
     kind: str
     """`worker`, or `run` for a command in the foreground."""
@@ -772,7 +783,7 @@ class Project(TypedDict):
 
 
 class ProjectChange(TypedDict):
-    """What is to be different."""
+    """Changes to a project."""
     repositories: list[str]
     """All that were listed over the API from now on; those of `harvest.toml` stay."""
 
@@ -808,12 +819,13 @@ class Queue(TypedDict):
     """How many agents each worker runs; absent: what it was started with."""
     caps: list["Cap"]
     cost_usd: "Cost"
+    """What all tasks have cost, with those that were deleted."""
     failures: dict[str, int]
     """Failed tasks by reason."""
     holding: list[str]
-    """Why some of them take no work for the moment."""
+    """Why some of them take no work at the moment."""
     paused: bool
-    """Nobody takes work."""
+    """Workers take no tasks."""
     processes: list["Process"]
     """The same, one by one, and commands that run a task in the foreground."""
     tasks: dict[str, int]
@@ -824,10 +836,11 @@ class Queue(TypedDict):
 
 
 class QueueChange(TypedDict):
-    """What is left out stays as it is."""
+    """Changes to the queue; fields that are left out keep their values."""
     agents: NotRequired[int | None]
     """`0`: what each worker was started with."""
     paused: NotRequired[bool | None]
+    """While it is true, workers take no tasks; running tasks continue."""
 
 
 class Race(TypedDict):
@@ -869,9 +882,9 @@ class RaceTable(TypedDict):
 
 
 class Rejection(TypedDict):
-    """What is wrong with a plan."""
+    """A rejection, with or without a comment."""
     comment: NotRequired[str | None]
-    """Another plan is made that takes it into account; without one the task is cancelled."""
+    """A new plan is made that takes the comment into account; without one the task is cancelled."""
 
 
 # What was done about a model's host that gave trouble.
@@ -952,7 +965,7 @@ class SessionSummary(TypedDict):
     repository: str
     requested_by: str
     status: "TaskStatus"
-    """Of its task."""
+    """The status of its task."""
     task_id: "TaskId"
     title: str
     """The first line of what was asked."""
@@ -1191,7 +1204,7 @@ class Token(TypedDict):
     last_used_at: NotRequired[str | None]
     name: str
     projects: NotRequired[list[str] | None]
-    """Nothing outside of these projects; absent: everything."""
+    """The projects that it is limited to; absent: all of them."""
     revoked_at: NotRequired[str | None]
     role: "Role"
     user: str

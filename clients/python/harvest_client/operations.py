@@ -15,24 +15,31 @@ class Operations:
         raise NotImplementedError
 
     def agent_list(self) -> PageAgentInfo:
-        """List agents: what is installed, in which version, with which keys"""
+        """List agents with their version and the keys that are available"""
         return self._call("GET", "/api/agents")
 
     def agent_check(self, id: str) -> AgentCheck:
-        """Rehearse with an agent: it works in a real sandbox on a model that is played by a script; answered when that
-        is over"""
+        """Test an agent: it runs in a real sandbox against a scripted model; the answer is sent when the test ends
+
+        id: An id from `/api/agents`"""
         return self._call("POST", f"/api/agents/{_part(id)}/check")
 
     def audit_list(
         self, *, actor: str | None = None, action: str | None = None, cursor: str | None = None, limit: int | None = None,
     ) -> PageAuditEntry:
-        """Who did what, oldest first
+        """List the audit log, oldest first
 
-        cursor: `next_cursor` of the page before."""
+        actor: Only entries of this actor, like `user:ada`.
+
+        action: Only entries of this operation, like `task.create`.
+
+        cursor: `next_cursor` of the previous page.
+
+        limit: The highest number of items on a page."""
         return self._call("GET", "/api/audit", query={"actor": actor, "action": action, "cursor": cursor, "limit": limit})
 
     def comment_remove(self, id: CommentId) -> None:
-        """Take a comment back: one's own, or as an admin anyone's"""
+        """Delete a comment: your own, or any as an admin"""
         return self._call("DELETE", f"/api/comments/{_part(id)}")
 
     def convoy_list(self) -> PageConvoy:
@@ -40,19 +47,21 @@ class Operations:
         return self._call("GET", "/api/convoys")
 
     def convoy_get(self, name: str) -> Convoy:
-        """One convoy; its tasks are `GET /api/tasks?convoy=…`"""
+        """One convoy; its tasks are `GET /api/tasks?convoy=…`
+
+        name: The name of the convoy"""
         return self._call("GET", f"/api/convoys/{_part(name)}")
 
     def credential_list(self) -> PageCredential:
-        """List credentials: their last characters and when they were used"""
+        """List credentials with their last characters and last use"""
         return self._call("GET", "/api/credentials")
 
     def credential_create(self, body: NewCredential) -> Credential:
-        """Keep a key, sealed"""
+        """Add a credential; the secret is stored encrypted"""
         return self._call("POST", "/api/credentials", body=body)
 
     def credential_remove(self, id: CredentialId) -> None:
-        """Remove a credential from here; revoke it with its vendor as well"""
+        """Remove a credential from Harvest; revoke it with its vendor as well"""
         return self._call("DELETE", f"/api/credentials/{_part(id)}")
 
     def credential_rotate(self, id: CredentialId, body: NewSecret) -> Credential:
@@ -60,19 +69,19 @@ class Operations:
         return self._call("PUT", f"/api/credentials/{_part(id)}/secret", body=body)
 
     def demo_begin(self) -> Demo:
-        """Begin the demo: a few tasks on a sample repository, worked on by real sandboxes and a scripted model"""
+        """Start the demo: a few tasks on a sample repository, in real sandboxes with a scripted model"""
         return self._call("POST", "/api/demo")
 
     def evidence_key(self) -> EvidenceKey:
-        """The public key that this installation signs evidence with"""
+        """Show the public key that this installation signs evidence with"""
         return self._call("GET", "/api/evidence-key")
 
     def session_logout(self) -> None:
-        """`POST /api/logout`: the cookie opens nothing any more."""
+        """Sign out: the cookie becomes invalid"""
         return self._call("POST", "/api/logout")
 
     def me_get(self) -> Me:
-        """Who one is, and what one may do"""
+        """Show the signed-in user and their roles"""
         return self._call("GET", "/api/me")
 
     def project_list(self) -> PageProject:
@@ -80,59 +89,79 @@ class Operations:
         return self._call("GET", "/api/projects")
 
     def project_create(self, body: AskProject) -> Project:
-        """Make a project"""
+        """Create a project"""
         return self._call("POST", "/api/projects", body=body)
 
     def project_get(self, name: str) -> Project:
-        """One project; with `If-None-Match` it is sent only when it has changed"""
+        """One project; with `If-None-Match` it is sent only when it has changed
+
+        name: The name of the project"""
         return self._call("GET", f"/api/projects/{_part(name)}")
 
     def project_change(self, name: str, body: ProjectChange) -> Project:
-        """Change which repositories belong to a project"""
+        """Change which repositories belong to a project
+
+        name: The name of the project"""
         return self._call("PATCH", f"/api/projects/{_part(name)}", body=body)
 
     def project_remove(self, name: str) -> None:
-        """Remove a project with its settings and members; its repositories and tasks stay"""
+        """Remove a project with its settings and members; its repositories and tasks stay
+
+        name: The name of the project"""
         return self._call("DELETE", f"/api/projects/{_part(name)}")
 
     def project_members(self, name: str) -> PageMember:
-        """List the members of a project"""
+        """List the members of a project
+
+        name: The name of the project"""
         return self._call("GET", f"/api/projects/{_part(name)}/members")
 
     def project_member_set(self, name: str, user: str, body: AskMember) -> Member:
         """Make someone a member of a project, or give them another role in it
 
-        user: As they are called in GET /api/me"""
+        name: The name of the project
+
+        user: The user name, as in GET /api/me"""
         return self._call("PUT", f"/api/projects/{_part(name)}/members/{_part(user)}", body=body)
 
     def project_member_remove(self, name: str, user: str) -> None:
-        """Someone is no member of a project any more"""
+        """Remove a member from a project
+
+        name: The name of the project
+
+        user: The user name, as in GET /api/me"""
         return self._call("DELETE", f"/api/projects/{_part(name)}/members/{_part(user)}")
 
     def project_settings(self, name: str) -> ProjectSettings:
-        """What a project sets, and what holds for it; its version is the `ETag`"""
+        """Show the settings of a project and the values in force; the `ETag` is their version
+
+        name: The name of the project"""
         return self._call("GET", f"/api/projects/{_part(name)}/settings")
 
     def project_settings_put(self, name: str, body: AskSettings, *, if_match: str | None = None) -> ProjectSettings:
-        """Set everything that a project sets; `If-Match` names the version that was read before
+        """Replace the settings of a project; `If-Match` names the version that was read before
+
+        name: The name of the project
 
         if_match: The `ETag` of GET; without it the answer is 428"""
         return self._call("PUT", f"/api/projects/{_part(name)}/settings", headers={"If-Match": if_match}, body=body)
 
     def queue_get(self) -> Queue:
-        """The queue at a glance"""
+        """Show the queue"""
         return self._call("GET", "/api/queue")
 
     def queue_change(self, body: QueueChange) -> Queue:
-        """Pause the queue, let it go on, or change how many agents each worker runs"""
+        """Pause or resume the queue, or change how many agents each worker runs"""
         return self._call("PATCH", "/api/queue", body=body)
 
     def queue_set_cap(self, body: CapChange) -> Queue:
-        """Set how many turns of a repository, a user or a credential are worked on at a time"""
+        """Limit how many turns of a repository, a user or a credential run at a time"""
         return self._call("PUT", "/api/queue/caps", body=body)
 
     def race_get(self, id: str) -> RaceTable:
-        """A race with everyone in it: who won, what each cost and changed, and why"""
+        """Show a race: every entrant with its cost, its changes and the verdict
+
+        id: The id of the race"""
         return self._call("GET", f"/api/races/{_part(id)}")
 
     def repository_list(self) -> PageRepository:
@@ -140,25 +169,33 @@ class Operations:
         return self._call("GET", "/api/repositories")
 
     def repository_create(self, body: NewRepository) -> Repository:
-        """Keep a repository, or change the one of that name"""
+        """Add a repository, or change the one of that name"""
         return self._call("POST", "/api/repositories", body=body)
 
     def repository_get(self, name: str) -> Repository:
-        """One repository"""
+        """One repository
+
+        name: The name of the repository"""
         return self._call("GET", f"/api/repositories/{_part(name)}")
 
     def repository_remove(self, name: str) -> None:
-        """Prepare no more snapshots of a repository; its tasks stay"""
+        """Remove a repository: no more snapshots are prepared; its tasks stay
+
+        name: The name of the repository"""
         return self._call("DELETE", f"/api/repositories/{_part(name)}")
 
     def repository_build(self, name: str) -> Repository:
-        """Build the snapshot of a repository now rather than at its next time
+        """Build the snapshot of a repository now
 
-        A worker builds it a moment later; `GET /api/repositories/{name}` tells how it goes."""
+        A worker builds it a moment later; `GET /api/repositories/{name}` shows the progress.
+
+        name: The name of the repository"""
         return self._call("POST", f"/api/repositories/{_part(name)}/build")
 
     def repository_build_log(self, name: str) -> str:
-        """All that the last build of a repository's snapshot said, or what the one under way has said so far"""
+        """Show the log of the last or the running build of a repository's snapshot
+
+        name: The name of the repository"""
         return self._call("GET", f"/api/repositories/{_part(name)}/build-log")
 
     def schedule_list(self) -> PageSchedule:
@@ -166,11 +203,13 @@ class Operations:
         return self._call("GET", "/api/schedules")
 
     def schedule_create(self, body: NewSchedule) -> Schedule:
-        """Have a task come again"""
+        """Add a schedule: a task that is created at set times"""
         return self._call("POST", "/api/schedules", body=body)
 
     def schedule_remove(self, id: str) -> None:
-        """Remove a schedule; tasks it has queued stay"""
+        """Remove a schedule; tasks it has queued stay
+
+        id: The id of the schedule"""
         return self._call("DELETE", f"/api/schedules/{_part(id)}")
 
     def session_list(
@@ -178,17 +217,23 @@ class Operations:
     ) -> PageSessionSummary:
         """List sessions
 
-        id: The beginning of an id: the one session that it fits, whatever else is asked for.
+        id: A unique prefix of an id; the other filters are ignored.
 
-        status: Of its task.
+        status: The status of its task.
 
-        cursor: `next_cursor` of the page before."""
+        repository: The path, URL or name of the repository.
+
+        sort: The order of the list.
+
+        cursor: `next_cursor` of the previous page.
+
+        limit: The highest number of items on a page."""
         return self._call("GET", "/api/sessions", query={"id": id, "task": task, "status": status, "repository": repository, "sort": sort, "cursor": cursor, "limit": limit})
 
     def session_create(self, body: Ask, *, idempotency_key: str | None = None) -> SessionDetail:
-        """Begin a session about a new task
+        """Start a session with a new task
 
-        idempotency_key: Asking again with the same key makes no second one"""
+        idempotency_key: A repeated request with the same key creates no second session"""
         return self._call("POST", "/api/sessions", headers={"Idempotency-Key": idempotency_key}, body=body)
 
     def session_get(self, id: SessionId) -> SessionDetail:
@@ -196,39 +241,38 @@ class Operations:
         return self._call("GET", f"/api/sessions/{_part(id)}")
 
     def session_delete(self, id: SessionId) -> None:
-        """Delete a session whose work has ended: nothing of it is left but what was delivered, what it cost, and the
-        audit log"""
+        """Delete a session that has ended; what was delivered, its cost and the audit log stay"""
         return self._call("DELETE", f"/api/sessions/{_part(id)}")
 
     def comment_list(self, id: SessionId) -> PageComment:
-        """What people said about a session, oldest first"""
+        """List the comments on a session, oldest first"""
         return self._call("GET", f"/api/sessions/{_part(id)}/comments")
 
     def comment_create(self, id: SessionId, body: NewComment) -> Comment:
-        """Say something about an event or a changed line; agents do not read it"""
+        """Comment on an event or a changed line; agents do not read comments"""
         return self._call("POST", f"/api/sessions/{_part(id)}/comments", body=body)
 
     def session_diff(
         self, id: SessionId, *, from_: str | None = None, to: str | None = None, path: str | None = None, context: int | None = None,
     ) -> Diff:
-        """What a session changed so far, or between two of its commits, as a unified diff; with `Accept: text/x-diff`
-        byte for byte
+        """Show the changes of a session so far, or between two of its commits, as a unified diff; with `Accept:
+        text/x-diff` byte for byte
 
-        from_: The base or a commit of the session; left out: the base.
+        from_: The base or a commit of the session; default: the base.
 
-        to: A commit of the session; left out: the newest.
+        to: A commit of the session; default: the newest.
 
-        path: Only this file; with `context` all of it can be had.
+        path: Only this file; a large `context` shows all of it.
 
-        context: So many unchanged lines around each change of a file; left out: 3. It takes `path`."""
+        context: The number of unchanged lines around each change; default: 3. Needs `path`."""
         return self._call("GET", f"/api/sessions/{_part(id)}/diff", query={"from": from_, "to": to, "path": path, "context": context})
 
     def session_events(self, id: SessionId, *, after: int | None = None, limit: int | None = None) -> EventPage:
-        """The journal of a session: as a WebSocket when the request asks for one, as server-sent events with `Accept:
-        text/event-stream`, else as a page.
+        """Read the journal of a session: as a WebSocket when the request asks for one, as server-sent events with
+        `Accept: text/event-stream`, else as a page
 
-        Both streams begin behind `after` (or `Last-Event-ID`), go on with what is written from then on, and leave
-        nothing out and nothing twice. A reader who is too slow is cut off and told where to go on.
+        Both streams start after `after` (or `Last-Event-ID`), continue with new events, and neither skip nor repeat
+        one. A reader that is too slow is disconnected and told where to continue.
 
         after: Only events with a higher number.
 
@@ -236,39 +280,41 @@ class Operations:
         return self._call("GET", f"/api/sessions/{_part(id)}/events", query={"after": after, "limit": limit})
 
     def session_files(self, id: SessionId) -> PageChangedFile:
-        """The files that a session changed so far"""
+        """List the files that a session has changed"""
         return self._call("GET", f"/api/sessions/{_part(id)}/files")
 
     def session_fork(self, id: SessionId, body: AskFork) -> TaskDetail:
-        """Go on from a moment of a session, in a new one"""
+        """Fork a session: start a new one from an event of this one"""
         return self._call("POST", f"/api/sessions/{_part(id)}/fork", body=body)
 
     def session_interrupt(self, id: SessionId, body: AskInterrupt) -> TaskDetail:
-        """Interrupt a session, as its task"""
+        """Interrupt a session and its task"""
         return self._call("POST", f"/api/sessions/{_part(id)}/interrupt", body=body)
 
     def session_messages(self, id: SessionId, *, cursor: str | None = None, limit: int | None = None) -> PageMessage:
-        """What was said in a session, oldest first
+        """List the messages of a session, oldest first
 
-        cursor: `next_cursor` of the page before."""
+        cursor: `next_cursor` of the previous page.
+
+        limit: The highest number of items on a page."""
         return self._call("GET", f"/api/sessions/{_part(id)}/messages", query={"cursor": cursor, "limit": limit})
 
     def session_people(self, id: SessionId) -> PagePerson:
-        """Who looks at a session in a browser, as far as this server knows"""
+        """List the people who have a session open in a browser, as far as this server knows"""
         return self._call("GET", f"/api/sessions/{_part(id)}/people")
 
     def session_prompt(self, id: SessionId, body: AskMore, *, idempotency_key: str | None = None) -> Turn:
-        """Ask a session for more; prompts that come while it works are queued in order
+        """Send another prompt to a session; prompts that arrive while it works are queued in order
 
-        idempotency_key: Asking again with the same key asks once"""
+        idempotency_key: A repeated request with the same key sends the prompt once"""
         return self._call("POST", f"/api/sessions/{_part(id)}/prompts", headers={"Idempotency-Key": idempotency_key}, body=body)
 
     def session_resume(self, id: SessionId, body: AskResume) -> TaskDetail:
-        """Resume an interrupted session, with something to say or without"""
+        """Resume an interrupted session, with or without a prompt"""
         return self._call("POST", f"/api/sessions/{_part(id)}/resume", body=body)
 
     def session_stop(self, id: SessionId) -> TaskDetail:
-        """Stop the work of a session; what it did is kept"""
+        """Stop a session; its work is kept"""
         return self._call("POST", f"/api/sessions/{_part(id)}/stop")
 
     def snapshot_list(self) -> PageNamedSnapshot:
@@ -278,15 +324,17 @@ class Operations:
     def stats_get(
         self, *, by: Literal["day", "repository", "agent", "model", "person"] | None = None, from_: str | None = None, to: str | None = None,
     ) -> Stats:
-        """What became of tasks
+        """Sum up tasks that have ended
 
-        from_: The first day; left out: from the beginning.
+        by: What to sum by.
 
-        to: The last day; left out: today."""
+        from_: The first day; default: the beginning.
+
+        to: The last day; default: today."""
         return self._call("GET", "/api/stats", query={"by": by, "from": from_, "to": to})
 
     def stats_pull_requests(self) -> PagePullRequestSums:
-        """What became of pull requests"""
+        """Sum up pull requests"""
         return self._call("GET", "/api/stats/pull-requests")
 
     def task_list(
@@ -294,19 +342,31 @@ class Operations:
     ) -> PageTask:
         """List tasks
 
-        id: The beginning of an id: the one task that it fits, whatever else is asked for.
+        id: A unique prefix of an id; the other filters are ignored.
 
-        repository: Its path or URL, or the name of a known one.
+        status: Only tasks with this status.
 
-        q: Words of the prompt, in any case of their letters.
+        repository: The path, URL or name of the repository.
 
-        cursor: `next_cursor` of the page before."""
+        convoy: Only tasks of this convoy.
+
+        requested_by: Only tasks of this requester.
+
+        agent: Only tasks of this agent.
+
+        q: Text in the prompt, in upper or lower case.
+
+        sort: The order of the list.
+
+        cursor: `next_cursor` of the previous page.
+
+        limit: The highest number of items on a page."""
         return self._call("GET", "/api/tasks", query={"id": id, "status": status, "repository": repository, "convoy": convoy, "requested_by": requested_by, "agent": agent, "q": q, "sort": sort, "cursor": cursor, "limit": limit})
 
     def task_create(self, body: Ask, *, idempotency_key: str | None = None) -> TaskDetail:
-        """Give a task
+        """Create a task
 
-        idempotency_key: Asking again with the same key makes no second task"""
+        idempotency_key: A repeated request with the same key creates no second task"""
         return self._call("POST", "/api/tasks", headers={"Idempotency-Key": idempotency_key}, body=body)
 
     def task_get(self, id: TaskId) -> TaskDetail:
@@ -321,11 +381,11 @@ class Operations:
         return self._call("POST", f"/api/tasks/{_part(id)}/apply", body=body)
 
     def task_approve(self, id: TaskId, body: Approval) -> TaskDetail:
-        """Approve the plan of a task, as it is or changed"""
+        """Approve the plan of a task, unchanged or edited"""
         return self._call("POST", f"/api/tasks/{_part(id)}/approve", body=body)
 
     def task_attempts(self, id: TaskId) -> PageAttempt:
-        """The runs of agents for a task, oldest first"""
+        """List the runs of agents for a task, oldest first"""
         return self._call("GET", f"/api/tasks/{_part(id)}/attempts")
 
     def task_cancel(self, id: TaskId) -> TaskDetail:
@@ -333,22 +393,22 @@ class Operations:
         return self._call("POST", f"/api/tasks/{_part(id)}/cancel")
 
     def task_evidence(self, id: TaskId) -> Envelope:
-        """The evidence of a task, signed: a DSSE envelope around an in-toto statement
+        """Show the signed evidence of a task: a DSSE envelope around an in-toto statement
 
         `harvest evidence verify` checks it, with the key of `GET /api/evidence-key`."""
         return self._call("GET", f"/api/tasks/{_part(id)}/evidence")
 
     def task_interrupt(self, id: TaskId, body: AskInterrupt) -> TaskDetail:
-        """Interrupt a task: the agent may end its step, the work and its memory are kept, and it goes on when it is
+        """Interrupt a task: the agent may finish its step, its work and memory are kept, and it continues when it is
         resumed"""
         return self._call("POST", f"/api/tasks/{_part(id)}/interrupt", body=body)
 
     def task_reject(self, id: TaskId, body: Rejection) -> TaskDetail:
-        """Reject the plan of a task: with a comment another one is made, without one the task is cancelled"""
+        """Reject the plan of a task: with a comment a new plan is made, without one the task is cancelled"""
         return self._call("POST", f"/api/tasks/{_part(id)}/reject", body=body)
 
     def task_retry(self, id: TaskId) -> TaskDetail:
-        """Queue a failed or cancelled task once more"""
+        """Queue a failed or cancelled task again"""
         return self._call("POST", f"/api/tasks/{_part(id)}/retry")
 
     def task_terminate(self, id: TaskId) -> TaskDetail:
@@ -360,31 +420,37 @@ class Operations:
         return self._call("GET", "/api/templates")
 
     def template_create(self, body: NewTemplate) -> Template:
-        """Keep a template, or change the one of that name"""
+        """Add a template, or change the one of that name"""
         return self._call("POST", "/api/templates", body=body)
 
     def template_remove(self, name: str) -> None:
-        """Remove a template; tasks made from it stay"""
+        """Remove a template; tasks made from it stay
+
+        name: The name of the template"""
         return self._call("DELETE", f"/api/templates/{_part(name)}")
 
     def template_use(self, name: str, body: Filling) -> TaskDetail:
-        """Give a task made from a template"""
+        """Create a task from a template
+
+        name: The name of the template"""
         return self._call("POST", f"/api/templates/{_part(name)}/tasks", body=body)
 
     def token_list(self) -> PageToken:
-        """List tokens, newest first: all for an admin of the installation, else one's own"""
+        """List tokens, newest first: an admin of the installation sees all, others see their own"""
         return self._call("GET", "/api/tokens")
 
     def token_create(self, body: AskToken) -> NewToken:
-        """Make a token. An admin of the installation makes any; a person who is signed in makes one for themselves
-        that may at most what they may, everywhere or in some of their projects, less when they may less, and
-        nothing when they belong no more. What is made with a token ends with it"""
+        """Create a token
+
+        An admin of the installation creates any token. A signed-in person creates one for themselves, with at most
+        their own rights, everywhere or in some of their projects; it loses rights with them. A token that was
+        created with a token ends with it."""
         return self._call("POST", "/api/tokens", body=body)
 
     def token_revoke(self, id: TokenId) -> None:
-        """Revoke a token: it opens nothing from now on. Whoever is no admin of the installation revokes their own"""
+        """Revoke a token. Only an admin of the installation may revoke those of others"""
         return self._call("DELETE", f"/api/tokens/{_part(id)}")
 
     def metrics_get(self) -> str:
-        """The numbers of this server and of the queue, for Prometheus"""
+        """Show the metrics of this server and of the queue, for Prometheus"""
         return self._call("GET", "/metrics")

@@ -105,7 +105,7 @@ fn not_won(by: JudgedBy, row: &RaceRow, winner: Option<&RaceRow>) -> String {
             "passes at the same cost, but changes more"
         }
         (TaskStatus::Cancelled, true, Some(_)) => "passes, but was later",
-        (TaskStatus::Cancelled, false, Some(_)) => "stopped: it could not win any more",
+        (TaskStatus::Cancelled, false, Some(_)) => "stopped: it could no longer win",
         (TaskStatus::Cancelled, ..) => "stopped",
         (TaskStatus::Completed, ..) => "did not win; what was asked of it since is done",
         (TaskStatus::Failed, ..) => return row.error.clone().unwrap_or_else(|| "failed".to_owned()),
@@ -170,7 +170,7 @@ mod tests {
                 "passes, but cost more",
                 "won: passes at the least cost, with the smallest change",
                 "passes at the same cost, but changes more",
-                "stopped: it could not win any more",
+                "stopped: it could no longer win",
                 "the tests fail",
             ]
         );

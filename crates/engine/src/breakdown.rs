@@ -104,6 +104,7 @@ impl Engine {
         let repository = options.store.task(&lease.task).await?.task.repository;
         let forge = options.forges.open(&repository).await.ok();
         let outcome = recovery.end_in(forge.as_deref(), lease, failure).await?;
+        self.tell_end_or_log(&outcome).await;
         Ok(Worked::Finished(Box::new(outcome)))
     }
 }

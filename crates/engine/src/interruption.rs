@@ -3,6 +3,8 @@
 use harvest_core::{Event, EventBody, Move, Prompt, Stopping, TaskStatus};
 use harvest_store::Step;
 
+use crate::deliver::Progress;
+use crate::error::Halt;
 use crate::turn::{Turn, Worked};
 use crate::{Error, failpoint};
 
@@ -60,6 +62,9 @@ impl Turn {
         let now = self.engine.options.store.task(&self.task.id).await?.task;
         if now.status == TaskStatus::Provisioning {
             self.journal.step(Step::new(self.journal.now(), Vec::new()).moving(Move::Start)).await?;
+        }
+        if let Err(Halt::Engine(error)) = self.tell(Progress::Interrupted).await {
+            return Err(error);
         }
         failpoint::reach("interrupt::before")?;
         let (turn_id, commit) = (self.lease().turn.clone(), commit.to_owned());

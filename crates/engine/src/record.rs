@@ -3,6 +3,8 @@
 use harvest_core::{BranchName, EventBody, Evidence, FailureReason, Move, Outcome, Task, TaskStatus, retry_delay};
 use harvest_store::Step;
 
+use crate::deliver::Progress;
+use crate::error::Halt;
 use crate::execute::Execution;
 use crate::journal::Journal;
 use crate::turn::{Turn, Worked};
@@ -16,7 +18,6 @@ impl Turn {
         branch: Option<BranchName>,
         failure: Option<Failure>,
     ) -> Result<Worked, Error> {
-        failpoint::reach("record::before")?;
         let spent = self.meter.spent();
         let outcome = Outcome {
             task_id: self.task.id.clone(),
@@ -32,6 +33,8 @@ impl Turn {
             usage: spent.usage,
             cost_usd: spent.cost,
         };
+        self.tell_end(&outcome).await?;
+        failpoint::reach("record::before")?;
         finish(&self.journal, outcome.clone()).await?;
         failpoint::reach("record::after")?;
         Ok(Worked::Finished(Box::new(outcome)))
@@ -42,6 +45,9 @@ impl Turn {
     }
 
     pub(crate) async fn retry_later(&self, failure: &Failure) -> Result<Worked, Error> {
+        if let Err(Halt::Engine(error)) = self.tell(Progress::WillRetry { reason: failure.reason }).await {
+            return Err(error);
+        }
         self.engine.retry_later(&self.journal, &self.task, failure).await
     }
 }
@@ -75,8 +81,16 @@ impl Engine {
             usage: task.usage,
             cost_usd: task.cost_usd,
         };
+        self.tell_end_or_log(&outcome).await;
         finish(journal, outcome.clone()).await?;
         Ok(Worked::Finished(Box::new(outcome)))
+    }
+
+    /// Writes the status comment of a task that ends without a workspace. Its forge may be what failed.
+    pub(crate) async fn tell_end_or_log(&self, outcome: &Outcome) {
+        if let Err(error) = self.tell_end(outcome).await {
+            tracing::warn!(task = %outcome.task_id, %error, "the end of a task could not be told on GitHub");
+        }
     }
 
     async fn retry_later(&self, journal: &Journal, task: &Task, failure: &Failure) -> Result<Worked, Error> {

@@ -356,10 +356,6 @@ impl Turn {
         if failure.is_none() && branch.is_some() {
             failure = self.hooks_after(HookStage::AfterDeliver, &execution.commit).await?;
         }
-        let finished = Finished { commit: &execution.commit, evidence: evidence.as_ref(), failure: failure.as_ref() };
-        if let Err(Halt::Engine(error)) = self.tell(Progress::Ended(finished)).await {
-            return Err(error);
-        }
         self.record(&execution, evidence, branch, failure).await
     }
 

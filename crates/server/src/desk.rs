@@ -126,21 +126,21 @@ pub struct AgentInfo {
     pub providers: Vec<String>,
     /// What it can do beyond taking a prompt.
     pub features: BTreeMap<String, bool>,
-    /// Taken where no other is named.
+    /// The agent of tasks that name none.
     pub default: bool,
     pub installed: bool,
     pub version: Option<String>,
-    /// The vendors that there is a key for.
+    /// The vendors with an available key.
     pub usable_providers: Vec<String>,
     pub install_hint: String,
     pub key_hint: Option<String>,
 }
 
-/// What a rehearsal of an agent showed.
+/// The result of an agent's test.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct AgentCheck {
     pub agent: String,
-    /// Nothing failed.
+    /// True when nothing failed.
     pub works: bool,
     pub checks: Vec<Check>,
 }

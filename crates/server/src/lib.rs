@@ -20,6 +20,7 @@ mod pages;
 mod patient;
 mod problem;
 mod proxies;
+mod reference;
 mod repository_access;
 mod service;
 mod state;

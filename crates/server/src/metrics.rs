@@ -99,7 +99,7 @@ pub async fn measure(State(app): State<App>, request: Request, next: Next) -> Re
     response
 }
 
-/// The numbers of this server and of the queue, for Prometheus
+/// Show the metrics of this server and of the queue, for Prometheus
 #[utoipa::path(
     get, path = "/metrics", tag = "metrics", operation_id = "metrics.get",
     security(("token" = ["viewer", "everywhere"]), ("cookie" = ["viewer", "everywhere"])),
@@ -167,7 +167,7 @@ fn of_the_work(page: &mut Page, work: &Reading, warm: warm::Stats) {
     }
     page.head("harvest_worker_retries_total", "counter", "Tries that failed and are to be repeated.");
     page.value("harvest_worker_retries_total", &[], work.retries as f64);
-    page.head("harvest_pool_agents", "gauge", "Agents that may work side by side in this process.");
+    page.head("harvest_pool_agents", "gauge", "Agents that may run in parallel in this process.");
     page.value("harvest_pool_agents", &[], work.agents as f64);
     page.head("harvest_pool_busy", "gauge", "Agents at work in this process.");
     page.value("harvest_pool_busy", &[], work.busy as f64);
@@ -219,7 +219,7 @@ fn of_the_queue(page: &mut Page, queue: &QueueState) {
     }
     page.head("harvest_cost_usd_total", "counter", "Spent by all tasks.");
     page.value("harvest_cost_usd_total", &[], Cost::from_nanos(queue.ever.cost_nanos).dollars());
-    page.head("harvest_queue_paused", "gauge", "1 when nobody takes work.");
+    page.head("harvest_queue_paused", "gauge", "1 when the queue is paused.");
     page.value("harvest_queue_paused", &[], f64::from(u8::from(queue.settings.paused)));
 }
 

@@ -37,13 +37,14 @@ pub async fn serve(request: Request) -> Response {
     let file = FILES.iter().find(|file| file.path == path);
     match file {
         Some(file) => answer(file, request.headers()),
-        None if path == "/" || (wants_page(request.headers()) && !path.starts_with(HASHED)) => {
-            match FILES.iter().find(|file| file.path == INDEX) {
+        None if path.starts_with(HASHED) => nothing(path).into_response(),
+        None if path == "/" || wants_page(request.headers()) => {
+            by_accept(match FILES.iter().find(|file| file.path == INDEX) {
                 Some(index) => answer(index, request.headers()),
                 None => ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], NOT_BUILT).into_response(),
-            }
+            })
         }
-        None => nothing(path).into_response(),
+        None => by_accept(nothing(path).into_response()),
     }
 }
 
@@ -53,14 +54,20 @@ pub fn index(headers: &HeaderMap) -> Option<Response> {
     Some(answer(file, headers))
 }
 
-/// A person who opens a link that opens nothing any more is told so by the page; a program gets the problem.
+/// Says to caches that the answer depends on `Accept`.
+pub fn by_accept(mut response: Response) -> Response {
+    response.headers_mut().append(header::VARY, HeaderValue::from_static("accept"));
+    response
+}
+
+/// A person who opens a used link is told so by the page; a program gets the problem.
 pub async fn tell_people(request: Request, next: Next) -> Response {
     let person = wants_page(request.headers());
     let response = next.run(request).await;
     if person && response.status() == StatusCode::UNAUTHORIZED {
-        return Redirect::to("/?link=used").into_response();
+        return by_accept(Redirect::to("/?link=used").into_response());
     }
-    response
+    by_accept(response)
 }
 
 fn nothing(path: &str) -> Problem {
@@ -126,6 +133,10 @@ mod tests {
 
     const BROWSER: &str = "text/html,application/xhtml+xml,*/*;q=0.8";
 
+    fn varies_by_accept(response: &Response) -> bool {
+        response.headers().get_all(header::VARY).iter().any(|value| value == "accept")
+    }
+
     #[tokio::test]
     async fn people_get_the_page_and_programs_get_a_problem() {
         for path in ["/", "/tasks/k3d9", "/sessions/x?tab=changes"] {
@@ -135,7 +146,9 @@ mod tests {
                 (StatusCode::OK, &HeaderValue::from_static("text/html; charset=utf-8")),
                 "{path}"
             );
+            assert!(varies_by_accept(&page), "{path}: {:?}", page.headers());
         }
+        assert!(varies_by_accept(&serve(get("/tasks/k3d9", "*/*")).await));
         for (path, accept) in
             [("/tasks/k3d9", "*/*"), ("/api", BROWSER), ("/api/nothing", BROWSER), ("/assets/gone.js", BROWSER)]
         {

@@ -149,6 +149,7 @@ impl Service {
         });
         let watching = tokio::spawn(passes::watch(app.clone()));
         let acting = tokio::spawn(webhooks::run(app.clone(), app.closing.clone()));
+        let telling = tokio::spawn(webhooks::tell_endings(app.clone(), app.closing.clone()));
         loop {
             let place = tokio::select! {
                 () = shutdown.requested() => break,
@@ -178,6 +179,7 @@ impl Service {
         drop(listener);
         sweeping.abort();
         watching.abort();
+        telling.abort();
         app.closing.request();
         // What it was acting on is held until then, and goes to the next server.
         let _ = tokio::time::timeout(DRAIN, acting).await;

@@ -22,7 +22,7 @@ pub enum Error {
     Quota(#[from] QuotaExceeded),
     #[error("there is a credential `{name}` for {provider} of {scope} already")]
     CredentialExists { provider: String, scope: String, name: String },
-    #[error("the cursor `{0}` is not one of ours")]
+    #[error("unknown cursor `{0}`")]
     BadCursor(String),
     #[error("the lease on turn {turn} was lost: fencing number {held} is stale")]
     StaleLease { turn: String, held: u64 },

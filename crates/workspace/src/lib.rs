@@ -29,5 +29,5 @@ pub use forecast::overlap;
 pub use git::{Git, GitFolders, Home, Private};
 pub use mirror::{Mirror, Mirrors};
 pub use prepared::{Building, Manifest, OWN_FOLDER, Prepared, remove_strange};
-pub use session_repository::{Author, Carried, Change, Commit, NewCommit, SessionRepository, mirror_of};
+pub use session_repository::{Author, Carried, Change, Commit, MOST_CONTEXT, NewCommit, SessionRepository, mirror_of};
 pub use snapshot::{Snapshot, SnapshotHold, Snapshots, materialise};

@@ -8,8 +8,8 @@ use harvest_core::{BranchName, FileChange, SessionId};
 use crate::{Error, Git, Home, Mirror, durable, lockfiles};
 
 const MAX_COMMITS: &str = "500";
-/// Files with more lines than this are not text that people read.
-const MOST_CONTEXT: u32 = 1_000_000;
+/// The most lines of context around a change. Files with more lines are not text that people read.
+pub const MOST_CONTEXT: u32 = 1_000_000;
 /// Characters of a commit's id.
 const SHA256: usize = 64;
 /// Bytes of the longest path that the kernel takes, and the end of its line.

@@ -30,8 +30,24 @@ export function outcome(evidence: Evidence): NonNullable<Evidence["verdict"]> {
   return evidence.verdict ?? (evidence.exit_code === 0 ? "verified" : "failed");
 }
 
-/** What the evidence of a task says, in a few words. */
-export function verdict(task: Pick<SchemaTask, "evidence">): { text: string; tone: "good" | "bad" | "warn" } | null {
+/** A completed task that left the repository as it was. A review changes nothing by its nature. */
+export function changedNothing(task: Pick<SchemaTask, "status" | "branch" | "kind">): boolean {
+  return task.status === "completed" && !task.branch && task.kind !== "pr_review";
+}
+
+/** Whether there is work to look at: delivered on a branch, or kept by Harvest because it failed. */
+export function hasWork(task: Pick<SchemaTask, "branch" | "commit" | "base">): boolean {
+  return Boolean(task.branch) || (task.commit != null && task.commit !== task.base);
+}
+
+/** What approving a finished result does. */
+export function deliveryWords(task: Pick<SchemaTask, "source">): string {
+  return task.source === "github_issue" || task.source === "github_pr" ? "Create pull request" : "Deliver";
+}
+
+/** What the evidence of a task says, in a few words. Tests prove nothing about work that is not there. */
+export function verdict(task: Pick<SchemaTask, "evidence" | "status" | "branch" | "kind">): { text: string; tone: "good" | "bad" | "warn" } | null {
+  if (changedNothing(task)) return { text: "nothing changed", tone: "warn" };
   const evidence = task.evidence;
   if (!evidence) return null;
   const counted =

@@ -93,7 +93,7 @@ function Waiting({ task }: { task: SchemaTask }) {
               </p>
             </div>
           )}
-          <Decide wide key={waits.seq} task={task.id} plan={waits.kind === "plan" ? waits.text : undefined} />
+          <Decide wide key={waits.seq} task={task} plan={waits.kind === "plan" ? waits.text : undefined} />
         </>
       ) : found.isError ? (
         <div className="p-4">

@@ -41,7 +41,7 @@ export function ProjectsPage() {
         {({ items }) =>
           items.length === 0 ? (
             <Empty title="No project yet" icon="project">
-              Without one everyone who may sign in sees every repository.
+              Without a project, everyone who can sign in sees every repository.
             </Empty>
           ) : (
             <Table

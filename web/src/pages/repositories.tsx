@@ -24,7 +24,7 @@ export function RepositoriesPage() {
           Add repository
         </Button>
       }
-      about="A repository that Harvest knows is kept prepared: cloned, dependencies installed, built. Sessions start from that in milliseconds."
+      about="Harvest keeps known repositories prepared: cloned, with dependencies installed, and built. Sessions start from that state in milliseconds."
     >
       <Shown of={repositories} what="repositories">
         {({ items }) =>

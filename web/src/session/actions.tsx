@@ -102,7 +102,7 @@ function AskWhy({ busy, error, act, onClose }: { busy: boolean; error: unknown; 
           act(reason.trim() || undefined);
         }}
       >
-        <p className="text-dim">The agent ends its step and pauses. Its work and its memory are kept, and nothing is spent until someone resumes it.</p>
+        <p className="text-dim">The agent finishes its step and pauses. Its work and memory are kept, and nothing is spent until someone resumes it.</p>
         <Field label="Reason">
           {(id) => (
             <textarea

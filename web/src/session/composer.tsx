@@ -4,8 +4,8 @@ import { useNavigate } from "@tanstack/react-router";
 import { useRef, useState, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
-import type { SchemaSessionDetail } from "../api/schema";
-import { isOver } from "../api/words";
+import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
+import { deliveryWords, isOver } from "../api/words";
 import { firstLine } from "../text/harmless";
 import { Badge, Button, Dialog, Field, Trouble } from "../ui/parts";
 import { sends } from "./keys";
@@ -85,10 +85,10 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
 }
 
 /** Yes or no to a plan, which can be changed, or to a delivery. */
-export function Decide({ task, plan, wide }: { task: string; plan?: string; wide?: boolean }) {
+export function Decide({ task, plan, wide }: { task: Pick<SchemaTask, "id" | "source">; plan?: string; wide?: boolean }) {
   const [mode, setMode] = useState<"ask" | "edit" | "reject">("ask");
   const input = useRef<HTMLTextAreaElement>(null);
-  const path = { params: { path: { id: task } } };
+  const path = { params: { path: { id: task.id } } };
   const approve = useMutation({ mutationFn: (changed?: string) => ok(api.POST("/api/tasks/{id}/approve", { ...path, body: { plan: changed } })) });
   const reject = useMutation({ mutationFn: (comment?: string) => ok(api.POST("/api/tasks/{id}/reject", { ...path, body: { comment } })) });
   const busy = approve.isPending || reject.isPending;
@@ -136,7 +136,7 @@ export function Decide({ task, plan, wide }: { task: string; plan?: string; wide
                 </Button>
               )}
               <Button key="approve" look="primary" disabled={busy} onClick={() => approve.mutate(undefined)}>
-                {plan === undefined ? "Deliver" : "Approve"}
+                {plan === undefined ? deliveryWords(task) : "Approve"}
               </Button>
             </>
           ) : (
@@ -174,7 +174,7 @@ export function ForkDialog({ session, at, onClose }: { session: string; at: numb
           fork.mutate();
         }}
       >
-        <p className="text-dim">A new session begins with the work and the conversation as they were at event {at}. This one stays as it is.</p>
+        <p className="text-dim">A new session starts with the work and the conversation as they were at event {at}. This one does not change.</p>
         <Field label="Task">
           {(id) => (
             <textarea

@@ -3,7 +3,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { download } from "../api/download";
 import { queries } from "../api/queries";
 import type { SchemaTask } from "../api/schema";
-import { isOver, outcome } from "../api/words";
+import { changedNothing, isOver, outcome } from "../api/words";
 import type { Journal } from "../stream/journal";
 import { firstLine, harmless } from "../text/harmless";
 import { Stranger } from "../text/show";
@@ -19,10 +19,10 @@ const FLAGS: Record<string, string> = {
   tests_changed: "Tests that were there before were changed",
   tests_deleted: "Tests were deleted",
   fewer_tests: "Fewer tests ran than before the change",
-  tests_skipped: "Tests are skipped that ran before",
-  ci_changed: "The settings of continuous integration were changed",
+  tests_skipped: "Tests that ran before are skipped",
+  ci_changed: "The CI configuration was changed",
   settings_changed: "Settings of tools or agents were changed",
-  tests_timed_out: "The tests did not end in time",
+  tests_timed_out: "The tests did not finish in time",
   not_isolated: "The tests ran without a sandbox",
 };
 
@@ -110,7 +110,11 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
       {evidence && (
         <>
           <p className="flex flex-wrap items-center gap-2">
-            <Badge tone={VERDICTS[outcome(evidence)].tone}>{VERDICTS[outcome(evidence)].text}</Badge>
+            {changedNothing(task) ? (
+              <Badge tone="warn">Nothing changed: the tests ran at the base</Badge>
+            ) : (
+              <Badge tone={VERDICTS[outcome(evidence)].tone}>{VERDICTS[outcome(evidence)].text}</Badge>
+            )}
             <SignedEvidence task={task.id} />
           </p>
           {evidence.hint && (
@@ -147,7 +151,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
               <p className="text-dim">
                 {outcome(evidence) === "verified"
                   ? "Nothing: the tests are the same as at the base, and none was skipped."
-                  : "No flag was raised; the verdict above tells why this is no proof."}
+                  : "No flag was raised; the verdict above says why the tests do not prove the work."}
               </p>
             ) : (
               <ul className="flex flex-col gap-1.5">

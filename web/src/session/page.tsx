@@ -179,7 +179,7 @@ function Activity({ session, journal }: { session: SchemaSessionDetail; journal:
       {task.status === "interrupted" ? (
         <Paused session={session.id} journal={journal} />
       ) : task.status === "awaiting_approval" && waits ? (
-        <Decide key={waits.seq} task={task.id} plan={waits.kind === "plan" ? waits.text : undefined} />
+        <Decide key={waits.seq} task={task} plan={waits.kind === "plan" ? waits.text : undefined} />
       ) : (
         <Composer session={session} />
       )}

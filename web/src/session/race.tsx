@@ -42,7 +42,7 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
     <div className="min-h-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="Race">
       <div className="flex flex-col gap-3 p-4">
         <p role="status" className="flex flex-wrap items-center gap-2">
-          <span className="font-medium">{won ? `${who(won)} won.` : going ? "Not decided yet." : "Nobody won: no attempt passes its tests."}</span>
+          <span className="font-medium">{won ? `${who(won)} won.` : going ? "Not decided yet." : "No winner: no attempt passes its tests."}</span>
           <span className="text-dim">
             {judged_by === "time"
               ? "Of those whose work passes its tests, the first one wins."

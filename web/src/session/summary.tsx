@@ -6,7 +6,7 @@ import { api, ok } from "../api/client";
 import { download } from "../api/download";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
-import { isOver, outcome, shortRepository, verdict } from "../api/words";
+import { changedNothing, hasWork, isOver, outcome, shortRepository, verdict } from "../api/words";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
 import { firstLine, plainWords, reason } from "../text/harmless";
@@ -38,8 +38,8 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
           {words(task.status)}
         </span>
         {tests && <Badge tone={tests.tone}>{tests.text}</Badge>}
-        {over && !tests && task.branch && <Badge tone="warn">not tested</Badge>}
-        {over && !task.branch ? (
+        {over && !tests && hasWork(task) && <Badge tone="warn">not tested</Badge>}
+        {over && !hasWork(task) && !changedNothing(task) && task.kind !== "pr_review" ? (
           <span className="text-dim">No changes</span>
         ) : (
           fold.changed.size > 0 && (
@@ -83,15 +83,19 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
   const me = useQuery(queries.me);
   const [merging, setMerging] = useState(false);
   const local = task.repository.startsWith("/");
-  const mayMerge = me.data?.role === "admin" && !me.data.projects && local;
+  const mayMerge = me.data?.role === "admin" && !me.data.projects && local && Boolean(task.branch);
   if (task.status === "pending") return <Waits task={task} />;
   if (task.status === "awaiting_approval")
     return <p className="text-warn">{journal.fold.waits?.kind === "delivery" ? "The result waits for your approval." : "The plan waits for your approval."}</p>;
-  if (task.status === "interrupted") return <p className="text-warn">Paused: resume it below, with something to say or without.</p>;
-  if (!isOver(task.status) || !task.branch) return null;
+  if (task.status === "interrupted") return <p className="text-warn">Paused: resume it below, with or without a message.</p>;
+  if (!isOver(task.status) || !hasWork(task)) return null;
   return (
     <div className="flex flex-wrap items-center gap-2">
-      {task.status === "failed" && <span className="text-dim">The work is on its branch; nothing was merged.</span>}
+      {task.status === "failed" && (
+        <span className="text-dim">
+          {task.branch ? "The work is on its branch; nothing was merged." : "The work was not pushed, since the task failed. Harvest keeps it here."}
+        </span>
+      )}
       <Link
         to="."
         search={{ tab: "changes" }}

@@ -96,16 +96,49 @@ fn evidence(evidence: Option<&Evidence>) -> String {
     }
     lines.extend(evidence.hint.as_deref().map(|hint| format!("\n{}", sentence(&quiet(hint)))));
     if !evidence.output.is_empty() {
-        // A fence within the output must not end this one.
-        let output = evidence.output.replace("```", "'''");
-        let block = format!("```text\n{output}\n```");
-        lines.push(format!("\n<details><summary>Last lines of the tests</summary>\n\n{block}\n\n</details>"));
+        let block = fenced(&evidence.output, usize::MAX);
+        lines.push(format!("\n{}", folded("Last lines of the tests", &block)));
     }
     lines.join("\n")
 }
 
+/// Text of a stranger as a block of code: nothing in it is Markdown, and no mention in it is live.
+pub(super) fn fenced(text: &str, most: usize) -> String {
+    // A fence within the text must not end this one.
+    format!("```text\n{}\n```", cut(text.trim_end(), most).replace("```", "'''"))
+}
+
+/// A block that readers open.
+pub(super) fn folded(summary: &str, block: &str) -> String {
+    format!("<details><summary>{summary}</summary>\n\n{block}\n\n</details>")
+}
+
+/// A number of things.
+pub(super) fn counted(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+/// A reason among other words: one line, without Markdown of its own.
+pub(super) fn in_one_line(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_markup = |letter: char| matches!(letter, '`' | '*' | '_' | '[' | ']' | '<' | '>' | '!' | '|' | '\\');
+    let plain =
+        cut(&line, most).chars().map(|letter| if is_markup(letter) { '\'' } else { letter }).collect::<String>();
+    quiet(&plain)
+}
+
+/// The end of a text, which has its last words.
+pub(super) fn last_part(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().skip(length - (most - 1)).collect();
+    format!("…{kept}")
+}
+
 /// A phrase as a sentence.
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())

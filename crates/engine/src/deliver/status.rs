@@ -1,11 +1,12 @@
 //! One comment per task where it was asked for, edited as the work advances.
 
-use harvest_core::{Source, Task};
+use harvest_core::{FailureReason, Outcome, SessionId, Source, Task, TaskKind, TaskStatus, TestVerdict};
 use harvest_forge::Hosting;
 
-use super::{Finished, describe};
+use super::describe;
 use crate::error::Halt;
 use crate::turn::Turn;
+use crate::{Engine, Error};
 
 /// The number in the address of an issue or a pull request.
 pub fn issue_number(url: &str) -> Option<u64> {
@@ -17,6 +18,8 @@ pub fn issue_number(url: &str) -> Option<u64> {
 const APPROVE: &str = "Someone who may write here comments `approve` or `reject` to me";
 /// A comment of GitHub has room for some 65,000 characters.
 const LONGEST_PLAN: usize = 20_000;
+const LONGEST_REASON: usize = 2_000;
+const LONGEST_OUTPUT: usize = 6_000;
 
 /// Where work stands, in a few words.
 #[derive(Debug, Clone, Copy)]
@@ -31,49 +34,138 @@ pub(crate) enum Progress<'p> {
     DeliveryWaits {
         files: usize,
     },
-    Ended(Finished<'p>),
+    Interrupted,
+    /// It failed for a reason that may pass.
+    WillRetry {
+        reason: FailureReason,
+    },
 }
 
 impl Turn {
-    /// Tells where the task came from. Nobody hearing it is no reason to stop working.
+    /// Updates the status comment. A comment that cannot be written is no reason to stop working.
     pub(crate) async fn tell(&self, progress: Progress<'_>) -> Result<(), Halt> {
         let Some((hosting, number)) = self.forge.hosting().zip(asked_in(&self.task)) else { return Ok(()) };
-        let text = self.text_of(progress).await?;
+        let text = self.text_of(progress);
         if let Err(error) = say(hosting, number, &self.task, &self.journal.clean(&text)).await {
             self.journal.warn(format!("the status could not be told on GitHub: {error}")).await?;
         }
         Ok(())
     }
 
-    async fn text_of(&self, progress: Progress<'_>) -> Result<String, Halt> {
-        let task = &self.task;
-        let link = match &self.engine.options.delivery.public_url {
-            Some(url) => format!("[live log]({url}/sessions/{})", self.session.id),
-            None => format!("`harvest task logs {} --follow`", task.id.short()),
-        };
-        let pull = self.engine.options.store.pull_request_of(&self.session.id).await?.map(|pull| pull.url);
-        let line = match progress {
+    /// Writes how the task ended into its status comment.
+    pub(crate) async fn tell_end(&self, outcome: &Outcome) -> Result<(), Error> {
+        let Some((hosting, number)) = self.forge.hosting().zip(asked_in(&self.task)) else { return Ok(()) };
+        let text = self.engine.end_of(&self.task, outcome).await?;
+        if let Err(error) = say(hosting, number, &self.task, &text).await {
+            self.journal.warn(format!("the status could not be told on GitHub: {error}")).await?;
+        }
+        Ok(())
+    }
+
+    fn text_of(&self, progress: Progress<'_>) -> String {
+        let (task, link) = (&self.task, self.engine.log_link(&self.task, &self.session.id));
+        match progress {
             Progress::Planning => format!("⏳ **Working on a plan** with {} · {link}", task.agent),
             Progress::PlanWaits { plan } => format!(
                 "📝 **The plan waits for approval.** {APPROVE} · {link}\n\n<details open><summary>Plan</summary>\n\n{}\n\n</details>",
                 describe::quiet(&describe::cut(&self.journal.clean(plan), LONGEST_PLAN))
             ),
             Progress::DeliveryWaits { files } => {
-                format!(
-                    "👀 **Done and tested; the result waits for approval** ({files} files changed). {APPROVE} · {link}"
-                )
+                let files = describe::counted(files, "file");
+                format!("👀 **Done and tested; the result waits for approval** ({files} changed). {APPROVE} · {link}")
             }
             Progress::Working => format!("⏳ **Working on it** with {} · {link}", task.agent),
-            Progress::Ended(Finished { failure: Some(failure), .. }) => {
-                format!("❌ **Failed**: {} · {link}", failure.reason)
+            Progress::Interrupted => format!("⏸️ **Interrupted**: it continues when someone resumes it · {link}"),
+            Progress::WillRetry { reason } => format!("🔁 **Waiting to try again**: {} · {link}", words(reason)),
+        }
+    }
+}
+
+impl Engine {
+    /// Writes how a task ended into its status comment, for a task that ended while nobody worked on it.
+    pub async fn tell_end(&self, outcome: &Outcome) -> Result<(), Error> {
+        let task = self.options.store.task(&outcome.task_id).await?.task;
+        let Some(number) = asked_in(&task) else { return Ok(()) };
+        let Some(forge) = self.options.forges.open_hosted(&task.repository) else { return Ok(()) };
+        let Some(hosting) = forge.hosting() else { return Ok(()) };
+        let text = self.end_of(&task, outcome).await?;
+        Ok(say(hosting, number, &task, &text).await?)
+    }
+
+    /// The text about an end. Everything that an agent has shaped is fenced and bounded.
+    async fn end_of(&self, task: &Task, outcome: &Outcome) -> Result<String, Error> {
+        let link = self.log_link(task, &outcome.session_id);
+        let pull = self.options.store.pull_request_of(&outcome.session_id).await?.map(|pull| pull.url);
+        let text = match outcome.status {
+            TaskStatus::Completed if task.kind == TaskKind::PrReview => format!("✅ **Reviewed** · {link}"),
+            TaskStatus::Completed => {
+                let verdict = outcome.evidence.as_ref().map(harvest_core::Evidence::verdict);
+                let verdict = verdict.filter(|verdict| *verdict != TestVerdict::Verified);
+                let verdict = verdict.map(|verdict| format!(" · {}", verdict.explain())).unwrap_or_default();
+                match pull {
+                    Some(url) => format!("✅ **Done**: {url}{verdict} · {link}"),
+                    None => format!("✅ **Done**: no changes · {link}"),
+                }
             }
-            Progress::Ended(_) if self.only_reads() => format!("✅ **Reviewed** · {link}"),
-            Progress::Ended(_) => match pull {
-                Some(url) => format!("✅ **Done**: {url} · {link}"),
-                None => format!("✅ **Done**: no changes · {link}"),
-            },
+            TaskStatus::Cancelled => {
+                let why = self.clean(outcome.error.as_deref().unwrap_or("stopped by a person"));
+                let why = describe::in_one_line(&why, LONGEST_REASON);
+                match why.strip_prefix("cancelled ") {
+                    Some(rest) => format!("🚫 **Cancelled** {rest} · {link}"),
+                    None => format!("🚫 **Cancelled**: {why} · {link}"),
+                }
+            }
+            _ => self.failure_text(task, outcome, &link),
         };
-        Ok(line)
+        Ok(self.clean(&text))
+    }
+
+    fn failure_text(&self, task: &Task, outcome: &Outcome, link: &str) -> String {
+        let reason = outcome.reason.unwrap_or(FailureReason::Internal);
+        let mut parts = vec![format!("❌ **Failed**: {} · {link}", words(reason))];
+        match outcome.error.as_deref().map(|error| self.clean(error)) {
+            // Such a message may name files of the server, and everyone reads this.
+            Some(_) if matches!(reason, FailureReason::Internal | FailureReason::Sandbox) => {
+                parts.push(format!("`harvest task show {}` gives the reason.", task.id.short()));
+            }
+            Some(error) => parts.push(describe::fenced(&error, LONGEST_REASON)),
+            None => {}
+        }
+        if let Some(evidence) = &outcome.evidence {
+            let hint = evidence.hint.as_deref().map(|hint| describe::sentence(&describe::quiet(&self.clean(hint))));
+            parts.extend(hint);
+            if !evidence.output.is_empty() {
+                let output = describe::last_part(&self.clean(&evidence.output), LONGEST_OUTPUT);
+                parts.push(describe::folded("Last lines of the tests", &describe::fenced(&output, LONGEST_OUTPUT)));
+            }
+        }
+        parts.join("\n\n")
+    }
+
+    fn log_link(&self, task: &Task, session: &SessionId) -> String {
+        match &self.options.delivery.public_url {
+            Some(url) => format!("[live log]({url}/sessions/{session})"),
+            None => format!("`harvest task logs {} --follow`", task.id.short()),
+        }
+    }
+}
+
+/// A reason as people say it.
+fn words(reason: FailureReason) -> &'static str {
+    match reason {
+        FailureReason::Agent => "the agent failed",
+        FailureReason::Tests => "tests",
+        FailureReason::Sandbox => "the sandbox failed",
+        FailureReason::ModelQuota => "the model's quota or rate limit is reached",
+        FailureReason::Timeout => "the time limit is reached",
+        FailureReason::Stall => "the agent was silent for too long",
+        FailureReason::Loop => "the agent repeated itself",
+        FailureReason::Turns => "the agent reached its limit of model calls",
+        FailureReason::Hook => "a hook failed",
+        FailureReason::Budget => "the budget is spent",
+        FailureReason::Cancelled => "cancelled",
+        FailureReason::Interrupted => "interrupted",
+        FailureReason::Internal => "an error in Harvest",
     }
 }
 

@@ -90,6 +90,9 @@ pub(super) async fn answer(State(shared): State<Arc<Shared>>, request: Request) 
     }
     let caller = Caller::find(&shared, &parts.headers);
     let Some(path) = parts.uri.path().strip_prefix("/api/v3") else {
+        if let Some(page) = shared.page(&parts.method, parts.uri.path()) {
+            return page;
+        }
         return match parts.uri.path().strip_prefix("/logs/").and_then(|id| id.parse().ok()) {
             Some(id) => shared.log(id),
             None => shared.serve_git(&caller, &parts.method, &parts.uri, &parts.headers, &body).await,

@@ -10,6 +10,7 @@ mod checks;
 mod git;
 mod hooks;
 mod issues;
+mod pages;
 mod pulls;
 mod shapes;
 mod world;

@@ -57,7 +57,7 @@ impl Asked<'_> {
         };
         let head = head.split_once(':').map_or(head.clone(), |(_, branch)| branch.to_owned());
         let tips = (self.shared.tip(&self.repository, &head).await, self.shared.tip(&self.repository, &base).await);
-        let (Some(head_sha), Some(base_sha)) = tips else { return Reply::invalid("head or base is no branch") };
+        let (Some(head_sha), Some(base_sha)) = tips else { return Reply::invalid("head or base is not a branch") };
         if head_sha == base_sha {
             return Reply::invalid(&format!("No commits between {base} and {head}"));
         }

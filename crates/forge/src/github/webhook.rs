@@ -120,6 +120,12 @@ impl Listener {
         Some(Happening { repository: self.host.page(&repository), by, at: moment(event, payload), what })
     }
 
+    /// Whether an issue carries the label or is assigned to the account. A webhook of its own tells of each.
+    pub fn is_meant_for_us(&self, issue: &Value) -> bool {
+        let any = |list: &Value, is: &dyn Fn(&Value) -> bool| list.as_array().is_some_and(|list| list.iter().any(is));
+        any(&issue["labels"], &|label| self.is_label(label)) || any(&issue["assignees"], &|user| self.is_us(user))
+    }
+
     fn is_us(&self, user: &Value) -> bool {
         user["login"].as_str().is_some_and(|login| login.eq_ignore_ascii_case(&self.login))
     }

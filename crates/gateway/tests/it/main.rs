@@ -12,6 +12,7 @@ mod model_clients;
 mod outside;
 mod passing;
 mod registry;
+mod registry_reach;
 mod resilience;
 mod routes;
 mod script;

@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 
 use crate::description;
 use crate::killed::journal;
-use crate::reattach::wait_until;
 use crate::served::{Client, Server};
-use crate::support::{FIX, PATH, PATIENCE, Running, World, git};
+use crate::support::{FIX, PATH, PATIENCE, World, git};
 
 pub const SECRET: &str = "It is a secret to everybody";
 
@@ -363,32 +362,6 @@ fn what_a_stranger_began_is_planned_anew_in_later_turns_until_a_member_approves(
     hub.exchange("a pull request", |call| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201);
 }
 
-#[test]
-fn the_status_comment_tells_that_a_tested_result_waits_for_approval() {
-    let world = World::new();
-    let hub = Hub::new(&world);
-    let config = world.path().join("harvest.toml");
-    fs::write(&config, "[deliver]\napproval = true\n").unwrap();
-    let script = json!([{ "shell": FIX }, { "say": "Done." }]);
-    let server = world.serve_with(&script, &["--agents", "1", "--config", config.to_str().unwrap()]);
-    hub.tell(&server);
-    let ada = hub.person("ada");
-    ada.post("/issues", &json!({ "title": "Make the failing test pass", "labels": ["harvest"] })).ok();
-    let told = hub.status("the result waits for approval");
-    let body = told.request.unwrap()["body"].as_str().unwrap().to_owned();
-    assert!(body.contains("1 files changed") && body.contains("`approve` or `reject`"), "{body}");
-    assert_eq!((hub.calls("POST", "/pulls"), hub.calls("POST", "/issues/1/comments")), (0, 1), "one comment for all");
-    // What the comment tells people to say is what is listened to.
-    ada.post("/issues/1/comments", &json!({ "body": "@harvest approve" })).ok();
-    hub.exchange("a pull request", |call| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201);
-    hub.status("Done");
-    description::holds(&hub.fake.exchanges());
-    // The command that people are told of exists.
-    let command = body.split('`').find(|part| part.starts_with("harvest ")).unwrap();
-    let ran = world.harvest(&command.split(' ').skip(1).collect::<Vec<_>>()).finish();
-    assert!(ran.exit == Some(0) && ran.stdout.contains("Done."), "{command}: {ran:?}");
-}
-
 /// Says where it has its packages from, and what the gateway answers when it asks for one all the same.
 const LOOKS_FOR_PACKAGES: &str = r#"port=$(awk '$4 == "0A" { split($2, at, ":"); print at[2]; exit }' /proc/net/tcp)
 status=$(curl --silent --output /dev/null --write-out '%{http_code}' "http://127.0.0.1:$(printf %d "0x$port")/registry/npm/left-pad")
@@ -519,54 +492,6 @@ fn mentions_and_reviews_of_people_do_not_use_up_the_bound_on_automatic_fixes() {
     assert_eq!(shown["sessions"][0]["turns"][5]["author"], "github:ada", "{shown:#}");
 }
 
-#[test]
-fn what_failed_is_not_pushed_unless_policy_wants_a_draft() {
-    for (policy, pulls) in [("", 0), ("[github]\ndraft_failed = true\n", 1)] {
-        let world = World::new();
-        let hub = Hub::new(&world);
-        let config = world.path().join("harvest.toml");
-        fs::write(&config, policy).unwrap();
-        let broken = json!([{ "shell": "echo 'exit 1' >> src/one.sh" }, { "say": "Done." }]);
-        let server = world.serve_with(&broken, &["--agents", "1", "--config", config.to_str().unwrap()]);
-        hub.tell(&server);
-        hub.person("ada").post("/issues", &json!({ "title": "Break it", "labels": ["harvest"] })).ok();
-        hub.status("Failed");
-        assert_eq!(hub.calls("POST", "/pulls"), pulls, "{policy}");
-        let branches = git(&hub.repository(), &["for-each-ref", "--format=%(refname)", "refs/heads/harvest"]);
-        assert_eq!(branches.is_empty(), pulls == 0, "{branches}");
-        if pulls == 1 {
-            let opened = hub.exchange("a draft", |call| call.method == "POST" && call.path.ends_with("/pulls"));
-            assert_eq!(opened.request.unwrap()["draft"], true);
-        }
-    }
-}
-
-/// Why a task failed is told in its draft, without keys: neither those that the agent gives as its reason nor those it printed.
-#[test]
-fn a_draft_of_failed_work_shows_no_key() {
-    let key = "ghp_canary0123456789abcdefghijklmnopqr";
-    let gave_up = json!({ "type": "result", "subtype": "error_during_execution", "is_error": true, "errors": [format!("no access with {key}")] });
-    for (dialect, last) in [("claude_code", gave_up.to_string()), ("text", format!("no access with {key}"))] {
-        let world = World::new();
-        let hub = Hub::new(&world);
-        world.add_agent(
-            "failing",
-            dialect,
-            &format!("cat > /dev/null; echo more >> src/one.sh; echo '{last}'; exit 1"),
-        );
-        let config = world.path().join("harvest.toml");
-        fs::write(&config, "agent = \"failing\"\n[github]\ndraft_failed = true\n").unwrap();
-        let server = world.serve_with(&json!([]), &["--agents", "1", "--config", config.to_str().unwrap()]);
-        hub.tell(&server);
-        hub.person("ada").post("/issues", &json!({ "title": "Break it", "labels": ["harvest"] })).ok();
-        hub.status("Failed");
-        let opened = hub.exchange("a draft", |call| call.method == "POST" && call.path.ends_with("/pulls"));
-        let body = opened.request.unwrap()["body"].as_str().unwrap().to_owned();
-        assert!(body.contains("**Not finished:**") && body.contains("no access with [redacted]"), "{dialect}: {body}");
-        assert!(!body.contains("canary"), "{dialect}: {body}");
-    }
-}
-
 /// However the process dies between push, pull request and recording it: there is one pull request.
 #[cfg(feature = "failpoints")]
 #[test]
@@ -625,60 +550,6 @@ fn a_repository_can_be_asked_for_by_hand() {
     assert_eq!(up.finish().exit, Some(0));
     assert_eq!(hub.calls("POST", "/pulls"), 1);
     assert_eq!(world.tasks()[0]["branch"].as_str().map(|branch| branch.starts_with("harvest/")), Some(true));
-}
-
-/// A worker whose agent will be busy for some seconds, and its task.
-fn at_work(world: &World, hub: &Hub) -> (Running, String) {
-    let script = world.script(&json!([{ "shell": format!("{FIX}; sleep 8") }, { "say": "Done." }]));
-    let address = format!("{}/ada/shop", hub.fake.url());
-    let args = ["task", "add", "Make the failing test pass", "--repo", &address, "--json"];
-    let added: Value = serde_json::from_str(&world.harvest(&args).finish().stdout).unwrap();
-    let task = added["id"].as_str().unwrap().to_owned();
-    let mut up = world.harvest(&["up", "--until-empty", "--agents", "1", "--model-script"]);
-    up.command.arg(&script);
-    let running = up.start();
-    wait_until("its agent works", || journal(world, &task).iter().any(|event| event["type"] == "tool.call"));
-    (running, task)
-}
-
-fn tells_of_an_outage(event: &Value) -> bool {
-    event["data"]["message"].as_str().is_some_and(|text| text.contains("not to be reached"))
-}
-
-/// What is tested is delivered when GitHub is back, once, and no agent works twice.
-#[test]
-fn an_outage_at_delivery_is_waited_out() {
-    let world = World::new();
-    let hub = Hub::new(&world);
-    let (running, task) = at_work(&world, &hub);
-    // More than is asked for again at once.
-    hub.fake.fail_next(6);
-    let ran = running.finish();
-    assert_eq!(ran.exit, Some(0), "{ran:?}");
-    assert_eq!(hub.fake.outage(), 0);
-    assert_eq!(hub.calls("POST", "/pulls"), 1);
-    let events = journal(&world, &task);
-    assert_eq!(events.last().unwrap()["data"]["status"], "completed", "{events:#?}");
-    let count = |wanted: &dyn Fn(&Value) -> bool| events.iter().filter(|event| wanted(event)).count();
-    assert_eq!(count(&|event| event["type"] == "agent.started"), 1);
-    assert_eq!(count(&|event| event["type"] == "pull_request.delivered"), 1);
-    assert_eq!(count(&tells_of_an_outage), 1, "{events:#?}");
-}
-
-/// Who waits for GitHub hears that nobody wants it any more.
-#[test]
-fn an_outage_at_delivery_can_be_cancelled() {
-    let world = World::new();
-    let hub = Hub::new(&world);
-    let (running, task) = at_work(&world, &hub);
-    hub.fake.fail_next(1_000_000);
-    wait_until("it waits", || journal(&world, &task).iter().any(tells_of_an_outage));
-    let cancelled = world.harvest(&["task", "cancel", &task]).finish();
-    assert_eq!(cancelled.exit, Some(0), "{cancelled:?}");
-    hub.fake.fail_next(0);
-    running.finish();
-    assert_eq!(world.tasks()[0]["status"], "cancelled");
-    assert_eq!(hub.calls("POST", "/pulls"), 0);
 }
 
 #[test]

@@ -111,6 +111,31 @@ fn the_trial_works_with_relative_paths_and_survives_a_restart_of_either_side() {
 }
 
 #[test]
+fn an_issue_that_is_opened_with_its_label_starts_its_task_and_nothing_says_otherwise() {
+    let world = World::new();
+    let (address, script) = (free_address(), trial_script(&world));
+    let hub = Trial::start(&world, "127.0.0.1:0", &format!("http://{address}/webhooks/github"));
+    let app = harvest_forge::fake::Fake::app(Some("harvest"));
+    let add = ["credential", "add", "github", "--base-url", &hub.url, "--from-stdin"];
+    assert_eq!(world.harvest(&add).input(harvest_vault::ExposeSecret::expose_secret(&app)).finish().exit, Some(0));
+    let server = serve(&world, &address, &script);
+    let issue = json!({ "title": "Make the failing test pass", "labels": ["harvest"], "assignees": ["harvest"] });
+    let number = hub.person("ada").post("/issues", &issue).ok()["number"].as_u64().unwrap();
+    hub.person("ada").post(&format!("/issues/{number}/assignees"), &json!({ "assignees": ["harvest"] })).ok();
+    wait_until("the issue is done", || hub.is_done(number));
+    server.running.signal(Signal::TERM);
+    let ran = server.running.finish();
+    assert!(!ran.stderr.contains("started nothing"), "{}", ran.stderr);
+    // The link in the comment opens, for anyone.
+    let comment = hub.comments(number).remove(0);
+    let link = comment.split(' ').find(|word| word.contains("/pull/")).unwrap();
+    let page = Client::at(link).get("");
+    assert_eq!(page.status, 200, "{page:?}");
+    assert_eq!(hub.comments(number).len(), 1, "{:#?}", hub.comments(number));
+    hub.stop();
+}
+
+#[test]
 fn a_fake_github_that_cannot_start_leaves_nothing() {
     let world = World::new();
     let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

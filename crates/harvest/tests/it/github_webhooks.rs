@@ -295,5 +295,5 @@ fn the_mentions_of_a_program_are_bounded_like_automatic_fixes() {
     }
     let outcomes = settled(&world, 4);
     assert!(outcomes[1].starts_with("turn 2 ") && outcomes[3].starts_with("turn 3 "), "{outcomes:#?}");
-    assert_eq!(outcomes[2], "ignored: 1 automatic turns were taken");
+    assert_eq!(outcomes[2], "ignored: the limit of automatic turns (1) is reached");
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::agents::python_package;
+use crate::served::Client;
 use crate::support::{PATH, World};
 
 /// What is valid by its form may still name something that is not there, a key that was used before, or an older version.
@@ -39,4 +40,23 @@ fn row_27_schemathesis_finds_no_failure_and_no_answer_outside_of_the_document() 
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{said}\n{}", String::from_utf8_lossy(&ran.stderr));
     assert_eq!(server.anyone().get("/readyz").status, 200);
+}
+
+#[test]
+fn the_api_reference_without_scripts_lists_the_fields_of_a_body_and_depends_on_accept() {
+    let world = World::new();
+    let server = world.serve(&[]);
+    let program = Client::at(&server.url).get("/api/docs");
+    let browser = Client::at(&server.url).header("accept", "text/html");
+    for answer in [&program, &browser.get("/api/docs?plain")] {
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let (_, create) = answer.text.split_once("<h2><code>POST /api/tasks</code></h2>").unwrap();
+        let create = create.split("<h2>").next().unwrap();
+        assert!(create.contains("<tr><td><code>budget_usd</code><td>"), "{create}");
+        assert!(create.contains("The most that the task may cost, in US dollars."), "{create}");
+    }
+    for answer in [&program, &browser.get("/api/docs")] {
+        let vary = answer.headers.iter().filter(|(name, _)| name == "vary").map(|(_, value)| value.as_str());
+        assert!(vary.clone().any(|value| value == "accept"), "{:?}", vary.collect::<Vec<_>>());
+    }
 }

@@ -9,7 +9,7 @@ use crate::extract::Id;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// List agents: what is installed, in which version, with which keys
+/// List agents with their version and the keys that are available
 #[utoipa::path(
     get, path = "/api/agents", tag = "agents", operation_id = "agent.list",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -19,9 +19,9 @@ pub async fn list(State(app): State<App>) -> Result<Page<AgentInfo>, Problem> {
     Ok(Page::whole(app.desk.agents().await?))
 }
 
-/// Rehearse with an agent: it works in a real sandbox on a model that is played by a script; answered when that is over
+/// Test an agent: it runs in a real sandbox against a scripted model; the answer is sent when the test ends
 #[utoipa::path(
-    post, path = "/api/agents/{id}/check", tag = "agents", operation_id = "agent.check", params(("id" = String, Path)),
+    post, path = "/api/agents/{id}/check", tag = "agents", operation_id = "agent.check", params(("id" = String, Path, description = "An id from `/api/agents`")),
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 200, body = AgentCheck), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]

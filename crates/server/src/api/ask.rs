@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::repository_access;
 use crate::state::App;
 
-/// A task as it is asked for. Whatever is left out is decided by the settings of the repository, its project and the server.
+/// A task to create. The settings of the repository, its project and the server decide what is left out.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ask {
@@ -25,38 +25,41 @@ pub struct Ask {
     /// A name from `/api/repositories`, or the path or URL of one that is known. Admins of the installation may name any other.
     #[schema(min_length = 1, example = "shop")]
     pub repository: String,
-    /// The branch, tag or commit to start from; else the repository's own branch.
+    /// The branch, tag or commit to start from; default: the repository's own branch.
     pub base: Option<String>,
     /// An id from `/api/agents`.
     pub agent: Option<String>,
+    /// A model of the agent; default: the agent's own.
     pub model: Option<String>,
-    /// The command that proves the result; else it is found in the repository.
+    /// The test command; default: the one found in the repository.
     pub test: Option<String>,
     /// Fail rather than deliver without a test command.
     #[serde(default)]
     pub require_tests: bool,
+    /// The place in the queue; default: `normal`.
     pub priority: Option<Priority>,
-    /// Ids of tasks that have to complete before; a unique beginning is enough.
+    /// Ids of tasks that have to complete first; a unique prefix is enough.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub after: Vec<String>,
     #[serde(default)]
     pub on_failed_dependency: OnFailedDependency,
-    /// The batch it belongs to.
+    /// The convoy it belongs to.
     pub convoy: Option<String>,
-    /// How often to try again by itself when a failure may pass.
+    /// How often to retry automatically after a temporary failure.
     #[schema(maximum = 20)]
     pub retries: Option<u32>,
+    /// The most that the task may cost, in US dollars.
     pub budget_usd: Option<Cost>,
     /// Seconds that the agent may work on a turn.
     #[schema(minimum = 1, maximum = 604800)]
     pub timeout: Option<u64>,
-    /// First a plan, on which a person decides.
+    /// Make a plan first, which a person approves or rejects.
     #[serde(default)]
     pub plan: bool,
-    /// An agent that looks for what is wrong with the plan before a person decides, perhaps with a model behind a colon.
+    /// An agent that reviews the plan before a person decides, as `AGENT` or `AGENT:MODEL`.
     pub plan_review: Option<String>,
-    /// In which steps it is worked on.
+    /// The steps of the work.
     pub workflow: Option<Workflow>,
     /// The tested result is held until a person approves it.
     #[serde(default)]
@@ -65,13 +68,13 @@ pub struct Ask {
     #[serde(default)]
     #[schema(max_items = 100)]
     pub mcp: Vec<String>,
-    /// Agents that go on, one after the other, when a model has no more quota.
+    /// Agents that continue, in this order, when a model's quota is exhausted.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub fallback_agents: Vec<String>,
     /// The issue, thread or message it came from.
     pub source_url: Option<String>,
-    /// Several work on it side by side, as tasks of their own; the first of them is answered.
+    /// Run several agents in parallel, each as a task of its own; the answer is the first of these tasks.
     pub race: Option<AskRace>,
 }
 

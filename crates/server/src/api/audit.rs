@@ -33,16 +33,19 @@ pub struct AuditEntry {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct AuditFilter {
+    /// Only entries of this actor, like `user:ada`.
     actor: Option<String>,
+    /// Only entries of this operation, like `task.create`.
     action: Option<String>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     #[param(pattern = "^[0-9]{1,18}$")]
     cursor: Option<String>,
+    /// The highest number of items on a page.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
 }
 
-/// Who did what, oldest first
+/// List the audit log, oldest first
 #[utoipa::path(
     get, path = "/api/audit", tag = "audit", operation_id = "audit.list", params(AuditFilter),
     security(("token" = ["admin"]), ("cookie" = ["admin"])),
@@ -53,7 +56,7 @@ pub async fn list(
     Extension(principal): Extension<Principal>,
     Params(filter): Params<AuditFilter>,
 ) -> Result<Page<AuditEntry>, Problem> {
-    let bad = |_| Problem::bad("cursor", "the cursor is not one of ours");
+    let bad = |_| Problem::bad("cursor", "unknown cursor");
     let limit = page::limit(filter.limit)?;
     let query = AuditQuery {
         after: filter.cursor.map(|text| text.parse()).transpose().map_err(bad)?.unwrap_or(0),

@@ -20,11 +20,12 @@ use crate::state::App;
 /// Of one session; whoever has more to say says it elsewhere.
 const MOST: usize = 1000;
 
-/// Something to say.
+/// A comment to add.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewComment {
     about: CommentPlace,
+    /// The comment itself.
     #[schema(min_length = 1, max_length = 10000, example = "Why not the other module?")]
     text: String,
 }
@@ -35,7 +36,7 @@ struct Changed<'a> {
     session_id: &'a SessionId,
 }
 
-/// Who looks at a session in a browser, as far as this server knows
+/// List the people who have a session open in a browser, as far as this server knows
 #[utoipa::path(
     get, path = "/api/sessions/{id}/people", tag = "sessions", operation_id = "session.people", params(("id" = SessionId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -50,7 +51,7 @@ pub async fn people(
     Ok(Page::whole(app.presence.people(&id)))
 }
 
-/// What people said about a session, oldest first
+/// List the comments on a session, oldest first
 #[utoipa::path(
     get, path = "/api/sessions/{id}/comments", tag = "sessions", operation_id = "comment.list", params(("id" = SessionId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -65,7 +66,7 @@ pub async fn list(
     Ok(Page::whole(app.store.comments(&id).await?))
 }
 
-/// Say something about an event or a changed line; agents do not read it
+/// Comment on an event or a changed line; agents do not read comments
 #[utoipa::path(
     post, path = "/api/sessions/{id}/comments", tag = "sessions", operation_id = "comment.create", params(("id" = SessionId, Path)),
     request_body = NewComment, security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -108,7 +109,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Concerns::task(&app, &session.task), Json(comment)))
 }
 
-/// Take a comment back: one's own, or as an admin anyone's
+/// Delete a comment: your own, or any as an admin
 #[utoipa::path(
     delete, path = "/api/comments/{id}", tag = "sessions", operation_id = "comment.remove", params(("id" = CommentId, Path)),
     security(("token" = ["member"]), ("cookie" = ["member"])),

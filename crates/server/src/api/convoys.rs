@@ -40,7 +40,7 @@ pub async fn list(State(app): State<App>) -> Result<Page<Convoy>, Problem> {
 
 /// One convoy; its tasks are `GET /api/tasks?convoy=…`
 #[utoipa::path(
-    get, path = "/api/convoys/{name}", tag = "convoys", operation_id = "convoy.get", params(("name" = String, Path)),
+    get, path = "/api/convoys/{name}", tag = "convoys", operation_id = "convoy.get", params(("name" = String, Path, description = "The name of the convoy")),
     security(("token" = ["viewer", "everywhere"]), ("cookie" = ["viewer", "everywhere"])),
     responses((status = 200, body = Convoy), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]

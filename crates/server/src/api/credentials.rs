@@ -13,19 +13,20 @@ use crate::extract::{Body, Id};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// A key to keep. Members keep their own; those of teams and projects are for admins.
+/// A credential to add. Members add their own; those of teams and projects take an admin.
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewCredential {
+    /// The vendor that the credential is for.
     pub provider: ModelProvider,
-    /// Whose it is; left out: yours.
+    /// The owner; default: you.
     pub scope: Option<Scope>,
-    /// Extras beside `default` are used when it is refused.
+    /// Credentials with other names are fallbacks for `default`, used when it is refused.
     #[schema(min_length = 1, max_length = 64)]
     pub name: Option<String>,
     /// A host that speaks the same format; for admins of the whole installation. A project's must have a public address.
     pub base_url: Option<String>,
-    /// The secret itself. Nobody can read it again.
+    /// The secret itself. It cannot be read again.
     #[schema(min_length = 1, max_length = 16384, write_only)]
     pub secret: String,
 }
@@ -62,10 +63,11 @@ impl ModelProvider {
     }
 }
 
-/// A secret in place of an old one.
+/// A new secret for a credential.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSecret {
+    /// The new secret. It cannot be read again.
     #[schema(min_length = 1, max_length = 16384, write_only)]
     secret: String,
 }
@@ -90,7 +92,7 @@ fn has(principal: &Principal, provider: &str, scope: &Scope) -> bool {
     }
 }
 
-/// List credentials: their last characters and when they were used
+/// List credentials with their last characters and last use
 #[utoipa::path(
     get, path = "/api/credentials", tag = "credentials", operation_id = "credential.list",
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -104,7 +106,7 @@ pub async fn list(
     Ok(Page::whole(all.filter(|one| has(&principal, &one.provider, &one.scope)).collect()))
 }
 
-/// Keep a key, sealed
+/// Add a credential; the secret is stored encrypted
 #[utoipa::path(
     post, path = "/api/credentials", tag = "credentials", operation_id = "credential.create", request_body = NewCredential,
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -158,7 +160,7 @@ pub async fn rotate(
     Ok(Json(app.desk.rotate_credential(credential, new.secret).await?))
 }
 
-/// Remove a credential from here; revoke it with its vendor as well
+/// Remove a credential from Harvest; revoke it with its vendor as well
 #[utoipa::path(
     delete, path = "/api/credentials/{id}", tag = "credentials", operation_id = "credential.remove", params(("id" = CredentialId, Path)),
     security(("token" = ["member"]), ("cookie" = ["member"])),

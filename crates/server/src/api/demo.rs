@@ -20,7 +20,7 @@ pub struct Demo {
     tasks: Vec<TaskId>,
 }
 
-/// Begin the demo: a few tasks on a sample repository, worked on by real sandboxes and a scripted model
+/// Start the demo: a few tasks on a sample repository, in real sandboxes with a scripted model
 #[utoipa::path(
     post, path = "/api/demo", tag = "me", operation_id = "demo.begin",
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),

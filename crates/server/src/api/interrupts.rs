@@ -18,29 +18,30 @@ use crate::state::App;
 
 const LONGEST_REASON: usize = 1000;
 
-/// Why work pauses.
+/// The reason for an interruption.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskInterrupt {
+    /// Shown to the people who follow the session.
     #[schema(max_length = 1000, example = "the schema changes today")]
     reason: Option<String>,
 }
 
-/// What to say to an agent that goes on.
+/// A prompt for the agent that resumes.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskResume {
-    /// Left out: to go on with what it was doing.
+    /// Default: continue with what it was doing.
     #[schema(min_length = 1)]
     prompt: Option<String>,
 }
 
-/// Interrupt a task: the agent may end its step, the work and its memory are kept, and it goes on when it is resumed
+/// Interrupt a task: the agent may finish its step, its work and memory are kept, and it continues when it is resumed
 #[utoipa::path(
     post, path = "/api/tasks/{id}/interrupt", tag = "tasks", operation_id = "task.interrupt", params(("id" = TaskId, Path)),
     request_body = AskInterrupt, security(("token" = ["member"]), ("cookie" = ["member"])),
     responses(
-        (status = 202, body = TaskDetail, description = "Whoever works on it was asked to pause"),
+        (status = 202, body = TaskDetail, description = "Its worker was asked to pause"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -53,13 +54,13 @@ pub async fn task(
     interrupt(&app, &principal, &id, asked).await
 }
 
-/// Interrupt a session, as its task
+/// Interrupt a session and its task
 #[utoipa::path(
     post, path = "/api/sessions/{id}/interrupt", tag = "sessions", operation_id = "session.interrupt",
     params(("id" = SessionId, Path)), request_body = AskInterrupt,
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses(
-        (status = 202, body = TaskDetail, description = "Whoever works on it was asked to pause"),
+        (status = 202, body = TaskDetail, description = "Its worker was asked to pause"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -73,7 +74,7 @@ pub async fn session(
     interrupt(&app, &principal, session.task_id(), asked).await
 }
 
-/// Resume an interrupted session, with something to say or without
+/// Resume an interrupted session, with or without a prompt
 #[utoipa::path(
     post, path = "/api/sessions/{id}/resume", tag = "sessions", operation_id = "session.resume",
     params(("id" = SessionId, Path)), request_body = AskResume,

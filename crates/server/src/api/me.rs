@@ -14,16 +14,16 @@ use crate::problem::Problem;
 pub struct Me {
     user: String,
     role: Role,
-    /// The projects that one is confined to; absent: all of them.
+    /// The projects that the token is limited to; absent: all of them.
     projects: Option<Vec<String>>,
-    /// What one may do in each of them.
+    /// The role in each of them.
     roles: Option<BTreeMap<String, Role>>,
     /// For pages: what they showed as `X-Harvest-CSRF`, the half of the session's secret that is not in the cookie.
     csrf: Option<String>,
     version: &'static str,
 }
 
-/// Who one is, and what one may do
+/// Show the signed-in user and their roles
 #[utoipa::path(
     get, path = "/api/me", tag = "me", operation_id = "me.get",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),

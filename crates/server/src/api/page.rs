@@ -72,7 +72,7 @@ pub fn limit(asked: Option<u32>) -> Result<usize, Problem> {
 /// Cursors are numbers of ours; anything else never was one.
 pub fn cursor(given: Option<String>) -> Result<Option<String>, Problem> {
     match given {
-        Some(text) if text.parse::<i64>().is_err() => Err(Problem::bad("cursor", "the cursor is not one of ours")),
+        Some(text) if text.parse::<i64>().is_err() => Err(Problem::bad("cursor", "unknown cursor")),
         given => Ok(given),
     }
 }

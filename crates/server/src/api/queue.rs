@@ -18,7 +18,7 @@ const LONGEST_CAP: usize = 1000;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Queue {
-    /// Nobody takes work.
+    /// Workers take no tasks.
     paused: bool,
     /// How many agents each worker runs; absent: what it was started with.
     agents: Option<u32>,
@@ -26,13 +26,14 @@ pub struct Queue {
     workers: usize,
     /// The same, one by one, and commands that run a task in the foreground.
     processes: Vec<Process>,
-    /// Why some of them take no work for the moment.
+    /// Why some of them take no work at the moment.
     holding: Vec<String>,
     turns: Turns,
     /// Tasks by status.
     tasks: BTreeMap<String, u64>,
     /// Failed tasks by reason.
     failures: BTreeMap<String, u64>,
+    /// What all tasks have cost, with those that were deleted.
     cost_usd: Cost,
     caps: Vec<Cap>,
 }
@@ -45,7 +46,7 @@ pub struct Process {
     kind: &'static str,
     /// Its number on its machine.
     pid: u32,
-    /// Why it takes no work for the moment.
+    /// Why it takes no work at the moment.
     holding: Option<String>,
 }
 
@@ -68,17 +69,18 @@ pub struct Cap {
     used: u32,
 }
 
-/// What is left out stays as it is.
+/// Changes to the queue; fields that are left out keep their values.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueChange {
+    /// While it is true, workers take no tasks; running tasks continue.
     paused: Option<bool>,
     /// `0`: what each worker was started with.
     #[schema(maximum = 1000)]
     agents: Option<u32>,
 }
 
-/// The queue at a glance
+/// Show the queue
 #[utoipa::path(
     get, path = "/api/queue", tag = "queue", operation_id = "queue.get",
     security(("token" = ["viewer", "everywhere"]), ("cookie" = ["viewer", "everywhere"])),
@@ -116,7 +118,7 @@ pub async fn get(State(app): State<App>) -> Result<Json<Queue>, Problem> {
     }))
 }
 
-/// Pause the queue, let it go on, or change how many agents each worker runs
+/// Pause or resume the queue, or change how many agents each worker runs
 #[utoipa::path(
     patch, path = "/api/queue", tag = "queue", operation_id = "queue.change", request_body = QueueChange,
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
@@ -136,19 +138,19 @@ pub async fn change(State(app): State<App>, Body(change): Body<QueueChange>) -> 
     get(State(app)).await
 }
 
-/// How many at a time.
+/// A limit for the queue.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CapChange {
     /// `repository:…`, `user:…` or `credential:…`.
     #[schema(min_length = 1, max_length = 1000)]
     name: String,
-    /// At most so many turns are worked on at a time; `null`: any number.
+    /// The highest number of turns at a time; `null`: no limit.
     #[schema(minimum = 1)]
     size: Option<u32>,
 }
 
-/// Set how many turns of a repository, a user or a credential are worked on at a time
+/// Limit how many turns of a repository, a user or a credential run at a time
 #[utoipa::path(
     put, path = "/api/queue/caps", tag = "queue", operation_id = "queue.set_cap", request_body = CapChange,
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),

@@ -14,21 +14,20 @@ use crate::extract::Id;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Several who do the same side by side, of whom the best is delivered: agents, or how many of one.
+/// Agents that work on the same task in parallel; the best result is delivered.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskRace {
-    /// Ids from `/api/agents`, each with a model behind a colon where it is not to be the agent's own.
+    /// Ids from `/api/agents`, each as `AGENT` or `AGENT:MODEL`.
     #[serde(default)]
     #[schema(max_items = 16, example = json!(["claude-code", "codex:gpt-5"]))]
     pub agents: Vec<String>,
-    /// In place of agents: how many of the one that is asked.
+    /// Instead of `agents`: how many runs of the task's own agent.
     #[schema(minimum = 2, maximum = 16)]
     pub number: Option<u8>,
     #[serde(default)]
     pub judged_by: JudgedBy,
-    /// An agent that is asked which is the best when several pass, perhaps with a model behind a colon; when it does not say,
-    /// `judged_by` decides.
+    /// An agent that chooses among several that pass, as `AGENT` or `AGENT:MODEL`; when it does not decide, `judged_by` does.
     #[schema(example = "claude-code")]
     pub judge: Option<String>,
 }
@@ -66,9 +65,9 @@ fn entrant(ask: &Ask, named: &str) -> Result<Ask, Problem> {
     Ok(one)
 }
 
-/// A race with everyone in it: who won, what each cost and changed, and why
+/// Show a race: every entrant with its cost, its changes and the verdict
 #[utoipa::path(
-    get, path = "/api/races/{id}", tag = "tasks", operation_id = "race.get", params(("id" = String, Path)),
+    get, path = "/api/races/{id}", tag = "tasks", operation_id = "race.get", params(("id" = String, Path, description = "The id of the race")),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses((status = 200, body = RaceTable), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]

@@ -1,32 +1,29 @@
 //! Which part of a session's changes is asked for.
 
-use harvest_workspace::SessionRepository;
+use harvest_workspace::{MOST_CONTEXT, SessionRepository};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use crate::problem::Problem;
 
-/// No file has so many lines that people read.
-const MOST_CONTEXT: u32 = 1_000_000;
-
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// The base or a commit of the session; left out: the base.
+    /// The base or a commit of the session; default: the base.
     #[param(pattern = "^[0-9a-f]{40,64}$")]
     #[serde(default, deserialize_with = "hash")]
     from: Option<String>,
-    /// A commit of the session; left out: the newest.
+    /// A commit of the session; default: the newest.
     #[param(pattern = "^[0-9a-f]{40,64}$")]
     #[serde(default, deserialize_with = "hash")]
     to: Option<String>,
-    /// Only this file; with `context` all of it can be had.
+    /// Only this file; a large `context` shows all of it.
     #[param(min_length = 1, max_length = 4096, pattern = "^[^\\x00]+$")]
     #[serde(default, deserialize_with = "path")]
     pub path: Option<String>,
-    /// So many unchanged lines around each change of a file; left out: 3. It takes `path`.
+    /// The number of unchanged lines around each change; default: 3. Needs `path`.
     #[param(minimum = 0, maximum = 1000000)]
     #[serde(default, deserialize_with = "context")]
     pub context: Option<u32>,

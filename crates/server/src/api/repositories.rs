@@ -37,19 +37,19 @@ pub struct Snapshot {
     next_at: Option<Timestamp>,
 }
 
-/// A repository to prepare snapshots of.
+/// A repository to add.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewRepository {
     /// Its path on the server's machine, or its URL.
     #[schema(min_length = 1)]
     pub source: String,
-    /// Else the last part of its path.
+    /// Default: the last part of its path.
     #[schema(min_length = 1, max_length = 64)]
     pub name: Option<String>,
     /// The branch to follow.
     pub branch: Option<String>,
-    /// The command that installs what is needed; it runs in a sandbox. Else it is found in the repository.
+    /// The command that installs dependencies, in a sandbox; default: the one found in the repository.
     pub setup: Option<String>,
     /// The command that builds it, in a sandbox; it may fail.
     pub build: Option<String>,
@@ -76,7 +76,7 @@ pub async fn list(
     Ok(Page::whole(visible(&app, &principal).await?))
 }
 
-/// Keep a repository, or change the one of that name
+/// Add a repository, or change the one of that name
 #[utoipa::path(
     post, path = "/api/repositories", tag = "repositories", operation_id = "repository.create", request_body = NewRepository,
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
@@ -92,7 +92,7 @@ pub async fn create(
 
 /// One repository
 #[utoipa::path(
-    get, path = "/api/repositories/{name}", tag = "repositories", operation_id = "repository.get", params(("name" = String, Path)),
+    get, path = "/api/repositories/{name}", tag = "repositories", operation_id = "repository.get", params(("name" = String, Path, description = "The name of the repository")),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses((status = 200, body = Repository), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -105,12 +105,12 @@ pub async fn get(
     found.map(Json).ok_or_else(unknown)
 }
 
-/// Build the snapshot of a repository now rather than at its next time
+/// Build the snapshot of a repository now
 ///
-/// A worker builds it a moment later; `GET /api/repositories/{name}` tells how it goes.
+/// A worker builds it a moment later; `GET /api/repositories/{name}` shows the progress.
 #[utoipa::path(
     post, path = "/api/repositories/{name}/build", tag = "repositories", operation_id = "repository.build",
-    params(("name" = String, Path)), security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    params(("name" = String, Path, description = "The name of the repository")), security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
     responses(
         (status = 202, body = Repository, description = "A worker was asked to build it"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
@@ -125,10 +125,10 @@ pub async fn build(State(app): State<App>, Id(name): Id<String>) -> Result<(Stat
     Ok((StatusCode::ACCEPTED, Json(describe(&app, repository))))
 }
 
-/// All that the last build of a repository's snapshot said, or what the one under way has said so far
+/// Show the log of the last or the running build of a repository's snapshot
 #[utoipa::path(
     get, path = "/api/repositories/{name}/build-log", tag = "repositories", operation_id = "repository.build_log",
-    params(("name" = String, Path)), security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
+    params(("name" = String, Path, description = "The name of the repository")), security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses(
         (status = 200, body = String, content_type = "text/plain"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
@@ -150,9 +150,9 @@ pub async fn build_log(
     })
 }
 
-/// Prepare no more snapshots of a repository; its tasks stay
+/// Remove a repository: no more snapshots are prepared; its tasks stay
 #[utoipa::path(
-    delete, path = "/api/repositories/{name}", tag = "repositories", operation_id = "repository.remove", params(("name" = String, Path)),
+    delete, path = "/api/repositories/{name}", tag = "repositories", operation_id = "repository.remove", params(("name" = String, Path, description = "The name of the repository")),
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
     responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]

@@ -14,11 +14,11 @@ use crate::extract::{Body, Id};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// What to merge although it is doubtful.
+/// Options of a merge.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Application {
-    /// Merge work that failed or is not verified as well.
+    /// Also merge work that failed or is not verified.
     #[serde(default)]
     force: bool,
 }
@@ -44,7 +44,7 @@ pub async fn apply(
     Ok((Concerns::task(&app, &task), Json(merged)))
 }
 
-/// The evidence of a task, signed: a DSSE envelope around an in-toto statement
+/// Show the signed evidence of a task: a DSSE envelope around an in-toto statement
 ///
 /// `harvest evidence verify` checks it, with the key of `GET /api/evidence-key`.
 #[utoipa::path(
@@ -83,7 +83,7 @@ pub struct EvidenceKey {
     public_key: String,
 }
 
-/// The public key that this installation signs evidence with
+/// Show the public key that this installation signs evidence with
 #[utoipa::path(
     get, path = "/api/evidence-key", tag = "tasks", operation_id = "evidence.key",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),

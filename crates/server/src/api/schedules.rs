@@ -52,14 +52,14 @@ impl From<Missed> for MissedRuns {
     }
 }
 
-/// A task that is to come again.
+/// A schedule to add.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSchedule {
     /// Minute, hour, day of month, month, day of week.
     #[schema(example = "0 3 * * 1-5")]
     pub cron: String,
-    /// Else the server's.
+    /// Default: the server's.
     #[schema(example = "Europe/Paris")]
     pub time_zone: Option<String>,
     #[serde(default)]
@@ -104,7 +104,7 @@ pub async fn list(
     Ok(Page::whole(seen.map(Schedule::from).collect()))
 }
 
-/// Have a task come again
+/// Add a schedule: a task that is created at set times
 #[utoipa::path(
     post, path = "/api/schedules", tag = "schedules", operation_id = "schedule.create", request_body = NewSchedule,
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -126,7 +126,7 @@ pub async fn create(
 
 /// Remove a schedule; tasks it has queued stay
 #[utoipa::path(
-    delete, path = "/api/schedules/{id}", tag = "schedules", operation_id = "schedule.remove", params(("id" = String, Path)),
+    delete, path = "/api/schedules/{id}", tag = "schedules", operation_id = "schedule.remove", params(("id" = String, Path, description = "The id of the schedule")),
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]

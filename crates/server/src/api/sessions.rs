@@ -55,7 +55,7 @@ pub struct SessionSummary {
     task_id: TaskId,
     branch: BranchName,
     created_at: Timestamp,
-    /// Of its task.
+    /// The status of its task.
     status: TaskStatus,
     repository: String,
     agent: String,
@@ -70,27 +70,30 @@ pub struct SessionSummary {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct SessionFilter {
-    /// The beginning of an id: the one session that it fits, whatever else is asked for.
+    /// A unique prefix of an id; the other filters are ignored.
     #[param(min_length = 1, max_length = 16)]
     #[serde(default, deserialize_with = "id_prefix")]
     id: Option<String>,
     task: Option<TaskId>,
-    /// Of its task.
+    /// The status of its task.
     status: Option<TaskStatus>,
+    /// The path, URL or name of the repository.
     repository: Option<String>,
+    /// The order of the list.
     #[param(inline)]
     sort: Option<Sort>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     #[param(pattern = "^-?[0-9]{1,18}$")]
     cursor: Option<String>,
+    /// The highest number of items on a page.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
 }
 
-/// Begin a session about a new task
+/// Start a session with a new task
 #[utoipa::path(
     post, path = "/api/sessions", tag = "sessions", operation_id = "session.create", request_body = Ask,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Asking again with the same key makes no second one")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key creates no second session")),
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 201, body = SessionDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -171,13 +174,13 @@ pub async fn get(
     visible(&app, &principal, &id).await.map(Json)
 }
 
-/// Stop the work of a session; what it did is kept
+/// Stop a session; its work is kept
 #[utoipa::path(
     post, path = "/api/sessions/{id}/stop", tag = "sessions", operation_id = "session.stop", params(("id" = SessionId, Path)),
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses(
         (status = 200, body = TaskDetail, description = "Stopped"),
-        (status = 202, body = TaskDetail, description = "Whoever works on it was asked to stop"),
+        (status = 202, body = TaskDetail, description = "Its worker was asked to stop"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -190,7 +193,7 @@ pub async fn stop(
     tasks::stop(&app, &principal, &session.task_id, harvest_core::Stopping::Cancel).await
 }
 
-/// Delete a session whose work has ended: nothing of it is left but what was delivered, what it cost, and the audit log
+/// Delete a session that has ended; what was delivered, its cost and the audit log stay
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", tag = "sessions", operation_id = "session.delete", params(("id" = SessionId, Path)),
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -203,7 +206,7 @@ pub async fn delete(
 ) -> Result<(StatusCode, Extension<Concerns>), Problem> {
     let session = visible(&app, &principal, &id).await?;
     if session.task.requested_by != principal.user && principal.role_for(&session.task.repository) < Some(Role::Admin) {
-        let detail = "only whoever asked for it and admins of its project delete a session";
+        let detail = "only its requester and admins of its project may delete a session";
         return Err(Problem::new(Code::NotAllowed, detail).help("ask one of them"));
     }
     let busy = |detail: String, help: &str| Err(Problem::new(Code::SessionBusy, detail).help(help));
@@ -224,30 +227,35 @@ pub async fn delete(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskMore {
+    /// What to do next.
     #[schema(min_length = 1, example = "And now the same for the other module")]
     prompt: String,
-    /// Who works on it from here on; left out: as before.
+    /// The agent from here on; default: as before.
     agent: Option<String>,
+    /// The model from here on; default: as before.
     model: Option<String>,
 }
 
-/// A moment to go on from.
+/// The event to fork at, and what to do from there.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskFork {
     /// The number of an event.
     #[schema(minimum = 1)]
     at: u64,
+    /// What to do from there.
     #[schema(min_length = 1)]
     prompt: String,
+    /// An id from `/api/agents`; default: as before.
     agent: Option<String>,
+    /// A model of the agent; default: as before.
     model: Option<String>,
 }
 
-/// Ask a session for more; prompts that come while it works are queued in order
+/// Send another prompt to a session; prompts that arrive while it works are queued in order
 #[utoipa::path(
     post, path = "/api/sessions/{id}/prompts", tag = "sessions", operation_id = "session.prompt",
-    params(("id" = SessionId, Path), ("Idempotency-Key" = Option<String>, Header, description = "Asking again with the same key asks once")),
+    params(("id" = SessionId, Path), ("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key sends the prompt once")),
     request_body = AskMore, security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 201, body = Turn), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -273,7 +281,7 @@ pub async fn prompt(
     Ok((StatusCode::CREATED, Concerns::task(&app, &session.task), Json(turn)))
 }
 
-/// Go on from a moment of a session, in a new one
+/// Fork a session: start a new one from an event of this one
 #[utoipa::path(
     post, path = "/api/sessions/{id}/fork", tag = "sessions", operation_id = "session.fork",
     params(("id" = SessionId, Path)), request_body = AskFork,
@@ -317,7 +325,7 @@ pub fn words(prompt: String) -> Result<Prompt, Problem> {
     Prompt::new(prompt).map_err(refuse)
 }
 
-/// Something that was said.
+/// A message in a session.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Message {
     /// The number of the event it comes from.
@@ -333,14 +341,15 @@ pub struct Message {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct MessageFilter {
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     #[param(pattern = "^[0-9]{1,18}$")]
     cursor: Option<String>,
+    /// The highest number of items on a page.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
 }
 
-/// What was said in a session, oldest first
+/// List the messages of a session, oldest first
 #[utoipa::path(
     get, path = "/api/sessions/{id}/messages", tag = "sessions", operation_id = "session.messages",
     params(("id" = SessionId, Path), MessageFilter), security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -353,7 +362,7 @@ pub async fn messages(
     Params(filter): Params<MessageFilter>,
 ) -> Result<Page<Message>, Problem> {
     let session = visible(&app, &principal, &id).await?;
-    let bad = |_| Problem::bad("cursor", "the cursor is not one of ours");
+    let bad = |_| Problem::bad("cursor", "unknown cursor");
     let mut after: u64 = filter.cursor.map(|text| text.parse()).transpose().map_err(bad)?.unwrap_or(0);
     let limit = page::limit(filter.limit)?;
     let (mut items, mut asked) = (Vec::new(), 0);
@@ -392,7 +401,7 @@ pub struct ChangedFile {
     change: FileChange,
 }
 
-/// The files that a session changed so far
+/// List the files that a session has changed
 #[utoipa::path(
     get, path = "/api/sessions/{id}/files", tag = "sessions", operation_id = "session.files", params(("id" = SessionId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -416,11 +425,11 @@ pub struct Diff {
     base: String,
     /// The newest state that has left the sandbox; absent when nothing has.
     commit: Option<String>,
-    /// A unified diff; bytes that are no UTF-8 are replaced.
+    /// A unified diff; bytes that are not UTF-8 are replaced.
     diff: String,
 }
 
-/// What a session changed so far, or between two of its commits, as a unified diff; with `Accept: text/x-diff` byte for byte
+/// Show the changes of a session so far, or between two of its commits, as a unified diff; with `Accept: text/x-diff` byte for byte
 #[utoipa::path(
     get, path = "/api/sessions/{id}/diff", tag = "sessions", operation_id = "session.diff",
     params(("id" = SessionId, Path), Range),

@@ -42,12 +42,13 @@ impl From<By> for StatKey {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct StatFilter {
+    /// What to sum by.
     #[param(inline)]
     by: Option<By>,
-    /// The first day; left out: from the beginning.
+    /// The first day; default: the beginning.
     #[param(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-01-31")]
     from: Option<String>,
-    /// The last day; left out: today.
+    /// The last day; default: today.
     #[param(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     to: Option<String>,
 }
@@ -120,7 +121,7 @@ impl Stats {
     }
 }
 
-/// What became of tasks
+/// Sum up tasks that have ended
 #[utoipa::path(
     get, path = "/api/stats", tag = "stats", operation_id = "stats.get", params(StatFilter),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -159,7 +160,7 @@ pub struct PullRequestSums {
     mean_seconds_to_merge: Option<f64>,
 }
 
-/// What became of pull requests
+/// Sum up pull requests
 #[utoipa::path(
     get, path = "/api/stats/pull-requests", tag = "stats", operation_id = "stats.pull_requests",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),

@@ -34,31 +34,37 @@ pub struct TaskDetail {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct TaskFilter {
-    /// The beginning of an id: the one task that it fits, whatever else is asked for.
+    /// A unique prefix of an id; the other filters are ignored.
     #[param(min_length = 1, max_length = 16)]
     #[serde(default, deserialize_with = "id_prefix")]
     id: Option<String>,
+    /// Only tasks with this status.
     status: Option<TaskStatus>,
-    /// Its path or URL, or the name of a known one.
+    /// The path, URL or name of the repository.
     repository: Option<String>,
+    /// Only tasks of this convoy.
     convoy: Option<String>,
+    /// Only tasks of this requester.
     requested_by: Option<String>,
+    /// Only tasks of this agent.
     agent: Option<String>,
-    /// Words of the prompt, in any case of their letters.
+    /// Text in the prompt, in upper or lower case.
     q: Option<String>,
+    /// The order of the list.
     #[param(inline)]
     sort: Option<Sort>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     #[param(pattern = "^-?[0-9]{1,18}$")]
     cursor: Option<String>,
+    /// The highest number of items on a page.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
 }
 
-/// Give a task
+/// Create a task
 #[utoipa::path(
     post, path = "/api/tasks", tag = "tasks", operation_id = "task.create", request_body = Ask,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Asking again with the same key makes no second task")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key creates no second task")),
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 201, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -136,7 +142,7 @@ pub async fn get(
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses(
         (status = 200, body = TaskDetail, description = "Stopped"),
-        (status = 202, body = TaskDetail, description = "Whoever works on it was asked to stop"),
+        (status = 202, body = TaskDetail, description = "Its worker was asked to stop"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -154,7 +160,7 @@ pub async fn cancel(
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses(
         (status = 200, body = TaskDetail, description = "Stopped"),
-        (status = 202, body = TaskDetail, description = "Whoever works on it was asked to stop"),
+        (status = 202, body = TaskDetail, description = "Its worker was asked to stop"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -173,7 +179,7 @@ pub async fn stop(app: &App, principal: &Principal, id: &TaskId, how: Stopping) 
     let before = visible(app, principal, id).await?.task;
     if before.status.is_finished() {
         let detail = format!("task {} has ended already: {}", id.short(), before.status);
-        return Err(Problem::new(Code::TaskFinished, detail).help("look at what came of it: GET /api/tasks/{id}"));
+        return Err(Problem::new(Code::TaskFinished, detail).help("see its result: GET /api/tasks/{id}"));
     }
     let status = match app.end(id, how).await? {
         true => StatusCode::OK,
@@ -202,7 +208,7 @@ impl crate::state::Shared {
     }
 }
 
-/// Queue a failed or cancelled task once more
+/// Queue a failed or cancelled task again
 #[utoipa::path(
     post, path = "/api/tasks/{id}/retry", tag = "tasks", operation_id = "task.retry", params(("id" = TaskId, Path)),
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -223,25 +229,25 @@ pub async fn retry(
     Ok((Concerns::task(&app, &before), Json(detail(&app, &id).await?)))
 }
 
-/// What to say to a plan.
+/// An approval, which may edit the plan.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
-    /// The plan as it is to be carried out instead.
+    /// The edited plan; default: the plan as it was proposed.
     #[schema(min_length = 1)]
     plan: Option<String>,
 }
 
-/// What is wrong with a plan.
+/// A rejection, with or without a comment.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rejection {
-    /// Another plan is made that takes it into account; without one the task is cancelled.
+    /// A new plan is made that takes the comment into account; without one the task is cancelled.
     #[schema(min_length = 1)]
     comment: Option<String>,
 }
 
-/// Approve the plan of a task, as it is or changed
+/// Approve the plan of a task, unchanged or edited
 #[utoipa::path(
     post, path = "/api/tasks/{id}/approve", tag = "tasks", operation_id = "task.approve", params(("id" = TaskId, Path)),
     request_body = Approval, security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -257,7 +263,7 @@ pub async fn approve(
     decide(&app, &principal, &id, PlanVerdict::Approved { changed }).await
 }
 
-/// Reject the plan of a task: with a comment another one is made, without one the task is cancelled
+/// Reject the plan of a task: with a comment a new plan is made, without one the task is cancelled
 #[utoipa::path(
     post, path = "/api/tasks/{id}/reject", tag = "tasks", operation_id = "task.reject", params(("id" = TaskId, Path)),
     request_body = Rejection, security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -299,7 +305,7 @@ async fn decide(
     Ok((Concerns::task(app, &before), Json(detail(app, id).await?)))
 }
 
-/// The runs of agents for a task, oldest first
+/// List the runs of agents for a task, oldest first
 #[utoipa::path(
     get, path = "/api/tasks/{id}/attempts", tag = "tasks", operation_id = "task.attempts", params(("id" = TaskId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),

@@ -29,10 +29,11 @@ pub struct Template {
     created_at: Timestamp,
 }
 
-/// A prompt to keep.
+/// A template to add.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTemplate {
+    /// The name of the template.
     #[schema(min_length = 1, max_length = 64, example = "upgrade")]
     pub name: String,
     /// The prompt may have parameters, `Upgrade {{ package }}`; the rest is for all tasks made from it.
@@ -40,7 +41,7 @@ pub struct NewTemplate {
     pub task: Ask,
 }
 
-/// What to fill in.
+/// Values for the parameters of a template.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Filling {
@@ -64,7 +65,7 @@ pub async fn list(
     Ok(Page::whole(seen.map(|template| describe(&app, template)).collect()))
 }
 
-/// Keep a template, or change the one of that name
+/// Add a template, or change the one of that name
 #[utoipa::path(
     post, path = "/api/templates", tag = "templates", operation_id = "template.create", request_body = NewTemplate,
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -88,7 +89,7 @@ pub async fn create(
 
 /// Remove a template; tasks made from it stay
 #[utoipa::path(
-    delete, path = "/api/templates/{name}", tag = "templates", operation_id = "template.remove", params(("name" = String, Path)),
+    delete, path = "/api/templates/{name}", tag = "templates", operation_id = "template.remove", params(("name" = String, Path, description = "The name of the template")),
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -101,9 +102,9 @@ pub async fn remove(
     if app.store.remove_template(&name).await? { Ok(StatusCode::NO_CONTENT) } else { Err(unknown()) }
 }
 
-/// Give a task made from a template
+/// Create a task from a template
 #[utoipa::path(
-    post, path = "/api/templates/{name}/tasks", tag = "templates", operation_id = "template.use", request_body = Filling, params(("name" = String, Path)),
+    post, path = "/api/templates/{name}/tasks", tag = "templates", operation_id = "template.use", request_body = Filling, params(("name" = String, Path, description = "The name of the template")),
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 201, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]

@@ -24,7 +24,7 @@ pub struct Token {
     name: String,
     user: String,
     role: Role,
-    /// Nothing outside of these projects; absent: everything.
+    /// The projects that it is limited to; absent: all of them.
     projects: Option<Vec<String>>,
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
@@ -49,12 +49,13 @@ pub struct AskToken {
     #[schema(min_length = 1, max_length = 200)]
     name: String,
     role: Role,
-    /// Whom it stands for; else whoever makes it.
+    /// The user it acts for; default: you.
     #[schema(min_length = 1, max_length = 200)]
     user: Option<String>,
+    /// The projects that it is limited to; default: none, so that it holds everywhere.
     #[schema(max_items = 100)]
     projects: Option<Vec<String>>,
-    /// After so many days it opens nothing any more; left out: never.
+    /// Days until it expires; default: never.
     #[schema(minimum = 1, maximum = 3650)]
     expires_in_days: Option<u64>,
 }
@@ -67,9 +68,10 @@ impl From<AccessToken> for Token {
     }
 }
 
-/// Make a token. An admin of the installation makes any; a person who is signed in makes one for themselves that may at most
-/// what they may, everywhere or in some of their projects, less when they may less, and nothing when they belong no more.
-/// What is made with a token ends with it
+/// Create a token
+///
+/// An admin of the installation creates any token. A signed-in person creates one for themselves, with at most their own rights,
+/// everywhere or in some of their projects; it loses rights with them. A token that was created with a token ends with it.
 #[utoipa::path(
     post, path = "/api/tokens", tag = "tokens", operation_id = "token.create", request_body = AskToken,
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -155,7 +157,7 @@ fn own_projects(
     }
 }
 
-/// List tokens, newest first: all for an admin of the installation, else one's own
+/// List tokens, newest first: an admin of the installation sees all, others see their own
 #[utoipa::path(
     get, path = "/api/tokens", tag = "tokens", operation_id = "token.list",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -176,7 +178,7 @@ async fn visible(app: &App, principal: &Principal) -> Result<Vec<AccessToken>, P
     Ok(tokens)
 }
 
-/// Revoke a token: it opens nothing from now on. Whoever is no admin of the installation revokes their own
+/// Revoke a token. Only an admin of the installation may revoke those of others
 #[utoipa::path(
     delete, path = "/api/tokens/{id}", tag = "tokens", operation_id = "token.revoke", params(("id" = TokenId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -194,6 +196,5 @@ pub async fn revoke(
     if revoked {
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(Problem::new(Code::UnknownToken, format!("there is no token {id} that opens anything"))
-        .help("see GET /api/tokens"))
+    Err(Problem::new(Code::UnknownToken, format!("there is no valid token {id}")).help("see GET /api/tokens"))
 }

@@ -67,14 +67,14 @@ pub async fn welcome(app: &App, login: Mint, with: &str) -> Result<Response, Pro
     Ok(signed(&app.cookie, cookie.reveal(), seconds, home.into_response()))
 }
 
-/// `POST /api/logout`: the cookie opens nothing any more.
+/// Sign out: the cookie becomes invalid
 #[utoipa::path(
     post, path = "/api/logout", tag = "me", operation_id = "session.logout", security(("cookie" = ["viewer"])),
     responses((status = 204, description = "Signed out"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn logout(State(app): State<App>, Extension(principal): Extension<Principal>) -> Result<Response, Problem> {
     if principal.way == Way::Token {
-        let detail = "a token is not signed in; it opens as long as nobody revokes it";
+        let detail = "a token is not signed in; it is valid until it is revoked";
         return Err(Problem::bad("Authorization", detail).help("revoke it: DELETE /api/tokens/{id}"));
     }
     app.store.revoke_token(&principal.token, app.clock.now()).await?;

@@ -96,7 +96,7 @@ pub async fn watch(app: App) {
         let sleep = match check(&app).await {
             Ok(next) => next,
             Err(error) => {
-                tracing::warn!(%error, "tokens of open streams cannot be looked at for the moment");
+                tracing::warn!(%error, "tokens of open streams cannot be looked at at the moment");
                 AGAIN
             }
         };
@@ -120,7 +120,7 @@ async fn check(app: &App) -> Result<Duration, harvest_store::Error> {
     if tokens.iter().any(|token| token.projects.is_some() || token.kind == TokenKind::Person)
         && let Err(refusal) = app.desk.projects_changed().await
     {
-        tracing::warn!(error = refusal.message, "projects cannot be read for the moment");
+        tracing::warn!(error = refusal.message, "projects cannot be read at the moment");
     }
     let now = app.clock.now();
     for token in tokens.iter().filter(|token| matches!(token.kind, TokenKind::Person | TokenKind::Personal)) {

@@ -129,7 +129,7 @@ async fn follow(
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, session = %id, "a journal cannot be read for the moment");
+                tracing::warn!(%error, session = %id, "a journal cannot be read at the moment");
                 let _ = sender.send(Told::Missed);
             }
         }
@@ -176,8 +176,9 @@ fn is_shown(body: &EventBody) -> bool {
     )
 }
 
-/// What happens anywhere that one may see, as server-sent events: `notice` for each change, `missed` when a list should be
-/// read again; `presence` and `comment` about the people in a session.
+/// Follow changes of all visible tasks as server-sent events
+///
+/// `notice` tells of a change, `missed` that a list should be read again, `presence` and `comment` of people in a session.
 #[utoipa::path(
     get, path = "/api/events", tag = "events", operation_id = "events.all",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),

@@ -48,11 +48,11 @@ pub struct EventPage {
     next_cursor: Option<u64>,
 }
 
-/// The journal of a session: as a WebSocket when the request asks for one, as server-sent events with
-/// `Accept: text/event-stream`, else as a page.
+/// Read the journal of a session: as a WebSocket when the request asks for one, as server-sent events with
+/// `Accept: text/event-stream`, else as a page
 ///
-/// Both streams begin behind `after` (or `Last-Event-ID`), go on with what is written from then on, and leave nothing out and
-/// nothing twice. A reader who is too slow is cut off and told where to go on.
+/// Both streams start after `after` (or `Last-Event-ID`), continue with new events, and neither skip nor repeat one. A reader
+/// that is too slow is disconnected and told where to continue.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/events", tag = "sessions", operation_id = "session.events",
     params(("id" = SessionId, Path), Since), security(("token" = ["viewer"]), ("cookie" = ["viewer"])),

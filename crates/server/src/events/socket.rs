@@ -62,7 +62,7 @@ async fn run(mut socket: WebSocket, mut subscription: Subscription, app: App, mu
                 }
                 Next::Broken(error) => {
                     tracing::warn!(%error, "a stream of events broke");
-                    break (AGAIN, format!("for the moment; resume with after={}", subscription.sent()));
+                    break (AGAIN, format!("at the moment; resume with after={}", subscription.sent()));
                 }
             },
             _ = beat.tick() => Message::Ping(Vec::new().into()),

@@ -61,7 +61,7 @@ async fn next(subscription: &mut Subscription, app: &App, beat: &mut Interval, p
             }
             Next::Broken(error) => {
                 tracing::warn!(%error, "a stream of events broke");
-                (last(subscription.sent(), "dropped", "the journal cannot be read for the moment"), Stage::Over)
+                (last(subscription.sent(), "dropped", "the journal cannot be read at the moment"), Stage::Over)
             }
         },
         _ = beat.tick() => (Bytes::from_static(BEAT), Stage::Telling),

@@ -127,7 +127,7 @@ async fn follow(
                 }
             }
             // Told again once the database is back: nobody has lost anything.
-            Err(error) => tracing::warn!(%error, %session, "a journal cannot be read for the moment"),
+            Err(error) => tracing::warn!(%error, %session, "a journal cannot be read at the moment"),
         }
         {
             let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -14,10 +14,10 @@ use crate::state::App;
 
 /// What an agent is asked when checks of its pull request failed.
 const FAILED: &str =
-    "Checks failed on the pull request, at what you delivered. Mend the cause. Do not weaken the checks or the tests.";
+    "Checks failed on the pull request, at what you delivered. Fix the cause. Do not weaken the checks or the tests.";
 
 /// The outcome of a delivery that would have begun a turn without a person for someone else's commit.
-const NOT_OURS: &str = "ignored: no person asks, and the commit is not what Harvest delivered";
+const NOT_OURS: &str = "ignored: no person asked, and Harvest did not deliver the commit";
 
 /// Why a delivery failed.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl From<harvest_engine::Error> for Trouble {
 
 /// Acts, and says in a few words what came of it.
 pub async fn act(app: &App, delivery: &Delivery) -> Result<String, Trouble> {
-    let Some(webhooks) = &app.webhooks else { return Err(Trouble::lasting("no webhooks are expected here")) };
+    let Some(webhooks) = &app.webhooks else { return Err(Trouble::lasting("webhooks are not set up")) };
     let told = webhooks.listener.translate(&delivery.event, delivery.payload.as_bytes());
     let Some(Happening { repository, by, what, .. }) = told.map_err(|error| Trouble::lasting(error.to_string()))?
     else {
@@ -83,13 +83,15 @@ pub async fn act(app: &App, delivery: &Delivery) -> Result<String, Trouble> {
     };
     // Whatever the delivery calls it, it is never a path of this machine.
     let Some(forge) = app.engine.forges().open_hosted(&repository) else {
-        return Ok("ignored: there is no account for it".to_owned());
+        return Ok("ignored: there is no GitHub account for this repository".to_owned());
     };
     describe(|entry| {
         entry.actor = format!("github:{by}");
         entry.project = app.desk.tenancy().identity(&entry.actor, forge.name()).project;
     });
-    let Some(hosting) = forge.hosting() else { return Ok("ignored: there is no account for it".to_owned()) };
+    let Some(hosting) = forge.hosting() else {
+        return Ok("ignored: there is no GitHub account for this repository".to_owned());
+    };
     let acting = Acting { app, forge: forge.as_ref(), hosting, by: &by, delivery, most_fixes: webhooks.most_fixes };
     match what {
         What::Asked { issue } => acting.asked(&issue, None).await,
@@ -134,20 +136,20 @@ impl Acting<'_> {
             return Ok(format!("task {}", submitted.task.id));
         };
         if known.kind == LinkKind::PullRequest {
-            return Ok("ignored: nobody reviews their own work".to_owned());
+            return Ok("ignored: Harvest does not review its own pull requests".to_owned());
         }
         if self.hosting.standing(self.by).await? == Standing::Stranger {
-            return Ok("ignored: by someone who may not write".to_owned());
+            return Ok("ignored: the sender has no write access".to_owned());
         }
         if is_automatic(&self.author()) && !self.may_go_on(&known.session).await? {
-            return Ok(format!("ignored: {} automatic turns were taken", self.most_fixes));
+            return Ok(format!("ignored: the limit of automatic turns ({}) is reached", self.most_fixes));
         }
         let thread = self.hosting.thread(place.number).await?;
         let task = self.app.store.session(&known.session).await?.task_id;
         let trust = self.app.store.task(&task).await?.task.settings.trust;
         if trust == Trust::Member && self.hosting.standing(&thread.author).await? == Standing::Stranger {
             // The task was begun when its author was trusted, and asks nobody before it reads.
-            return Ok("ignored: its author may not write any more, and this session asks for no approval".to_owned());
+            return Ok("ignored: its author has lost write access, and this session asks for no approval".to_owned());
         }
         let change = self.app.engine.change(self.forge, self.hosting, place.number, None).await?;
         if is_automatic(&self.author()) && !self.may_borrow(&known.session, &change.pull.head).await? {
@@ -161,15 +163,15 @@ impl Acting<'_> {
     async fn mentioned(&self, place: &Place, text: &str) -> Result<String, Trouble> {
         let Some(link) = self.app.store.linked(&place.url).await? else {
             if place.is_pull_request {
-                return Ok("ignored: not ours".to_owned());
+                return Ok("ignored: not a pull request of Harvest".to_owned());
             }
             return self.asked(place, Some(text)).await;
         };
         if self.hosting.standing(self.by).await? == Standing::Stranger {
-            return Ok("ignored: by someone who may not write".to_owned());
+            return Ok("ignored: the sender has no write access".to_owned());
         }
         let verdict = match text.trim().to_ascii_lowercase().as_str() {
-            "" => return Ok("ignored: nothing is asked".to_owned()),
+            "" => return Ok("ignored: the mention asks for nothing".to_owned()),
             "approve" => Some(PlanVerdict::Approved { changed: None }),
             "reject" => Some(PlanVerdict::Rejected),
             _ => None,
@@ -185,7 +187,7 @@ impl Acting<'_> {
         }
         if is_automatic(&self.author()) {
             if !self.may_go_on(&link.session).await? {
-                return Ok(format!("ignored: {} automatic turns were taken", self.most_fixes));
+                return Ok(format!("ignored: the limit of automatic turns ({}) is reached", self.most_fixes));
             }
             if place.is_pull_request
                 && !self.may_borrow(&link.session, &self.hosting.pull_request(place.number).await?.head).await?
@@ -198,7 +200,9 @@ impl Acting<'_> {
 
     async fn closed(&self, pull: &Place, merged: bool) -> Result<String, Trouble> {
         let end = if merged { LinkEnd::Merged } else { LinkEnd::Closed };
-        let Some(link) = self.app.store.linked(&pull.url).await? else { return Ok("ignored: not ours".to_owned()) };
+        let Some(link) = self.app.store.linked(&pull.url).await? else {
+            return Ok("ignored: not a pull request of Harvest".to_owned());
+        };
         self.app.store.close_link(&pull.url, end, self.app.clock.now()).await?;
         let session = self.app.store.session(&link.session).await?;
         // Whoever still works on it works for nobody.
@@ -215,10 +219,10 @@ impl Acting<'_> {
             let Some(link) = self.ours(&url).await? else { continue };
             let pull = self.hosting.pull_request(*number).await?;
             if pull.head != commit || pull.state != PullRequestState::Open {
-                return Ok("ignored: the branch has gone on".to_owned());
+                return Ok("ignored: the branch has newer commits".to_owned());
             }
             if !self.may_go_on(&link.session).await? {
-                return Ok(format!("ignored: {} fixes were tried", self.most_fixes));
+                return Ok(format!("ignored: the limit of automatic turns ({}) is reached", self.most_fixes));
             }
             if !self.may_borrow(&link.session, &pull.head).await? {
                 return Ok(NOT_OURS.to_owned());
@@ -230,22 +234,24 @@ impl Acting<'_> {
             let key = format!("github:checks:{url}:{commit}");
             return self.prompt(&link.session, text, CHECKS_AUTHOR.to_owned(), key).await;
         }
-        Ok("ignored: not ours".to_owned())
+        Ok("ignored: not a pull request of Harvest".to_owned())
     }
 
     async fn reviewed(&self, pull: &Place, review: u64, verdict: Verdict, text: &str) -> Result<String, Trouble> {
-        let Some(link) = self.ours(&pull.url).await? else { return Ok("ignored: not ours".to_owned()) };
+        let Some(link) = self.ours(&pull.url).await? else {
+            return Ok("ignored: not a pull request of Harvest".to_owned());
+        };
         if self.hosting.standing(self.by).await? == Standing::Stranger {
-            return Ok("ignored: by someone who may not write".to_owned());
+            return Ok("ignored: the sender has no write access".to_owned());
         }
         let remarks = self.hosting.remarks(pull.number, review).await?;
         let says_something = !text.trim().is_empty() || !remarks.is_empty();
         if verdict == Verdict::Approved || !says_something {
-            return Ok("ignored: nothing is to be done".to_owned());
+            return Ok("ignored: the review asks for nothing".to_owned());
         }
         if is_automatic(&self.author()) {
             if !self.may_go_on(&link.session).await? {
-                return Ok(format!("ignored: {} fixes were tried", self.most_fixes));
+                return Ok(format!("ignored: the limit of automatic turns ({}) is reached", self.most_fixes));
             }
             if !self.may_borrow(&link.session, &self.hosting.pull_request(pull.number).await?.head).await? {
                 return Ok(NOT_OURS.to_owned());
@@ -266,7 +272,7 @@ impl Acting<'_> {
     async fn pushed(&self, push: Push<'_>) -> Result<String, Trouble> {
         let followed = self.app.engine.pushed(self.forge, push).await?;
         Ok(match (followed.fetched, followed.due.as_slice()) {
-            (false, []) => "ignored: nobody works from it".to_owned(),
+            (false, []) => "ignored: no repository is prepared from it".to_owned(),
             (true, []) => format!("fetched {}", push.commit),
             (_, due) => format!("snapshots of {} are due", due.join(", ")),
         })

@@ -20,12 +20,15 @@ pub async fn explain(app: &App, delivery: &Delivery, outcome: &str, code: Option
     if place.is_none() && code.is_none() {
         return;
     }
+    // An issue that is labelled and assigned is asked for twice, and has its task.
+    if reason.starts_with("session ") {
+        return;
+    }
     let at = place.map_or(repository.as_str(), |place| place.url.as_str());
     let reason = &app.engine.clean(reason);
     app.desk.notice(&format!("the webhook `{}` of {at} by {by} started nothing: {reason}", delivery.event));
     let Some(place) = place else { return };
-    // An issue that is labelled and assigned is asked for twice.
-    if reason.starts_with("session ") || is_automatic(&by) {
+    if is_automatic(&by) {
         return;
     }
     let Some(forge) = app.engine.forges().open_hosted(&repository) else { return };

@@ -6,6 +6,7 @@
 
 mod act;
 mod ask;
+mod endings;
 mod explain;
 mod worker;
 
@@ -22,6 +23,7 @@ use harvest_store::Delivery;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+pub use endings::run as tell_endings;
 pub use worker::{run, sweep};
 
 use crate::extract;
@@ -50,13 +52,13 @@ pub async fn github(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let Some(webhooks) = &app.webhooks else {
         let help = "set GitHub up first: harvest github setup";
-        return Err(Problem::new(Code::UnknownAddress, "no webhooks are expected here").help(help));
+        return Err(Problem::new(Code::UnknownAddress, "webhooks are not set up").help(help));
     };
     let body = extract::read(body, MOST_BYTES).await?;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     // Before anything of it is looked at.
     if !text(SIGNATURE).is_some_and(|signature| webhooks.listener.is_genuine(signature, &body)) {
-        let detail = "the signature is missing, or is not ours over this body";
+        let detail = "the signature is missing, or does not match the body";
         let help = "set the same secret on GitHub and in the credential: harvest github setup";
         let problem = Problem::new(Code::Forged, detail).about(SIGNATURE).help(help);
         return Err(problem.with_status(StatusCode::UNAUTHORIZED));
@@ -108,6 +110,10 @@ fn tell_of_unlabelled(app: &App, webhooks: &Webhooks, event: &str, body: &[u8]) 
         Ok(payload) if event == "issues" => payload,
         _ => return,
     };
+    // An issue that is opened with its label or its assignee is asked for by the next webhook.
+    if webhooks.listener.is_meant_for_us(&payload["issue"]) {
+        return;
+    }
     if let (Some("opened"), Some(url)) = (payload["action"].as_str(), payload["issue"]["html_url"].as_str()) {
         let (label, login) = (webhooks.listener.label(), webhooks.listener.login());
         let reason = format!("it has no label `{label}`, and is not assigned to `{login}`");

@@ -92,6 +92,7 @@ pub struct QueueState {
     /// Finished tasks by status, and failed ones by reason.
     pub tasks: BTreeMap<String, u64>,
     pub failures: BTreeMap<String, u64>,
+    /// What all tasks have cost, with those that were deleted.
     pub cost_nanos: u64,
     /// How often tasks have ended, and what they have cost, with those that are forgotten. Neither ever falls.
     #[serde(skip)]

@@ -43,13 +43,14 @@ pub(super) async fn queue(db: &Connection) -> Result<QueueState, Error> {
     let cost = db.row("SELECT coalesce(sum(cost_nanos), 0)::bigint AS cost FROM tasks", &[]).await?;
     let totals = pairs(db, "SELECT name, value AS count FROM totals").await?;
     let tasks = pairs(db, "SELECT status, count(*) FROM tasks GROUP BY status").await?;
+    let ever = Ever::sum(&tasks, number(&cost, "cost"), &totals);
     Ok(QueueState {
         settings,
         turns,
-        ever: Ever::sum(&tasks, number(&cost, "cost"), &totals),
+        ever,
         tasks,
         failures: pairs(db, failures).await?,
-        cost_nanos: number(&cost, "cost"),
+        cost_nanos: ever.cost_nanos,
         caps: caps(db).await?,
     })
 }

@@ -313,15 +313,16 @@ pub(super) fn queue(db: &Connection) -> Result<QueueState, Error> {
     let totals = pairs("SELECT name, value FROM totals")?;
     let tasks = pairs("SELECT status, count(*) FROM tasks GROUP BY status")?;
     let cost_nanos = db.query_row("SELECT coalesce(sum(cost_nanos), 0) FROM tasks", [], |row| row.get(0))?;
+    let ever = Ever::sum(&tasks, cost_nanos, &totals);
     Ok(QueueState {
         settings,
         turns,
-        ever: Ever::sum(&tasks, cost_nanos, &totals),
+        ever,
         tasks,
         failures: pairs(
             "SELECT reason, count(*) FROM tasks WHERE status = 'failed' AND reason IS NOT NULL GROUP BY reason",
         )?,
-        cost_nanos,
+        cost_nanos: ever.cost_nanos,
         caps,
     })
 }

@@ -12,7 +12,7 @@ fn bill() -> Bill {
     Bill { accounts: vec!["user:ada".into(), "project:shop & \"co\"".into()], day: DAY.into() }
 }
 
-fn reservation(owner: &OwnerId, nanos: u64) -> Reservation {
+pub fn reservation(owner: &OwnerId, nanos: u64) -> Reservation {
     Reservation {
         call: CallId::generate(&Counter),
         owner: owner.clone(),
@@ -28,7 +28,7 @@ fn usage() -> Usage {
 }
 
 /// The event of a call and its settlement.
-fn settling(reservation: &Reservation, nanos: u64) -> Step {
+pub fn settling(reservation: &Reservation, nanos: u64) -> Step {
     let cost = Cost::from_nanos(nanos);
     let event = EventBody::Usage {
         provider: reservation.provider.clone(),

@@ -32,7 +32,7 @@ pub struct AskMember {
 
 /// List the members of a project
 #[utoipa::path(
-    get, path = "/api/projects/{name}/members", tag = "projects", operation_id = "project.members", params(("name" = String, Path)),
+    get, path = "/api/projects/{name}/members", tag = "projects", operation_id = "project.members", params(("name" = String, Path, description = "The name of the project")),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
     responses((status = 200, body = Page<Member>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -49,7 +49,7 @@ pub async fn list(
 /// Make someone a member of a project, or give them another role in it
 #[utoipa::path(
     put, path = "/api/projects/{name}/members/{user}", tag = "projects", operation_id = "project.member.set",
-    params(("name" = String, Path), ("user" = String, Path, description = "As they are called in GET /api/me")), request_body = AskMember,
+    params(("name" = String, Path, description = "The name of the project"), ("user" = String, Path, description = "The user name, as in GET /api/me")), request_body = AskMember,
     security(("token" = ["admin"]), ("cookie" = ["admin"])),
     responses((status = 200, body = Member), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -71,10 +71,10 @@ pub async fn put(
     Ok((concerns(&name, format!("member:{user}")), Json(member.into())))
 }
 
-/// Someone is no member of a project any more
+/// Remove a member from a project
 #[utoipa::path(
     delete, path = "/api/projects/{name}/members/{user}", tag = "projects", operation_id = "project.member.remove",
-    params(("name" = String, Path), ("user" = String, Path)), security(("token" = ["admin"]), ("cookie" = ["admin"])),
+    params(("name" = String, Path, description = "The name of the project"), ("user" = String, Path, description = "The user name, as in GET /api/me")), security(("token" = ["admin"]), ("cookie" = ["admin"])),
     responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn remove(
@@ -84,7 +84,7 @@ pub async fn remove(
 ) -> Result<(StatusCode, Extension<Concerns>), Problem> {
     known(&app, &principal, &name)?;
     if !app.store.remove_member(&name, &user).await? {
-        let detail = format!("`{}` is no member of the project", user.escape_debug());
+        let detail = format!("`{}` is not a member of the project", user.escape_debug());
         return Err(
             Problem::new(harvest_core::Code::UnknownMember, detail).help("see GET /api/projects/{name}/members")
         );

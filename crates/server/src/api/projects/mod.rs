@@ -33,10 +33,11 @@ pub struct Project {
     daily_usd: Option<Cost>,
 }
 
-/// A project to make.
+/// A project to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskProject {
+    /// The name of the project.
     #[schema(min_length = 1, max_length = 64, pattern = "^[a-z0-9][a-z0-9._-]*$", example = "shop")]
     name: String,
     /// Names from `/api/repositories`, paths on the server's machine, or URLs.
@@ -45,7 +46,7 @@ pub struct AskProject {
     repositories: Vec<String>,
 }
 
-/// What is to be different.
+/// Changes to a project.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectChange {
@@ -66,9 +67,9 @@ pub async fn list(State(app): State<App>, Extension(principal): Extension<Princi
 
 /// One project; with `If-None-Match` it is sent only when it has changed
 #[utoipa::path(
-    get, path = "/api/projects/{name}", tag = "projects", operation_id = "project.get", params(("name" = String, Path)),
+    get, path = "/api/projects/{name}", tag = "projects", operation_id = "project.get", params(("name" = String, Path, description = "The name of the project")),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
-    responses((status = 200, body = Project), (status = 304, description = "It is as it was"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    responses((status = 200, body = Project), (status = 304, description = "Not modified"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn get(
     State(app): State<App>,
@@ -81,7 +82,7 @@ pub async fn get(
     Ok(if_changed(&headers, tag, found))
 }
 
-/// Make a project
+/// Create a project
 #[utoipa::path(
     post, path = "/api/projects", tag = "projects", operation_id = "project.create", request_body = AskProject,
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
@@ -123,7 +124,7 @@ pub async fn create(
 /// Change which repositories belong to a project
 #[utoipa::path(
     patch, path = "/api/projects/{name}", tag = "projects", operation_id = "project.change", request_body = ProjectChange,
-    params(("name" = String, Path)), security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
+    params(("name" = String, Path, description = "The name of the project")), security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
     responses((status = 200, body = Project), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn change(
@@ -146,7 +147,7 @@ pub async fn change(
 
 /// Remove a project with its settings and members; its repositories and tasks stay
 #[utoipa::path(
-    delete, path = "/api/projects/{name}", tag = "projects", operation_id = "project.remove", params(("name" = String, Path)),
+    delete, path = "/api/projects/{name}", tag = "projects", operation_id = "project.remove", params(("name" = String, Path, description = "The name of the project")),
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
     responses((status = 204, description = "Removed"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -216,7 +217,7 @@ async fn located(app: &App, project: &str, listed: Vec<String>) -> Result<Vec<St
         let source = known.iter().find(|one| one.name == text).map_or(text, |one| one.source.clone());
         let whole = source.starts_with('/') || source.contains(':');
         if !whole || source.len() > LONGEST_SOURCE || source.contains(char::is_control) {
-            let detail = format!("`{}` is no known repository, whole path or URL", source.escape_debug());
+            let detail = format!("`{}` is not a known repository, an absolute path or a URL", source.escape_debug());
             return Err(Problem::bad("repositories", detail).help("see GET /api/repositories"));
         }
         let taken = others.iter().find(|one| one.name != project && one.repositories.contains(&source));

@@ -49,11 +49,11 @@ pub struct AskSettings {
     settings: Map<String, Value>,
 }
 
-/// What a project sets, and what holds for it; its version is the `ETag`
+/// Show the settings of a project and the values in force; the `ETag` is their version
 #[utoipa::path(
-    get, path = "/api/projects/{name}/settings", tag = "projects", operation_id = "project.settings", params(("name" = String, Path)),
+    get, path = "/api/projects/{name}/settings", tag = "projects", operation_id = "project.settings", params(("name" = String, Path, description = "The name of the project")),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
-    responses((status = 200, body = ProjectSettings), (status = 304, description = "It is as it was"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    responses((status = 200, body = ProjectSettings), (status = 304, description = "Not modified"), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn get(
     State(app): State<App>,
@@ -69,10 +69,10 @@ pub async fn get(
     Ok(if_changed(&headers, tag, shown))
 }
 
-/// Set everything that a project sets; `If-Match` names the version that was read before
+/// Replace the settings of a project; `If-Match` names the version that was read before
 #[utoipa::path(
     put, path = "/api/projects/{name}/settings", tag = "projects", operation_id = "project.settings.put",
-    params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "The `ETag` of GET; without it the answer is 428")),
+    params(("name" = String, Path, description = "The name of the project"), ("If-Match" = Option<String>, Header, description = "The `ETag` of GET; without it the answer is 428")),
     request_body = AskSettings, security(("token" = ["admin"]), ("cookie" = ["admin"])),
     responses((status = 200, body = ProjectSettings), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]

@@ -1,0 +1,31 @@
+import { describe, expect, test } from "vitest";
+import type { SchemaTask } from "./schema";
+import { deliveryWords, hasWork, verdict } from "./words";
+
+const evidence = { exit_code: 0, passed: 3, failed: 0, flags: [], verdict: "verified" } as unknown as SchemaTask["evidence"];
+const task = { status: "completed", branch: "harvest/x", kind: "prompt", evidence } as Pick<SchemaTask, "evidence" | "status" | "branch" | "kind">;
+
+describe("the verdict of a task", () => {
+  test("work that passes its tests is counted", () => {
+    expect(verdict(task)).toEqual({ text: "3 passed", tone: "good" });
+  });
+
+  test("a completed task without changes is not called verified", () => {
+    expect(verdict({ ...task, branch: null })).toEqual({ text: "nothing changed", tone: "warn" });
+  });
+
+  test("a review is no task without changes", () => {
+    expect(verdict({ ...task, branch: null, kind: "pr_review", evidence: null })).toBeNull();
+  });
+});
+
+test("work that failed and was not pushed is there to look at", () => {
+  expect(hasWork({ branch: null, base: "a", commit: "b" })).toBe(true);
+  expect(hasWork({ branch: null, base: "a", commit: "a" })).toBe(false);
+  expect(hasWork({ branch: "harvest/x", base: "a", commit: null })).toBe(true);
+});
+
+test("approving a result that came from GitHub creates its pull request", () => {
+  expect(deliveryWords({ source: "github_issue" })).toBe("Create pull request");
+  expect(deliveryWords({ source: "cli" })).toBe("Deliver");
+});
