@@ -128,7 +128,7 @@ impl Turn {
                     self.check_possible()?;
                     if let Begins::CutOff(why) = &begins {
                         self.journal
-                            .warn(format!("the work goes on with what was there when it was cut off: {why}"))
+                            .warn(format!("the work continues with what was there when it was cut off: {why}"))
                             .await?;
                     }
                     let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
@@ -273,7 +273,7 @@ impl Turn {
                 continue;
             }
             self.journal
-                .warn(format!("the model of {} has no more quota: {} goes on", ran.agent.name, next.name))
+                .warn(format!("the model of {} has no more quota: {} continues", ran.agent.name, next.name))
                 .await?;
             let cut_off = format!("the model of {} has no more quota", ran.agent.name);
             let memory = self.memory_so_far(next, cut_off).await?;

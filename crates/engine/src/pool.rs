@@ -468,7 +468,7 @@ impl<W: Workshop> Pool<W> {
                 self.notify(Notice::Lost { task: lease.task }).await;
             }
             Err(Error::Store(error)) if error.may_pass() => {
-                let error = format!("{}; it goes on when that has passed", crate::error::chain(&error));
+                let error = format!("{}; it continues when that has passed", crate::error::chain(&error));
                 self.cut_off.push(lease.session);
                 self.notify(Notice::Broken { task: lease.task, error }).await;
             }

@@ -192,7 +192,7 @@ impl Engine {
             journal.warn(&warning).await?;
         }
         if repository.tip(&start).await?.is_none() {
-            let message = "what this session goes on from is not on this machine: it ran on another machine, or `harvest gc` removed it";
+            let message = "the work of this session is not on this machine: it ran on another machine, or `harvest gc` removed it";
             return Err(Failure::new(FailureReason::Internal, message).into());
         }
         // What has left cannot be stopped any more.

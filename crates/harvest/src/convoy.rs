@@ -1,6 +1,6 @@
 //! `harvest convoy …`: batches of tasks that are followed as one.
 
-use harvest_core::{Code, Cost};
+use harvest_core::Code;
 use harvest_store::{Convoy as Batch, TaskQuery};
 use serde_json::json;
 
@@ -62,6 +62,6 @@ pub fn line(style: Style, convoy: &Batch) -> String {
     let bar: String =
         (0..WIDTH).map(|place| if place < filled { style.symbol("█", "#") } else { style.symbol("░", ".") }).collect();
     let failures = if failed > 0 { style.bad(&format!(", {failed} failed")) } else { String::new() };
-    let cost = Cost::from_nanos(convoy.cost_nanos);
+    let cost = convoy.cost_usd;
     format!("{}  {bar}  {completed} of {all} completed{failures} {} {cost}", style.bold(&convoy.name), style.dot())
 }

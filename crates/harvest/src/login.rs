@@ -35,7 +35,7 @@ pub async fn login(global: &Global, environment: &Environment, options: Login) -
         let _ = if global.json {
             output::json(&json!({ "url": url, "kept": false }))
         } else {
-            output::line(&format!("{} no token for {url} is kept here any more", style.ok()))
+            output::line(&format!("{} the token for {url} is removed", style.ok()))
         };
         return Ok(Exit::Done);
     }

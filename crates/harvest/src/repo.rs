@@ -118,7 +118,7 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         .collect();
     if global.json {
         let items: Vec<Value> = rows.iter().map(|(repository, standing)| describe(repository, standing)).collect();
-        let _ = output::json(&json!({ "items": items }));
+        let _ = output::json(&json!({ "items": items, "next_cursor": null }));
         return Ok(Exit::Done);
     }
     if rows.is_empty() {

@@ -110,7 +110,7 @@ fn refuse(error: &BadTimetable) -> Failure {
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let schedules = installation.store.schedules().await?;
     if global.json {
-        let _ = output::json(&schedules);
+        let _ = output::json(&json!({ "items": schedules, "next_cursor": null }));
         return Ok(Exit::Done);
     }
     if schedules.is_empty() {

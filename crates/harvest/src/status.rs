@@ -120,7 +120,7 @@ fn page(style: Style, queue: &QueueState, convoys: &[Convoy], workers: usize) ->
             count("cancelled")
         ),
     );
-    field("spent", Cost::from_nanos(queue.cost_nanos).to_string());
+    field("spent", queue.cost_usd.to_string());
     for cap in &queue.caps {
         field("cap", format!("{} {} of {}", cap.name, cap.used, cap.size));
     }

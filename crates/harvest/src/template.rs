@@ -87,7 +87,7 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
     if global.json {
         let all: Vec<serde_json::Value> =
             templates.iter().map(|stored| describe(stored, &parameters_of(stored))).collect();
-        let _ = output::json(&all);
+        let _ = output::json(&json!({ "items": all, "next_cursor": null }));
         return Ok(Exit::Done);
     }
     if templates.is_empty() {

@@ -1,5 +1,7 @@
 //! `harvest config show`: every setting, its value, and where it came from.
 
+use serde_json::json;
+
 use crate::cli::{Config, Global};
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
@@ -24,7 +26,8 @@ pub async fn config(global: &Global, environment: Environment, command: Config) 
     };
     let settings = layers.all();
     let _ = if global.json {
-        output::json(&settings.iter().map(Setting::json).collect::<Vec<_>>())
+        let items: Vec<_> = settings.iter().map(Setting::json).collect();
+        output::json(&json!({ "items": items, "next_cursor": null }))
     } else {
         output::line(&page(style, &settings))
     };

@@ -348,7 +348,7 @@ fn the_other_resources_do_what_the_command_line_does() {
         json!({ "cron": "0 3 * * *", "time_zone": "UTC", "task": { "prompt": "Update", "repository": "shop" } });
     let kept = client.post("/api/schedules", &schedule).ok();
     assert!(kept["next"].as_str().unwrap().contains("T03:00:00"), "{kept}");
-    assert_eq!(world.json(&["schedule", "list"])[0]["id"], kept["id"]);
+    assert_eq!(world.json(&["schedule", "list"])["items"][0]["id"], kept["id"]);
     let mut bad = schedule.clone();
     bad["cron"] = json!("every day");
     client.post("/api/schedules", &bad).problem(400, "HV-0181");

@@ -94,7 +94,7 @@ fn whoever_changes_settings_has_read_them() {
     assert_eq!(held(changed.json(), "timeout")["origin"], "default");
     // The command line says the same, and a task is asked for with it.
     let shown = world.json(&["config", "show", "--repo", world.repo().to_str().unwrap()]);
-    let shown = shown.as_array().unwrap().iter().find(|setting| setting["key"] == "test").unwrap().clone();
+    let shown = shown["items"].as_array().unwrap().iter().find(|setting| setting["key"] == "test").unwrap().clone();
     assert_eq!((&shown["value"], &shown["from"]), (&json!("make check"), &json!("settings of project shop")));
     let task = admin.post("/api/tasks", &world.ask("Mend it")).ok();
     assert_eq!(task["settings"]["test"], "make check", "{task}");

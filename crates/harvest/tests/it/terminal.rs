@@ -34,6 +34,7 @@ fn lists_have_headers_age_and_repository_and_notes_go_to_standard_error() {
         let empty = world.harvest(&[list, "list"]).finish();
         assert_eq!((empty.exit, empty.stdout.as_str()), (Some(0), ""), "{list}: {empty:?}");
         assert!(empty.stderr.starts_with("no "), "{list}: {empty:?}");
+        assert_eq!(world.json(&[list, "list"]), json!({ "items": [], "next_cursor": null }), "{list}");
     }
     world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
     world.add("Later", &[]);

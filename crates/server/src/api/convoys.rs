@@ -23,7 +23,7 @@ pub struct Convoy {
 
 impl From<harvest_store::Convoy> for Convoy {
     fn from(convoy: harvest_store::Convoy) -> Self {
-        Self { name: convoy.name, tasks: convoy.tasks, cost_usd: Cost::from_nanos(convoy.cost_nanos) }
+        Self { name: convoy.name, tasks: convoy.tasks, cost_usd: convoy.cost_usd }
     }
 }
 

@@ -113,7 +113,7 @@ pub async fn get(State(app): State<App>) -> Result<Json<Queue>, Problem> {
         },
         tasks: state.tasks,
         failures: state.failures,
-        cost_usd: Cost::from_nanos(state.cost_nanos),
+        cost_usd: state.cost_usd,
         caps: state.caps.into_iter().map(|cap| Cap { name: cap.name, size: cap.size, used: cap.used }).collect(),
     }))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use harvest_core::{OwnerId, SandboxId, SandboxPurpose, SessionId, TaskId, Timestamp, TurnId};
+use harvest_core::{Cost, OwnerId, SandboxId, SandboxPurpose, SessionId, TaskId, Timestamp, TurnId};
 use serde::{Deserialize, Serialize};
 
 /// Who wants how much work.
@@ -93,7 +93,7 @@ pub struct QueueState {
     pub tasks: BTreeMap<String, u64>,
     pub failures: BTreeMap<String, u64>,
     /// What all tasks have cost, with those that were deleted.
-    pub cost_nanos: u64,
+    pub cost_usd: Cost,
     /// How often tasks have ended, and what they have cost, with those that are forgotten. Neither ever falls.
     #[serde(skip)]
     pub ever: Ever,
@@ -141,5 +141,5 @@ pub struct Convoy {
     pub name: String,
     /// Tasks by status.
     pub tasks: BTreeMap<String, u64>,
-    pub cost_nanos: u64,
+    pub cost_usd: Cost,
 }

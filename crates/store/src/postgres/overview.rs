@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use harvest_core::TaskId;
+use harvest_core::{Cost, TaskId};
 
 use super::connection::Connection;
 use super::read::{number, small, time};
@@ -50,7 +50,7 @@ pub(super) async fn queue(db: &Connection) -> Result<QueueState, Error> {
         ever,
         tasks,
         failures: pairs(db, failures).await?,
-        cost_nanos: ever.cost_nanos,
+        cost_usd: Cost::from_nanos(ever.cost_nanos),
         caps: caps(db).await?,
     })
 }
@@ -79,10 +79,10 @@ pub(super) async fn convoys(db: &Connection) -> Result<Vec<Convoy>, Error> {
     let mut convoys: BTreeMap<String, Convoy> = BTreeMap::new();
     for row in db.query(sql, &[]).await? {
         let name: String = row.get("convoy");
-        let new = || Convoy { name: name.clone(), tasks: BTreeMap::new(), cost_nanos: 0 };
+        let new = || Convoy { name: name.clone(), tasks: BTreeMap::new(), cost_usd: Cost::ZERO };
         let convoy = convoys.entry(name.clone()).or_insert_with(new);
         convoy.tasks.insert(row.get("status"), number(&row, "count"));
-        convoy.cost_nanos += number(&row, "cost");
+        convoy.cost_usd += Cost::from_nanos(number(&row, "cost"));
     }
     Ok(convoys.into_values().collect())
 }

@@ -322,7 +322,7 @@ pub(super) fn queue(db: &Connection) -> Result<QueueState, Error> {
         failures: pairs(
             "SELECT reason, count(*) FROM tasks WHERE status = 'failed' AND reason IS NOT NULL GROUP BY reason",
         )?,
-        cost_nanos: ever.cost_nanos,
+        cost_usd: Cost::from_nanos(ever.cost_nanos),
         caps,
     })
 }
@@ -342,11 +342,11 @@ pub(super) fn convoys(db: &Connection) -> Result<Vec<Convoy>, Error> {
     while let Some(row) = rows.next()? {
         let name: String = row.get(0)?;
         if convoys.last().is_none_or(|last| last.name != name) {
-            convoys.push(Convoy { name, tasks: BTreeMap::new(), cost_nanos: 0 });
+            convoys.push(Convoy { name, tasks: BTreeMap::new(), cost_usd: Cost::ZERO });
         }
         if let Some(convoy) = convoys.last_mut() {
             convoy.tasks.insert(row.get(1)?, row.get(2)?);
-            convoy.cost_nanos += row.get::<_, u64>(3)?;
+            convoy.cost_usd += Cost::from_nanos(row.get(3)?);
         }
     }
     Ok(convoys)

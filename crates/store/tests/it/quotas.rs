@@ -192,7 +192,7 @@ on_both! {
         let sums = store.statistics(by_day()).await.unwrap();
         let before = store.queue().await.unwrap();
         let ever = before.ever;
-        assert_eq!((ever.finished, before.cost_nanos, sums[0].cost.nanos()), (1, 700, 700));
+        assert_eq!((ever.finished, before.cost_usd.nanos(), sums[0].cost.nanos()), (1, 700, 700));
         assert_eq!(store.forget_session(&gone.session).await.unwrap(), Forgotten::Session);
         assert!(matches!(store.session(&gone.session).await, Err(Error::UnknownSession(_))));
         assert!(matches!(store.task(&gone.task.id).await, Err(Error::UnknownTask(_))));
@@ -204,7 +204,7 @@ on_both! {
         assert_eq!(store.task(&stays.task.id).await.unwrap().sessions.len(), 1);
         let state = store.queue().await.unwrap();
         assert_eq!(state.ever, ever, "what is counted for good does not fall with what is forgotten");
-        assert_eq!(state.cost_nanos, 700, "what it cost is spent all the same");
+        assert_eq!(state.cost_usd.nanos(), 700, "what it cost is spent all the same");
         assert_eq!((state.tasks.get("completed"), state.turns.ready), (None, 1), "{state:?}");
         // Its place in the queue is nobody's, and the other one is worked on as ever.
         let lease = claim(&store, &stays.turn).await;

@@ -115,12 +115,12 @@ on_both! {
         store.append(&lease, Step::new(now(), vec![usage.clone(), usage])).await.unwrap();
         fail(&store, &lease).await;
         let expected = [
-            Convoy { name: "autumn".into(), tasks: [("pending".to_owned(), 1)].into(), cost_nanos: 0 },
-            Convoy { name: "spring".into(), tasks: [("failed".to_owned(), 1), ("pending".to_owned(), 1)].into(), cost_nanos: 10 },
+            Convoy { name: "autumn".into(), tasks: [("pending".to_owned(), 1)].into(), cost_usd: Cost::ZERO },
+            Convoy { name: "spring".into(), tasks: [("failed".to_owned(), 1), ("pending".to_owned(), 1)].into(), cost_usd: Cost::from_nanos(10) },
         ];
         assert_eq!(store.convoys().await.unwrap(), expected);
         let state = store.queue().await.unwrap();
-        assert_eq!((state.cost_nanos, state.tasks["pending"], state.failures["agent"]), (10, 3, 1));
+        assert_eq!((state.cost_usd.nanos(), state.tasks["pending"], state.failures["agent"]), (10, 3, 1));
     }
 
     async fn filters_and_cursors_go_together(place) {
