@@ -88,6 +88,11 @@ fn the_trial_works_with_relative_paths_and_survives_a_restart_of_either_side() {
     assert_eq!(hub.issue("Make the failing test pass"), 1);
     let server = serve(&world, &address, &script);
     wait_until("the first issue is done", || hub.is_done(1));
+    // The link in the comment opens, for anyone.
+    let comment = hub.comments(1).remove(0);
+    let link = comment.split(' ').find(|word| word.contains("/pull/")).unwrap();
+    let page = Client::at(link).get("");
+    assert!(page.status == 200 && page.text.contains("Make the failing test pass"), "{page:?}");
     // The fake is started again: it knows the issue, and Harvest's tokens are void.
     let listen = hub.address().to_owned();
     hub.stop();
@@ -119,18 +124,13 @@ fn an_issue_that_is_opened_with_its_label_starts_its_task_and_nothing_says_other
     let add = ["credential", "add", "github", "--base-url", &hub.url, "--from-stdin"];
     assert_eq!(world.harvest(&add).input(harvest_vault::ExposeSecret::expose_secret(&app)).finish().exit, Some(0));
     let server = serve(&world, &address, &script);
-    let issue = json!({ "title": "Make the failing test pass", "labels": ["harvest"], "assignees": ["harvest"] });
-    let number = hub.person("ada").post("/issues", &issue).ok()["number"].as_u64().unwrap();
+    let number = hub.issue("Make the failing test pass");
+    // It is asked for once more, and has its task already.
     hub.person("ada").post(&format!("/issues/{number}/assignees"), &json!({ "assignees": ["harvest"] })).ok();
     wait_until("the issue is done", || hub.is_done(number));
     server.running.signal(Signal::TERM);
     let ran = server.running.finish();
     assert!(!ran.stderr.contains("started nothing"), "{}", ran.stderr);
-    // The link in the comment opens, for anyone.
-    let comment = hub.comments(number).remove(0);
-    let link = comment.split(' ').find(|word| word.contains("/pull/")).unwrap();
-    let page = Client::at(link).get("");
-    assert_eq!(page.status, 200, "{page:?}");
     assert_eq!(hub.comments(number).len(), 1, "{:#?}", hub.comments(number));
     hub.stop();
 }
