@@ -403,6 +403,16 @@ class Operations:
         resumed"""
         return self._call("POST", f"/api/tasks/{_part(id)}/interrupt", body=body)
 
+    def task_pull_request(self, id: TaskId, *, idempotency_key: str | None = None) -> TaskDetail:
+        """Create the pull request of a task whose work was not pushed
+
+        For a task of a GitHub repository that has ended without a pull request, because it failed or was stopped.
+        The work is tested again and delivered as it is, with the hooks of every delivery; no agent runs. Work that
+        fails its tests becomes a draft.
+
+        idempotency_key: A repeated request with the same key creates no second turn"""
+        return self._call("POST", f"/api/tasks/{_part(id)}/pull-request", headers={"Idempotency-Key": idempotency_key})
+
     def task_reject(self, id: TaskId, body: Rejection) -> TaskDetail:
         """Reject the plan of a task: with a comment a new plan is made, without one the task is cancelled"""
         return self._call("POST", f"/api/tasks/{_part(id)}/reject", body=body)

@@ -53,6 +53,7 @@ codes! {
     NotAwaiting = "0156", "the task does not wait for approval";
     NothingToApply = "0161", "the task has no branch";
     CannotApply = "0162", "the branch cannot be applied here";
+    CannotPropose = "0163", "the pull request cannot be created";
     UnknownDependency = "0171", "there is no such task to wait for";
     DependencyCycle = "0172", "tasks wait for each other in a circle";
     KeyReused = "0173", "the idempotency key was used for something else";

@@ -45,6 +45,9 @@ pub enum EventBody {
         agent: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
+        /// The work is tested and delivered as it is; no agent runs.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        delivers: bool,
     },
     #[serde(rename = "turn.started")]
     TurnStarted { turn_id: TurnId, number: u32, author: String },

@@ -182,7 +182,7 @@ fn said(events: &[Event], from: usize) -> Vec<Said> {
                 (first, agent) = (Some(prompt.as_str()), of);
                 None
             }
-            EventBody::TurnQueued { turn_id, prompt, .. } => {
+            EventBody::TurnQueued { turn_id, prompt, delivers: false, .. } => {
                 prompts.insert(turn_id, prompt.as_str());
                 None
             }
@@ -266,7 +266,15 @@ mod tests {
 
     fn queued(number: u32, prompt: &str) -> EventBody {
         let prompt = Prompt::new(prompt).unwrap();
-        EventBody::TurnQueued { turn_id: turn(number), number, author: "lin".into(), prompt, agent: None, model: None }
+        EventBody::TurnQueued {
+            turn_id: turn(number),
+            number,
+            author: "lin".into(),
+            prompt,
+            agent: None,
+            model: None,
+            delivers: false,
+        }
     }
 
     fn working(agent: &str) -> EventBody {

@@ -76,7 +76,8 @@ impl Turn {
     pub(crate) fn is_gated(&self, commit: &str) -> bool {
         let leaves = commit != self.task.base || self.task.branch.is_some();
         let open = matches!(&self.gate, Gate::Open { commit: allowed } if allowed == commit);
-        self.task.settings.gate && leaves && !open
+        // A person who asks for the delivery has approved it.
+        self.task.settings.gate && leaves && !open && !self.delivers
     }
 
     /// Gives the turn back until a person has decided.

@@ -111,6 +111,13 @@ impl Journal {
         self.store.interrupt(&self.lease, self.now(), vec![interrupted]).await.map(drop)
     }
 
+    /// Whether this turn delivers the work as it is, without an agent.
+    pub(crate) async fn only_delivers(&self) -> Result<bool, harvest_store::Error> {
+        let turn = &self.lease.turn;
+        let asked = |event: &Event| matches!(&event.body, EventBody::TurnQueued { turn_id, delivers: true, .. } if turn_id == turn);
+        Ok(self.all().await?.iter().any(asked))
+    }
+
     /// How the task ended last.
     pub(crate) async fn outcome(&self) -> Result<Option<Outcome>, harvest_store::Error> {
         let ended = self.all().await?.into_iter().rev().find_map(|event| match event.body {

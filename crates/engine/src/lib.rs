@@ -106,7 +106,7 @@ pub use recover::{Orphans, Recovered, Recovery};
 pub use retention::{Collected, Item, Kind, Retention};
 pub use schedule::{Planner, Run, Scheduler};
 pub use stop::Stop;
-pub use submit::{BaseChoice, FollowUp, Queueing, Request};
+pub use submit::{BaseChoice, DeliveryRequest, FollowUp, Queueing, Request};
 pub use tenancy::{Project, Team, Tenancy};
 pub use timetable::{BadTimetable, Decision, Timetable, decide};
 pub use turn::Worked;

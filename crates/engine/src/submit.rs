@@ -101,7 +101,39 @@ pub struct FollowUp {
     pub token: Option<TokenId>,
 }
 
+/// A request to deliver the work of a session as it is.
+#[derive(Debug, Clone)]
+pub struct DeliveryRequest {
+    pub session: SessionId,
+    pub author: String,
+    pub key: Option<IdempotencyKey>,
+    /// The token that it was asked for with; its quota counts too.
+    pub token: Option<TokenId>,
+}
+
 impl Engine {
+    /// Queues a turn that tests and delivers the work of a session, without an agent.
+    pub async fn deliver_as_is(&self, asked: DeliveryRequest) -> Result<Turn, Error> {
+        let store = &self.options.store;
+        let session = store.session(&asked.session).await?;
+        let task = store.task(&session.task_id).await?.task;
+        let new = NewTurn {
+            id: TurnId::generate(self.options.entropy.as_ref()),
+            caps: caps(&task.repository, &asked.author, None),
+            admission: self.admission(&asked.author, &task.repository, asked.token),
+            session: asked.session,
+            // Commits and pull requests are named after what the task was asked to do.
+            prompt: task.prompt,
+            author: asked.author,
+            agent: None,
+            model: None,
+            delivers: true,
+            key: asked.key,
+            at: self.options.clock.now(),
+        };
+        Ok(store.prompt(new).await?)
+    }
+
     /// Queues another prompt behind whatever a session is doing. The session goes on from what it has.
     pub async fn prompt(&self, asked: FollowUp) -> Result<Turn, Error> {
         if let Some(agent) = &asked.agent {
@@ -124,6 +156,7 @@ impl Engine {
             author: asked.author,
             agent: asked.agent,
             model: asked.model.map(|model| self.clean(&model)),
+            delivers: false,
             key: asked.key,
             at: self.options.clock.now(),
         };

@@ -55,6 +55,8 @@ pub(crate) struct Turn {
     pub(crate) goes_on: bool,
     pub(crate) plan: Plan,
     pub(crate) gate: Gate,
+    /// A person asked to deliver the work as it is: no agent runs.
+    pub(crate) delivers: bool,
     pub(crate) interruption: Option<Interruption>,
     /// Its task runs.
     pub(crate) has_started: AtomicBool,
@@ -165,6 +167,7 @@ impl Engine {
         };
         let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
         let plan = journal.plan(&task, &session).await?;
+        let delivers = journal.only_delivers().await?;
         let gate = if task.settings.gate { journal.gate().await? } else { Gate::Closed };
         // Whatever was last is what it goes on from.
         let turned_down = gate.returned().map(|turned_down| turned_down.commit.clone());
@@ -217,6 +220,7 @@ impl Engine {
             goes_on,
             plan,
             gate,
+            delivers,
             interruption,
             has_started: AtomicBool::new(has_started),
             checkpoints: AtomicU32::new(checkpoints),
@@ -263,10 +267,14 @@ impl Turn {
     }
 
     async fn drive(self) -> Result<Worked, Error> {
-        if self.plan.is_wanted() {
+        if self.plan.is_wanted() && !self.delivers {
             return self.propose().await;
         }
-        let before = self.executed_before().await?;
+        let before = if self.delivers {
+            Some(Execution { commit: self.start.clone(), failure: None })
+        } else {
+            self.executed_before().await?
+        };
         let execution = match before {
             Some(before) => {
                 // Its agent has worked, under another lease; only a task that runs can complete.

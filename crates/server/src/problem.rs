@@ -124,7 +124,8 @@ fn status(code: Code) -> StatusCode {
         | Code::CredentialExists
         | Code::ProjectExists
         | Code::SessionBusy
-        | Code::CannotApply => StatusCode::CONFLICT,
+        | Code::CannotApply
+        | Code::CannotPropose => StatusCode::CONFLICT,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::TooMany | Code::Quota => StatusCode::TOO_MANY_REQUESTS,
         Code::Outdated => StatusCode::PRECONDITION_FAILED,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SchemaTask } from "./schema";
-import { deliveryWords, hasWork, verdict } from "./words";
+import { deliveryWords, hasWork, mayBeProposed, verdict } from "./words";
 
 const evidence = { exit_code: 0, passed: 3, failed: 0, flags: [], verdict: "verified" } as unknown as SchemaTask["evidence"];
 const task = { status: "completed", branch: "harvest/x", kind: "prompt", evidence } as Pick<SchemaTask, "evidence" | "status" | "branch" | "kind">;
@@ -28,4 +28,13 @@ test("work that failed and was not pushed is there to look at", () => {
 test("approving a result that came from GitHub creates its pull request", () => {
   expect(deliveryWords({ source: "github_issue" })).toBe("Create pull request");
   expect(deliveryWords({ source: "cli" })).toBe("Deliver");
+});
+
+test("work of a repository on a host that was not pushed can become a pull request", () => {
+  const failed = { status: "failed", branch: null, base: "a", commit: "b", kind: "issue", repository: "https://github.com/ada/shop" } as const;
+  expect(mayBeProposed(failed, false)).toBe(true);
+  expect(mayBeProposed(failed, true)).toBe(false);
+  expect(mayBeProposed({ ...failed, commit: "a" }, false)).toBe(false);
+  expect(mayBeProposed({ ...failed, repository: "/srv/shop" }, false)).toBe(false);
+  expect(mayBeProposed({ ...failed, status: "running" }, false)).toBe(false);
 });

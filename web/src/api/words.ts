@@ -40,6 +40,11 @@ export function hasWork(task: Pick<SchemaTask, "branch" | "commit" | "base">): b
   return Boolean(task.branch) || (task.commit != null && task.commit !== task.base);
 }
 
+/** Whether the work of a task that has ended can still become a pull request. */
+export function mayBeProposed(task: Pick<SchemaTask, "status" | "branch" | "commit" | "base" | "kind" | "repository">, hasPullRequest: boolean): boolean {
+  return isOver(task.status) && hasWork(task) && task.kind !== "pr_review" && /^https?:/.test(task.repository) && !hasPullRequest;
+}
+
 /** What approving a finished result does. */
 export function deliveryWords(task: Pick<SchemaTask, "source">): string {
   return task.source === "github_issue" || task.source === "github_pr" ? "Create pull request" : "Deliver";

@@ -6,7 +6,7 @@ import { api, ok } from "../api/client";
 import { download } from "../api/download";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
-import { changedNothing, hasWork, isOver, outcome, shortRepository, verdict } from "../api/words";
+import { changedNothing, hasWork, isOver, mayBeProposed, outcome, shortRepository, verdict } from "../api/words";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
 import { firstLine, plainWords, reason } from "../text/harmless";
@@ -103,10 +103,24 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
       >
         Review changes
       </Link>
+      {me.data && me.data.role !== "viewer" && mayBeProposed(task, journal.fold.pullRequest !== null) && <Propose task={task} />}
       {mayMerge && <Button onClick={() => setMerging(true)}>Merge …</Button>}
       <Button onClick={() => void downloadPatch(session)}>Download patch</Button>
       {merging && <Merge task={task} onClose={() => setMerging(false)} />}
     </div>
+  );
+}
+
+/** Asks for the pull request of work that was not pushed. */
+function Propose({ task }: { task: SchemaTask }) {
+  const propose = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/pull-request", { params: { path: { id: task.id } } })) });
+  return (
+    <>
+      <Button disabled={propose.isPending} onClick={() => propose.mutate()}>
+        {task.status === "completed" ? "Create pull request" : "Create draft pull request"}
+      </Button>
+      {propose.isError && <Trouble error={propose.error} />}
+    </>
   );
 }
 

@@ -88,7 +88,10 @@ export class Fold {
         break;
       case "turn.queued":
         this.stateChanges += 1;
-        this.note(common, `${event.data.author} sent a follow-up: ${event.data.prompt}`);
+        this.note(
+          common,
+          event.data.delivers ? `${event.data.author} asked for the pull request` : `${event.data.author} sent a follow-up: ${event.data.prompt}`,
+        );
         break;
       case "plan.proposed":
         this.stateChanges += 1;

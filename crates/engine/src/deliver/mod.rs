@@ -117,7 +117,7 @@ impl Turn {
     async fn deliver_hosted(&self, hosting: &dyn Hosting, result: Finished<'_>) -> Result<Option<BranchName>, Halt> {
         let (policy, branch) = (&self.engine.options.delivery, &self.session.branch);
         self.repository.set_branch(branch, result.commit).await?;
-        if result.failure.is_some() && !policy.failed_as_draft {
+        if result.failure.is_some() && !policy.failed_as_draft && !self.delivers {
             let message = format!(
                 "the work is not pushed, since it failed; it is kept here: harvest task diff {}",
                 self.task.id.short()

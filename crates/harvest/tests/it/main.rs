@@ -36,6 +36,7 @@ mod gate;
 mod github;
 mod github_bases;
 mod github_outages;
+mod github_pull_requests;
 mod github_reviews;
 mod github_status;
 mod github_trial;

@@ -55,6 +55,7 @@ pub fn router() -> (Router<App>, OpenApi) {
         .routes(routes!(tasks::reject))
         .routes(routes!(tasks::attempts))
         .routes(routes!(results::apply))
+        .routes(routes!(results::pull_request))
         .routes(routes!(results::evidence))
         .routes(routes!(results::evidence_key))
         .routes(routes!(races::get))

@@ -53,6 +53,8 @@ pub struct NewTurn {
     /// Who works on it from here on; `None`: as before.
     pub agent: Option<String>,
     pub model: Option<String>,
+    /// The work is tested and delivered as it is; no agent runs.
+    pub delivers: bool,
     /// The names of the caps it counts against.
     pub caps: Vec<String>,
     pub key: Option<IdempotencyKey>,

@@ -33,6 +33,7 @@ pub(super) async fn prompt(db: &Connection, new: &NewTurn) -> Result<Prompted, E
         prompt: new.prompt.clone(),
         agent: new.agent.clone(),
         model: new.model.clone(),
+        delivers: new.delivers,
     };
     let event = to_json(&queued, "an event")?;
     let sql = "SELECT harvest_journal($1, $2, ARRAY[$3])";

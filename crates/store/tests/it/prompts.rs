@@ -16,7 +16,7 @@ on_both! {
         let store = place.open().await;
         let first = submit(&store).await;
         complete(&store, &claim(&store, &first.turn).await).await;
-        let asked = NewTurn { agent: Some("codex".into()), model: Some("gpt-5".into()), ..new_turn(&first.session, "And now?") };
+        let asked = NewTurn { agent: Some("codex".into()), model: Some("gpt-5".into()), delivers: true, ..new_turn(&first.session, "And now?") };
         let turn = store.prompt(asked.clone()).await.unwrap();
         assert_eq!((turn.number, turn.author.as_str(), turn.status), (2, "grace", TurnStatus::Ready));
         assert_eq!((turn.agent.as_deref(), turn.model.as_deref()), (Some("codex"), Some("gpt-5")));
@@ -28,6 +28,7 @@ on_both! {
         let told = store.events(&first.session, 0, 100).await.unwrap().pop().unwrap();
         let expected = EventBody::TurnQueued {
             turn_id: turn.id.clone(), number: 2, author: "grace".into(), prompt: asked.prompt, agent: asked.agent, model: asked.model,
+            delivers: true,
         };
         assert_eq!(told.body, expected);
         let lease = claim_any(&store, &owner()).await.unwrap();

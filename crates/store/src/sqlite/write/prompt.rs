@@ -61,6 +61,7 @@ pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> R
         prompt: new.prompt.clone(),
         agent: new.agent.clone(),
         model: new.model.clone(),
+        delivers: new.delivers,
     };
     journal::write(db, effects, session, &new.session, new.at, &[queued])?;
     if task.status.is_finished() {

@@ -87,6 +87,7 @@ pub fn new_turn(session: &SessionId, prompt: &str) -> NewTurn {
         author: "grace".into(),
         agent: None,
         model: None,
+        delivers: false,
         caps: Vec::new(),
         key: None,
         admission: Admission::default(),

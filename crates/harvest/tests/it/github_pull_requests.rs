@@ -1,0 +1,96 @@
+//! A person asks for the pull request of work that was not pushed.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::description;
+use crate::github::{Hub, wait_for};
+use crate::killed::journal;
+use crate::support::{World, git};
+
+/// Serves with `config`, lets a task fail on GitHub, and returns the server and the task's id.
+fn failed(world: &World, hub: &Hub, config: &str, shell: &str) -> (crate::served::Server, String) {
+    let path = world.path().join("harvest.toml");
+    fs::write(&path, config).unwrap();
+    let replies = json!([{ "shell": shell }, { "say": "Done." }]);
+    let server = world.serve_with(&replies, &["--agents", "1", "--config", path.to_str().unwrap()]);
+    hub.tell(&server);
+    hub.person("ada").post("/issues", &json!({ "title": "Break it", "labels": ["harvest"] })).ok();
+    hub.status("**Failed**");
+    let ended = |task: &Value| task["status"] == "failed";
+    let task = wait_for(|| world.tasks().into_iter().next().filter(ended));
+    assert_eq!(hub.calls("POST", "/pulls"), 0);
+    (server, task["id"].as_str().unwrap().to_owned())
+}
+
+fn ended_again(world: &World, id: &str) -> Vec<Value> {
+    wait_for(|| {
+        let events = journal(world, id);
+        let ends = events.iter().filter(|event| event["type"] == "task.finished").count();
+        (ends == 2).then_some(events)
+    })
+}
+
+#[test]
+fn work_that_failed_becomes_a_draft_when_a_person_asks_and_no_agent_runs_again() {
+    // Where results wait for approval, asking for the pull request is one.
+    for config in ["", "[deliver]\napproval = true\n"] {
+        let world = World::new();
+        let hub = Hub::new(&world);
+        let (server, id) = failed(&world, &hub, config, "echo 'exit 1' >> src/one.sh");
+        let address = format!("/api/tasks/{id}/pull-request");
+        assert_eq!(server.with(&world.token(&["--role", "viewer"])).post(&address, &json!({})).status, 403);
+        let member = server.with(&world.token(&["--role", "member"])).header("idempotency-key", "once");
+        for _ in 0..2 {
+            assert_eq!(member.post(&address, &json!({})).status, 202);
+        }
+        let opened = hub
+            .exchange("a draft", |call| call.method == "POST" && call.path.ends_with("/pulls") && call.status == 201);
+        let asked = opened.request.unwrap();
+        let body = asked["body"].as_str().unwrap();
+        assert_eq!((&asked["title"], &asked["draft"]), (&json!("Break it"), &json!(true)), "{config}");
+        assert!(body.contains("**Not finished:**") && body.contains("| result | 1 |"), "{body}");
+        let events = ended_again(&world, &id);
+        let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+        assert_eq!((count("agent.started"), count("turn.queued"), count("pull_request.delivered")), (1, 1, 1));
+        let branch = asked["head"].as_str().unwrap();
+        assert!(git(&hub.repository(), &["show", &format!("{branch}:src/one.sh")]).contains("exit 1"));
+        // There is one now.
+        let again = server.with(&world.token(&["--role", "member"])).post(&address, &json!({}));
+        assert_eq!((again.status, &again.json()["code"]), (409, &json!("HV-0163")), "{again:?}");
+        let log = world.harvest(&["audit", "export"]).finish().stdout;
+        assert!(log.contains("\"task.pull_request\""), "{log}");
+        description::holds(&hub.fake.exchanges());
+    }
+}
+
+#[test]
+fn the_hooks_of_a_delivery_hold_for_a_pull_request_that_a_person_asks_for() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let config = "hooks = [\"before_deliver: false\"]\n";
+    let (server, id) = failed(&world, &hub, config, "echo 'exit 1' >> src/one.sh");
+    let member = server.with(&world.token(&["--role", "member"]));
+    assert_eq!(member.post(&format!("/api/tasks/{id}/pull-request"), &json!({})).status, 202);
+    ended_again(&world, &id);
+    assert_eq!(hub.calls("POST", "/pulls"), 0);
+    let branches = git(&hub.repository(), &["for-each-ref", "--format=%(refname)", "refs/heads/harvest"]);
+    assert_eq!(branches, "", "nothing left");
+}
+
+#[test]
+fn a_pull_request_is_refused_where_there_can_be_none() {
+    let world = World::new();
+    let server =
+        world.serve_with(&json!([{ "shell": "echo more >> src/one.sh" }, { "say": "Done." }]), &["--agents", "1"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let repository = world.repo();
+    let asked = json!({ "prompt": "Break it", "repository": repository.to_str().unwrap() });
+    let id = admin.post("/api/tasks", &asked).ok()["id"].as_str().unwrap().to_owned();
+    let ended = |task: &Value| task["finished_at"].is_string();
+    wait_for(|| world.tasks().into_iter().next().filter(ended));
+    let refused = admin.post(&format!("/api/tasks/{id}/pull-request"), &json!({}));
+    assert_eq!((refused.status, &refused.json()["code"]), (409, &json!("HV-0163")), "{refused:?}");
+    assert!(refused.text.contains("is not a repository of the GitHub account"), "{refused:?}");
+}
