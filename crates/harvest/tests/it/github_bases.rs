@@ -138,7 +138,7 @@ fn failed_checks_of_a_commit_that_someone_else_pushed_begin_no_turn() {
         let sql = "SELECT outcome FROM deliveries WHERE event LIKE 'check%' AND outcome IS NOT NULL";
         database.query_row(sql, [], |row| row.get::<_, String>(0)).ok()
     });
-    assert_eq!(outcome, "ignored: no person asks, and the commit is not what Harvest delivered");
+    assert_eq!(outcome, "ignored: no person asked, and Harvest did not deliver the commit");
     let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
     let shown = world.json(&["task", "show", &id]);
     assert_eq!(shown["sessions"][0]["turns"].as_array().unwrap().len(), 1, "{shown:#}");
