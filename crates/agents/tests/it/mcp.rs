@@ -112,9 +112,9 @@ fn a_definition_that_cannot_be_meant_is_refused_by_name() {
         ("url = 'https://user:key@a.test'", "a key belongs into `credential`"),
         ("url = 'https://a.test'\nargs = ['x']", "are for a program"),
         ("command = 'a'\ncredential = 'k'", "`credential_as` must name the variable"),
-        ("command = 'a'\ncredential = 'k'\ncredential_as = 'A-B'", "no name of a variable"),
+        ("command = 'a'\ncredential = 'k'\ncredential_as = 'A-B'", "is not a variable name"),
         ("command = 'a'\ncredential_as = 'A'", "no `credential` what"),
-        ("command = 'a'\nenvironment = { 'A B' = 'x' }", "no name of a variable"),
+        ("command = 'a'\nenvironment = { 'A B' = 'x' }", "is not a variable name"),
         ("preset = 'nobody'", "there are chrome-devtools"),
         ("command = 'a'\ncolour = 'red'", "unknown field `colour`"),
     ] {

@@ -48,7 +48,7 @@ impl About<'_> {
         parts.push(format!("### Before you merge\n\n{}", checklist(self.result.evidence)));
         let mut about = vec![
             if self.changed == 1 { "1 file changed".to_owned() } else { format!("{} files changed", self.changed) },
-            format!("cost ${}", self.cost),
+            format!("cost {}", self.cost),
             format!("agent {}", self.task.agent),
         ];
         about.extend(self.model.map(|model| format!("model {model}")));

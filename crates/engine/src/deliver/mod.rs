@@ -199,6 +199,8 @@ impl Turn {
             }
         }
         let model = self.last_model().await?;
+        // A follow-up changes what the pull request holds, not what it is for.
+        let asked_first = self.engine.options.store.task(&self.task.id).await?.task;
         let about = describe::About {
             task: &self.task,
             session: &self.session,
@@ -215,7 +217,7 @@ impl Turn {
         Ok(Proposal {
             branch: self.session.branch.clone(),
             into: self.task.settings.base_branch.clone(),
-            title: self.journal.clean(&describe::title(&self.task)),
+            title: self.journal.clean(&describe::title(&asked_first)),
             body: self.journal.clean(&about.body()),
             draft: result.failure.is_some(),
             labels: policy.labels.clone(),

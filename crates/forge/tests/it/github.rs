@@ -221,7 +221,7 @@ async fn what_is_wrong_is_said_in_githubs_words() {
     let world = World::new().await;
     let forge = world.as_app().await;
     let missing = forge.hosting().unwrap().propose(&proposal(), None).await.unwrap_err();
-    assert!(missing.to_string().contains("head or base is no branch"), "{missing}");
+    assert!(missing.to_string().contains("head or base is not a branch"), "{missing}");
     let elsewhere = world.forges(&harvest_forge::fake::Fake::app(None)).open("github:ada/other").await.unwrap();
     let error = elsewhere.resolve(None).await.unwrap_err();
     assert!(matches!(&error, Error::NotInstalled { repository } if repository == "ada/other"), "{error:?}");

@@ -76,5 +76,8 @@ fn rules_and_memory_are_laid_into_the_home() {
     assert_eq!(memory[0]["observations"][1], "It is tested with: true");
     fs::write(folder.join("memory.jsonl"), "Prices: ask Ada\n").unwrap();
     let refused = world.run(&json!([{}]), &[]);
-    assert!(refused.exit == Some(2) && refused.stderr.contains("memory.jsonl: line 1 is neither an entity"), "{refused:?}");
+    assert!(
+        refused.exit == Some(2) && refused.stderr.contains("memory.jsonl: line 1 is neither an entity"),
+        "{refused:?}"
+    );
 }

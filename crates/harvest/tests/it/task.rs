@@ -277,7 +277,7 @@ fn apply_asks_for_force_when_work_failed_or_is_not_verified() {
     let world = World::new();
     let broken = world.run(&json!([{ "shell": "echo 'echo broken' > src/one.sh" }, {}]), &[]).outcome();
     let untested = world.run(&json!([{ "shell": "echo x > x" }, {}]), &["--test", "echo no tests ran"]).outcome();
-    for (outcome, says) in [(&broken, "is failed"), (&untested, "no tests ran, before or after")] {
+    for (outcome, says) in [(&broken, "failed; it is not merged"), (&untested, "no tests ran, before or after")] {
         let head = world.head();
         let ran = world.harvest(&["task", "apply", &id(outcome)]).finish();
         assert_refused(&ran, "HV-0162");
