@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use harvest_engine::{Hosts, Live, Tenancy};
 use harvest_store::{Member, Project, Store};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use crate::failure::Failure;
 use crate::installation::Installation;
@@ -20,6 +20,8 @@ pub struct Directory {
     known: Arc<watch::Sender<Arc<Known>>>,
     tenancy: Arc<watch::Sender<Arc<Tenancy>>>,
     hosts: Arc<watch::Sender<Arc<Hosts>>>,
+    /// Held from reading to telling: what was read first is never told last.
+    reading: Arc<Mutex<()>>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -36,6 +38,7 @@ impl Directory {
             known: Arc::new(watch::channel(Arc::new(known)).0),
             tenancy: Arc::new(watch::channel(Arc::default()).0),
             hosts: Arc::new(watch::channel(Arc::default()).0),
+            reading: Arc::default(),
         })
     }
 
@@ -68,6 +71,7 @@ async fn read(store: &dyn Store) -> Result<Known, Failure> {
 impl Installation {
     /// Whoever changed a project, here or elsewhere, is believed from now on.
     pub async fn projects_again(&self) -> Result<(), Failure> {
+        let _reading = self.projects.reading.lock().await;
         let known = read(self.projects.store.as_ref()).await?;
         if *self.projects.now() == known {
             return Ok(());
