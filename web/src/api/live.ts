@@ -109,7 +109,9 @@ export function listen(client: QueryClient): () => void {
       if (source?.readyState === EventSource.CLOSED) setTimeout(reopen, REST);
     };
     source.onopen = () => {
+      // What happened between the reading of a list and this is in neither.
       if (lost) everything();
+      else later("tasks");
       lost = false;
     };
   };
