@@ -28,7 +28,7 @@ test("a new task takes dependencies, retries, gate, workflow, review and MCP; it
       await dialog.getByLabel(/Hold the result/).check();
       await dialog.getByLabel("Retries").fill("3");
       await dialog.getByLabel("Workflow").selectOption("research-plan-implement");
-      await dialog.getByLabel("Review of the plan").selectOption("builtin");
+      await dialog.getByLabel("Plan review").selectOption("builtin");
       await dialog.getByLabel("After").fill(first.slice(0, 8));
       await dialog.getByLabel("If one of them fails").selectOption("cancel");
     },
@@ -36,7 +36,7 @@ test("a new task takes dependencies, retries, gate, workflow, review and MCP; it
   const task = await read(page, `/api/tasks/${new URL(address).pathname.split("/").pop()}`);
   assert.deepEqual([task.after, task.retries_left, task.on_failed_dependency], [[first], 3, "cancel"]);
   assert.deepEqual([task.settings.gate, task.settings.workflow, task.settings.plan_review], [true, "research-plan-implement", "builtin"]);
-  await page.getByRole("region", { name: "Summary" }).getByText("Waits for").waitFor();
+  await page.getByRole("region", { name: "Summary" }).getByText("Waiting for").waitFor();
   await page
     .getByRole("region", { name: "Summary" })
     .getByRole("link", { name: /before the other/ })
@@ -47,10 +47,10 @@ test("a new task takes dependencies, retries, gate, workflow, review and MCP; it
   await page.getByRole("region", { name: "Running tasks", exact: true }).first().getByText("before the other").first().waitFor();
   const waiting = page.getByRole("row").filter({ hasText: "Wait for the first one" });
   await waiting.getByText(first.slice(0, 8)).waitFor();
-  await page.getByRole("region", { name: "Workers" }).first().getByText("takes work").first().waitFor();
+  await page.getByRole("region", { name: "Workers" }).first().getByText("accepting work").first().waitFor();
   await page.getByRole("button", { name: "Add cap" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill(world.repo);
-  await page.getByRole("dialog").getByLabel("At most").fill("2");
+  await page.getByRole("dialog").getByLabel("Tasks at a time, at most").fill("2");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText(`repository:${world.repo}`).waitFor();
   await send(page, "POST", `/api/tasks/${first}/terminate`, {});
@@ -128,7 +128,7 @@ test("a template is made, filled in and removed", limit, async () => {
   await page.goto(`${world.server.url}/templates`);
   await page.getByRole("button", { name: "Remove fruit" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
-  await page.getByText("No template yet").waitFor();
+  await page.getByText("No templates yet").waitFor();
   assert.deepEqual(faults, []);
 });
 
@@ -139,7 +139,7 @@ test("credentials have a scope, also those of GitHub and of MCP servers", limit,
   const add = async (kind, fill) => {
     await page.getByRole("button", { name: "Add credential" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("For", { exact: true }).selectOption(kind);
+    await dialog.getByLabel("Provider", { exact: true }).selectOption(kind);
     await dialog.getByLabel("Secret").fill("abcdefgh-1234");
     await fill(dialog);
     await dialog.getByRole("button", { name: "Add", exact: true }).click();
@@ -162,20 +162,20 @@ test("the API is read by anyone, and tried by whoever is signed in or has a toke
   await page.goto(`${world.server.url}/api/docs`);
   await page.getByRole("searchbox", { name: "Search operations" }).fill("task.list");
   await page.getByRole("button", { name: /GET \/tasks$/ }).click();
-  const answers = page.getByRole("region", { name: "Answers" });
+  const answers = page.getByRole("region", { name: "Responses" });
   await answers.getByText("next_cursor").first().waitFor();
   await page
     .getByRole("region", { name: "Try it" })
     .getByLabel(/^limit/)
     .fill("1");
   await page.getByRole("button", { name: "Send" }).click();
-  const answer = page.getByRole("status", { name: "Answer" });
+  const answer = page.getByRole("status", { name: "Response" });
   await answer.getByText("200").first().waitFor();
   await answer.getByText(/"items"/).waitFor();
   await page.getByRole("searchbox", { name: "Search operations" }).fill("task.create");
   await page.getByRole("button", { name: /POST \/tasks$/ }).click();
-  assert.deepEqual(JSON.parse(await page.getByLabel("Body, JSON").inputValue()), { prompt: "Make the failing test pass", repository: "shop" });
-  await page.getByRole("region", { name: "Body" }).getByText("OnFailedDependency").first().waitFor();
+  assert.deepEqual(JSON.parse(await page.getByLabel("Body (JSON)").inputValue()), { prompt: "Make the failing test pass", repository: "shop" });
+  await page.getByRole("region", { name: "Request body" }).getByText("OnFailedDependency").first().waitFor();
 
   const token = world.harvest("--json", "token", "create", "--name", "reader", "--role", "viewer");
   const context = await world.chromium.newContext();
@@ -185,9 +185,9 @@ test("the API is read by anyone, and tried by whoever is signed in or has a toke
   await stranger.goto(`${world.server.url}/api/docs#task.list`);
   await stranger.getByText("List tasks").first().waitFor();
   assert.ok(await stranger.getByRole("button", { name: "Send" }).isDisabled());
-  await stranger.getByText(/Another token/).click();
+  await stranger.getByText(/Use another token/).click();
   await stranger.getByLabel("Token", { exact: true }).fill(JSON.parse(token).token);
   await stranger.getByRole("button", { name: "Send" }).click();
-  await stranger.getByRole("status", { name: "Answer" }).getByText("200").first().waitFor();
+  await stranger.getByRole("status", { name: "Response" }).getByText("200").first().waitFor();
   assert.deepEqual(faults, []);
 });

@@ -42,7 +42,7 @@ async function paint(world) {
     const cold = await world.chromium.newContext({ storageState: state });
     const fresh = await cold.newPage();
     await fresh.goto(`${world.server.url}/tasks`);
-    await fresh.getByRole("heading", { name: "Tasks" }).waitFor();
+    await fresh.getByRole("heading", { name: "Tasks", exact: true }).waitFor();
     times.push(await fresh.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Infinity));
     await cold.close();
   }

@@ -55,9 +55,9 @@ test("the whole log of a build is on the page, as text and nothing else", limit,
   await page.getByLabel("Build command").fill("seq -f 'Step %g of the build' 1 1500; echo '<b>built</b>'");
   await page.getByRole("button", { name: "Add", exact: true }).click();
   const row = page.getByRole("row").filter({ hasText: "orchard" });
-  await row.getByRole("button", { name: /Built|Under way/ }).click();
+  await row.getByRole("button", { name: /Built|In progress/ }).click();
   const dialog = page.getByRole("dialog", { name: /uild of orchard/ });
-  const log = dialog.getByRole("region", { name: "What the build said" });
+  const log = dialog.getByRole("region", { name: "Build log" });
   await log.getByText("<b>built</b>").waitFor();
   await log.getByText("Step 1500 of the build").waitFor();
   await log.getByText(/earlier lines/).waitFor();

@@ -74,7 +74,7 @@ test("someone of the organisation signs in with GitHub, sees tasks, and signs ou
   assert.equal((await call(admin, "PUT", `/api/projects/shop/members/${ada}`, { role: "member" })).status, 200);
   const { page, context } = await stranger();
   await leave(page, "Authorize harvest");
-  await page.getByRole("heading", { name: "Tasks" }).waitFor();
+  await page.getByRole("heading", { name: "Tasks", exact: true }).waitFor();
   await page.getByText("Prune the old pear tree").first().waitFor();
   await page.getByText(ada).first().waitFor();
   const { pathname, search, hash } = new URL(page.url());
@@ -99,7 +99,7 @@ test("someone outside of the organisation, and someone who changes their mind, a
   github.member = false;
   const { page, context } = await stranger();
   await leave(page, "Authorize harvest");
-  await page.getByRole("alert").getByText("belongs to none of the organisations and teams").waitFor();
+  await page.getByRole("alert").getByText("belongs to none of the organizations and teams").waitFor();
   assert.equal(await page.evaluate(async () => (await fetch("/api/me")).status), 401);
   assert.deepEqual(
     (await context.cookies(world.server.url)).filter((cookie) => !cookie.name.endsWith("_errand")),
@@ -107,23 +107,23 @@ test("someone outside of the organisation, and someone who changes their mind, a
   );
   github.member = true;
   await leave(page, "Cancel");
-  await page.getByRole("alert").getByText("GitHub was left before it was done").waitFor();
+  await page.getByRole("alert").getByText("it was not completed at GitHub").waitFor();
   // The name now belongs to another account than the one that was here.
   github.person = { login: "Ada", id: 8 };
   await leave(page, "Authorize harvest");
-  await page.getByRole("alert").getByText("was someone else's").waitFor();
+  await page.getByRole("alert").getByText("belonged to someone else").waitFor();
   github.person = { login: "Ada", id: 7 };
   await leave(page, "Authorize harvest");
-  await page.getByRole("heading", { name: "Tasks" }).waitFor();
+  await page.getByRole("heading", { name: "Tasks", exact: true }).waitFor();
   assert.deepEqual(faults, []);
 });
 
 test("a member makes a token of their own, sees it once, and revokes it", limit, async () => {
   const { page } = await stranger();
   await leave(page, "Authorize harvest");
-  await page.getByRole("heading", { name: "Tasks" }).waitFor();
+  await page.getByRole("heading", { name: "Tasks", exact: true }).waitFor();
   await page.goto(`${world.server.url}/tokens`);
-  await page.getByText("No token yet").waitFor();
+  await page.getByText("No tokens yet").waitFor();
   await page.getByRole("button", { name: "New token" }).click();
   const dialog = page.getByRole("dialog", { name: "New token" });
   await dialog.getByLabel("Name").fill("laptop");
@@ -157,7 +157,7 @@ test("a schedule's owner, and why its last run was refused, are on the page", li
   world.harvest("token", "revoke", owner.id);
   const { page } = await stranger();
   await leave(page, "Authorize harvest");
-  await page.getByRole("heading", { name: "Tasks" }).waitFor();
+  await page.getByRole("heading", { name: "Tasks", exact: true }).waitFor();
   await page.goto(`${world.server.url}/schedules`);
   const row = page.getByRole("row").filter({ hasText: "Water the garden" });
   await row.getByText("grace", { exact: true }).waitFor();

@@ -16,7 +16,7 @@ test("an empty installation offers the demo, and a click later its tasks are wor
   try {
     await bare.serve({ script: false });
     const { page, faults } = await bare.person();
-    await page.getByRole("region", { name: "First steps" }).getByRole("heading", { name: "Give an agent a task" }).waitFor();
+    await page.getByRole("region", { name: "First steps" }).getByRole("heading", { name: "Create a task" }).waitFor();
     await page.getByRole("button", { name: "Add a key" }).waitFor();
     await page.getByRole("button", { name: "Try the demo" }).click();
     await page

@@ -95,8 +95,8 @@ export const SCRIPT = {
     {
       when_prompt_contains: "in vain",
       replies: [
-        { say: "I will look at it.", shell: "cat missing.txt", tokens: { input: 2400, output: 60 } },
-        { say: "I could not find the file, so nothing was changed.", tokens: { input: 2600, output: 40 } },
+        { say: "I will look at it.", shell: "echo looked > LOOKED.md; cat missing.txt", tokens: { input: 2400, output: 60 } },
+        { say: "I could not find the file, so nothing was mended.", tokens: { input: 2600, output: 40 } },
       ],
     },
     {
@@ -281,7 +281,7 @@ install_hint = "It is a shell."
       start = this.server.url + entered.headers().location;
     }
     await page.goto(start);
-    await page.getByRole("heading", { name: "Tasks" }).waitFor();
+    await page.getByRole("heading", { name: "Tasks", exact: true }).waitFor();
     return { page, context, faults };
   }
 

@@ -8,9 +8,9 @@ const KEYS: [string[], string][] = [
   [["J"], "Next item"],
   [["K"], "Previous item"],
   [["Enter"], "Open"],
-  [["R"], "Write to a session; Escape leaves the field"],
-  [["1"], "to 7: the parts of a session"],
-  [["End"], "Jump to latest of a stream, and stay there"],
+  [["R"], "Write to the session; Escape leaves the field"],
+  [["1 – 7"], "Session tabs"],
+  [["End"], "Jump to the end of the stream and follow it"],
   [["?"], "Keyboard shortcuts"],
 ];
 

@@ -18,7 +18,7 @@ const KeyHelp = lazy(() => import("./key-help"));
 export function Shell() {
   const me = useQuery(queries.me);
   const isPublic = useRouterState({ select: (state) => state.location.pathname === "/api/docs" });
-  if (me.isPending) return <Waiting what="who you are" />;
+  if (me.isPending) return <Waiting what="your account" />;
   if (me.isError)
     return (
       <main className="mx-auto max-w-lg p-6">

@@ -8,22 +8,22 @@ class AgentCheck(TypedDict):
     agent: str
     checks: list["Check"]
     works: bool
-    """True when nothing failed."""
+    """True if no check failed."""
 
 
 class AgentInfo(TypedDict):
-    """An agent and what there is of it."""
+    """An agent and its availability."""
     default: bool
-    """The agent of tasks that name none."""
+    """Whether it is the agent of tasks that name none."""
     features: dict[str, bool]
-    """What it can do beyond taking a prompt."""
+    """Optional features, and whether the agent supports them."""
     id: str
     install_hint: str
     installed: bool
     key_hint: NotRequired[str | None]
     name: str
     providers: list[str]
-    """The vendors whose formats it speaks."""
+    """The vendors whose wire formats it supports."""
     usable_providers: list[str]
     """The vendors with an available key."""
     version: NotRequired[str | None]
@@ -42,7 +42,8 @@ class Approval(TypedDict):
 
 
 class Ask(TypedDict):
-    """A task to create. The settings of the repository, its project and the server decide what is left out."""
+    """A task to create. Fields that are left out have the values of the settings of the repository, its project and
+    the server."""
     after: NotRequired[list[str]]
     """Ids of tasks that have to complete first; a unique prefix is enough."""
     agent: NotRequired[str | None]
@@ -55,11 +56,11 @@ class Ask(TypedDict):
     fallback_agents: NotRequired[list[str]]
     """Agents that continue, in this order, when a model's quota is exhausted."""
     gate: NotRequired[bool]
-    """The tested result is held until a person approves it."""
+    """Hold the tested result until a person approves its delivery."""
     mcp: NotRequired[list[str]]
-    """Names of MCP servers that the agent gets."""
+    """Names of the MCP servers that the agent may use."""
     model: NotRequired[str | None]
-    """A model of the agent; default: the agent's own."""
+    """The model of the agent; default: the agent's own choice."""
     on_failed_dependency: NotRequired["OnFailedDependency"]
     plan: NotRequired[bool]
     """Make a plan first, which a person approves or rejects."""
@@ -70,29 +71,29 @@ class Ask(TypedDict):
     """What to do, in plain words."""
     race: NotRequired["AskRace | None"]
     repository: str
-    """A name from `/api/repositories`, or the path or URL of one that is known. Admins of the installation may name
+    """A name from `/api/repositories`, or the path or URL of a known repository. Admins of the installation may name
     any other."""
     require_tests: NotRequired[bool]
     """Fail rather than deliver without a test command."""
     retries: NotRequired[int | None]
     """How often to retry automatically after a temporary failure."""
     source_url: NotRequired[str | None]
-    """The issue, thread or message it came from."""
+    """The URL of the issue, thread or message that it came from."""
     test: NotRequired[str | None]
     """The test command; default: the one found in the repository."""
     timeout: NotRequired[int | None]
-    """Seconds that the agent may work on a turn."""
+    """The time limit of the agent for a turn, in seconds."""
     workflow: NotRequired["Workflow | None"]
 
 
 class AskFork(TypedDict):
     """The event to fork at, and what to do from there."""
     agent: NotRequired[str | None]
-    """An id from `/api/agents`; default: as before."""
+    """An id from `/api/agents`; default: unchanged."""
     at: int
     """The number of an event."""
     model: NotRequired[str | None]
-    """A model of the agent; default: as before."""
+    """A model of the agent; default: unchanged."""
     prompt: str
     """What to do from there."""
 
@@ -110,9 +111,9 @@ class AskMember(TypedDict):
 class AskMore(TypedDict):
     """Another prompt."""
     agent: NotRequired[str | None]
-    """The agent from here on; default: as before."""
+    """The agent from here on; default: unchanged."""
     model: NotRequired[str | None]
-    """The model from here on; default: as before."""
+    """The model from here on; default: unchanged."""
     prompt: str
     """What to do next."""
 
@@ -130,31 +131,31 @@ class AskRace(TypedDict):
     agents: NotRequired[list[str]]
     """Ids from `/api/agents`, each as `AGENT` or `AGENT:MODEL`."""
     judge: NotRequired[str | None]
-    """An agent that chooses among several that pass, as `AGENT` or `AGENT:MODEL`; when it does not decide, `judged_by`
-    does."""
+    """An agent that picks the best result if several pass, as `AGENT` or `AGENT:MODEL`; if it does not decide,
+    `judged_by` does."""
     judged_by: NotRequired["JudgedBy"]
     number: NotRequired[int | None]
-    """Instead of `agents`: how many runs of the task's own agent."""
+    """Instead of `agents`: the number of runs of the task's own agent."""
 
 
 class AskResume(TypedDict):
-    """A prompt for the agent that resumes."""
+    """A prompt for the resumed session."""
     prompt: NotRequired[str | None]
-    """Default: continue with what it was doing."""
+    """What to do next; default: continue."""
 
 
 class AskSettings(TypedDict):
     settings: dict[str, Any]
-    """Everything that is to be set, by the names that `harvest config show` has; what is left out is not set any more."""
+    """All settings of the project, with the names of `harvest config show`; settings that are left out are unset."""
 
 
 class AskToken(TypedDict):
     expires_in_days: NotRequired[int | None]
     """Days until it expires; default: never."""
     name: str
-    """What it is for."""
+    """The purpose of the token."""
     projects: NotRequired[list[str] | None]
-    """The projects that it is limited to; default: none, so that it holds everywhere."""
+    """The projects that it is limited to; default: no limit."""
     role: "Role"
     user: NotRequired[str | None]
     """The user it acts for; default: you."""
@@ -169,20 +170,20 @@ class Attempt(TypedDict):
     id: "AttemptId"
     started_at: str
     stderr_tail: str
-    """The last [`Attempt::TAIL_BYTES`] of what the agent wrote to standard error."""
+    """The end of the agent's standard error output."""
     turn_id: "TurnId"
 
 
-# One run of an agent for a turn.
+# The id of an attempt.
 AttemptId = str
 
 
 class AuditEntry(TypedDict):
-    """What someone did. Each entry carries the digest of the one before it."""
+    """An entry of the audit log. Each entry contains the digest of the previous one."""
     action: str
-    """The operation, as this document names it."""
+    """The operation; for API requests, its `operationId` in this document."""
     actor: str
-    """`user:NAME`, with the token in the detail."""
+    """`user:NAME`; the token is in `detail`."""
     at: str
     detail: Any
     digest: str
@@ -193,30 +194,31 @@ class AuditEntry(TypedDict):
 
 
 class Baseline(TypedDict):
-    """The same command at the base commit."""
+    """The outcome of the same command at the base commit."""
     exit_code: int
     failed: NotRequired[int | None]
     passed: NotRequired[int | None]
     skipped: NotRequired[int | None]
 
 
-# The session's own branch, without `refs/heads/`. Always a valid ref name: it is made here and nowhere else.
+# The session's own branch, without `refs/heads/`; always a valid ref name.
 BranchName = str
 
 
 By = Literal["day", "repository", "agent", "model", "person"]
 
 
-# One request to a model.
+# The id of a model call.
 CallId = str
 
 
 class Cap(TypedDict):
-    """At most so many turns with this name are worked on at a time."""
+    """A limit on the turns with this name that run at the same time."""
     name: str
     """`repository:…`, `user:…` or `credential:…`."""
     size: int
     used: int
+    """The number of turns that are running."""
 
 
 class CapChange(TypedDict):
@@ -224,7 +226,7 @@ class CapChange(TypedDict):
     name: str
     """`repository:…`, `user:…` or `credential:…`."""
     size: NotRequired[int | None]
-    """The highest number of turns at a time; `null`: no limit."""
+    """The maximum number of turns at a time; `null`: no limit."""
 
 
 class ChangedFile(TypedDict):
@@ -234,8 +236,10 @@ class ChangedFile(TypedDict):
 
 
 class ChangedFiles(TypedDict):
-    """Changed files that decide how much a green run is worth."""
+    """Changed files that affect how much a passing run proves."""
     ci: list[str]
+    command: NotRequired[list[str]]
+    """Files that define the test command; their versions at the base were used."""
     settings: list[str]
     tests: list[str]
 
@@ -258,11 +262,11 @@ class Comment(TypedDict):
     text: str
 
 
-# What someone said about a session.
+# The id of a comment.
 CommentId = str
 
 
-# What a comment is about.
+# The event or the line that a comment is about.
 CommentPlace = dict[str, Any]
 
 
@@ -278,52 +282,52 @@ Cost = float
 
 
 class Credential(TypedDict):
-    """A key or token for a provider, kept in the vault."""
+    """A key or token for a provider, stored in the vault."""
     base_url: NotRequired[str | None]
-    """Where to use it, when not at the provider's own host."""
+    """The host to use it with, if not the provider's own."""
     created_at: str
     id: "CredentialId"
     last4: str
-    """The end of the secret, to tell it from others."""
+    """The last characters of the secret, to identify it."""
     last_used_at: NotRequired[str | None]
     name: str
-    """Extras for failover have names of their own."""
+    """The name of the credential; those not named `default` are fallbacks."""
     provider: str
     """`anthropic`, `openai`, …"""
     rotated_at: NotRequired[str | None]
     scope: "Scope"
 
 
-# A key or token in the vault.
+# The id of a credential.
 CredentialId = str
 
 
 class Demo(TypedDict):
-    """What was made."""
+    """The tasks of the demo and their repository."""
     repository: str
     """The path of the sample repository."""
     tasks: list["TaskId"]
 
 
 class Diff(TypedDict):
-    """What a session changed."""
+    """The changes of a session."""
     base: str
     commit: NotRequired[str | None]
-    """The newest state that has left the sandbox; absent when nothing has."""
+    """The commit that the diff ends at, by default the newest one saved outside the sandbox; absent if there is none."""
     diff: str
     """A unified diff; bytes that are not UTF-8 are replaced."""
 
 
-# Before or after the change.
+# The side of the diff: before or after the change.
 DiffSide = Literal["old", "new"]
 
 
-# Whether a host could be reached.
+# Whether the connection to a host was allowed.
 EgressVerdict = Literal["allowed", "refused"]
 
 
 class Envelope(TypedDict):
-    """A signed statement, as of the Dead Simple Signing Envelope."""
+    """A signed statement in a DSSE envelope (Dead Simple Signing Envelope)."""
     payload: str
     """The statement in Base64."""
     payloadType: str
@@ -345,40 +349,42 @@ class Event(TypedDict):
 
 
 class EventPage(TypedDict):
-    """A part of a journal."""
+    """A page of a session's journal."""
     items: list["Event"]
     next_cursor: NotRequired[int | None]
-    """Give it as `after`; absent at the end of what there is now."""
+    """Pass it as `after` to get the next page; absent on the last page."""
 
 
 class Evidence(TypedDict):
-    """The outcome of verification. The command comes from the base commit or the project, never from what the agent
-    produced."""
+    """The outcome of verification. The test command comes from the base commit or the project, never from the agent's
+    changes."""
     baseline: "Baseline"
     changed: NotRequired["ChangedFiles"]
     command: str
     commit: str
-    """The verified commit."""
+    """The tested commit. On GitHub, the delivered commit is a different one with the same tree."""
     duration_ms: int
     environment: str
-    """Digest of what the tests ran in: provider, system, tools and limits."""
+    """Digest of the test environment: provider, system, tools and limits."""
     exit_code: int
     failed: NotRequired[int | None]
     flags: list["Flag"]
     hint: NotRequired[str | None]
-    """Why the tests could not run, if the cause is known, and the way out."""
+    """Why the tests could not run, if the cause is known, and how to fix it."""
     output: NotRequired[str]
-    """The last lines that the tests printed at the result, unless they passed."""
+    """The last lines of the test output at the result, unless the tests passed."""
     passed: NotRequired[int | None]
-    """Counts are `None` when the test runner's output cannot be read."""
+    """Counts are absent when the test runner's output cannot be parsed."""
     skipped: NotRequired[int | None]
     tests: NotRequired["TestChanges"]
-    """How single tests differ between the base and the result."""
+    """How individual tests differ between the base and the result."""
+    tree: NotRequired[str | None]
+    """The tree of the tested commit: a commit with the same tree has the same files."""
     verdict: NotRequired["TestVerdict | None"]
 
 
 class EvidenceKey(TypedDict):
-    """What signed evidence is checked with."""
+    """The public key that signed evidence is verified with."""
     public_key: str
 
 
@@ -394,23 +400,23 @@ class Filling(TypedDict):
     """A value for each parameter."""
 
 
-# What a reader of the evidence should know before believing it.
+# A reason to read the evidence with caution.
 Flag = Literal["test_command_changed", "tests_changed", "tests_deleted", "fewer_tests", "tests_skipped", "ci_changed", "settings_changed", "tests_timed_out", "not_isolated"]
 
 
 class Hook(TypedDict):
-    """Something to run at a stage of a turn, in a sandbox."""
+    """A command that runs in a sandbox at a stage of a turn."""
     required: bool
-    """The turn fails where it does not succeed."""
+    """Whether the turn fails if the hook fails."""
     run: str
-    """A shell command, or the name of one that Harvest has ready."""
+    """A shell command, or the name of a built-in hook."""
     stage: "HookStage"
 
 
 HookStage = Literal["before_execute", "after_execute", "before_verify", "after_verify", "before_deliver", "after_deliver"]
 
 
-# What decides among those whose work passes its tests.
+# The criterion that decides among the entrants whose work passes its tests.
 JudgedBy = Literal["cost", "time"]
 
 
@@ -419,46 +425,47 @@ class Judgement(TypedDict):
     reason: str
 
 
-# Where a server is.
+# How an MCP server is reached.
 McpAddress = dict[str, Any]
 
 
 class McpCredential(TypedDict):
-    """Which secret a server needs, and where it looks for it."""
+    """The secret that a server needs, and how it is passed to the server."""
     name: str
-    """The name under which it is kept, as a credential for `mcp`."""
+    """The name of the credential, which has the provider `mcp`."""
     sent_as: str
-    """The variable of a program, or the header of a request."""
+    """The environment variable of a program, or the header of a request."""
 
 
-# What came of a call to an MCP server.
+# The outcome of a call to an MCP server.
 McpOutcome = Literal["answered", "failed", "refused"]
 
 
 class McpServer(TypedDict):
-    """A server as a task may use it. Holds the name of a credential, never the secret."""
+    """An MCP server that a task may use. It contains the name of a credential, never the secret."""
     at: "McpAddress"
     credential: NotRequired["McpCredential | None"]
     environment: NotRequired[dict[str, str]]
-    """Only for a program."""
+    """Environment variables; only for a program."""
     hosts: NotRequired[list[str]]
-    """What a program with a credential may reach."""
+    """The hosts that a program with a credential may connect to."""
     name: str
-    """What agents and events call it."""
+    """Its name for agents and in events."""
     named_by: NotRequired["NamedBy"]
-    """Whose word all of this is taken on."""
+    """Who defined the server: the installation or a project."""
     tools: NotRequired[list[str] | None]
-    """The tools that agents may use; `None`: all."""
+    """The tools that agents can use; default: all."""
 
 
 class Me(TypedDict):
     csrf: NotRequired[str | None]
-    """For pages: what they showed as `X-Harvest-CSRF`, the half of the session's secret that is not in the cookie."""
+    """For browser sessions: the value that was sent as `X-Harvest-CSRF`, the half of the session's secret that is not
+    in the cookie."""
     projects: NotRequired[list[str] | None]
-    """The projects that the token is limited to; absent: all of them."""
+    """The projects that the token is limited to; absent: no limit."""
     role: "Role"
     roles: NotRequired[dict[str, "Role"] | None]
-    """The role in each of them."""
+    """The role in each of these projects."""
     user: str
     version: str
 
@@ -470,13 +477,13 @@ class Member(TypedDict):
 
 
 class Merge(TypedDict):
-    """A branch that became part of another."""
+    """The result of a merge."""
     before: str
-    """Where that branch was before; the same as `commit` when it had the work already."""
+    """The commit of that branch before the merge; the same as `commit` if the branch already contained the work."""
     branch: str
     """The task's branch."""
     commit: str
-    """Where that branch is now."""
+    """The commit of that branch after the merge."""
     into: str
     """The branch of the repository that it was merged into."""
 
@@ -495,14 +502,14 @@ class Message(TypedDict):
 MessageRole = Literal["assistant", "user"]
 
 
-# What happens to runs that fell due while no one was there.
+# What happens to runs that were missed while Harvest was not running.
 Missed = Literal["skip", "run_once"]
 
 
 ModelProvider = Literal["anthropic", "openai", "gemini", "ollama", "github", "mcp"]
 
 
-# Whose word a host is taken on.
+# Who named a host, which determines the addresses and credentials that it may have.
 NamedBy = Literal["installation", "project"]
 
 
@@ -514,12 +521,12 @@ class NewComment(TypedDict):
 
 
 class NewCredential(TypedDict):
-    """A credential to add. Members add their own; those of teams and projects take an admin."""
+    """A credential to add. Members may add their own; those of teams and projects require an admin."""
     base_url: NotRequired[str | None]
-    """A host that speaks the same format; for admins of the whole installation. A project's must have a public
-    address."""
+    """Another host with the same wire format; only for admins of the installation. For a credential of a project, the
+    host must have a public address."""
     name: NotRequired[str | None]
-    """Credentials with other names are fallbacks for `default`, used when it is refused."""
+    """The name; default: `default`. Credentials with other names are fallbacks, used when that one is refused."""
     provider: "ModelProvider"
     """The vendor that the credential is for."""
     scope: NotRequired["Scope | None"]
@@ -532,9 +539,9 @@ class NewRepository(TypedDict):
     branch: NotRequired[str | None]
     """The branch to follow."""
     build: NotRequired[str | None]
-    """The command that builds it, in a sandbox; it may fail."""
+    """The command that builds it, in a sandbox; a failure is tolerated."""
     name: NotRequired[str | None]
-    """Default: the last part of its path."""
+    """The name; default: the last part of its path."""
     setup: NotRequired[str | None]
     """The command that installs dependencies, in a sandbox; default: the one found in the repository."""
     source: str
@@ -548,7 +555,7 @@ class NewSchedule(TypedDict):
     missed: NotRequired["Missed"]
     task: "Ask"
     time_zone: NotRequired[str | None]
-    """Default: the server's."""
+    """The time zone; default: the server's."""
 
 
 class NewSecret(TypedDict):
@@ -562,15 +569,16 @@ class NewTemplate(TypedDict):
     name: str
     """The name of the template."""
     task: "Ask"
-    """The prompt may have parameters, `Upgrade {{ package }}`; the rest is for all tasks made from it."""
+    """The prompt may have parameters, as in `Upgrade {{ package }}`; the other fields apply to all tasks created from
+    it."""
 
 
-# What becomes of a task when one that it waits for does not complete.
+# What happens to a task when a task that it waits for does not complete.
 OnFailedDependency = Literal["hold", "cancel"]
 
 
 class Origin(TypedDict):
-    """The event of another session that a session goes on from, and what its workspace was like then."""
+    """The event of another session that a forked session starts from, with the commit of the workspace at that event."""
     commit: str
     seq: int
     session: "SessionId"
@@ -583,7 +591,7 @@ class Outcome(TypedDict):
     commit: str
     cost_usd: "Cost"
     error: NotRequired[str | None]
-    """One sentence for people when the task did not complete."""
+    """Why the task did not complete, in one sentence."""
     evidence: NotRequired["Evidence | None"]
     reason: NotRequired["FailureReason | None"]
     session_id: "SessionId"
@@ -596,12 +604,12 @@ OutputStream = Literal["stdout", "stderr"]
 
 
 class Overlap(TypedDict):
-    """Another task's work changes the same places, so that the two cannot simply be merged."""
+    """A merge conflict with the work of another task."""
     found_at: str
     paths: list[str]
-    """The files in which they meet."""
+    """The files that conflict."""
     session_id: "SessionId"
-    """The session of the task that was asked about."""
+    """The session of the requested task."""
     with_session: "SessionId"
     with_task: "TaskId"
 
@@ -610,153 +618,153 @@ class PageAgentInfo(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageAttempt(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageAuditEntry(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageChangedFile(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageComment(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageConvoy(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageCredential(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageMember(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageMessage(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageNamedSnapshot(TypedDict):
     """One page of a list."""
     items: list[Any]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PagePerson(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageProject(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PagePullRequestSums(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageRepository(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageSchedule(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageSessionSummary(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageTask(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageTemplate(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class PageToken(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
-    """Give it as `cursor` for the next page; absent on the last."""
+    """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
 class Person(TypedDict):
-    """Someone who looks at a session."""
+    """A person who has a session open in a browser."""
     user: str
     windows: int
-    """In how many windows."""
+    """The number of browser windows."""
 
 
 Priority = Literal["low", "normal", "high", "urgent"]
 
 
 class Problem(TypedDict):
-    """A problem on the wire."""
+    """An error response, as `application/problem+json`."""
     code: str
-    """`harvest explain HV-0604` tells more."""
+    """The error code; `harvest explain HV-0604` explains it."""
     detail: str
-    """What happened this time."""
+    """What happened in this case."""
     field: NotRequired[str | None]
-    """What the problem is about: a field of the body, a parameter, a header."""
+    """The field of the body, the parameter or the header that the problem is about."""
     help: NotRequired[str | None]
     """What to do."""
     status: int
@@ -766,14 +774,14 @@ class Problem(TypedDict):
 
 
 class Process(TypedDict):
-    """A process that works on tasks."""
+    """A process that runs tasks."""
     holding: NotRequired[str | None]
-    """Why it takes no work at the moment."""
+    """Why it is not taking tasks at the moment."""
     id: str
     kind: str
     """`worker`, or `run` for a command in the foreground."""
     pid: int
-    """Its number on its machine."""
+    """Its process ID on its machine."""
 
 
 class Project(TypedDict):
@@ -785,30 +793,30 @@ class Project(TypedDict):
 class ProjectChange(TypedDict):
     """Changes to a project."""
     repositories: list[str]
-    """All that were listed over the API from now on; those of `harvest.toml` stay."""
+    """The new list of repositories that are managed over the API; those of `harvest.toml` are not affected."""
 
 
 class ProjectSettings(TypedDict):
-    """What is set, and what holds."""
+    """The settings of a project and the values in force."""
     in_force: list["SettingInForce"]
-    """Every setting as it holds for tasks of the project, unless their repository or whoever asks says otherwise. What
-    the installation itself sets is shown to those who are not confined to projects."""
+    """Every setting as it applies to tasks of the project, unless the repository or the request overrides it. Values
+    set by the installation are shown only to users who are not limited to projects."""
     settings: dict[str, Any]
-    """What was set here."""
+    """The settings of the project itself."""
 
 
-# A prompt that is neither blank nor larger than [`MAX_PROMPT_BYTES`].
+# A prompt: not blank, and at most 1,000,000 bytes.
 Prompt = str
 
 
 class PullRequestSums(TypedDict):
-    """The pull requests of a repository."""
+    """Statistics of the pull requests of a repository."""
     closed: int
     """Closed without being merged."""
     mean_seconds_to_merge: NotRequired[float | None]
-    """From the pull request to its merge, on average; absent while none is merged."""
+    """The mean time from the pull request to its merge; absent while none is merged."""
     mean_seconds_to_open: NotRequired[float | None]
-    """From being asked to the pull request, on average."""
+    """The mean time from the creation of a task to its pull request."""
     merged: int
     opened: int
     repository: str
@@ -816,29 +824,29 @@ class PullRequestSums(TypedDict):
 
 class Queue(TypedDict):
     agents: NotRequired[int | None]
-    """How many agents each worker runs; absent: what it was started with."""
+    """How many agents each worker runs; absent: the number it was started with."""
     caps: list["Cap"]
     cost_usd: "Cost"
-    """What all tasks have cost, with those that were deleted."""
+    """The cost of all tasks, including deleted ones."""
     failures: dict[str, int]
     """Failed tasks by reason."""
     holding: list[str]
-    """Why some of them take no work at the moment."""
+    """Why some workers are not taking tasks at the moment."""
     paused: bool
-    """Workers take no tasks."""
+    """Whether the queue is paused: workers then take no tasks."""
     processes: list["Process"]
-    """The same, one by one, and commands that run a task in the foreground."""
+    """The workers one by one, and commands that run a task in the foreground."""
     tasks: dict[str, int]
     """Tasks by status."""
     turns: "Turns"
     workers: int
-    """Processes that work on the queue."""
+    """The number of processes that run tasks from the queue."""
 
 
 class QueueChange(TypedDict):
     """Changes to the queue; fields that are left out keep their values."""
     agents: NotRequired[int | None]
-    """`0`: what each worker was started with."""
+    """How many agents each worker runs; `0`: the number it was started with."""
     paused: NotRequired[bool | None]
     """While it is true, workers take no tasks; running tasks continue."""
 
@@ -846,34 +854,34 @@ class QueueChange(TypedDict):
 class Race(TypedDict):
     """The race that a task is part of."""
     id: str
-    """The convoy of everyone in it."""
+    """The id of the race, which is also the convoy of its tasks."""
     judge: NotRequired[str | None]
-    """Who is asked which is the best when several pass: an agent, perhaps with a model behind a colon."""
+    """The agent that picks the best result if several pass, as `AGENT` or `AGENT:MODEL`."""
     judged_by: NotRequired["JudgedBy"]
 
 
 class RaceRow(TypedDict):
     agent: str
     changed_lines: NotRequired[int | None]
-    """Added and removed; of those that passed."""
+    """The number of lines added and removed; only for entrants that passed."""
     cost_usd: "Cost"
     duration_ms: NotRequired[int | None]
-    """From the question to the end."""
+    """From the creation of the task to its end."""
     error: NotRequired[str | None]
     model: NotRequired[str | None]
     passed: bool
-    """Its work passed its tests in a clean sandbox."""
+    """Whether its work passed its tests in a clean sandbox."""
     session_id: NotRequired["SessionId | None"]
     status: "TaskStatus"
     task_id: "TaskId"
     verdict: str
-    """Where it stands in the race and why, in a few words."""
+    """Its standing in the race and the reason, in a few words."""
 
 
 class RaceTable(TypedDict):
-    """A race with everyone in it."""
+    """A race with its entrants."""
     id: str
-    """Also the convoy of everyone in it."""
+    """The id of the race, which is also the convoy of its tasks."""
     items: list["RaceRow"]
     judged_by: "JudgedBy"
     judgement: NotRequired["Judgement | None"]
@@ -884,10 +892,10 @@ class RaceTable(TypedDict):
 class Rejection(TypedDict):
     """A rejection, with or without a comment."""
     comment: NotRequired[str | None]
-    """A new plan is made that takes the comment into account; without one the task is cancelled."""
+    """With a comment, a new plan is made that takes it into account; without one, the task is cancelled."""
 
 
-# What was done about a model's host that gave trouble.
+# How a failed request to a model's host was handled.
 Remedy = Literal["retried", "failed_over", "fell_back", "rested", "gave_up"]
 
 
@@ -900,11 +908,11 @@ class Repository(TypedDict):
     """Its path or URL."""
 
 
-# Each may do whatever the ones before it may.
+# A role. Each one includes the permissions of those before it.
 Role = Literal["viewer", "member", "admin"]
 
 
-# One place where an attempt runs.
+# The id of a sandbox.
 SandboxId = str
 
 
@@ -919,20 +927,20 @@ class Schedule(TypedDict):
     missed: "Missed"
     next: NotRequired[str | None]
     owner: NotRequired[str | None]
-    """The person it runs as, within their rights and quotas at the time of the run."""
+    """The user that it runs as, with their permissions and quotas at the time of the run."""
     problem: NotRequired[str | None]
-    """Why the last run made no task."""
+    """Why the last run created no task."""
     request: Any
-    """What is asked for each time."""
+    """The task that each run creates."""
     time_zone: str
 
 
-# Whose it is: `user:NAME`, `team:NAME` or `project:NAME`
+# Owner: `user:NAME`, `team:NAME` or `project:NAME`
 Scope = str
 
 
 class Session(TypedDict):
-    """One conversation working on a task, on one branch."""
+    """A conversation with an agent about a task, on one branch."""
     branch: "BranchName"
     created_at: str
     id: "SessionId"
@@ -941,7 +949,7 @@ class Session(TypedDict):
 
 
 class SessionDetail(TypedDict):
-    """A session with its turns and the task it is about."""
+    """A session with its turns and its task."""
     branch: "BranchName"
     created_at: str
     id: "SessionId"
@@ -952,12 +960,12 @@ class SessionDetail(TypedDict):
     turns: list["Turn"]
 
 
-# One conversation about a task.
+# The id of a session.
 SessionId = str
 
 
 class SessionSummary(TypedDict):
-    """A session as it is listed."""
+    """A session in a list."""
     agent: str
     branch: "BranchName"
     created_at: str
@@ -965,76 +973,76 @@ class SessionSummary(TypedDict):
     repository: str
     requested_by: str
     status: "TaskStatus"
-    """The status of its task."""
+    """The status of the session's task."""
     task_id: "TaskId"
     title: str
-    """The first line of what was asked."""
+    """The first line of the prompt."""
     trust: "Trust"
-    """`stranger`: someone had a part in what is asked who may not write to the repository."""
+    """`stranger`: someone without write access to the repository contributed to the prompt."""
 
 
 class SettingInForce(TypedDict):
-    """A setting, and where its value comes from."""
+    """A setting and the origin of its value."""
     key: str
     origin: str
     """`default`, `file`, `project` or `project_settings`."""
     source: str
-    """The same in words."""
+    """The origin in words."""
     value: NotRequired[Any]
 
 
 class Settings(TypedDict):
-    """How a task is to be worked on; fixed when it is created."""
+    """The settings of a task, fixed when it is created."""
     accept_unchanged: NotRequired[bool]
-    """Work passes when tests fail that failed at the base already, and no other."""
+    """Whether work passes if the only failing tests already failed at the base."""
     author_email: str
     author_name: str
-    """Who the commits are by."""
+    """The author of the commits."""
     base_branch: NotRequired[str | None]
-    """The branch that the base was named by, which the result is proposed for; `None`: the repository's default
+    """The branch that was given as the base and that the pull request targets; default: the repository's default
     branch."""
     base_of_dependencies: NotRequired[bool]
-    """No base was named, and the work begins with the results of the tasks that it waits for."""
+    """True if no base was given: the work starts from the results of the tasks that it waits for."""
     egress: NotRequired[list[str] | None]
-    """The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows."""
+    """The hosts that the repository's own settings limit its sandboxes to; default: those that the worker allows."""
     gate: NotRequired[bool]
-    """A person decides on the tested result before anything leaves."""
+    """Whether the tested result is held until a person approves its delivery."""
     hooks: NotRequired[list["Hook"]]
     max_turns: int
-    """How often the agent may call the model in a turn."""
+    """The maximum number of model calls in a turn."""
     mcp: NotRequired[list["McpServer"]]
-    """What offers tools to the agent."""
+    """The MCP servers that offer tools to the agent."""
     on_quota: NotRequired[list[str]]
-    """Who goes on, one after the other, when an agent's model has no more quota."""
+    """The agents that continue, in this order, when the quota of an agent's model is exhausted."""
     origin: NotRequired["Origin | None"]
     plan: NotRequired[bool]
-    """First a plan is made, and a person decides on it."""
+    """Whether a plan is made first, which a person approves or rejects."""
     plan_review: NotRequired[str | None]
-    """The agent that looks for what is wrong with a plan before a person decides on it."""
+    """The agent that reviews the plan before a person decides on it."""
     provider: NotRequired[str | None]
-    """Which vendor's wire format the agent speaks; `None`: whoever works on it decides."""
+    """The vendor whose wire format the agent uses; default: the choice of the worker."""
     race: NotRequired["Race | None"]
     require_tests: bool
-    """Without a test command the task fails."""
+    """Whether the task fails if there is no test command."""
     supervision: NotRequired["Supervision"]
     test: NotRequired[str | None]
-    """The test command; `None` when none was given and none was found."""
+    """The test command; absent when none was given and none was found."""
     timeout_ms: int
-    """How long the agent may work on a turn."""
+    """The time limit of the agent for a turn."""
     token: NotRequired[str | None]
-    """The id of the API token that it was asked for with, whose budget it counts for."""
+    """The id of the API token that the task was created with and whose budget it counts against."""
     trust: NotRequired["Trust"]
-    """How far the words that it began with are trusted; absent: those of a member."""
+    """The trust level of the text that the task was created from; absent: `member`."""
     workflow: NotRequired["Workflow"]
 
 
 class Snapshot(TypedDict):
-    """What sessions start from."""
+    """The prepared copy of a repository that its sessions start from."""
     built_at: NotRequired[str | None]
     bytes: NotRequired[int | None]
     commit: NotRequired[str | None]
     last_build: NotRequired[Any]
-    """What came of the last build."""
+    """The outcome of the last build."""
     next_at: NotRequired[str | None]
     state: str
     """`none`, `building`, `ready`, `outdated` or `failed`."""
@@ -1044,7 +1052,7 @@ class Snapshot(TypedDict):
 Source = Literal["cli", "api", "web", "slack", "github_issue", "github_pr", "mcp", "schedule", "agent"]
 
 
-# The stages of a turn that leave an outcome behind, in their order.
+# The stages of a turn that record an outcome, in order.
 StageName = Literal["execute", "verify", "deliver"]
 
 
@@ -1055,60 +1063,60 @@ class Stats(TypedDict):
 
 
 class Sums(TypedDict):
-    """Tasks that have ended."""
+    """Statistics of finished tasks."""
     cancelled: int
     completed: int
     cost_usd: "Cost"
     delivered: int
-    """Those that left a branch."""
+    """Tasks that left a branch."""
     failed: int
     key: str
-    """The day, repository, agent, model or person; empty in the total, and for tasks that named no model."""
+    """The day, repository, agent, model or person; empty for the total and for tasks that named no model."""
     mean_seconds: NotRequired[float | None]
-    """From being asked to their end, on average; absent when there are none."""
+    """The mean time from the creation of a task to its end; absent if there are none."""
     races: int
-    """Those that took part in a race."""
+    """Tasks that took part in a race; each entrant counts."""
     success_rate: NotRequired[float | None]
-    """The share of completed tasks among completed and failed ones; absent when there are none."""
+    """The share of completed tasks among completed and failed ones; absent if there are none."""
     win_rate: NotRequired[float | None]
-    """The share of races that were won; absent when there are none."""
+    """The share of tasks in races that won; absent if there are none."""
     wins: int
-    """Those that won it."""
+    """Tasks that won their race."""
 
 
-# What an agent is held to while it works.
+# A limit that is enforced while an agent runs.
 SupervisedLimit = Literal["stall", "loop", "turns", "wall"]
 
 
 class Supervision(TypedDict):
-    """When an agent at work is no longer believed to get anywhere, and how it is ended then."""
+    """When a running agent is considered stuck, and how it is stopped."""
     grace_ms: NotRequired[int]
-    """How long it has to end by itself after it was interrupted, and again after it was asked to terminate."""
+    """How long it has to exit after it was interrupted, and again after it was asked to terminate."""
     max_repeats: NotRequired[int]
-    """How often it may make the same tool call, or the same few in turn, with the same outcome."""
+    """How often it may repeat the same tool call, or the same sequence of calls, with the same outcome."""
     stall_ms: NotRequired[int]
-    """How long it may be silent."""
+    """How long it may produce no output."""
 
 
 class Task(TypedDict):
-    """What is asked."""
+    """A task: the prompt, the settings, the status and the result."""
     after: list["TaskId"]
-    """The tasks this one waits for."""
+    """The tasks that this one waits for."""
     agent: str
     base: str
-    """The full hash the work starts from."""
+    """The full hash of the commit that the work starts from."""
     branch: NotRequired["BranchName | None"]
     budget_usd: "Cost"
     commit: NotRequired[str | None]
     convoy: NotRequired[str | None]
-    """The batch it belongs to."""
+    """The convoy (batch of tasks) that it belongs to."""
     cost_usd: "Cost"
     created_at: str
     error: NotRequired[str | None]
-    """One sentence for people when the task did not complete."""
+    """Why the task did not complete, in one sentence."""
     evidence: NotRequired["Evidence | None"]
     extra: NotRequired[Any]
-    """What another tracker says about it, kept for writing back."""
+    """Data of the issue tracker that it was imported from, kept for the export."""
     finished_at: NotRequired[str | None]
     id: "TaskId"
     kind: "TaskKind"
@@ -1118,21 +1126,21 @@ class Task(TypedDict):
     prompt: "Prompt"
     reason: NotRequired["FailureReason | None"]
     repository: str
-    """The repository as the person named it: a path or a URL."""
+    """The path or URL of the repository, as it was given."""
     requested_by: str
     retries_left: int
-    """How often it may still be tried again by itself."""
+    """The number of automatic retries left."""
     settings: "Settings"
     source: "Source"
     source_url: NotRequired[str | None]
-    """Where it came from: the issue, the thread, the message."""
+    """The URL of the issue, thread or message that it came from."""
     status: "TaskStatus"
     tries: int
-    """How often it was worked on."""
+    """How often the current turn has been tried; reset by a follow-up, an approval or a resumption."""
     usage: "Usage"
 
 
-# What is asked.
+# The id of a task.
 TaskId = str
 
 
@@ -1146,7 +1154,7 @@ class Template(TypedDict):
     created_at: str
     name: str
     options: Any
-    """Options of the tasks made from it."""
+    """Options of the tasks created from it."""
     parameters: list[str]
     prompt: str
     """Text with `{{ parameter }}`."""
@@ -1155,23 +1163,23 @@ class Template(TypedDict):
 class TestChanges(TypedDict):
     """How tests differ between the base and the result, by name."""
     added: NotRequired[list[str]]
-    """Pass at the result and were not there at the base."""
+    """Tests that pass at the result and did not exist at the base."""
     broken: NotRequired[list[str]]
-    """Fail at the result and did not at the base."""
+    """Tests that fail at the result and did not fail at the base."""
     fixed: NotRequired[list[str]]
-    """Failed at the base and pass at the result."""
+    """Tests that failed at the base and pass at the result."""
     left_off: NotRequired[int]
-    """So many names are left off."""
+    """The number of names that were left out."""
     still_failing: NotRequired[list[str]]
-    """Fail at both."""
+    """Tests that fail at both."""
     vanished: NotRequired[list[str]]
-    """Ran at the base and are not there at the result."""
+    """Tests that ran at the base and are missing at the result."""
 
 
 class TestNames(TypedDict):
-    """Which tests a runner named, in one run."""
+    """The tests that a test runner reported by name in one run."""
     cut: NotRequired[bool]
-    """There are more than are kept."""
+    """True if some names were left out because there were too many."""
     failed: NotRequired[list[str]]
     passed: NotRequired[list[str]]
     skipped: NotRequired[list[str]]
@@ -1186,14 +1194,14 @@ class TestRun(TypedDict):
     failed: NotRequired[int | None]
     names: NotRequired["TestNames"]
     output_tail: str
-    """The end of what the tests printed."""
+    """The end of the test output."""
     passed: NotRequired[int | None]
     purpose: "SandboxPurpose"
     skipped: NotRequired[int | None]
     timed_out: bool
 
 
-# What the runs at the base and at the result come to.
+# The verdict on the test runs at the base and at the result.
 TestVerdict = Literal["verified", "unchanged", "no_tests", "cannot_run", "doubtful", "failed"]
 
 
@@ -1204,24 +1212,24 @@ class Token(TypedDict):
     last_used_at: NotRequired[str | None]
     name: str
     projects: NotRequired[list[str] | None]
-    """The projects that it is limited to; absent: all of them."""
+    """The projects that it is limited to; absent: no limit."""
     revoked_at: NotRequired[str | None]
     role: "Role"
     user: str
 
 
-# A token for the API, or someone who is signed in.
+# The id of an API token or of a browser session.
 TokenId = str
 
 
-# How far the words are trusted that a task began with.
+# The trust level of the text that a task was created from.
 Trust = Literal["member", "stranger"]
 
 
 class Turn(TypedDict):
-    """One prompt to a session; the unit the queue hands out."""
+    """One prompt to a session; the unit of work of the queue."""
     agent: NotRequired[str | None]
-    """Who works on it, from this turn on; `None`: as before."""
+    """The agent from this turn on; default: that of the previous turn."""
     attempts: list["Attempt"]
     author: str
     created_at: str
@@ -1233,7 +1241,7 @@ class Turn(TypedDict):
     status: "TurnStatus"
 
 
-# One prompt to a session.
+# The id of a turn.
 TurnId = str
 
 
@@ -1241,7 +1249,7 @@ TurnStatus = Literal["ready", "blocked", "waiting", "parked", "queued", "held", 
 
 
 class Turns(TypedDict):
-    """Turns by what they wait for."""
+    """The number of turns by status."""
     blocked: int
     claimed: int
     parked: int
@@ -1250,8 +1258,7 @@ class Turns(TypedDict):
 
 
 class Usage(TypedDict):
-    """What a model was given and what it gave. `input_tokens` excludes what was read from or written to a cache;
-    `output_tokens` includes reasoning."""
+    """Token counts of model calls. `input_tokens` excludes cache reads and writes; `output_tokens` includes reasoning."""
     cache_read_tokens: NotRequired["U64"]
     cache_write_tokens: NotRequired["U64"]
     input_tokens: "U64"
@@ -1259,7 +1266,7 @@ class Usage(TypedDict):
     reasoning_tokens: NotRequired["U64"]
 
 
-# In which steps a task is worked on.
+# The sequence of steps of a task.
 Workflow = Literal["direct", "research-plan-implement"]
 
 
@@ -1277,11 +1284,11 @@ class NamedSnapshot(Snapshot):
 
 class NewToken(Token):
     token: str
-    """The token itself. It is shown this once."""
+    """The token itself. It is shown only once."""
 
 
 class TaskDetail(Task):
     """A task with its sessions, their turns and attempts."""
     overlaps: list["Overlap"]
-    """Other tasks whose work changes the same places, as long as they are neither merged nor given up."""
+    """Merge conflicts with other tasks that are neither merged nor abandoned."""
     sessions: list["Session"]

@@ -15,11 +15,11 @@ class Operations:
         raise NotImplementedError
 
     def agent_list(self) -> PageAgentInfo:
-        """List agents with their version and the keys that are available"""
+        """List agents with their versions and available keys"""
         return self._call("GET", "/api/agents")
 
     def agent_check(self, id: str) -> AgentCheck:
-        """Test an agent: it runs in a real sandbox against a scripted model; the answer is sent when the test ends
+        """Test an agent in a real sandbox against a scripted model; the response is sent when the test ends
 
         id: An id from `/api/agents`"""
         return self._call("POST", f"/api/agents/{_part(id)}/check")
@@ -29,17 +29,17 @@ class Operations:
     ) -> PageAuditEntry:
         """List the audit log, oldest first
 
-        actor: Only entries of this actor, like `user:ada`.
+        actor: Only entries of this actor, such as `user:ada`.
 
-        action: Only entries of this operation, like `task.create`.
+        action: Only entries of this operation, such as `task.create`.
 
         cursor: `next_cursor` of the previous page.
 
-        limit: The highest number of items on a page."""
+        limit: The maximum number of items per page."""
         return self._call("GET", "/api/audit", query={"actor": actor, "action": action, "cursor": cursor, "limit": limit})
 
     def comment_remove(self, id: CommentId) -> None:
-        """Delete a comment: your own, or any as an admin"""
+        """Delete your own comment, or, as an admin, any comment"""
         return self._call("DELETE", f"/api/comments/{_part(id)}")
 
     def convoy_list(self) -> PageConvoy:
@@ -47,7 +47,7 @@ class Operations:
         return self._call("GET", "/api/convoys")
 
     def convoy_get(self, name: str) -> Convoy:
-        """One convoy; its tasks are `GET /api/tasks?convoy=…`
+        """Show a convoy; `GET /api/tasks?convoy=…` lists its tasks
 
         name: The name of the convoy"""
         return self._call("GET", f"/api/convoys/{_part(name)}")
@@ -61,7 +61,7 @@ class Operations:
         return self._call("POST", "/api/credentials", body=body)
 
     def credential_remove(self, id: CredentialId) -> None:
-        """Remove a credential from Harvest; revoke it with its vendor as well"""
+        """Remove a credential from Harvest; revoke it with its vendor, too"""
         return self._call("DELETE", f"/api/credentials/{_part(id)}")
 
     def credential_rotate(self, id: CredentialId, body: NewSecret) -> Credential:
@@ -93,7 +93,7 @@ class Operations:
         return self._call("POST", "/api/projects", body=body)
 
     def project_get(self, name: str) -> Project:
-        """One project; with `If-None-Match` it is sent only when it has changed
+        """Show a project; with `If-None-Match`, it is sent only if it has changed
 
         name: The name of the project"""
         return self._call("GET", f"/api/projects/{_part(name)}")
@@ -105,7 +105,7 @@ class Operations:
         return self._call("PATCH", f"/api/projects/{_part(name)}", body=body)
 
     def project_remove(self, name: str) -> None:
-        """Remove a project with its settings and members; its repositories and tasks stay
+        """Remove a project with its settings and members; its repositories and tasks are kept
 
         name: The name of the project"""
         return self._call("DELETE", f"/api/projects/{_part(name)}")
@@ -117,7 +117,7 @@ class Operations:
         return self._call("GET", f"/api/projects/{_part(name)}/members")
 
     def project_member_set(self, name: str, user: str, body: AskMember) -> Member:
-        """Make someone a member of a project, or give them another role in it
+        """Add a member to a project, or change their role
 
         name: The name of the project
 
@@ -139,11 +139,11 @@ class Operations:
         return self._call("GET", f"/api/projects/{_part(name)}/settings")
 
     def project_settings_put(self, name: str, body: AskSettings, *, if_match: str | None = None) -> ProjectSettings:
-        """Replace the settings of a project; `If-Match` names the version that was read before
+        """Replace the settings of a project; `If-Match` is the version that they are based on
 
         name: The name of the project
 
-        if_match: The `ETag` of GET; without it the answer is 428"""
+        if_match: The `ETag` of GET; without it, the response is 428"""
         return self._call("PUT", f"/api/projects/{_part(name)}/settings", headers={"If-Match": if_match}, body=body)
 
     def queue_get(self) -> Queue:
@@ -169,17 +169,17 @@ class Operations:
         return self._call("GET", "/api/repositories")
 
     def repository_create(self, body: NewRepository) -> Repository:
-        """Add a repository, or change the one of that name"""
+        """Add a repository, or update the one with that name"""
         return self._call("POST", "/api/repositories", body=body)
 
     def repository_get(self, name: str) -> Repository:
-        """One repository
+        """Show a repository
 
         name: The name of the repository"""
         return self._call("GET", f"/api/repositories/{_part(name)}")
 
     def repository_remove(self, name: str) -> None:
-        """Remove a repository: no more snapshots are prepared; its tasks stay
+        """Remove a repository: no more snapshots are built; its tasks are kept
 
         name: The name of the repository"""
         return self._call("DELETE", f"/api/repositories/{_part(name)}")
@@ -193,7 +193,7 @@ class Operations:
         return self._call("POST", f"/api/repositories/{_part(name)}/build")
 
     def repository_build_log(self, name: str) -> str:
-        """Show the log of the last or the running build of a repository's snapshot
+        """Show the log of the running or last snapshot build of a repository
 
         name: The name of the repository"""
         return self._call("GET", f"/api/repositories/{_part(name)}/build-log")
@@ -207,7 +207,7 @@ class Operations:
         return self._call("POST", "/api/schedules", body=body)
 
     def schedule_remove(self, id: str) -> None:
-        """Remove a schedule; tasks it has queued stay
+        """Remove a schedule; tasks that it has queued are kept
 
         id: The id of the schedule"""
         return self._call("DELETE", f"/api/schedules/{_part(id)}")
@@ -219,7 +219,7 @@ class Operations:
 
         id: A unique prefix of an id; the other filters are ignored.
 
-        status: The status of its task.
+        status: The status of the session's task.
 
         repository: The path, URL or name of the repository.
 
@@ -227,21 +227,21 @@ class Operations:
 
         cursor: `next_cursor` of the previous page.
 
-        limit: The highest number of items on a page."""
+        limit: The maximum number of items per page."""
         return self._call("GET", "/api/sessions", query={"id": id, "task": task, "status": status, "repository": repository, "sort": sort, "cursor": cursor, "limit": limit})
 
     def session_create(self, body: Ask, *, idempotency_key: str | None = None) -> SessionDetail:
         """Start a session with a new task
 
-        idempotency_key: A repeated request with the same key creates no second session"""
+        idempotency_key: Repeating a request with the same key creates no second session"""
         return self._call("POST", "/api/sessions", headers={"Idempotency-Key": idempotency_key}, body=body)
 
     def session_get(self, id: SessionId) -> SessionDetail:
-        """One session"""
+        """Show a session"""
         return self._call("GET", f"/api/sessions/{_part(id)}")
 
     def session_delete(self, id: SessionId) -> None:
-        """Delete a session that has ended; what was delivered, its cost and the audit log stay"""
+        """Delete a session that has ended; delivered work, its cost and the audit log are kept"""
         return self._call("DELETE", f"/api/sessions/{_part(id)}")
 
     def comment_list(self, id: SessionId) -> PageComment:
@@ -255,8 +255,8 @@ class Operations:
     def session_diff(
         self, id: SessionId, *, from_: str | None = None, to: str | None = None, path: str | None = None, context: int | None = None,
     ) -> Diff:
-        """Show the changes of a session so far, or between two of its commits, as a unified diff; with `Accept:
-        text/x-diff` byte for byte
+        """Show the changes of a session, or between two commits, as a unified diff; `Accept: text/x-diff` returns raw
+        bytes
 
         from_: The base or a commit of the session; default: the base.
 
@@ -264,19 +264,19 @@ class Operations:
 
         path: Only this file; a large `context` shows all of it.
 
-        context: The number of unchanged lines around each change; default: 3. Needs `path`."""
+        context: The number of unchanged lines around each change; default: 3. Requires `path`."""
         return self._call("GET", f"/api/sessions/{_part(id)}/diff", query={"from": from_, "to": to, "path": path, "context": context})
 
     def session_events(self, id: SessionId, *, after: int | None = None, limit: int | None = None) -> EventPage:
-        """Read the journal of a session: as a WebSocket when the request asks for one, as server-sent events with
-        `Accept: text/event-stream`, else as a page
+        """Read the journal of a session: over a WebSocket, as server-sent events (`Accept: text/event-stream`), or as
+        a page
 
         Both streams start after `after` (or `Last-Event-ID`), continue with new events, and neither skip nor repeat
         one. A reader that is too slow is disconnected and told where to continue.
 
         after: Only events with a higher number.
 
-        limit: Of a page: how many at most."""
+        limit: The maximum number of events per page; streams ignore it."""
         return self._call("GET", f"/api/sessions/{_part(id)}/events", query={"after": after, "limit": limit})
 
     def session_files(self, id: SessionId) -> PageChangedFile:
@@ -296,7 +296,7 @@ class Operations:
 
         cursor: `next_cursor` of the previous page.
 
-        limit: The highest number of items on a page."""
+        limit: The maximum number of items per page."""
         return self._call("GET", f"/api/sessions/{_part(id)}/messages", query={"cursor": cursor, "limit": limit})
 
     def session_people(self, id: SessionId) -> PagePerson:
@@ -304,9 +304,9 @@ class Operations:
         return self._call("GET", f"/api/sessions/{_part(id)}/people")
 
     def session_prompt(self, id: SessionId, body: AskMore, *, idempotency_key: str | None = None) -> Turn:
-        """Send another prompt to a session; prompts that arrive while it works are queued in order
+        """Send another prompt to a session; prompts that arrive while it is busy are queued in order
 
-        idempotency_key: A repeated request with the same key sends the prompt once"""
+        idempotency_key: Repeating a request with the same key does not send the prompt again"""
         return self._call("POST", f"/api/sessions/{_part(id)}/prompts", headers={"Idempotency-Key": idempotency_key}, body=body)
 
     def session_resume(self, id: SessionId, body: AskResume) -> TaskDetail:
@@ -324,17 +324,17 @@ class Operations:
     def stats_get(
         self, *, by: Literal["day", "repository", "agent", "model", "person"] | None = None, from_: str | None = None, to: str | None = None,
     ) -> Stats:
-        """Sum up tasks that have ended
+        """Show statistics of finished tasks
 
-        by: What to sum by.
+        by: What to group by.
 
-        from_: The first day; default: the beginning.
+        from_: The first day; default: the day of the first task.
 
         to: The last day; default: today."""
         return self._call("GET", "/api/stats", query={"by": by, "from": from_, "to": to})
 
     def stats_pull_requests(self) -> PagePullRequestSums:
-        """Sum up pull requests"""
+        """Show statistics of pull requests"""
         return self._call("GET", "/api/stats/pull-requests")
 
     def task_list(
@@ -354,30 +354,30 @@ class Operations:
 
         agent: Only tasks of this agent.
 
-        q: Text in the prompt, in upper or lower case.
+        q: Text in the prompt, case-insensitive.
 
         sort: The order of the list.
 
         cursor: `next_cursor` of the previous page.
 
-        limit: The highest number of items on a page."""
+        limit: The maximum number of items per page."""
         return self._call("GET", "/api/tasks", query={"id": id, "status": status, "repository": repository, "convoy": convoy, "requested_by": requested_by, "agent": agent, "q": q, "sort": sort, "cursor": cursor, "limit": limit})
 
     def task_create(self, body: Ask, *, idempotency_key: str | None = None) -> TaskDetail:
         """Create a task
 
-        idempotency_key: A repeated request with the same key creates no second task"""
+        idempotency_key: Repeating a request with the same key creates no second task"""
         return self._call("POST", "/api/tasks", headers={"Idempotency-Key": idempotency_key}, body=body)
 
     def task_get(self, id: TaskId) -> TaskDetail:
-        """One task"""
+        """Show a task"""
         return self._call("GET", f"/api/tasks/{_part(id)}")
 
     def task_apply(self, id: TaskId, body: Application) -> Merge:
         """Merge the work of a task into the current branch of its repository on the server's machine
 
-        The rules are those of `harvest task apply`: nothing is merged into a work tree with uncommitted changes or
-        with a conflict, and work that failed or is not verified takes `force`."""
+        The rules are those of `harvest task apply`: nothing is merged if the work tree has uncommitted changes or
+        there is a conflict, and work that failed or is not verified requires `force`."""
         return self._call("POST", f"/api/tasks/{_part(id)}/apply", body=body)
 
     def task_approve(self, id: TaskId, body: Approval) -> TaskDetail:
@@ -385,36 +385,36 @@ class Operations:
         return self._call("POST", f"/api/tasks/{_part(id)}/approve", body=body)
 
     def task_attempts(self, id: TaskId) -> PageAttempt:
-        """List the runs of agents for a task, oldest first"""
+        """List the agent runs of a task, oldest first"""
         return self._call("GET", f"/api/tasks/{_part(id)}/attempts")
 
     def task_cancel(self, id: TaskId) -> TaskDetail:
-        """Stop a task; its work is kept. One that is being worked on ends a moment later."""
+        """Stop a task; its work is kept. A running task ends a moment later."""
         return self._call("POST", f"/api/tasks/{_part(id)}/cancel")
 
     def task_evidence(self, id: TaskId) -> Envelope:
         """Show the signed evidence of a task: a DSSE envelope around an in-toto statement
 
-        `harvest evidence verify` checks it, with the key of `GET /api/evidence-key`."""
+        `harvest evidence verify` verifies it with the key of `GET /api/evidence-key`."""
         return self._call("GET", f"/api/tasks/{_part(id)}/evidence")
 
     def task_interrupt(self, id: TaskId, body: AskInterrupt) -> TaskDetail:
-        """Interrupt a task: the agent may finish its step, its work and memory are kept, and it continues when it is
+        """Interrupt a task: the agent may finish its step; its work and conversation are kept, and it continues when
         resumed"""
         return self._call("POST", f"/api/tasks/{_part(id)}/interrupt", body=body)
 
     def task_pull_request(self, id: TaskId, *, idempotency_key: str | None = None) -> TaskDetail:
-        """Create the pull request of a task whose work was not pushed
+        """Create a pull request for a task whose work was not pushed
 
-        For a task of a GitHub repository that has ended without a pull request, because it failed or was stopped.
-        The work is tested again and delivered as it is, with the hooks of every delivery; no agent runs. Work that
-        fails its tests becomes a draft.
+        For a task of a GitHub repository that ended without a pull request because it failed or was stopped. The
+        work is tested again and delivered as it is, with the usual hooks; no agent runs. If the tests fail, the
+        pull request is a draft.
 
-        idempotency_key: A repeated request with the same key creates no second turn"""
+        idempotency_key: Repeating a request with the same key creates no second turn"""
         return self._call("POST", f"/api/tasks/{_part(id)}/pull-request", headers={"Idempotency-Key": idempotency_key})
 
     def task_reject(self, id: TaskId, body: Rejection) -> TaskDetail:
-        """Reject the plan of a task: with a comment a new plan is made, without one the task is cancelled"""
+        """Reject the plan of a task: with a comment, a new plan is made; without one, the task is cancelled"""
         return self._call("POST", f"/api/tasks/{_part(id)}/reject", body=body)
 
     def task_retry(self, id: TaskId) -> TaskDetail:
@@ -422,7 +422,7 @@ class Operations:
         return self._call("POST", f"/api/tasks/{_part(id)}/retry")
 
     def task_terminate(self, id: TaskId) -> TaskDetail:
-        """Stop a task at once, without waiting for its agent. What was committed or checkpointed is kept."""
+        """Stop a task immediately, without waiting for its agent. Commits and checkpoints are kept."""
         return self._call("POST", f"/api/tasks/{_part(id)}/terminate")
 
     def template_list(self) -> PageTemplate:
@@ -430,11 +430,11 @@ class Operations:
         return self._call("GET", "/api/templates")
 
     def template_create(self, body: NewTemplate) -> Template:
-        """Add a template, or change the one of that name"""
+        """Add a template, or update the one with that name"""
         return self._call("POST", "/api/templates", body=body)
 
     def template_remove(self, name: str) -> None:
-        """Remove a template; tasks made from it stay
+        """Remove a template; tasks created from it are kept
 
         name: The name of the template"""
         return self._call("DELETE", f"/api/templates/{_part(name)}")
@@ -452,13 +452,13 @@ class Operations:
     def token_create(self, body: AskToken) -> NewToken:
         """Create a token
 
-        An admin of the installation creates any token. A signed-in person creates one for themselves, with at most
-        their own rights, everywhere or in some of their projects; it loses rights with them. A token that was
-        created with a token ends with it."""
+        An admin of the installation can create any token. A signed-in user can create one for themselves, with at
+        most their own permissions, for the whole installation or for some of their projects; it loses permissions
+        when they do. A token created with another token ends when that one expires or is revoked."""
         return self._call("POST", "/api/tokens", body=body)
 
     def token_revoke(self, id: TokenId) -> None:
-        """Revoke a token. Only an admin of the installation may revoke those of others"""
+        """Revoke a token; only an admin of the installation may revoke those of others"""
         return self._call("DELETE", f"/api/tokens/{_part(id)}")
 
     def metrics_get(self) -> str:

@@ -8,7 +8,7 @@ use crate::SessionId;
 
 const MAX_SLUG: usize = 40;
 
-/// The session's own branch, without `refs/heads/`. Always a valid ref name: it is made here and nowhere else.
+/// The session's own branch, without `refs/heads/`; always a valid ref name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(transparent)]

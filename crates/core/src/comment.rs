@@ -18,17 +18,17 @@ pub struct Comment {
     pub text: String,
 }
 
-/// What a comment is about.
+/// The event or the line that a comment is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum CommentPlace {
-    /// Something that happened.
+    /// An event of the session.
     Event {
         #[cfg_attr(feature = "schema", schema(minimum = 1))]
         seq: u64,
     },
-    /// A line of what was changed.
+    /// A line of the diff.
     Line {
         #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 4096))]
         path: String,
@@ -38,7 +38,7 @@ pub enum CommentPlace {
     },
 }
 
-/// Before or after the change.
+/// The side of the diff: before or after the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

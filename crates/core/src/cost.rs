@@ -114,8 +114,7 @@ impl Price {
     }
 }
 
-/// What a model was given and what it gave. `input_tokens` excludes what was read from or written to a cache;
-/// `output_tokens` includes reasoning.
+/// Token counts of model calls. `input_tokens` excludes cache reads and writes; `output_tokens` includes reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Usage {

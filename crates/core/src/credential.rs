@@ -12,7 +12,7 @@ pub const DEFAULT_CREDENTIAL: &str = "default";
 const SHOWN: usize = 4;
 const MAX_NAME: usize = 64;
 
-/// A key or token for a provider, kept in the vault.
+/// A key or token for a provider, stored in the vault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Credential {
@@ -20,11 +20,11 @@ pub struct Credential {
     /// `anthropic`, `openai`, …
     pub provider: String,
     pub scope: Scope,
-    /// Extras for failover have names of their own.
+    /// The name of the credential; those not named `default` are fallbacks.
     pub name: String,
-    /// The end of the secret, to tell it from others.
+    /// The last characters of the secret, to identify it.
     pub last4: String,
-    /// Where to use it, when not at the provider's own host.
+    /// The host to use it with, if not the provider's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
     pub created_at: Timestamp,
@@ -38,10 +38,11 @@ impl Credential {
         format!("harvest credential {} for {} of {} named {}", self.id, self.provider, self.scope, self.name)
     }
 
-    /// The end of a secret that may be shown; nothing of one so short that this would give it away.
+    /// The end of a secret that may be shown; nothing of one so short that this would give it away, and nothing of a JSON
+    /// document, whose end tells it from no other.
     pub fn last4_of(secret: &str) -> String {
         let characters: Vec<char> = secret.trim().chars().collect();
-        if characters.len() < 4 * SHOWN {
+        if characters.len() < 4 * SHOWN || characters.last() == Some(&'}') {
             return String::new();
         }
         characters[characters.len() - SHOWN..].iter().collect()
@@ -195,5 +196,6 @@ mod tests {
     fn little_is_shown_of_a_secret_and_nothing_of_a_short_one() {
         assert_eq!(Credential::last4_of("sk-ant-api03-abcdefgh\n"), "efgh");
         assert_eq!(Credential::last4_of("short-secret"), "");
+        assert_eq!(Credential::last4_of(r#"{"app_id": 1, "webhook_secret": "harvest"}"#), "");
     }
 }

@@ -19,7 +19,7 @@ pub struct Event {
     pub body: EventBody,
 }
 
-/// What happened: `type` and `data` of an [`Event`].
+/// The `type` and `data` of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "type", content = "data")]
@@ -33,14 +33,14 @@ pub enum EventBody {
         agent: String,
         model: Option<String>,
     },
-    /// Another prompt for the session. It is worked on when all before it are done; `turn.started` tells.
+    /// A follow-up prompt, queued behind the earlier prompts of the session; `turn.started` marks its start.
     #[serde(rename = "turn.queued")]
     TurnQueued {
         turn_id: TurnId,
         number: u32,
         author: String,
         prompt: Prompt,
-        /// When it is to be another than before.
+        /// The agent, if it differs from that of the previous turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub enum EventBody {
     },
     #[serde(rename = "turn.started")]
     TurnStarted { turn_id: TurnId, number: u32, author: String },
-    /// Something a person should know that stops nothing.
+    /// Something the user should know; the work continues.
     #[serde(rename = "warning")]
     Warning { message: String },
     #[serde(rename = "sandbox.ready")]
@@ -61,7 +61,7 @@ pub enum EventBody {
         provider: String,
         workspace: WorkspaceKind,
         duration_ms: u64,
-        /// It was made before anyone asked for it; so long ago.
+        /// The sandbox was prepared in advance; `age_ms` says how long ago.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         warm: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,16 +69,16 @@ pub enum EventBody {
     },
     #[serde(rename = "agent.started")]
     AgentStarted { attempt_id: AttemptId, agent: String, model: Option<String> },
-    /// The worker was lost or replaced while the agent worked; another one goes on with the same process, behind what is
-    /// journaled.
+    /// The worker was lost or replaced while the agent was running; another worker has taken over the same process and
+    /// continues after the journaled output.
     #[serde(rename = "agent.reattached")]
     AgentReattached {
         attempt_id: AttemptId,
         sandbox_id: SandboxId,
-        /// How much of the agent's output had been journaled.
+        /// The offset in the agent's output up to which it had been journaled.
         offset: u64,
     },
-    /// A whole message; `message.delta` events before it carried the same text in pieces.
+    /// A complete message; the `message.delta` events before it carried the same text in parts.
     #[serde(rename = "message")]
     Message { role: MessageRole, text: String },
     #[serde(rename = "message.delta")]
@@ -87,7 +87,7 @@ pub enum EventBody {
     ToolCall { id: String, name: String, input: Value },
     #[serde(rename = "tool.result")]
     ToolResult { id: String, output: String, is_error: bool },
-    /// A tool of a server behind the gateway was called, or was not to be.
+    /// A tool of an MCP server behind the gateway was called, or the call was refused.
     #[serde(rename = "mcp.called")]
     McpCalled { server: String, tool: String, outcome: McpOutcome, duration_ms: u64 },
     #[serde(rename = "file.changed")]
@@ -100,36 +100,37 @@ pub enum EventBody {
         #[serde(flatten)]
         usage: Usage,
         cost_usd: Cost,
-        /// The vendor did not say, or the model's price is unknown.
+        /// True if the vendor reported no token counts, the price is unknown, or Harvest died during the call.
         estimated: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call_id: Option<CallId>,
-        /// From asking to the end of the answer.
+        /// From the request to the end of the response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         duration_ms: Option<u64>,
     },
-    /// Half, or most, of a budget is spent. Told once for each.
+    /// Half or 80 % of a budget is spent; written once for each threshold.
     #[serde(rename = "budget.reached")]
     BudgetReached {
-        /// `task:ID`, or for one day `user:NAME` or `project:NAME`.
+        /// `task:ID`, or, for a daily budget, `user:NAME` or `project:NAME`.
         account: String,
         percent: u8,
         spent_usd: Cost,
         limit_usd: Cost,
     },
-    /// A model's host gave trouble, and what was done about it. Told the first time, and again with the count at the end.
+    /// A request to a model's host failed; `remedy` says how that was handled. Written at the first failure of a kind,
+    /// and again with the total count at the end of the turn.
     #[serde(rename = "model.trouble")]
     ModelTrouble {
         provider: String,
         model: String,
-        /// The id of the credential, or where else it came from; never the secret.
+        /// The id of the credential, or its source, such as `environment`; never the secret.
         credential: String,
         /// `429`, `connect`, `stalled`, `cut`, …
         problem: String,
         remedy: Remedy,
         count: u64,
     },
-    /// The agent went beyond what it may, and is being ended for it.
+    /// The agent exceeded a limit and is being stopped.
     #[serde(rename = "limit.reached")]
     LimitReached { limit: SupervisedLimit, message: String },
     #[serde(rename = "hook.finished")]
@@ -139,7 +140,7 @@ pub enum EventBody {
         required: bool,
         exit_code: i32,
         duration_ms: u64,
-        /// The end of what it printed.
+        /// The end of its output.
         output_tail: String,
     },
     #[serde(rename = "checkpoint.created")]
@@ -148,90 +149,92 @@ pub enum EventBody {
     CommitCreated { commit: String, subject: String },
     #[serde(rename = "agent.finished")]
     AgentFinished { attempt_id: AttemptId, exit_code: Option<i32>, reason: Option<FailureReason> },
-    /// The agent's own memory of the conversation is kept with the session, for its next turn.
+    /// The agent's own record of the conversation was saved with the session, for its next turn.
     #[serde(rename = "conversation.kept")]
     ConversationKept {
         agent: String,
-        /// What the agent calls it, if it gave it a name.
+        /// The agent's name for the conversation, if it has one.
         name: Option<String>,
         commit: String,
     },
-    /// Someone interrupted the work. It is kept, and goes on when someone resumes it.
+    /// Someone interrupted the session; its work is kept, and it continues when it is resumed.
     #[serde(rename = "session.interrupted")]
     SessionInterrupted {
         turn_id: TurnId,
         author: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// The work so far.
+        /// The commit with the work so far.
         commit: String,
     },
     #[serde(rename = "session.resumed")]
     SessionResumed {
         turn_id: TurnId,
         author: String,
-        /// What the agent is told; without it, to go on.
+        /// The new instruction; without one, the agent is told to continue.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<Prompt>,
     },
-    /// The agent has made a plan, and a person has to decide on it.
+    /// The agent has proposed a plan, which a person must approve or reject.
     #[serde(rename = "plan.proposed")]
     PlanProposed { text: String },
-    /// Another agent has read the plan and says what is wrong with it.
+    /// Another agent has reviewed the proposed plan.
     #[serde(rename = "plan.reviewed")]
     PlanReviewed { agent: String, text: String },
-    /// The work is done and tested, and a person has to decide whether it leaves.
+    /// The work is done and tested; a person must approve or reject its delivery.
     #[serde(rename = "delivery.proposed")]
     DeliveryProposed {
         branch: BranchName,
         commit: String,
         base: String,
-        /// Paths that differ between the two.
+        /// Paths that differ between `base` and `commit`.
         files: Vec<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence: Option<Evidence>,
     },
-    /// A person has decided on what was proposed last: a plan, or a delivery.
+    /// A person has approved or rejected the latest proposal: a plan or a delivery.
     #[serde(rename = "plan.decided")]
     PlanDecided {
         approved: bool,
         author: String,
-        /// The plan as the person changed it.
+        /// The edited plan, if the person changed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         plan: Option<String>,
-        /// Why it was turned down; another one is made then, or the work goes on.
+        /// The comment of a rejection. The agent then makes another plan, or continues its work if a delivery was
+        /// rejected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
     },
-    /// The work passes, and waits for the verdict of its race.
+    /// The work has passed its tests and waits for the verdict of its race.
     #[serde(rename = "race.placed")]
     RacePlaced {
         cost_usd: Cost,
-        /// Added and removed.
+        /// The number of lines added and removed.
         changed_lines: u64,
     },
-    /// Someone was asked which work is the best. Told in the journal of whoever asked.
+    /// The judge of a race has picked the best result. Written to the journal of the entrant that asked the judge.
     #[serde(rename = "race.judged")]
     RaceJudged { race: String, winner: TaskId, reason: String, agent: String },
-    /// Told in the journal of the winner.
+    /// The race is decided. Written to the journal of the winner.
     #[serde(rename = "race.decided")]
     RaceDecided { race: String, winner: TaskId },
     #[serde(rename = "tests.finished")]
     TestsFinished(TestRun),
-    /// A stage recorded its outcome; whoever holds the lease after a crash goes on behind it.
+    /// A stage has recorded its outcome; after a crash, the next worker resumes after it.
     #[serde(rename = "stage.finished")]
     StageFinished { stage: StageName, result: Value },
-    /// The session's branch is where the person can see it.
+    /// The session's branch was delivered and is available to the user.
     #[serde(rename = "branch.delivered")]
     BranchDelivered { branch: BranchName, commit: String },
-    /// The branch it goes into has moved on. The work stands on its new end, or could not be put there because of these files.
+    /// The target branch has moved. `commit` is the rebased work, or null if the files in `conflicts` prevented the
+    /// rebase.
     #[serde(rename = "base.moved")]
     BaseMoved { from: String, to: String, commit: Option<String>, conflicts: Vec<String> },
-    /// People are asked to look at the branch; opened now, or brought up to date.
+    /// The pull request was opened or updated.
     #[serde(rename = "pull_request.delivered")]
     PullRequestDelivered { number: u64, url: String, draft: bool },
-    /// A host that a sandbox reached or was kept from reaching. Told at the first connection, and again with the sums when
-    /// the sandbox ends.
+    /// A host that a sandbox connected to or was refused. Written at the first connection, and again with the totals
+    /// when the sandbox ends.
     #[serde(rename = "egress")]
     Egress {
         host: String,
@@ -242,12 +245,12 @@ pub enum EventBody {
         sent_bytes: u64,
         received_bytes: u64,
     },
-    /// A line of the agent that no one understood, kept as it came.
+    /// A line of the agent's output that could not be parsed, unchanged.
     #[serde(rename = "raw")]
     Raw { stream: OutputStream, line: String },
     #[serde(rename = "turn.finished")]
     TurnFinished { turn_id: TurnId, reason: Option<FailureReason> },
-    /// The turn failed for a reason that may pass; it will be tried again.
+    /// The turn failed and will be retried, automatically or on request.
     #[serde(rename = "task.retried")]
     TaskRetried { reason: FailureReason, error: String, tries: u32, delay_ms: u64 },
     #[serde(rename = "task.finished")]
@@ -306,7 +309,7 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// Whether a host could be reached.
+/// Whether the connection to a host was allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -315,7 +318,7 @@ pub enum EgressVerdict {
     Refused,
 }
 
-/// What came of a call to an MCP server.
+/// The outcome of a call to an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -327,7 +330,7 @@ pub enum McpOutcome {
     Refused,
 }
 
-/// What was done about a model's host that gave trouble.
+/// How a failed request to a model's host was handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -344,7 +347,7 @@ pub enum Remedy {
     GaveUp,
 }
 
-/// What an agent is held to while it works.
+/// A limit that is enforced while an agent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -359,7 +362,7 @@ pub enum SupervisedLimit {
     Wall,
 }
 
-/// The stages of a turn that leave an outcome behind, in their order.
+/// The stages of a turn that record an outcome, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -382,7 +385,7 @@ pub struct TestRun {
     pub skipped: Option<u64>,
     pub timed_out: bool,
     pub duration_ms: u64,
-    /// The end of what the tests printed.
+    /// The end of the test output.
     pub output_tail: String,
     #[serde(default, skip_serializing_if = "TestNames::is_empty")]
     pub names: TestNames,

@@ -2,41 +2,45 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The outcome of verification. The command comes from the base commit or the project, never from what the agent produced.
+/// The outcome of verification. The test command comes from the base commit or the project, never from the agent's
+/// changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Evidence {
-    /// The verified commit.
+    /// The tested commit. On GitHub, the delivered commit is a different one with the same tree.
     pub commit: String,
+    /// The tree of the tested commit: a commit with the same tree has the same files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
     pub command: String,
     pub exit_code: i32,
-    /// Counts are `None` when the test runner's output cannot be read.
+    /// Counts are absent when the test runner's output cannot be parsed.
     pub passed: Option<u64>,
     pub failed: Option<u64>,
     #[serde(default)]
     pub skipped: Option<u64>,
     pub duration_ms: u64,
-    /// Digest of what the tests ran in: provider, system, tools and limits.
+    /// Digest of the test environment: provider, system, tools and limits.
     pub environment: String,
     pub baseline: Baseline,
     pub flags: Vec<Flag>,
     #[serde(default)]
     pub changed: ChangedFiles,
-    /// What the runs come to; see [`Evidence::verdict`].
+    /// The verdict on both runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<TestVerdict>,
-    /// How single tests differ between the base and the result.
+    /// How individual tests differ between the base and the result.
     #[serde(default, skip_serializing_if = "TestChanges::is_empty")]
     pub tests: TestChanges,
-    /// The last lines that the tests printed at the result, unless they passed.
+    /// The last lines of the test output at the result, unless the tests passed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
-    /// Why the tests could not run, if the cause is known, and the way out.
+    /// Why the tests could not run, if the cause is known, and how to fix it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// What the runs at the base and at the result come to.
+/// The verdict on the test runs at the base and at the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -79,7 +83,7 @@ impl TestVerdict {
     }
 }
 
-/// Which tests a runner named, in one run.
+/// The tests that a test runner reported by name in one run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TestNames {
@@ -89,7 +93,7 @@ pub struct TestNames {
     pub failed: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
-    /// There are more than are kept.
+    /// True if some names were left out because there were too many.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
@@ -104,22 +108,22 @@ impl TestNames {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TestChanges {
-    /// Failed at the base and pass at the result.
+    /// Tests that failed at the base and pass at the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fixed: Vec<String>,
-    /// Fail at the result and did not at the base.
+    /// Tests that fail at the result and did not fail at the base.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<String>,
-    /// Fail at both.
+    /// Tests that fail at both.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub still_failing: Vec<String>,
-    /// Pass at the result and were not there at the base.
+    /// Tests that pass at the result and did not exist at the base.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<String>,
-    /// Ran at the base and are not there at the result.
+    /// Tests that ran at the base and are missing at the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vanished: Vec<String>,
-    /// So many names are left off.
+    /// The number of names that were left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_off: u64,
 }
@@ -145,7 +149,7 @@ impl TestChanges {
     }
 }
 
-/// The same command at the base commit.
+/// The outcome of the same command at the base commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Baseline {
@@ -156,16 +160,31 @@ pub struct Baseline {
     pub skipped: Option<u64>,
 }
 
-/// Changed files that decide how much a green run is worth.
+/// Changed files that affect how much a passing run proves.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ChangedFiles {
     pub tests: Vec<String>,
     pub ci: Vec<String>,
     pub settings: Vec<String>,
+    /// Files that define the test command; their versions at the base were used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
 }
 
-/// What a reader of the evidence should know before believing it.
+impl ChangedFiles {
+    /// The changed files of the test command for a sentence; `None` when there are none.
+    pub fn command_files(&self) -> Option<String> {
+        Some(match self.command.as_slice() {
+            [] => return None,
+            [one] => one.clone(),
+            [one, other] => format!("{one} and {other}"),
+            [first, more @ ..] => format!("{first} and {} more files", more.len()),
+        })
+    }
+}
+
+/// A reason to read the evidence with caution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -220,12 +239,20 @@ impl Flag {
             Self::CiChanged => "continuous integration files were changed",
             Self::SettingsChanged => "test or agent settings were changed",
             Self::TestsTimedOut => "the tests did not finish in time",
-            Self::NotIsolated => "the tests ran without isolation from what the agent left behind",
+            Self::NotIsolated => "the tests were not isolated from the agent's leftovers",
         }
     }
 }
 
 impl Evidence {
+    /// A flag in a sentence, with the files that it is about.
+    pub fn explain(&self, flag: Flag) -> String {
+        match (flag, self.changed.command_files()) {
+            (Flag::TestCommandChanged, Some(files)) => format!("{} ({files})", flag.explain()),
+            _ => flag.explain().to_owned(),
+        }
+    }
+
     /// Green, and nothing that makes green worthless.
     pub fn proves_success(&self) -> bool {
         self.verdict() == TestVerdict::Verified

@@ -79,25 +79,25 @@ macro_rules! ids {
 }
 
 ids! {
-    /// What is asked.
+    /// The id of a task.
     TaskId,
-    /// One conversation about a task.
+    /// The id of a session.
     SessionId,
-    /// One prompt to a session.
+    /// The id of a turn.
     TurnId,
-    /// One run of an agent for a turn.
+    /// The id of an attempt.
     AttemptId,
-    /// One place where an attempt runs.
+    /// The id of a sandbox.
     SandboxId,
     /// One process that owns live sessions: a `harvest run`, a server.
     OwnerId,
-    /// A key or token in the vault.
+    /// The id of a credential.
     CredentialId,
-    /// One request to a model.
+    /// The id of a model call.
     CallId,
-    /// A token for the API, or someone who is signed in.
+    /// The id of an API token or of a browser session.
     TokenId,
-    /// What someone said about a session.
+    /// The id of a comment.
     CommentId,
 }
 

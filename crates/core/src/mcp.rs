@@ -6,48 +6,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::NamedBy;
 
-/// A server as a task may use it. Holds the name of a credential, never the secret.
+/// An MCP server that a task may use. It contains the name of a credential, never the secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct McpServer {
-    /// What agents and events call it.
+    /// Its name for agents and in events.
     pub name: String,
     pub at: McpAddress,
-    /// Only for a program.
+    /// Environment variables; only for a program.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Whoever needs one is kept away from the agent.
+    /// A server with a credential is isolated from the agent and reached through the gateway only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential: Option<McpCredential>,
-    /// The tools that agents may use; `None`: all.
+    /// The tools that agents can use; default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// What a program with a credential may reach.
+    /// The hosts that a program with a credential may connect to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Whose word all of this is taken on.
+    /// Who defined the server: the installation or a project.
     #[serde(default, skip_serializing_if = "NamedBy::is_installation")]
     pub named_by: NamedBy,
 }
 
-/// Where a server is.
+/// How an MCP server is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum McpAddress {
-    /// A program that speaks the protocol on its standard input and output.
+    /// A program that speaks MCP on its standard input and output.
     Program { command: String, args: Vec<String> },
-    /// A host that speaks it over HTTP.
+    /// A host that speaks MCP over HTTP.
     Url { url: String },
 }
 
-/// Which secret a server needs, and where it looks for it.
+/// The secret that a server needs, and how it is passed to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct McpCredential {
-    /// The name under which it is kept, as a credential for `mcp`.
+    /// The name of the credential, which has the provider `mcp`.
     pub name: String,
-    /// The variable of a program, or the header of a request.
+    /// The environment variable of a program, or the header of a request.
     pub sent_as: String,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Role, Scope};
 
-/// Whose word a host is taken on.
+/// Who named a host, which determines the addresses and credentials that it may have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

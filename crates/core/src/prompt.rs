@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub const MAX_PROMPT_BYTES: usize = 1_000_000;
 
-/// A prompt that is neither blank nor larger than [`MAX_PROMPT_BYTES`].
+/// A prompt: not blank, and at most 1,000,000 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(try_from = "String", into = "String")]

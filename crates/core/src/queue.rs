@@ -52,7 +52,7 @@ impl Priority {
     }
 }
 
-/// What becomes of a task when one that it waits for does not complete.
+/// What happens to a task when a task that it waits for does not complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -11,16 +11,16 @@ use crate::{Cost, TaskId, Timestamp};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Race {
-    /// The convoy of everyone in it.
+    /// The id of the race, which is also the convoy of its tasks.
     pub id: String,
     #[serde(default)]
     pub judged_by: JudgedBy,
-    /// Who is asked which is the best when several pass: an agent, perhaps with a model behind a colon.
+    /// The agent that picks the best result if several pass, as `AGENT` or `AGENT:MODEL`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
 }
 
-/// What decides among those whose work passes its tests.
+/// The criterion that decides among the entrants whose work passes its tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -7,15 +7,15 @@ use crate::{Cost, JudgedBy, SessionId, TaskId, TaskStatus};
 /// More than that is no race.
 pub const MOST_ENTRANTS: usize = 16;
 
-/// A race with everyone in it.
+/// A race with its entrants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RaceTable {
-    /// Also the convoy of everyone in it.
+    /// The id of the race, which is also the convoy of its tasks.
     pub id: String,
     pub judged_by: JudgedBy,
     pub winner: Option<TaskId>,
-    /// What was said by whoever was asked which is the best.
+    /// The answer of the judge, if there was one.
     pub judgement: Option<Judgement>,
     pub items: Vec<RaceRow>,
     pub next_cursor: Option<String>,
@@ -32,20 +32,20 @@ pub struct Judgement {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RaceRow {
     pub task_id: TaskId,
-    /// The one that its work is in.
+    /// The session that has its work.
     pub session_id: Option<SessionId>,
     pub agent: String,
     pub model: Option<String>,
     pub status: TaskStatus,
     pub error: Option<String>,
-    /// Its work passed its tests in a clean sandbox.
+    /// Whether its work passed its tests in a clean sandbox.
     pub passed: bool,
     pub cost_usd: Cost,
-    /// Added and removed; of those that passed.
+    /// The number of lines added and removed; only for entrants that passed.
     pub changed_lines: Option<u64>,
-    /// From the question to the end.
+    /// From the creation of the task to its end.
     pub duration_ms: Option<i64>,
-    /// Where it stands in the race and why, in a few words.
+    /// Its standing in the race and the reason, in a few words.
     pub verdict: String,
 }
 
@@ -81,8 +81,8 @@ impl RaceTable {
 fn won(by: JudgedBy, winner: &RaceRow, passed: &[RaceRow], count: usize) -> String {
     let others = passed.iter().filter(|row| row.task_id != winner.task_id);
     let reason = match by {
-        _ if count <= 1 => "the only one whose work passes",
-        JudgedBy::Time => "the first whose work passes",
+        _ if count <= 1 => "the only entrant that passed",
+        JudgedBy::Time => "the first entrant that passed",
         JudgedBy::Cost if others.clone().all(|row| row.cost_usd > winner.cost_usd) => "passes at the least cost",
         JudgedBy::Cost
             if others.clone().all(|row| row.cost_usd > winner.cost_usd || row.changed_lines > winner.changed_lines) =>
@@ -107,7 +107,7 @@ fn not_won(by: JudgedBy, row: &RaceRow, winner: Option<&RaceRow>) -> String {
         (TaskStatus::Cancelled, true, Some(_)) => "passes, but was later",
         (TaskStatus::Cancelled, false, Some(_)) => "stopped: it could no longer win",
         (TaskStatus::Cancelled, ..) => "stopped",
-        (TaskStatus::Completed, ..) => "did not win; what was asked of it since is done",
+        (TaskStatus::Completed, ..) => "did not win; later prompts were completed",
         (TaskStatus::Failed, ..) => return row.error.clone().unwrap_or_else(|| "failed".to_owned()),
         (TaskStatus::Pending, ..) => "waits for a worker",
         (TaskStatus::Interrupted, ..) => "interrupted",
@@ -174,9 +174,12 @@ mod tests {
                 "the tests fail",
             ]
         );
-        assert_eq!(verdicts(JudgedBy::Time, rows)[..2], ["passes, but was later", "won: the first whose work passes"]);
+        assert_eq!(
+            verdicts(JudgedBy::Time, rows)[..2],
+            ["passes, but was later", "won: the first entrant that passed"]
+        );
         let alone = vec![row(1, Completed, true, 1, 1), row(2, Failed, false, 1, 1)];
-        assert_eq!(verdicts(JudgedBy::Cost, alone)[0], "won: the only one whose work passes");
+        assert_eq!(verdicts(JudgedBy::Cost, alone)[0], "won: the only entrant that passed");
         let open = vec![row(1, Running, true, 1, 1), row(2, Running, false, 1, 1)];
         assert_eq!(verdicts(JudgedBy::Cost, open), ["passes, and waits for the others", "works"]);
     }

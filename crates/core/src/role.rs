@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Each may do whatever the ones before it may.
+/// A role. Each one includes the permissions of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -18,7 +18,7 @@ impl ToSchema for Cost {}
 impl PartialSchema for Scope {
     fn schema() -> RefOr<Schema> {
         let scope = ObjectBuilder::new().schema_type(Type::String).pattern(Some("^(user|team|project):.+$"));
-        scope.description(Some("Whose it is: `user:NAME`, `team:NAME` or `project:NAME`")).into()
+        scope.description(Some("Owner: `user:NAME`, `team:NAME` or `project:NAME`")).into()
     }
 }
 

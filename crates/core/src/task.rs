@@ -7,7 +7,7 @@ use crate::{
     SessionId, TaskId, TaskStatus, Timestamp, TokenId, TurnId, Usage,
 };
 
-/// What is asked.
+/// A task: the prompt, the settings, the status and the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Task {
@@ -16,29 +16,29 @@ pub struct Task {
     pub source: Source,
     pub status: TaskStatus,
     pub reason: Option<FailureReason>,
-    /// One sentence for people when the task did not complete.
+    /// Why the task did not complete, in one sentence.
     pub error: Option<String>,
     pub prompt: Prompt,
     pub agent: String,
     pub model: Option<String>,
-    /// The repository as the person named it: a path or a URL.
+    /// The path or URL of the repository, as it was given.
     pub repository: String,
-    /// The full hash the work starts from.
+    /// The full hash of the commit that the work starts from.
     pub base: String,
     pub settings: Settings,
     pub priority: Priority,
-    /// The tasks this one waits for.
+    /// The tasks that this one waits for.
     pub after: Vec<TaskId>,
     pub on_failed_dependency: OnFailedDependency,
-    /// The batch it belongs to.
+    /// The convoy (batch of tasks) that it belongs to.
     pub convoy: Option<String>,
-    /// How often it may still be tried again by itself.
+    /// The number of automatic retries left.
     pub retries_left: u32,
-    /// How often it was worked on.
+    /// How often the current turn has been tried; reset by a follow-up, an approval or a resumption.
     pub tries: u32,
-    /// Where it came from: the issue, the thread, the message.
+    /// The URL of the issue, thread or message that it came from.
     pub source_url: Option<String>,
-    /// What another tracker says about it, kept for writing back.
+    /// Data of the issue tracker that it was imported from, kept for the export.
     pub extra: Option<serde_json::Value>,
     pub budget_usd: Cost,
     pub branch: Option<BranchName>,
@@ -51,71 +51,72 @@ pub struct Task {
     pub finished_at: Option<Timestamp>,
 }
 
-/// How a task is to be worked on; fixed when it is created.
+/// The settings of a task, fixed when it is created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Settings {
-    /// The test command; `None` when none was given and none was found.
+    /// The test command; absent when none was given and none was found.
     pub test: Option<String>,
-    /// Without a test command the task fails.
+    /// Whether the task fails if there is no test command.
     pub require_tests: bool,
-    /// Work passes when tests fail that failed at the base already, and no other.
+    /// Whether work passes if the only failing tests already failed at the base.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accept_unchanged: bool,
-    /// How long the agent may work on a turn.
+    /// The time limit of the agent for a turn.
     pub timeout_ms: u64,
-    /// How often the agent may call the model in a turn.
+    /// The maximum number of model calls in a turn.
     pub max_turns: u32,
-    /// Which vendor's wire format the agent speaks; `None`: whoever works on it decides.
+    /// The vendor whose wire format the agent uses; default: the choice of the worker.
     pub provider: Option<String>,
-    /// The branch that the base was named by, which the result is proposed for; `None`: the repository's default branch.
+    /// The branch that was given as the base and that the pull request targets; default: the repository's default
+    /// branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_branch: Option<String>,
-    /// No base was named, and the work begins with the results of the tasks that it waits for.
+    /// True if no base was given: the work starts from the results of the tasks that it waits for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub base_of_dependencies: bool,
-    /// Who the commits are by.
+    /// The author of the commits.
     pub author_name: String,
     pub author_email: String,
-    /// The hosts that the repository's own settings narrow its sandboxes to; `None`: whatever its worker allows.
+    /// The hosts that the repository's own settings limit its sandboxes to; default: those that the worker allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<Vec<String>>,
     #[serde(default)]
     pub supervision: Supervision,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<Hook>,
-    /// Where the session begins, when it is not the base.
+    /// The starting point of the session, if it is not the base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// Who goes on, one after the other, when an agent's model has no more quota.
+    /// The agents that continue, in this order, when the quota of an agent's model is exhausted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_quota: Vec<String>,
-    /// First a plan is made, and a person decides on it.
+    /// Whether a plan is made first, which a person approves or rejects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub plan: bool,
-    /// Its work is delivered only when it wins.
+    /// The race that the task is part of; its work is delivered only if it wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub race: Option<Race>,
-    /// The agent that looks for what is wrong with a plan before a person decides on it.
+    /// The agent that reviews the plan before a person decides on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_review: Option<String>,
     #[serde(default, skip_serializing_if = "Workflow::is_direct")]
     pub workflow: Workflow,
-    /// A person decides on the tested result before anything leaves.
+    /// Whether the tested result is held until a person approves its delivery.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gate: bool,
-    /// How far the words that it began with are trusted; absent: those of a member.
+    /// The trust level of the text that the task was created from; absent: `member`.
     #[serde(default, skip_serializing_if = "Trust::is_member")]
     pub trust: Trust,
-    /// What offers tools to the agent.
+    /// The MCP servers that offer tools to the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mcp: Vec<McpServer>,
-    /// The id of the API token that it was asked for with, whose budget it counts for.
+    /// The id of the API token that the task was created with and whose budget it counts against.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
 
-/// In which steps a task is worked on.
+/// The sequence of steps of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -127,7 +128,7 @@ pub enum Workflow {
     ResearchPlanImplement,
 }
 
-/// How far the words are trusted that a task began with.
+/// The trust level of the text that a task was created from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -183,7 +184,7 @@ impl Default for Settings {
     }
 }
 
-/// The event of another session that a session goes on from, and what its workspace was like then.
+/// The event of another session that a forked session starts from, with the commit of the workspace at that event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Origin {
@@ -192,14 +193,14 @@ pub struct Origin {
     pub commit: String,
 }
 
-/// Something to run at a stage of a turn, in a sandbox.
+/// A command that runs in a sandbox at a stage of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Hook {
     pub stage: HookStage,
-    /// A shell command, or the name of one that Harvest has ready.
+    /// A shell command, or the name of a built-in hook.
     pub run: String,
-    /// The turn fails where it does not succeed.
+    /// Whether the turn fails if the hook fails.
     pub required: bool,
 }
 
@@ -260,16 +261,16 @@ impl Hook {
     }
 }
 
-/// When an agent at work is no longer believed to get anywhere, and how it is ended then.
+/// When a running agent is considered stuck, and how it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Supervision {
-    /// How long it may be silent.
+    /// How long it may produce no output.
     pub stall_ms: u64,
-    /// How often it may make the same tool call, or the same few in turn, with the same outcome.
+    /// How often it may repeat the same tool call, or the same sequence of calls, with the same outcome.
     pub max_repeats: u32,
-    /// How long it has to end by itself after it was interrupted, and again after it was asked to terminate.
+    /// How long it has to exit after it was interrupted, and again after it was asked to terminate.
     pub grace_ms: u64,
 }
 
@@ -305,7 +306,7 @@ pub enum Source {
     Agent,
 }
 
-/// One conversation working on a task, on one branch.
+/// A conversation with an agent about a task, on one branch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Session {
@@ -316,7 +317,7 @@ pub struct Session {
     pub turns: Vec<Turn>,
 }
 
-/// One prompt to a session; the unit the queue hands out.
+/// One prompt to a session; the unit of work of the queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Turn {
@@ -325,7 +326,7 @@ pub struct Turn {
     pub number: u32,
     pub author: String,
     pub prompt: Prompt,
-    /// Who works on it, from this turn on; `None`: as before.
+    /// The agent from this turn on; default: that of the previous turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -414,7 +415,7 @@ pub struct Attempt {
     pub agent: String,
     pub command: Vec<String>,
     pub exit_code: Option<i32>,
-    /// The last [`Attempt::TAIL_BYTES`] of what the agent wrote to standard error.
+    /// The end of the agent's standard error output.
     pub stderr_tail: String,
     pub started_at: Timestamp,
     pub finished_at: Option<Timestamp>,
@@ -432,7 +433,7 @@ pub struct Outcome {
     pub session_id: SessionId,
     pub status: TaskStatus,
     pub reason: Option<FailureReason>,
-    /// One sentence for people when the task did not complete.
+    /// Why the task did not complete, in one sentence.
     pub error: Option<String>,
     pub branch: Option<BranchName>,
     pub commit: String,

@@ -15,7 +15,7 @@ use crate::{Engine, Error, Failure, Stop};
 
 /// How every note of a breakdown begins.
 const BROKE_DOWN: &str = "the work on this turn broke down";
-const NO_ROOM: &str = "there was no room on the disk for this turn";
+const NO_ROOM: &str = "the disk was full during this turn";
 
 /// What kind of thing went wrong, and how much of it is excused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -52,7 +52,7 @@ impl Engine {
         let Some(commit) = newest else {
             let names: Vec<&str> = results.iter().map(|before| before.id.short()).collect();
             let message = format!(
-                "tasks {} changed the repository side by side: the work begins at {} without their results",
+                "tasks {} changed the repository in parallel: the work starts at {} without their results",
                 names.join(" and "),
                 task.base.get(..10).unwrap_or(&task.base)
             );

@@ -21,9 +21,11 @@ pub enum Error {
     NothingSaved { at: u64, first: Option<u64> },
     #[error("the session's work is not on this machine: it ran on another machine, or `harvest gc` removed it")]
     WorkElsewhere,
+    #[error("`harvest gc --unpublished` removed the work of session {0}: there is nothing to continue from")]
+    WorkRemoved(String),
     #[error("cannot {action} {path}")]
     Io { action: &'static str, path: String, source: std::io::Error },
-    #[error("there is no room on the disk: {what}")]
+    #[error("the disk is full: {what}")]
     NoRoom { what: String },
     #[error("failpoint {0}")]
     Failpoint(&'static str),
@@ -39,6 +41,7 @@ impl Error {
             Self::UnknownAgent(_) => Code::UnknownAgent,
             Self::AgentNotInstalled { .. } => Code::AgentNotInstalled,
             Self::BeyondTheEnd { .. } | Self::NothingSaved { .. } | Self::WorkElsewhere => Code::CannotFork,
+            Self::WorkRemoved(_) => Code::WorkRemoved,
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => Code::DiskFull,
             Self::NoRoom { .. } => Code::DiskFull,
             Self::Io { .. } => Code::DataDirectory,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use harvest_agents::Agent;
 use harvest_core::{
-    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, SandboxPurpose, StageName, Stopping, Task,
+    Attempt, AttemptId, Event, EventBody, FailureReason, HookStage, Move, Prompt, SandboxPurpose, StageName, Stopping,
+    Task,
 };
 use harvest_sandbox::{Process, ProcessSpec, Sandbox};
 use harvest_store::{AttemptUpdate, Step};
@@ -30,7 +31,7 @@ const MOST_SANDBOXES: usize = 4;
 /// Processes of every place, by their ids.
 pub(crate) const AGENT: &str = "agent";
 /// Journaled when the first agent of a place is not the one that waited there.
-pub(crate) const REPLACED: &str = "the agent that waited in the sandbox is gone, and another was started";
+pub(crate) const REPLACED: &str = "the agent prepared in the sandbox had exited, and another was started";
 /// So many workers in a row may die while they bring out the same work.
 const MOST_TAKEOVERS: u32 = 8;
 pub(crate) const PREPARE: &str = "prepare";
@@ -127,9 +128,7 @@ impl Turn {
                 None => {
                     self.check_possible()?;
                     if let Begins::CutOff(why) = &begins {
-                        self.journal
-                            .warn(format!("the work continues with what was there when it was cut off: {why}"))
-                            .await?;
+                        self.journal.warn(format!("the work continues from where it was interrupted: {why}")).await?;
                     }
                     let place = self.place(SandboxPurpose::Execute, self.meter.clone()).await?;
                     let result = self.execute_in(&place, &begins).await;
@@ -269,7 +268,9 @@ impl Turn {
                 continue;
             };
             if self.engine.program_of(next) == Some(None) {
-                self.journal.warn(format!("{} is not installed on this machine and cannot go on", next.name)).await?;
+                self.journal
+                    .warn(format!("{} is not installed on this machine and cannot continue", next.name))
+                    .await?;
                 continue;
             }
             self.journal
@@ -288,7 +289,7 @@ impl Turn {
         if !forgot || ended.failure.as_ref().is_none_or(|failure| failure.reason != FailureReason::Agent) {
             return Ok(ended);
         }
-        let message = format!("{} could not go on with its conversation: it is told what was said", agent.name);
+        let message = format!("{} could not continue its conversation: it is told the earlier messages", agent.name);
         self.journal.warn(message).await?;
         self.attempt(place, agent, &memory.retold(), Attempts::Another).await
     }
@@ -486,7 +487,7 @@ impl Turn {
     ) -> Result<(), Halt> {
         if ran.tail.contains(script::TOO_LARGE) {
             let message = format!(
-                "what {} remembers of this is larger than {} MB and is not kept: in another turn it is told what was said",
+                "the conversation of {} is larger than {} MB and is not kept: in the next turn it is told the earlier messages",
                 agent.name,
                 CONVERSATION_KIB / 1024
             );
@@ -520,11 +521,17 @@ impl Turn {
 
     fn commit_message(&self) -> String {
         const SUBJECT: usize = 72;
-        let title = self.task.prompt.title();
+        let title = self.request().title();
         let subject: String = title.chars().take(SUBJECT).collect();
         let agent = self.engine.options.registry.get(&self.task.agent);
         let model = agent.and_then(|agent| self.choice(agent).model);
         format!("{subject}\n\n{}", self.trailers(model.as_deref()))
+    }
+
+    /// What was asked of this turn, without what Harvest tells the agent besides, such as that the base has moved.
+    pub(crate) fn request(&self) -> &Prompt {
+        let turn = self.session.turns.iter().find(|turn| turn.id == self.lease().turn);
+        turn.map_or(&self.task.prompt, |turn| &turn.prompt)
     }
 
     /// The author of this turn's commits.

@@ -106,7 +106,7 @@ impl Turn {
             return self.deliver(finished).await;
         }
         let message = format!(
-            "nothing leaves without approval, and this failed: the work is kept here; harvest task diff {} shows it",
+            "failed work is not offered for approval: it is kept here; harvest task diff {} shows it",
             self.task.id.short()
         );
         self.journal.warn(message).await?;

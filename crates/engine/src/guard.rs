@@ -23,7 +23,7 @@ pub(crate) fn refuse(data: &Path) -> Option<String> {
     if let Ok(stat) = rustix::fs::statvfs(data) {
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
         if free < DISK {
-            return Some(format!("only {} MiB are free in {}: make room there", free / MIB, data.display()));
+            return Some(format!("only {} MiB are free in {}: free some space there", free / MIB, data.display()));
         }
         // Some file systems do not count inodes.
         if stat.f_files > 0 && stat.f_favail < INODES {

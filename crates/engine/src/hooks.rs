@@ -181,7 +181,7 @@ impl Turn {
         }
         let first = output.lines().next().unwrap_or_default();
         let message = if hook.run == Hook::SECRET_SCAN {
-            format!("what would be delivered holds a key: {first}; the branch is kept here")
+            format!("the commits to be delivered contain a key: {first}; the branch is kept here")
         } else if hook.run == Hook::SECURITY_LINT {
             format!("what would be delivered is dangerous: {first}")
         } else {

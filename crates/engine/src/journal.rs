@@ -1,10 +1,11 @@
 //! The only way the engine writes to a session's journal: every event passes the redactor, every write carries the lease.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harvest_core::{
     BranchName, Clock, Event, EventBody, Outcome, OwnerId, SandboxPurpose, Session, SessionId, StageName, Task,
-    TestRun, Timestamp, TurnId,
+    TaskStatus, TestRun, Timestamp, TurnId,
 };
 use harvest_store::{AttemptUpdate, Balance, Bill, End, Lease, Reservation, Step, Store, TaskDetail};
 use harvest_vault::{Redactor, StreamRedactor};
@@ -232,8 +233,13 @@ impl Journal {
     /// The commit that the turn before this one left; `None` in the first.
     pub(crate) async fn left_before(&self) -> Result<Option<String>, harvest_store::Error> {
         let (mut finished, mut left) = (None, None);
+        let mut unbegun = BTreeSet::new();
         for event in self.all().await? {
             match event.body {
+                EventBody::TurnQueued { turn_id, .. } => drop(unbegun.insert(turn_id)),
+                EventBody::TurnStarted { turn_id, .. } => drop(unbegun.remove(&turn_id)),
+                // A follow-up that was withdrawn has left nothing of its own.
+                EventBody::TurnFinished { turn_id, .. } if unbegun.remove(&turn_id) => {}
                 EventBody::TurnFinished { turn_id, .. } => finished = Some(turn_id),
                 EventBody::TaskFinished(outcome) if finished.as_ref() != Some(&self.lease.turn) => {
                     left = Some(outcome.commit);
@@ -242,6 +248,15 @@ impl Journal {
             }
         }
         Ok(left)
+    }
+
+    /// The result of an earlier turn that completed, with changes.
+    pub(crate) async fn completed_before(&self) -> Result<Option<Outcome>, harvest_store::Error> {
+        let is_result = |outcome: &Outcome| outcome.status == TaskStatus::Completed && outcome.commit != outcome.base;
+        Ok(self.all().await?.into_iter().rev().find_map(|event| match event.body {
+            EventBody::TaskFinished(outcome) if is_result(&outcome) => Some(outcome),
+            _ => None,
+        }))
     }
 
     async fn of_this_try(&self) -> Result<Vec<Event>, harvest_store::Error> {

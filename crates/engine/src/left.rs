@@ -12,7 +12,7 @@ use crate::Error;
 use crate::journal::{Journal, of_turn};
 
 /// Said of a run that nothing else is known of.
-const LOST_WORKER: &str = "whoever worked on it was lost";
+const LOST_WORKER: &str = "its worker was lost";
 
 /// What the journal tells of the work of one turn.
 #[derive(Debug, Default, PartialEq, Eq)]

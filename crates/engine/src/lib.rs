@@ -229,6 +229,11 @@ impl DataFolder {
         self.sessions().join(session.as_str()).join("repository.git")
     }
 
+    /// Says that the only copy of a session's work was removed from here.
+    pub(crate) fn removed_work(&self, session: &harvest_core::SessionId) -> PathBuf {
+        self.sessions().join(format!("{session}.removed"))
+    }
+
     /// The repository of a session whose work arrived here.
     pub fn existing_repository(
         &self,

@@ -218,9 +218,7 @@ impl TurnMeter {
             let next = if elsewhere { until.min(Instant::now() + ASK_AGAIN) } else { until };
             look = tokio::time::timeout_at(next, given_back).await.is_err();
             if Instant::now() >= until {
-                return Err(Refused::new(
-                    "calls that are under way have had all that is left of the budget for too long",
-                ));
+                return Err(Refused::new("concurrent calls have held the rest of the budget for too long"));
             }
         }
     }
@@ -443,7 +441,7 @@ pub(crate) async fn charge_unsettled(journal: &Journal, task: &mut Task) -> Resu
         return Ok(());
     }
     let message = format!(
-        "{} model calls were under way when the process working on this died; each is counted with what was set aside for it",
+        "{} model calls were in progress when their process died; each is charged in full with its reservation",
         unsettled.len()
     );
     let mut step = Step::new(journal.now(), vec![EventBody::Warning { message }]);
@@ -475,7 +473,7 @@ fn name_of(account: &Account) -> String {
         Account::User(name) => format!("today's budget of {name}"),
         Account::Project(name) => format!("today's budget of the project {name}"),
         Account::Team(name) => format!("today's budget of the team {name}"),
-        Account::Token(_) => "today's budget of the token that asked for this".to_owned(),
+        Account::Token(_) => "today's budget of the token that requested this".to_owned(),
     }
 }
 

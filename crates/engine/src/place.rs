@@ -25,7 +25,7 @@ pub(crate) const OBJECTS_INSIDE: &str = "/harvest/objects";
 pub(crate) const WORKSPACE_INSIDE: &str = "/workspace";
 /// The name of the repository at the gateway.
 const REPOSITORY: &str = "repository";
-const TAIL_BYTES: usize = 256 * 1024;
+const TAIL_BYTES: usize = 1024 * 1024;
 /// What a sandbox may outlive its work by: to save the result, and for a server to come back.
 pub(crate) const GRACE: Duration = Duration::from_secs(15 * 60);
 const KILL_LIMIT: Duration = Duration::from_secs(10);

@@ -95,6 +95,10 @@ pub struct Summary {
     pub cancelled: u64,
     /// Tasks that are left because they wait for one that did not complete.
     pub blocked: u64,
+    /// Tasks that wait for a person to approve what they propose.
+    pub awaiting_approval: u64,
+    /// Tasks that continue when someone resumes them.
+    pub interrupted: u64,
     /// What the model calls of this worker have cost while it worked.
     pub spent: Cost,
     /// Why it ended.
@@ -139,6 +143,10 @@ pub struct Pool<W = Engine> {
     trouble: Option<Duration>,
     /// When the first of the leases would run out.
     leased_until: Timestamp,
+    /// Turns that have ended in the store, and whose ends are not told yet.
+    untold_ends: BTreeSet<TurnId>,
+    /// What is told after them: the lines of a watcher are in the order of the events.
+    later_notices: VecDeque<Notice>,
 }
 
 /// What a look at the queue came to.
@@ -174,6 +182,8 @@ impl<W: Workshop> Pool<W> {
             cut_off: Vec::new(),
             trouble: None,
             leased_until: Timestamp::MAX,
+            untold_ends: BTreeSet::new(),
+            later_notices: VecDeque::new(),
         }
     }
 
@@ -358,7 +368,12 @@ impl<W: Workshop> Pool<W> {
             return Some("asked to stop".to_owned());
         }
         if self.limits.tasks.is_some_and(|most| self.taken >= most) {
-            return Some(format!("{} tasks were taken", self.taken));
+            let tasks = if self.taken == 1 {
+                "1 task was taken".to_owned()
+            } else {
+                format!("{} tasks were taken", self.taken)
+            };
+            return Some(tasks);
         }
         if self.limits.time.is_some_and(|most| begun.elapsed() >= most) {
             return Some("the time is up".to_owned());
@@ -380,7 +395,7 @@ impl<W: Workshop> Pool<W> {
             self.agents = agents;
             self.notify(Notice::Resized { agents }).await;
         }
-        let paused = || settings.paused.then(|| "the queue is paused".to_owned());
+        let paused = || settings.paused.then(|| "the queue is paused; `harvest queue resume` continues it".to_owned());
         let no_room = || self.workshop.no_room();
         let broken = || match self.breaker.allows(Instant::now()) {
             Allowed::Nothing { why, .. } => Some(why),
@@ -422,17 +437,33 @@ impl<W: Workshop> Pool<W> {
             until: Some(self.lease_end()),
         };
         let until = claim.until.unwrap_or(Timestamp::MAX);
-        for lease in self.workshop.claim(claim).await? {
+        let leases = self.workshop.claim(claim).await?;
+        let held: Vec<TurnId> = self.held.keys().cloned().collect();
+        let started: Vec<TaskId> = leases.iter().map(|lease| lease.task.clone()).collect();
+        for lease in leases {
             self.leased_until = self.leased_until.min(until);
             self.breaker.took();
-            self.start(lease).await;
+            self.start(lease);
+        }
+        if !started.is_empty() && !held.is_empty() {
+            self.expect_ends(held).await;
+        }
+        for task in started {
+            self.notify(Notice::Started { task }).await;
         }
         Ok(())
     }
 
-    async fn start(&mut self, lease: Lease) {
+    /// An end in the store lets the next turn be claimed, perhaps before the task that worked on it has been joined.
+    async fn expect_ends(&mut self, held: Vec<TurnId>) {
+        // The work goes on without this answer; only the order of what is told may suffer.
+        let Ok(working) = self.workshop.turns_of(&self.owner).await else { return };
+        let has_ended = |turn: &TurnId| !working.iter().any(|lease| lease.turn == *turn);
+        self.untold_ends.extend(held.into_iter().filter(has_ended));
+    }
+
+    fn start(&mut self, lease: Lease) {
         self.taken += 1;
-        self.notify(Notice::Started { task: lease.task.clone() }).await;
         let (workshop, owner, claimed) = (self.workshop.clone(), self.owner.clone(), lease.clone());
         let stop = workshop.stop_of(&lease);
         let running = self.running.spawn(async move {
@@ -447,18 +478,50 @@ impl<W: Workshop> Pool<W> {
         joined: Result<(Lease, Result<Worked, Error>), tokio::task::JoinError>,
     ) -> Result<(), Error> {
         // A cancelled one was lost, and is seen to where that was noticed.
-        let Ok((lease, worked)) = joined else { return Ok(()) };
+        let Ok((lease, worked)) = joined else {
+            self.untold_ends.clear();
+            self.tell_later().await;
+            return Ok(());
+        };
         self.held.remove(&lease.turn);
         self.workshop.forget_stop(&lease);
         self.learn(&worked);
+        if !self.untold_ends.remove(&lease.turn) {
+            self.tell_end(lease, worked).await;
+            return Ok(());
+        }
+        // What comes of it is told now, before whatever waits for that.
+        let (ends, notices) = (std::mem::take(&mut self.untold_ends), std::mem::take(&mut self.later_notices));
+        self.tell_end(lease, worked).await;
+        (self.untold_ends, self.later_notices) = (ends, notices);
+        self.tell_later().await;
+        Ok(())
+    }
+
+    /// Tells what waited, unless there is still something to be told before it.
+    async fn tell_later(&mut self) {
+        while self.untold_ends.is_empty()
+            && let Some(notice) = self.later_notices.pop_front()
+        {
+            self.notify(notice).await;
+        }
+    }
+
+    async fn tell_end(&mut self, lease: Lease, worked: Result<Worked, Error>) {
         match worked {
             Ok(Worked::Finished(outcome)) => {
                 self.remember(&lease.task).await;
                 self.summary.count(&outcome);
                 self.notify(Notice::Finished(outcome)).await;
             }
-            Ok(Worked::AwaitsApproval) => self.notify(Notice::AwaitsApproval { task: lease.task }).await,
-            Ok(Worked::Interrupted) => self.notify(Notice::Interrupted { task: lease.task }).await,
+            Ok(Worked::AwaitsApproval) => {
+                self.summary.awaiting_approval += 1;
+                self.notify(Notice::AwaitsApproval { task: lease.task }).await;
+            }
+            Ok(Worked::Interrupted) => {
+                self.summary.interrupted += 1;
+                self.notify(Notice::Interrupted { task: lease.task }).await;
+            }
             Ok(Worked::LetGo) => self.notify(Notice::LetGo { task: lease.task }).await,
             Ok(Worked::WillRetry { reason, error, due }) => {
                 self.notify(Notice::WillRetry { task: lease.task, reason, error, due }).await;
@@ -474,7 +537,6 @@ impl<W: Workshop> Pool<W> {
             }
             Err(error) => self.break_down(lease, &error).await,
         }
-        Ok(())
     }
 
     /// The work on a turn broke down: it is given back, so that it does not stay with someone who does nothing for it.
@@ -553,8 +615,10 @@ impl<W: Workshop> Pool<W> {
             running.abort();
             self.workshop.forget_stop(&lease);
             self.clear(&lease.session).await;
+            self.untold_ends.remove(&turn);
             self.notify(Notice::Lost { task: lease.task }).await;
         }
+        self.tell_later().await;
         Ok(())
     }
 
@@ -564,7 +628,10 @@ impl<W: Workshop> Pool<W> {
         Ok(turns.ready + turns.waiting + turns.parked + turns.claimed == 0)
     }
 
-    async fn notify(&self, notice: Notice) {
+    async fn notify(&mut self, notice: Notice) {
+        if !self.untold_ends.is_empty() {
+            return self.later_notices.push_back(notice);
+        }
         // Whoever watches may have left; the work goes on.
         let _ = self.notices.send(notice).await;
     }

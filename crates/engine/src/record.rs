@@ -10,6 +10,9 @@ use crate::journal::Journal;
 use crate::turn::{Turn, Worked};
 use crate::{Engine, Error, Failure, failpoint};
 
+/// So many digits of a commit are shown.
+const SHORT_COMMIT: usize = 10;
+
 impl Turn {
     pub(crate) async fn record(
         &self,
@@ -33,6 +36,7 @@ impl Turn {
             usage: spent.usage,
             cost_usd: spent.cost,
         };
+        let outcome = with_earlier_result(&self.journal, outcome).await?;
         self.tell_end(&outcome).await?;
         failpoint::reach("record::before")?;
         finish(&self.journal, outcome.clone()).await?;
@@ -81,6 +85,7 @@ impl Engine {
             usage: task.usage,
             cost_usd: task.cost_usd,
         };
+        let outcome = with_earlier_result(journal, outcome).await?;
         self.tell_end_or_log(&outcome).await;
         finish(journal, outcome.clone()).await?;
         Ok(Worked::Finished(Box::new(outcome)))
@@ -123,6 +128,19 @@ pub(crate) async fn finish(journal: &Journal, outcome: Outcome) -> Result<(), Er
         vec![EventBody::TurnFinished { turn_id, reason: outcome.reason }, EventBody::TaskFinished(outcome.clone())];
     journal.step(Step::new(journal.now(), events).moving(by).ending(outcome)).await?;
     Ok(())
+}
+
+/// A follow-up that is cancelled does not undo the result before it: its end says where that is.
+pub(crate) async fn with_earlier_result(journal: &Journal, mut outcome: Outcome) -> Result<Outcome, Error> {
+    if outcome.status == TaskStatus::Cancelled
+        && let Some(earlier) = journal.completed_before().await?
+    {
+        let commit = earlier.commit.get(..SHORT_COMMIT).unwrap_or(&earlier.commit);
+        let stopped = outcome.error.unwrap_or_default();
+        outcome.error =
+            Some(format!("{stopped}; the completed result before it is commit {commit}: git merge {commit}"));
+    }
+    Ok(outcome)
 }
 
 pub(crate) fn status_of(failure: Option<&Failure>) -> TaskStatus {

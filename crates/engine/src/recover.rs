@@ -4,10 +4,12 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use harvest_core::{Clock, EventBody, FailureReason, Outcome, SandboxId, SandboxPurpose, SessionId, TaskId};
+use harvest_core::{
+    Clock, EventBody, FailureReason, Move, Outcome, SandboxId, SandboxPurpose, SessionId, Stopping, TaskId, TaskStatus,
+};
 use harvest_forge::Forge;
 use harvest_sandbox::Provider;
-use harvest_store::{Lease, Owner, OwnerKind, SandboxRecord, Store};
+use harvest_store::{Lease, Owner, OwnerKind, SandboxRecord, Step, Store};
 use harvest_vault::Redactor;
 
 use crate::journal::Journal;
@@ -24,6 +26,8 @@ pub struct Recovered {
     pub ended: Vec<TaskId>,
     /// Tasks of a worker, for the next one to take.
     pub queued_again: Vec<TaskId>,
+    /// Tasks of a `harvest run` that a person left at once: they continue when someone resumes them.
+    pub interrupted: Vec<TaskId>,
     /// Agents of a dead worker that were left at work.
     pub left: usize,
     pub sandboxes: usize,
@@ -76,6 +80,15 @@ impl Recovery {
                     // Now, and not by whoever takes the turn next: it may be cancelled before anyone does.
                     let mut task = self.store.task(&lease.task).await?.task;
                     charge_unsettled(&self.journal(lease), &mut task).await?;
+                    continue;
+                }
+                let interrupted = asked.iter().find_map(|(known, how)| match how {
+                    Stopping::Interrupt { author, reason } if known.turn == lease.turn => Some((author, reason)),
+                    _ => None,
+                });
+                if let Some((author, reason)) = interrupted.filter(|_| !is_cancelled) {
+                    recovered.interrupted.push(lease.task.clone());
+                    self.interrupt(lease, author, reason.clone()).await?;
                     continue;
                 }
                 let failure = if is_cancelled {
@@ -186,6 +199,32 @@ impl Recovery {
         Ok(removed)
     }
 
+    /// Gives a turn back until someone resumes it, with the work up to its last checkpoint.
+    async fn interrupt(&self, lease: Lease, author: &str, reason: Option<String>) -> Result<(), Error> {
+        let detail = self.store.task(&lease.task).await?;
+        let (mut task, turn_id) = (detail.task, lease.turn.clone());
+        let session = detail.sessions.into_iter().find(|known| known.id == lease.session);
+        let journal = self.journal(lease);
+        charge_unsettled(&journal, &mut task).await?;
+        let origin = task.settings.origin.as_ref().map(|origin| origin.commit.clone());
+        let start = journal.left_before().await?.or(origin).unwrap_or_else(|| task.base.clone());
+        let repository = session.as_ref().and_then(|session| self.data.existing_repository(&session.id));
+        let commit = match (&repository, &session) {
+            (Some(repository), Some(session)) => {
+                repository.break_locks().await?;
+                newest(&journal, repository, session, &start).await?
+            }
+            _ => start,
+        };
+        // Only what runs can be interrupted.
+        if task.status == TaskStatus::Provisioning {
+            journal.step(Step::new(journal.now(), Vec::new()).moving(Move::Start)).await?;
+        }
+        let author = author.to_owned();
+        journal.interrupt(EventBody::SessionInterrupted { turn_id, author, reason, commit }).await?;
+        Ok(())
+    }
+
     async fn end(
         &self,
         open_forge: &impl AsyncFn(&str) -> Option<Box<dyn Forge>>,
@@ -265,6 +304,7 @@ impl Recovery {
             usage: task.usage,
             cost_usd: task.cost_usd,
         };
+        let outcome = record::with_earlier_result(&journal, outcome).await?;
         record::finish(&journal, outcome.clone()).await?;
         Ok(outcome)
     }
@@ -272,5 +312,5 @@ impl Recovery {
 
 /// What a turn comes to that nobody works on and someone wants over.
 fn cancelled() -> Failure {
-    Failure::new(FailureReason::Cancelled, "stopped by a person after its worker was lost")
+    Failure::new(FailureReason::Cancelled, "stopped by a user after its worker was lost")
 }

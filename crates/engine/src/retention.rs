@@ -159,11 +159,20 @@ impl Retention {
             if !path.is_dir() {
                 continue;
             }
-            if !self.unpublished
-                && !is_published(&task.repository, &events_up_to(store.as_ref(), &session.id, u64::MAX).await?)
-            {
+            let is_published =
+                is_published(&task.repository, &events_up_to(store.as_ref(), &session.id, u64::MAX).await?);
+            if !self.unpublished && !is_published {
                 collected.unpublished += 1;
                 continue;
+            }
+            if !is_published && !self.dry_run {
+                // Before it goes: who asks this session for more is told so.
+                let marker = data.removed_work(&session.id);
+                std::fs::write(&marker, "").map_err(|source| Error::Io {
+                    action: "write",
+                    path: marker.display().to_string(),
+                    source,
+                })?;
             }
             gone.insert(path.clone());
             self.remove(Kind::Session, path, None, collected).await;

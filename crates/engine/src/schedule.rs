@@ -206,7 +206,7 @@ mod tests {
         async fn task(&self, schedule: &Schedule) -> Result<NewTask, String> {
             let prompt = schedule.request.as_str().unwrap();
             if prompt == "gone" {
-                return Err("the repository is gone".into());
+                return Err("the repository no longer exists".into());
             }
             let session = SessionId::generate(self.1.as_ref());
             Ok(NewTask {
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(world.tasks().await, 1);
         assert_eq!(
             runs.try_recv().unwrap(),
-            Run::Failed { schedule: "broken".into(), error: "the repository is gone".into() }
+            Run::Failed { schedule: "broken".into(), error: "the repository no longer exists".into() }
         );
         assert!(matches!(runs.try_recv().unwrap(), Run::Queued { schedule, .. } if schedule == "sound"));
         let next: Vec<_> = world.store.schedules().await.unwrap().into_iter().map(|schedule| schedule.next).collect();

@@ -10,7 +10,7 @@ impl Engine {
     /// Tells where a task came from that it is in the queue. Nobody hearing it changes nothing.
     pub async fn announce(&self, hosting: &dyn Hosting, task: &Task, number: u64) {
         let text = if task.settings.plan {
-            "📝 **Queued for a plan.** Someone who may write here approves it: comment `approve` or `reject` to me."
+            "📝 **Queued for a plan.** It needs approval by someone with write access: comment `approve` or `reject` to me."
         } else {
             "🕑 **Queued**"
         };

@@ -58,7 +58,7 @@ impl Stop {
             }
             Some(Stopping::Lose { to }) => lost(Some(&to)),
             Some(Stopping::Cancel | Stopping::Terminate) | None => {
-                Failure::new(FailureReason::Cancelled, "stopped by a person")
+                Failure::new(FailureReason::Cancelled, "stopped by a user")
             }
         }
     }

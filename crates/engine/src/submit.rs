@@ -115,6 +115,7 @@ impl Engine {
     /// Queues a turn that tests and delivers the work of a session, without an agent.
     pub async fn deliver_as_is(&self, asked: DeliveryRequest) -> Result<Turn, Error> {
         let store = &self.options.store;
+        self.check_work_is_kept(&asked.session)?;
         let session = store.session(&asked.session).await?;
         let task = store.task(&session.task_id).await?.task;
         let new = NewTurn {
@@ -139,6 +140,7 @@ impl Engine {
         if let Some(agent) = &asked.agent {
             self.check_agent(agent)?;
         }
+        self.check_work_is_kept(&asked.session)?;
         let store = &self.options.store;
         let session = store.session(&asked.session).await?;
         let task = store.task(&session.task_id).await?.task;
@@ -161,6 +163,14 @@ impl Engine {
             at: self.options.clock.now(),
         };
         Ok(store.prompt(new).await?)
+    }
+
+    /// A session whose only copy of its work was removed here cannot go on.
+    fn check_work_is_kept(&self, session: &SessionId) -> Result<(), Error> {
+        match self.options.data.removed_work(session).exists() {
+            true => Err(Error::WorkRemoved(session.short().to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// A prompt is kept, shown and sent to a model: a key in it is replaced before any of that.

@@ -60,7 +60,7 @@ impl Timetable {
         let parsed = parser.parse(cron).map_err(|error| bad("cron line", cron, plain(&error.to_string())))?;
         let timetable = Self { cron: parsed, zone };
         if timetable.next_after(Timestamp::UNIX_EPOCH).is_none() {
-            return Err(bad("cron line", cron, "no day ever fits it".into()));
+            return Err(bad("cron line", cron, "no day ever matches it".into()));
         }
         Ok(timetable)
     }

@@ -313,7 +313,7 @@ impl Turn {
             }
         };
         if failure.is_none() && !self.only_reads() {
-            failure = self.judge(evidence.as_ref());
+            failure = self.judge(&execution.commit, evidence.as_ref()).await?;
         }
         failure = self.as_wanted(failure);
         if is_interruption(failure.as_ref()) {

@@ -31,6 +31,8 @@ pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
     fn watch_queue(&self) -> watch::Receiver<u64>;
     fn claim(&self, claim: Claim) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
     fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
+    /// The turns that `owner` works on.
+    fn turns_of(&self, owner: &OwnerId) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
     fn reclaim(&self) -> impl Future<Output = Result<Reclaimed, Error>> + Send;
     fn queue_settings(&self) -> impl Future<Output = Result<QueueSettings, Error>> + Send;
     fn counts(&self) -> impl Future<Output = Result<QueueCounts, Error>> + Send;
@@ -92,6 +94,10 @@ impl Workshop for Engine {
 
     async fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> Result<Vec<Lease>, Error> {
         Ok(self.store().heartbeat(owner, until).await?)
+    }
+
+    async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
+        Ok(self.store().turns_of(owner).await?)
     }
 
     async fn reclaim(&self) -> Result<Reclaimed, Error> {

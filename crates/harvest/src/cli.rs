@@ -51,7 +51,7 @@ use values::{cap_name, cap_size, entrants, hours, judged_by, pool_size, priority
     after_help = "Examples:\n  harvest demo --once                      see it work: no account, no key, no network\n  \
                   harvest init                             set it up, step by step\n  \
                   harvest run \"Make the failing test pass\"  in any git repository, with ANTHROPIC_API_KEY or OPENAI_API_KEY set\n  \
-                  harvest task list                        what was asked and what came of it"
+                  harvest task list                        your tasks and their results"
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub struct Cli {
 
 #[derive(Debug, Clone, Args)]
 pub struct Global {
-    /// Where Harvest keeps everything [default: the XDG data folder]
+    /// Where Harvest keeps its data [default: the XDG data folder]
     #[arg(long, global = true, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Keep tasks and journals in PostgreSQL instead of a file: postgres://…
@@ -77,7 +77,7 @@ pub struct Global {
     /// Write log lines to standard error, e.g. `debug` or `harvest_engine=trace`
     #[arg(long, global = true, value_name = "FILTER")]
     pub log: Option<String>,
-    /// How log lines are written
+    /// Format of log lines
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
@@ -90,7 +90,7 @@ pub enum Command {
     Run(Box<Run>),
     /// Run four sample tasks: no account, no key, no network
     Demo(Demo),
-    /// Look at tasks and act on them
+    /// Show and manage tasks
     #[command(subcommand)]
     Task(Task),
     /// Show sessions and send follow-up prompts
@@ -114,7 +114,7 @@ pub enum Command {
     /// Show the queue, the agents, failures and spending at a glance
     #[command(after_help = "Examples:\n  harvest status\n  harvest status --watch")]
     Status {
-        /// Keep showing it
+        /// Keep it updated until Ctrl-C
         #[arg(long)]
         watch: bool,
     },
@@ -125,7 +125,7 @@ pub enum Command {
     /// Change how the queue runs
     #[command(subcommand)]
     Queue(Queue),
-    /// Follow several tasks as one batch
+    /// Show batches of tasks
     #[command(subcommand)]
     Convoy(Convoy),
     /// Show a race: one task given to several agents
@@ -151,7 +151,7 @@ pub enum Command {
     Config(Config),
     /// Back up everything into one file
     Backup(Backup),
-    /// Put a backup into a new data directory
+    /// Restore a backup into a new data directory
     Restore(Restore),
     /// Remove what is no longer needed from the data directory
     Gc(Gc),
@@ -170,10 +170,10 @@ pub enum Command {
     /// Manage the MCP servers that agents may use
     #[command(subcommand)]
     Mcp(Mcp),
-    /// Check what this machine offers and what is missing
+    /// Check this machine and say what is missing
     #[command(after_help = "Examples:\n  harvest doctor\n  harvest doctor --reach\n  harvest doctor --json")]
     Doctor(Doctor),
-    /// Print what a shell needs to complete commands and options
+    /// Print shell completions
     #[command(after_help = "Examples:
   harvest completion bash > ~/.local/share/bash-completion/completions/harvest
   harvest completion zsh >> ~/.zshrc
@@ -202,17 +202,17 @@ pub enum Command {
   harvest run \"Add a greeting\" --record greeting.jsonl
   harvest run \"Add a greeting\" --replay greeting.jsonl
 
-Exit code: 0 done and verified, 1 failed, 2 refused, 3 stopped by a limit or a person, or waiting for one (--plan).")]
+Exit code: 0 completed, 1 failed, 2 refused, 3 stopped by a limit or by a user, or waiting for approval (--plan, --gate).")]
 pub struct Run {
     #[command(flatten)]
     pub ask: Ask,
-    /// Let a file play the model: no key, no network
+    /// Use a script file as the model: no key, no network
     #[arg(long, value_name = "FILE")]
     pub model_script: Option<PathBuf>,
-    /// Keep the model calls in a file, to run it again without a model
+    /// Record the model calls in a file, to replay the run without a model
     #[arg(long, value_name = "FILE", conflicts_with_all = ["replay", "race"])]
     pub record: Option<PathBuf>,
-    /// Let a recorded run play the model: no key, no network
+    /// Replay a recorded run: no key, no network
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model_script", "race"])]
     pub replay: Option<PathBuf>,
     /// Where the agent runs
@@ -225,13 +225,13 @@ pub struct Run {
 /// Several who do the same.
 #[derive(Debug, Clone, Args)]
 pub struct RaceOptions {
-    /// Let several agents work on it at once, and deliver the best: agents, or how many of one
+    /// Run several agents on the task in parallel and deliver the best result: a list of agents, or a number
     #[arg(long, value_name = "AGENT[:MODEL],…|N", value_parser = entrants, conflicts_with = "agent")]
     pub race: Option<Entrants>,
-    /// What decides among those that pass their tests: cost (then the smaller change), or time
+    /// How to choose among results that pass their tests: cost (then the smaller change), or time
     #[arg(long, value_name = "cost|time", value_parser = judged_by, default_value = "cost", requires = "race")]
     pub judged_by: harvest_core::JudgedBy,
-    /// Who is asked which is the best when several pass; when it does not say, --judged-by decides
+    /// The agent that picks the best result if several pass; if it gives no answer, --judged-by decides
     #[arg(long, value_name = "AGENT[:MODEL]", requires = "race")]
     pub judge: Option<String>,
 }
@@ -255,28 +255,28 @@ pub struct Ask {
 
 #[derive(Debug, Clone, Args)]
 pub struct AskOptions {
-    /// A repository's path or URL [default: the one around the current folder]
+    /// Path or URL of the repository [default: the one that contains the current folder]
     #[arg(long, value_name = "PATH|URL")]
     pub repo: Option<String>,
     /// The branch, tag or commit to start from [default: HEAD]
     #[arg(long, value_name = "REF", allow_hyphen_values = true)]
     pub base: Option<String>,
-    /// Which agent works on it; see `harvest agent list` [default: claude-code where it can be used, else builtin]
+    /// The agent; see `harvest agent list` [default: claude-code if it is installed and has a key, else builtin]
     #[arg(long, value_name = "ID")]
     pub agent: Option<String>,
     /// The model to use [default: the agent's choice]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// The test command that proves the result [default: found in the repository]
+    /// The test command that verifies the result [default: found in the repository]
     #[arg(long, value_name = "CMD", allow_hyphen_values = true)]
     pub test: Option<String>,
-    /// Fail when there is no test command
+    /// Fail if there is no test command
     #[arg(long)]
     pub require_tests: bool,
-    /// Who goes on when the agent's model has no more quota; may be given several times, in their order
+    /// The agent that takes over when the model's quota is exhausted; can be given more than once, in order
     #[arg(long, value_name = "ID")]
     pub fallback_agent: Vec<String>,
-    /// First make a plan and wait for `harvest task approve`
+    /// Make a plan first and wait for `harvest task approve`
     #[arg(long)]
     pub plan: bool,
     #[command(flatten)]
@@ -293,16 +293,16 @@ pub struct AskOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Care {
-    /// Let this agent look for what is wrong with the plan, before you decide
+    /// Have this agent review the plan before you approve it
     #[arg(long, value_name = "AGENT")]
     pub review_plan: Option<String>,
-    /// In which steps: research-plan-implement delivers the plan as a branch of its own first
+    /// The workflow; research-plan-implement first delivers the plan as a branch of its own
     #[arg(long, value_name = "NAME", value_enum)]
     pub workflow: Option<WorkflowName>,
-    /// Hold the tested result until `harvest task approve`, and deliver it only then
+    /// Deliver the tested result only after `harvest task approve`
     #[arg(long)]
     pub gate: bool,
-    /// An MCP server that the agent gets, as in `harvest mcp list`; may be given several times
+    /// An MCP server for the agent, from `harvest mcp list`; can be given more than once
     #[arg(long, value_name = "NAME")]
     pub mcp: Vec<String>,
 }
@@ -326,9 +326,9 @@ impl Care {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkflowName {
-    /// All at once
+    /// Implement at once
     Direct,
-    /// The agent looks around, its plan is delivered as a `[PLAN]` branch, and carried out when it is approved
+    /// Research first, deliver the plan as a `[PLAN]` branch, and implement it after approval
     ResearchPlanImplement,
 }
 
@@ -364,7 +364,7 @@ impl WorkflowName {
 pub enum SandboxKind {
     /// Linux namespaces through bubblewrap
     Local,
-    /// A container of Docker or Podman; HARVEST_CONTAINER_IMAGE names the image
+    /// A Docker or Podman container; HARVEST_CONTAINER_IMAGE names the image
     #[cfg(feature = "container")]
     Container,
     /// No isolation at all: the agent can do whatever you can
@@ -373,25 +373,25 @@ pub enum SandboxKind {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  harvest demo                 four tasks on the page, live; then give it your own, until Ctrl-C
+  harvest demo                 four tasks live on the page; then add your own, until Ctrl-C
   harvest demo --once --json")]
 pub struct Demo {
-    /// No page: exit when the tasks are done, 0 when all four ended as they should
+    /// No page: exit when the tasks have ended, with 0 if all four ended as expected
     #[arg(long)]
     pub once: bool,
-    /// Where the page is, beside the tasks [default: 127.0.0.1:7070, or any free port when that is taken]
+    /// Where to serve the page [default: 127.0.0.1:7070, or a free port if that is taken]
     #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
     pub listen: Option<std::net::SocketAddr>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Task {
-    /// Queue a task for `harvest up` to work on
+    /// Queue a task for `harvest up`
     #[command(after_help = "Examples:
   harvest task add \"Update the dependencies\" --repo ../shop --priority high
   harvest task add \"Then remove the old API\" --after 7k3m --convoy spring-clean --retries 2")]
     Add(Box<TaskAdd>),
-    /// Queue a failed or cancelled task once more
+    /// Queue a failed or cancelled task again
     #[command(after_help = "Examples:\n  harvest task retry 7k3m")]
     Retry { id: String },
     /// List tasks, newest first
@@ -401,15 +401,15 @@ pub enum Task {
     List {
         #[arg(long, value_name = "STATUS", value_parser = status)]
         status: Option<harvest_core::TaskStatus>,
-        /// Only those of this repository
+        /// Only tasks of this repository
         #[arg(long, value_name = "PATH|URL")]
         repo: Option<String>,
-        /// Only those of this convoy
+        /// Only tasks of this convoy
         #[arg(long, value_name = "NAME")]
         convoy: Option<String>,
         #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
-        /// Go on behind an earlier page
+        /// Continue after an earlier page
         #[arg(long, value_name = "CURSOR")]
         cursor: Option<String>,
     },
@@ -423,11 +423,11 @@ pub enum Task {
   harvest task logs 7k3m --json | jq .type")]
     Logs {
         id: String,
-        /// Print new events as they come, until the task ends
+        /// Print new events until the task ends
         #[arg(long)]
         follow: bool,
     },
-    /// Print what a task changed, as a unified diff
+    /// Print the changes of a task as a unified diff
     #[command(after_help = "Examples:\n  harvest task diff 7k3m\n  harvest task diff 7k3m | git apply --check")]
     Diff { id: String },
     /// Merge a task's branch into the current branch of its repository
@@ -442,26 +442,26 @@ pub enum Task {
         #[arg(long)]
         force: bool,
     },
-    /// Let a task carry out the plan it has made, or deliver what it has done
+    /// Approve the plan or the result of a task
     #[command(after_help = "Examples:
   harvest task approve 7k3m
   harvest task logs 7k3m --json | jq -r 'select(.type == \"plan.proposed\").data.text' > plan.md
   harvest task approve 7k3m --edit plan.md
 
-The task is in the queue then, for `harvest up`, and the same conversation goes on.")]
+The task then waits in the queue for `harvest up`.")]
     Approve {
         id: String,
-        /// The plan as you changed it; `-` reads it from standard input
+        /// Your edited version of the plan; `-` reads it from standard input
         #[arg(long, value_name = "FILE")]
         edit: Option<PathBuf>,
     },
-    /// Turn down the plan or the result of a task
+    /// Reject the plan or the result of a task
     #[command(after_help = "Examples:
-  harvest task reject 7k3m --comment \"Leave the database alone\"    it is planned, or done, once more
+  harvest task reject 7k3m --comment \"Leave the database alone\"    the agent tries again
   harvest task reject 7k3m                                         the task is cancelled")]
     Reject {
         id: String,
-        /// What is wrong with it; without it the task is cancelled
+        /// What to change; without it the task is cancelled
         #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
         comment: Option<String>,
     },
@@ -470,7 +470,7 @@ The task is in the queue then, for `harvest up`, and the same conversation goes 
     Cancel { id: String },
     /// Delete a task that has ended: its journal and its copy of the repository
     ///
-    /// The branch that it delivered, what it cost and the audit log stay.
+    /// Its delivered branch, its cost and the audit log stay.
     #[command(after_help = "Examples:\n  harvest task delete 7k3m")]
     Delete { id: String },
     /// Kill a task's agent at once; committed and checkpointed work is kept
@@ -493,13 +493,13 @@ pub struct TaskAdd {
 pub struct QueueOptions {
     #[command(flatten)]
     pub standing: Standing,
-    /// Wait for this task to complete, and begin with its result unless --base is given; may be given several times
+    /// Wait for this task to complete, and start from its result unless --base is given; can be given more than once
     #[arg(long, value_name = "ID")]
     pub after: Vec<String>,
-    /// What to do when a task it waits for does not complete
+    /// What to do if a task it depends on does not complete
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = OnFailed::Hold)]
     pub on_failed_dependency: OnFailed,
-    /// Asking again with the same key makes no second task
+    /// Create no second task for another request with the same key
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
     /// The issue, thread or message it came from
@@ -513,20 +513,20 @@ pub struct Standing {
     /// low, normal, high or urgent [default: normal]
     #[arg(long, value_name = "PRIORITY", value_parser = priority)]
     pub priority: Option<harvest_core::Priority>,
-    /// The batch it belongs to
+    /// The batch that the task belongs to
     #[arg(long, value_name = "NAME", value_parser = convoy_name)]
     pub convoy: Option<String>,
-    /// How often to try again by itself when a failure may pass [default: 0]
+    /// How often to retry automatically after a temporary failure [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=20))]
     pub retries: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum OnFailed {
-    /// Wait until the other is retried
+    /// Wait until that task is retried and completes
     #[default]
     Hold,
-    /// Be cancelled as well
+    /// Cancel this task as well
     Cancel,
 }
 
@@ -539,10 +539,10 @@ pub enum OnFailed {
 The first Ctrl-C or SIGTERM stops taking work and waits for what is under way; the second leaves at once, and the next
 worker takes over.")]
 pub struct Up {
-    /// How many agents run at once [default: as many as fit this machine]
+    /// How many agents run in parallel [default: by available memory]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub agents: Option<u32>,
-    /// Exit 0 when every task has ended, whatever its outcome
+    /// Exit with 0 when no task is left to run, whatever the outcomes
     #[arg(long)]
     pub until_empty: bool,
     #[command(flatten)]
@@ -560,7 +560,7 @@ pub struct Until {
     /// Take no more work after this many hours
     #[arg(long, value_name = "H", value_parser = hours)]
     pub max_hours: Option<Duration>,
-    /// Take no more work when this much is spent
+    /// Take no more work after spending this many dollars
     #[arg(long, value_name = "X", value_parser = budget)]
     pub max_usd: Option<Cost>,
 }
@@ -568,16 +568,16 @@ pub struct Until {
 /// Where the queue runs, and within which limits: `harvest up` and `harvest serve`.
 #[derive(Debug, Args)]
 pub struct WorkPlace {
-    /// Let a file play the model: no key, no network
+    /// Use a script file as the model: no key, no network
     #[arg(long, value_name = "FILE")]
     pub model_script: Option<PathBuf>,
     /// Where the agents run
     #[arg(long, value_enum, default_value_t = SandboxKind::Local)]
     pub sandbox: SandboxKind,
-    /// How long a turn may go without a sign of life from its worker before another takes it [default: 60s]
+    /// How long a worker may miss heartbeats before another takes over its turns [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub lease: Option<Duration>,
-    /// At the first signal leave at once, and agents at work; the next worker on this data directory takes them over
+    /// At the first signal, exit and leave agents running; the next worker on this data directory takes them over
     #[arg(long)]
     pub keep_agents: bool,
 }
@@ -586,38 +586,38 @@ pub struct WorkPlace {
 #[command(after_help = "Examples:
   harvest interrupt 7k3m --reason \"the schema changes today\"
   harvest interrupt --all
-  echo \"out of credit\" > DATA_DIR/interrupts/TASK_ID      the same by a file, with the task's full id
+  echo \"out of credit\" > DATA_DIR/interrupts/TASK_ID      the same with a file named after the task's full ID
 
 The agent may end its step. Its work and what it remembers are kept, no sandbox is held, and `harvest session resume ID` goes
 on. Works wherever the task is worked on.")]
 pub struct Interrupt {
-    /// The task's id, or its session's, or the beginning of either
+    /// ID of the task or of its session, or its first characters
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub id: Option<String>,
-    /// Everything that is being worked on
+    /// Interrupt all running tasks
     #[arg(long)]
     pub all: bool,
-    /// Why, for whoever looks at it later
+    /// The reason, shown with the task
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Queue {
-    /// How many agents each `harvest up` runs, from now on
+    /// Change how many agents each worker runs
     #[command(after_help = "Examples:\n  harvest queue resize 5\n  harvest queue resize auto")]
     Resize {
-        /// A number, or `auto`: as each of them was started
+        /// A number, or `auto` for the number each worker was started with
         #[arg(value_name = "N|auto", value_parser = pool_size)]
         agents: PoolSize,
     },
-    /// Take no more work until `harvest queue resume`
+    /// Pause the queue until `harvest queue resume`
     #[command(after_help = "Examples:\n  harvest queue pause")]
     Pause,
-    /// Take work again
+    /// Resume the queue
     #[command(after_help = "Examples:\n  harvest queue resume")]
     Resume,
-    /// How many tasks of a repository, user or credential may be worked on at a time
+    /// Limit how many tasks of a repository, user or credential run at a time
     #[command(
         after_help = "Examples:\n  harvest queue cap repository:/srv/shop 2\n  harvest queue cap user:ada 5\n  harvest queue cap credential:anthropic 8\n  harvest queue cap user:ada none"
     )]
@@ -625,7 +625,7 @@ pub enum Queue {
         /// `repository:PATH`, `user:NAME` or `credential:PROVIDER`
         #[arg(value_parser = cap_name)]
         name: String,
-        /// A number, or `none` to lift it
+        /// A number, or `none` to remove the cap
         #[arg(value_parser = cap_size)]
         size: CapSize,
     },
@@ -649,23 +649,23 @@ pub enum Convoy {
 
 #[derive(Debug, Subcommand)]
 pub enum Race {
-    /// Show everyone in a race: who won, what each cost and changed
+    /// Compare the entrants of a race: winner, cost and changes
     #[command(after_help = "Examples:\n  harvest race show 9f2c\n  harvest race show race-9f2c --json")]
     Show {
-        /// The race's id, or that of a task in it
+        /// ID of the race, or of a task in it
         id: String,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Agent {
-    /// What is installed, in which version, with which keys, and what to type for what is missing
+    /// List agents with their versions and keys, and how to install missing ones
     #[command(after_help = "Examples:\n  harvest agent list\n  harvest agent list --json")]
     List,
-    /// A rehearsal in a real sandbox on a scripted model: says what works, needs no key
+    /// Test an agent in a real sandbox with a scripted model; needs no key
     #[command(after_help = "Examples:\n  harvest agent check claude-code\n  harvest agent check codex --json")]
     Check {
-        /// As in `harvest agent list`
+        /// Its ID in `harvest agent list`
         id: String,
     },
 }

@@ -13,6 +13,8 @@ use crate::task::look;
 use crate::view::Style;
 
 const MOST: usize = 500;
+/// What the names of races begin with.
+const RACE: &str = "race-";
 
 pub async fn convoy(global: &Global, environment: Environment, command: Convoy) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -24,7 +26,7 @@ pub async fn convoy(global: &Global, environment: Environment, command: Convoy) 
         }
         Convoy::List => {
             if convoys.is_empty() {
-                output::complain("no convoys yet; begin one: harvest task add … --convoy spring-clean");
+                output::complain("no convoys yet; start one: harvest task add … --convoy spring-clean");
             }
             for convoy in &convoys {
                 let _ = output::line(&line(style, convoy));
@@ -56,12 +58,18 @@ pub async fn convoy(global: &Global, environment: Environment, command: Convoy) 
 pub fn line(style: Style, convoy: &Batch) -> String {
     const WIDTH: u64 = 20;
     let count = |status: &str| convoy.tasks.get(status).copied().unwrap_or(0);
-    let (completed, failed) = (count("completed"), count("failed") + count("cancelled"));
+    let (completed, failed, cancelled) = (count("completed"), count("failed"), count("cancelled"));
     let all: u64 = convoy.tasks.values().sum();
-    let filled = (completed + failed) * WIDTH / all.max(1);
+    let filled = (completed + failed + cancelled) * WIDTH / all.max(1);
     let bar: String =
         (0..WIDTH).map(|place| if place < filled { style.symbol("█", "#") } else { style.symbol("░", ".") }).collect();
-    let failures = if failed > 0 { style.bad(&format!(", {failed} failed")) } else { String::new() };
-    let cost = convoy.cost_usd;
-    format!("{}  {bar}  {completed} of {all} completed{failures} {} {cost}", style.bold(&convoy.name), style.dot())
+    // A race has one winner; the end of the others is no failure of the whole.
+    let words = if completed > 0 && convoy.name.starts_with(RACE) {
+        format!("won, {} of {all} entrants did not win", all - completed)
+    } else {
+        let failures = if failed > 0 { style.bad(&format!(", {failed} failed")) } else { String::new() };
+        let stopped = if cancelled > 0 { format!(", {cancelled} cancelled") } else { String::new() };
+        format!("{completed} of {all} completed{failures}{stopped}")
+    };
+    format!("{}  {bar}  {words} {} {}", style.bold(&convoy.name), style.dot(), convoy.cost_usd)
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal, Read, Write};
 
 use harvest_core::{Code, Credential, CredentialId, DEFAULT_CREDENTIAL, NamedBy, Scope};
-use harvest_gateway::Upstream;
+use harvest_gateway::{Upstream, key_form_mismatch};
 use harvest_store::{CredentialRecord, NewSecret};
 use harvest_vault::{ExposeSecret, SecretString};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -50,6 +50,7 @@ async fn add(
         base_url: options.base_url,
     };
     let credential = keep(installation, new, &secret).await?;
+    warn_of_form(&credential, &secret);
     tell(global, &credential, || {
         let Credential { id, provider, scope, .. } = &credential;
         format!("{} {provider} key of {scope} saved as {} ({})", style.ok(), id.short(), ending(&credential))
@@ -101,6 +102,17 @@ pub async fn keep(
     Ok(credential)
 }
 
+/// Says so when a secret does not look like a key of its provider; a script may have its reasons, so it is saved all the same.
+fn warn_of_form(credential: &Credential, secret: &SecretString) {
+    let Credential { id, provider, base_url, .. } = credential;
+    let is_model_key = key_variable(provider).is_some();
+    let mismatch = key_form_mismatch(provider, base_url.as_deref(), secret).filter(|_| is_model_key);
+    if let Some(reason) = mismatch {
+        let way_out = format!("replace it: harvest credential rotate {}", id.short());
+        output::complain(&format!("note: this does not look like a key of {provider}: it {reason}; {way_out}"));
+    }
+}
+
 /// Refuses the address of a model that could not be used. That of a forge is checked where it is asked.
 fn check_host(credential: &Credential) -> Result<(), Failure> {
     let Credential { provider, base_url, scope, .. } = credential;
@@ -144,7 +156,7 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         return Ok(Exit::Done);
     }
     if credentials.is_empty() {
-        output::complain("no credentials yet; keep one: harvest credential add anthropic");
+        output::complain("no credentials yet; add one: harvest credential add anthropic");
     }
     let mut table = Table::new(style, &["id", "provider", "scope", "name", "key", "state", "added", "used"]);
     for credential in &credentials {
@@ -180,6 +192,7 @@ async fn rotate(
     let mut credential = find(installation, id).await?;
     let secret = read_secret(&credential.provider, from_stdin)?;
     replace(installation, &mut credential, &secret).await?;
+    warn_of_form(&credential, &secret);
     tell(global, &credential, || {
         format!("{} {} has a new secret ({})", style.ok(), credential.id.short(), ending(&credential))
     });
@@ -204,7 +217,7 @@ async fn remove(global: &Global, installation: &Installation, style: Style, id: 
     tell(global, &credential, || {
         let Credential { provider, scope, .. } = &credential;
         format!(
-            "{} the {provider} key of {scope} ({}) is gone from here; revoke it with {provider} as well",
+            "{} removed the {provider} key of {scope} ({}); also revoke it with {provider}",
             style.ok(),
             ending(&credential)
         )
@@ -240,7 +253,7 @@ async fn find(installation: &Installation, prefix: &str) -> Result<Credential, F
     match (fitting.next(), fitting.next()) {
         (Some(only), None) => Ok(only),
         (Some(_), Some(_)) => {
-            let message = format!("`{prefix}` fits more than one credential");
+            let message = format!("`{prefix}` matches more than one credential");
             Err(Failure::refused(Code::AmbiguousId, message, "type more of the id: harvest credential list"))
         }
         _ => Err(unknown(prefix)),
@@ -256,7 +269,10 @@ fn unknown(prefix: &str) -> Failure {
 pub fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Failure> {
     let stdin = std::io::stdin();
     let refuse = |reason: &str| {
-        let help = "pass it on one line: printf %s \"$KEY\" | harvest credential add … --from-stdin";
+        let help = match provider {
+            "token" => "pass it on one line: printf %s \"$TOKEN\" | harvest login --from-stdin",
+            _ => "pass it on one line: printf %s \"$KEY\" | harvest credential add … --from-stdin",
+        };
         Failure::refused(Code::BadSecret, format!("the secret {reason}"), help)
     };
     let mut text = String::new();
@@ -265,7 +281,7 @@ pub fn read_secret(provider: &str, from_stdin: bool) -> Result<SecretString, Fai
     } else if stdin.is_terminal() {
         type_into(&format!("{provider} key (not shown)"), &mut text)
     } else {
-        return Err(refuse("is asked for at a terminal, and this is not one"));
+        return Err(refuse("can only be typed at a terminal, and this is not one"));
     };
     let secret = SecretString::from(text);
     read.map_err(|error| refuse(&format!("cannot be read: {error}")))?;

@@ -151,7 +151,7 @@ impl Desk for FrontDesk {
             let _place = place;
             here.block_on(agent::rehearsal(&global, &environment, &id, Stop::default()))
         });
-        let broken = |error: JoinError| refuse(Code::Internal, error.to_string(), "the server's log says more");
+        let broken = |error: JoinError| refuse(Code::Internal, error.to_string(), "the server's log has the details");
         Ok(rehearsal.await.map_err(broken)??)
     }
 

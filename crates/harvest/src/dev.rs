@@ -55,15 +55,16 @@ async fn fake_github(global: &Global, environment: &Environment, options: FakeGi
     } else {
         let url = fake.url();
         output::line(&format!(
-            "{} a GitHub of your own listens on {}\n  its App: printf %s '{}' | harvest credential add github --base-url {url} --from-stdin\n  \
-             you are whoever you say: Authorization: Bearer token-ada",
+            "{} fake GitHub listens on {}\n  add its App: printf %s '{}' | harvest credential add github --base-url {url} --from-stdin\n  \
+             then start: harvest serve, or without a model key: harvest serve --model-script FILE\n  \
+             sign in as any user, for example ada: Authorization: Bearer token-ada",
             style.ok(),
             style.bold(url),
             app.expose_secret()
         ))
     };
     let stop = Stop::default();
-    on_signals(&[SignalKind::interrupt(), SignalKind::terminate()], &stop, "ending");
+    on_signals(&[SignalKind::interrupt(), SignalKind::terminate()], &stop, "ending", None);
     stop.requested().await;
     Ok(Exit::Done)
 }

@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::path::Path;
 
-use harvest_core::{Code, EventBody};
+use harvest_core::{Code, EventBody, Flag, Session};
 use harvest_engine::evidence_statement;
-use harvest_vault::{AttestError, Attestor, verify_statement};
+use harvest_vault::{AttestError, Attestor, parse_public_key, verify_statement};
 use serde_json::{Value, json};
 
 use crate::cli::{Evidence, Global};
@@ -21,6 +21,7 @@ pub const KEY_FILE: &str = "evidence.key";
 pub const PUBLIC_FILE: &str = "evidence.pub";
 const PAGE: usize = 1000;
 const MOST_BYTES: u64 = 4 << 20;
+const MOST_KEY_BYTES: u64 = 64 << 10;
 
 pub async fn evidence(global: &Global, environment: Environment, command: Evidence) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -38,7 +39,7 @@ pub async fn evidence(global: &Global, environment: Environment, command: Eviden
         }
         Evidence::Verify { file, key } => {
             let key = match key {
-                Some(key) => key,
+                Some(key) => given_key(&key)?,
                 None => own_key(&data_path(global, &environment)?)?,
             };
             verify(global, style, &file, &key)
@@ -68,10 +69,30 @@ pub fn attestor(data: &Path) -> Result<Attestor, Failure> {
 /// Nothing is made for looking.
 pub fn own_key(data: &Path) -> Result<String, Failure> {
     if !data.join(KEY_FILE).exists() {
-        let help = "name the key of whoever signed it: --key, as `harvest evidence key` prints it there";
-        return Err(Failure::refused(Code::BadEvidence, "there is no key here to check it with", help));
+        let help = "name the signer's public key: --key, as `harvest evidence key` prints it there";
+        return Err(Failure::refused(Code::BadEvidence, "this installation has no key to check it with", help));
     }
     Ok(attestor(data)?.public_key())
+}
+
+/// A public key that a person names: the key itself, or a file with it.
+fn given_key(given: &str) -> Result<String, Failure> {
+    let refuse = |message: String| {
+        let help = "`harvest evidence key` prints the key where the evidence was signed: 32 bytes in base64";
+        Failure::refused(Code::BadEvidence, message, help)
+    };
+    if let Some(key) = parse_public_key(given) {
+        return Ok(key);
+    }
+    let path = Path::new(given);
+    if !path.exists() {
+        return Err(refuse(format!("--key: {} is neither a public key nor a file", clean(given))));
+    }
+    let mut content = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(MOST_KEY_BYTES).read_to_end(&mut content));
+    read.map_err(|error| refuse(format!("--key: {} cannot be read: {error}", path.display())))?;
+    let key = std::str::from_utf8(&content).ok().and_then(parse_public_key);
+    key.ok_or_else(|| refuse(format!("--key: the file {} does not hold a public key", path.display())))
 }
 
 /// The signed evidence of a task.
@@ -81,29 +102,46 @@ pub async fn export(installation: &Installation, id: &str) -> Result<Value, Fail
     let nothing = |why: &str| {
         Failure::refused(
             Code::BadEvidence,
-            format!("task {} has nothing to show: {why}", found.short()),
+            format!("task {} has no evidence: {why}", found.short()),
             "see harvest task show",
         )
     };
     let evidence = detail.task.evidence.clone().ok_or_else(|| nothing("its tests were not run"))?;
     let session = detail.sessions.first().ok_or_else(|| nothing("it has no session"))?;
-    let (mut commit, mut model, mut after) = (evidence.commit.clone(), detail.task.model.clone(), 0);
+    let model = last_model(installation, session).await?.or_else(|| detail.task.model.clone());
+    let (mut commit, mut is_tested, mut after) = (evidence.commit.clone(), false, 0);
     loop {
         let events = installation.store.events(&session.id, after, PAGE).await?;
         let Some(last) = events.last() else { break };
         after = last.seq;
         for event in &events {
             match &event.body {
-                EventBody::BranchDelivered { branch, commit: delivered } if *branch == session.branch => {
+                EventBody::TestsFinished(run) if run.commit == evidence.commit => is_tested = true,
+                // What was delivered before these tests ran has other files: a later turn may have failed and stayed here.
+                EventBody::BranchDelivered { branch, commit: delivered } if is_tested && *branch == session.branch => {
                     commit.clone_from(delivered);
                 }
-                EventBody::AgentStarted { model: started, .. } => model.clone_from(started),
                 _ => {}
             }
         }
     }
     let statement = evidence_statement(&detail.task, session, model.as_deref(), &commit, &evidence);
     Ok(attestor(installation.data.path())?.sign(&statement))
+}
+
+/// The model that a session's agent was last started with.
+pub async fn last_model(installation: &Installation, session: &Session) -> Result<Option<String>, Failure> {
+    let (mut model, mut after) = (None, 0);
+    loop {
+        let events = installation.store.events(&session.id, after, PAGE).await?;
+        let Some(last) = events.last() else { return Ok(model) };
+        after = last.seq;
+        for event in &events {
+            if let EventBody::AgentStarted { model: started, .. } = &event.body {
+                model.clone_from(started);
+            }
+        }
+    }
 }
 
 fn verify(global: &Global, style: Style, file: &Path, key: &str) -> Result<Exit, Failure> {
@@ -118,7 +156,7 @@ fn verify(global: &Global, style: Style, file: &Path, key: &str) -> Result<Exit,
     let statement = match verify_statement(&envelope, key) {
         Ok(statement) => statement,
         Err(error @ (AttestError::Forged | AttestError::OtherKey { .. })) => {
-            let help = "do not believe it; ask whoever gave it to you for the original and for their key";
+            let help = "do not trust it; ask its sender for the original and for their key";
             return Err(Failure {
                 help: Some(help.to_owned()),
                 ..Failure::failed(Code::BadEvidence, error.to_string())
@@ -132,10 +170,28 @@ fn verify(global: &Global, style: Style, file: &Path, key: &str) -> Result<Exit,
     } else {
         let subject = &statement["subject"][0];
         let text = |value: &Value| clean(value.as_str().unwrap_or("?"));
+        let (delivered, tested) = (&subject["digest"]["gitCommit"], &predicate["tested_commit"]);
+        // A pull request has the tested files as one commit with a message of its own.
+        let same = if tested.is_string() && tested != delivered {
+            let tree = &predicate["tree"];
+            format!(
+                "\n  tested as {}, with the same files: both commits have the tree {}\n  check it in a clone: git rev-parse '{}^{{tree}}'",
+                text(tested),
+                text(tree),
+                text(delivered)
+            )
+        } else {
+            String::new()
+        };
         let proved =
-            if predicate["proves_success"] == true { "its tests passed" } else { "its tests did not prove it" };
+            if predicate["proves_success"] == true { "its tests passed" } else { "its tests do not prove success" };
+        let flags = predicate["evidence"]["flags"].as_array().into_iter().flatten();
+        let flags: String = flags
+            .filter_map(|flag| serde_json::from_value::<Flag>(flag.clone()).ok())
+            .map(|flag| format!("\n  {}: {}", flag.as_str(), flag.explain()))
+            .collect();
         output::line(&format!(
-            "{} genuine: {} at {}\n  {proved}: {}",
+            "{} genuine: {} at {}\n  {proved}: {}{flags}{same}",
             style.ok(),
             text(&subject["name"]),
             text(&subject["digest"]["gitCommit"]),

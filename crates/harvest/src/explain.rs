@@ -14,7 +14,7 @@ struct Pages;
 
 pub fn explain(global: &Global, code: &str) -> Result<Exit, Failure> {
     let code: Code = code.parse().map_err(|error: harvest_core::UnknownCode| {
-        Failure::refused(Code::BadOption, error.to_string(), "the code stands in the brackets of an error message")
+        Failure::refused(Code::BadOption, error.to_string(), "the code is in the brackets of an error message")
     })?;
     let page = page(code).unwrap_or_else(|| format!("# {code}: {}\n", code.title()));
     let _ = if global.json {

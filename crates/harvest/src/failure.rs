@@ -1,6 +1,7 @@
 //! How the command line fails: one message with its code, what happened, why, and the way out.
 
 use harvest_core::{Code, FailureReason, Outcome, TaskStatus};
+use serde_json::json;
 
 use crate::output;
 
@@ -43,7 +44,7 @@ impl Failure {
 
     /// By a person, before there was a task.
     pub fn stopped() -> Self {
-        let message = "stopped by a person before the work began".to_owned();
+        let message = "stopped by a user before the work started".to_owned();
         Self { code: Code::Cancelled, message, help: None, exit: Exit::Stopped }
     }
 
@@ -55,6 +56,17 @@ impl Failure {
     /// In one line, for where it is a warning.
     pub fn with_help(&self) -> String {
         self.help.as_ref().map_or_else(|| self.message.clone(), |help| format!("{}; {help}", self.message))
+    }
+
+    /// For programs, with the names that the API uses.
+    pub fn document(&self) -> serde_json::Value {
+        json!({
+            "type": format!("urn:harvest:{}", self.code),
+            "code": self.code.to_string(),
+            "title": self.code.title(),
+            "detail": self.message,
+            "help": self.help,
+        })
     }
 
     pub fn print(&self) {
@@ -157,14 +169,15 @@ impl From<harvest_workspace::Error> for Failure {
 fn help_for(code: Code) -> Option<String> {
     let help = match code {
         Code::UnknownTask => "see `harvest task list`",
-        Code::UnknownSession => "see `harvest task list`; a task's id will do",
+        Code::UnknownSession => "see `harvest task list`; the ID of a task works too",
+        Code::WorkRemoved => "start a new task: harvest task add",
         Code::CannotFork => "see which events there are: harvest task logs ID --json",
         Code::AmbiguousId => "type more of the id",
         Code::AgentNotInstalled => {
             "install it, or use another: harvest agent list; --agent builtin is always there. A worker with --sandbox \
              container needs it in its image only: say so with HARVEST_CONTAINER_IMAGE"
         }
-        Code::DiskFull => "make room, or choose another place with --data-dir",
+        Code::DiskFull => "free some space, or choose another place with --data-dir",
         Code::DataDirectory => "check its owner and permissions, or choose another with --data-dir",
         Code::KeyReused => "use another key, or ask for exactly the same as before",
         Code::UnknownDependency => "see `harvest task list`; an id may be shortened to a unique prefix",

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use harvest_core::{Event, EventBody, SessionId};
-use harvest_store::{Error, Store};
+use harvest_store::{Error, OwnerKind, Store};
 
 use crate::failure::Failure;
+use crate::output;
 
 const PAGE: usize = 500;
 
@@ -44,6 +45,23 @@ impl Follow {
         }
         Ok(events)
     }
+}
+
+/// Says at once why a follower may have to wait for long, and how to change that.
+pub fn tell_idle(workers: usize, is_paused: bool) {
+    if is_paused {
+        output::complain("note: the queue is paused; `harvest queue resume` starts it again");
+    }
+    if workers == 0 {
+        output::complain("note: no worker is running; start one with `harvest up`, for example in another terminal");
+    }
+}
+
+/// The same for the queue of this machine.
+pub async fn tell_idle_here(store: &dyn Store) -> Result<(), Error> {
+    let workers = store.owners().await?.iter().filter(|owner| owner.kind == OwnerKind::Server).count();
+    tell_idle(workers, store.queue_settings().await?.paused);
+    Ok(())
 }
 
 /// A journal, wherever it is.

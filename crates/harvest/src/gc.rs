@@ -85,8 +85,10 @@ fn page(style: Style, collected: &Collected, dry_run: bool) -> String {
         false => format!("{} {verb} {} {} {}", style.ok(), parts.join(", "), style.dot(), amount(collected.bytes())),
     });
     if collected.unpublished > 0 {
-        let kept = plural(collected.unpublished, "session");
-        lines.push(style.dim(&format!("{kept} kept: their branch is nowhere else (--unpublished removes them too)")));
+        lines.push(style.dim(&match collected.unpublished {
+            1 => "1 session kept: its branch is nowhere else (--unpublished removes it too)".to_owned(),
+            kept => format!("{kept} sessions kept: their branches are nowhere else (--unpublished removes them too)"),
+        }));
     }
     lines.join("\n")
 }

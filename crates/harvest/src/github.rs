@@ -35,9 +35,11 @@ pub async fn github(global: &Global, environment: Environment, command: Github) 
             output::complain(next);
             Ok(Exit::Done)
         }
-        (None, None) => {
-            Err(Failure::refused(Code::BadOption, "--public-url is missing", "say where GitHub reaches this Harvest"))
-        }
+        (None, None) => Err(Failure::refused(
+            Code::BadOption,
+            "--public-url is missing",
+            "name the URL at which GitHub can reach this Harvest",
+        )),
     }
 }
 
@@ -64,7 +66,7 @@ async fn convert(
         output::json(&json!({ "credential": kept.id, "app": login, "url": url }))
     } else {
         output::line(&format!(
-            "{} the App {} is kept\n  install it in your repositories: {}/installations/new\n  people speak to it as @{}: set \
+            "{} the App {} is saved\n  install it in your repositories: {}/installations/new\n  people mention it as @{}: set \
              login in [github] of harvest.toml",
             style.ok(),
             style.bold(&clean(&login)),

@@ -147,6 +147,13 @@ impl Installation {
                 "note: {agents}; `harvest up` or `harvest serve` takes {them} over, `harvest task cancel` ends one"
             ));
         }
+        for task in &recovered.interrupted {
+            let id = task.short();
+            output::complain(&format!(
+                "note: task {id} is interrupted: its command was stopped; `harvest session resume {id}` continues it, and does \
+                 again what was done since its last checkpoint"
+            ));
+        }
         for task in &recovered.ended {
             output::complain(&format!(
                 "note[{}]: task {} was ended: the process working on it had been killed",
@@ -232,7 +239,11 @@ impl Installation {
             let code =
                 if error.kind() == std::io::ErrorKind::StorageFull { Code::DiskFull } else { Code::DataDirectory };
             let message = format!("the programs for the sandbox cannot be written: {error}");
-            Failure::refused(code, message, "make room or check permissions, or choose another place with --data-dir")
+            Failure::refused(
+                code,
+                message,
+                "free some space or check permissions, or choose another place with --data-dir",
+            )
         };
         let folder = harvest_sandboxed::write_to(&self.data.path().join("bin")).map_err(io)?;
         let binaries = Binaries::in_folder(folder);
@@ -461,11 +472,7 @@ pub fn data_path(global: &Global, environment: &Environment) -> Result<PathBuf, 
         None => environment.default_data_folder(),
     };
     path.ok_or_else(|| {
-        Failure::refused(
-            Code::DataDirectory,
-            "there is no home folder to keep data in",
-            "name a folder with --data-dir",
-        )
+        Failure::refused(Code::DataDirectory, "there is no home folder for the data", "name a folder with --data-dir")
     })
 }
 

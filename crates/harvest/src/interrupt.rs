@@ -58,7 +58,7 @@ fn show(global: &Global, style: Style, items: &[(TaskId, TaskStatus)]) {
             &json!({ "items": items.iter().map(|(id, status)| json!({ "task_id": id, "status": status })).collect::<Vec<_>>(), "next_cursor": null }),
         )
     } else if items.is_empty() {
-        output::line(&format!("{} nobody is at work", style.ok()))
+        output::line(&format!("{} no task is running", style.ok()))
     } else {
         items.iter().try_for_each(|(id, status)| output::line(&told(style, id, *status)))
     };

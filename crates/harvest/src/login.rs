@@ -92,7 +92,7 @@ pub fn token(environment: &Environment, url: &str) -> Result<SecretString, Failu
 fn file(environment: &Environment) -> Result<PathBuf, Failure> {
     let folder = environment.config_folder();
     folder.map(|folder| folder.join("login.json")).ok_or_else(|| {
-        let message = "there is no home folder to keep the token in";
+        let message = "there is no home folder for the token";
         Failure::refused(Code::DataDirectory, message, "set HARVEST_TOKEN instead")
     })
 }

@@ -112,6 +112,7 @@ fn command_name(given: &ArgMatches) -> String {
 /// What is done on the command line is in the audit log too: the first change of a command carries its entry. Commands that change
 /// files alone write it with [`harvest_store::record_now`]; `audit.rs` has the list of all.
 async fn recorded(name: String, cli: Cli, environment: Environment) -> Result<Exit, Failure> {
+    remote::reach::check(&cli, &name, &environment)?;
     // Each change that they make has an entry of its own.
     if matches!(cli.command, Command::Up(_) | Command::Serve(_) | Command::Demo(_) | Command::Init(_)) {
         return dispatch(cli, environment).await;

@@ -285,7 +285,7 @@ async fn remove(global: &Global, environment: &Environment, style: Style, name: 
     match removed {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let help = "only what `harvest mcp add` made can be removed; see `harvest mcp list`";
+            let help = "only servers added with `harvest mcp add` can be removed; see `harvest mcp list`";
             let message = format!("there is no file for an MCP server `{}`", clean(name));
             return Err(Failure::refused(Code::BadOption, message, help));
         }
@@ -297,7 +297,7 @@ async fn remove(global: &Global, environment: &Environment, style: Style, name: 
     let _ = if global.json {
         output::json(&json!({ "name": name, "removed": true }))
     } else {
-        output::line(&format!("{} {name} is gone", style.ok()))
+        output::line(&format!("{} {name} removed", style.ok()))
     };
     Ok(Exit::Done)
 }

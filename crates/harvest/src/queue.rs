@@ -33,10 +33,12 @@ pub async fn queue(global: &Global, environment: Environment, command: Queue) ->
 /// What holds once it is done.
 pub fn words(style: Style, command: &Queue) -> String {
     let said = match command {
+        Queue::Resize { agents: PoolSize(Some(1)) } => "each worker runs 1 agent".to_owned(),
         Queue::Resize { agents: PoolSize(Some(agents)) } => format!("each worker runs {agents} agents"),
         Queue::Resize { agents: PoolSize(None) } => "each worker runs as many agents as it was started with".to_owned(),
         Queue::Pause => "the queue is paused; running tasks continue".to_owned(),
         Queue::Resume => "the queue is running again".to_owned(),
+        Queue::Cap { name, size: CapSize(Some(1)) } => format!("at most 1 task of {name} at a time"),
         Queue::Cap { name, size: CapSize(Some(size)) } => format!("at most {size} tasks of {name} at a time"),
         Queue::Cap { name, size: CapSize(None) } => format!("no limit for {name}"),
     };

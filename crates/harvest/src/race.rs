@@ -181,7 +181,7 @@ pub async fn show(global: &Global, environment: Environment, id: &str) -> Result
 }
 
 fn unknown(id: &str) -> Failure {
-    let help = "harvest convoy list shows races among the convoys; the id of a task in it will do as well";
+    let help = "harvest convoy list shows races among the convoys; the ID of a task in the race works too";
     Failure::refused(Code::UnknownTask, format!("there is no race {}", clean(id)), help)
 }
 

@@ -17,7 +17,7 @@ pub fn agents(source: Source, typed: Option<u32>, configured: Option<u32>) -> wa
                 match config::load(&source) {
                     Ok(settings) => {
                         sender.send_replace(size(settings.count(Key::Agents)));
-                        let typed = if typed.is_some() { "; --agents stays as it was given" } else { "" };
+                        let typed = if typed.is_some() { "; --agents is unchanged" } else { "" };
                         output::complain(&format!("note: the settings were read again{typed}"));
                     }
                     Err(failure) => {

@@ -46,7 +46,7 @@ async fn add(global: &Global, installation: &Installation, style: Style, options
     let _ = if global.json {
         output::json(&repository)
     } else {
-        let next = style.dim(&format!("make its first snapshot: harvest repo build {}", repository.name));
+        let next = style.dim(&format!("build its first snapshot: harvest repo build {}", repository.name));
         output::line(&format!("{} repository {} added\n  {next}", style.ok(), style.bold(&repository.name)))
     };
     Ok(Exit::Done)
@@ -228,6 +228,7 @@ pub async fn build(
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &stop,
         "stopping; the snapshot before stays in use",
+        None,
     );
     let attempts = Attempts { tries: options.tries, force: options.force, ..Attempts::default() };
     let (progress, mut inbox) = mpsc::channel(PROGRESS);

@@ -1,6 +1,6 @@
 //! `harvest run`: one task from prompt to verified branch, in the foreground.
 
-use harvest_core::{Code, Event, EventBody, Outcome};
+use harvest_core::{Code, Event, EventBody, Outcome, Stopping};
 use harvest_engine::{Engine, Interrupts, Ownership, Stop, Worked};
 use harvest_gateway::cassette::Cassette;
 use harvest_store::{OwnerKind, Submitted};
@@ -136,7 +136,7 @@ impl Ended {
     pub fn finished(self) -> Result<Outcome, Failure> {
         match self {
             Self::Finished(outcome) => Ok(*outcome),
-            Self::AwaitsApproval => Err(Failure::failed(Code::Internal, "it made a plan that nobody asked for")),
+            Self::AwaitsApproval => Err(Failure::failed(Code::Internal, "it made a plan without being asked to")),
             Self::Interrupted => Err(Failure::stopped()),
         }
     }
@@ -154,6 +154,18 @@ pub async fn work(
     let mut follow = Follow::new(engine.store().clone(), submitted.session.clone());
     let lease = submitted.lease.clone().ok_or_else(taken)?;
     let (worker, owner) = (engine.clone(), owner.id().clone());
+    // Should the person not wait for the end, the next command finds what they wanted.
+    let leaving = tokio::spawn({
+        let (store, task, stop) = (engine.store().clone(), submitted.task.clone(), stop.clone());
+        async move {
+            stop.requested().await;
+            if stop.how() == Some(Stopping::Cancel) {
+                let reason = Some("its command was stopped, and did not wait for its end".to_owned());
+                let left = Stopping::Interrupt { author: task.requested_by, reason };
+                let _ = store.request_stop(&task.id, left).await;
+            }
+        }
+    });
     let working = {
         let stop = stop.clone();
         tokio::spawn(async move { worker.work(&owner, lease, stop).await })
@@ -174,6 +186,7 @@ pub async fn work(
             result = &mut working => break result,
         }
     };
+    leaving.abort();
     if !seen_end {
         for event in follow.now().await? {
             let _ = show(&event);
@@ -195,7 +208,8 @@ pub async fn work(
 /// The first signal stops the task and keeps its work; the second leaves at once, and the next command cleans up.
 pub fn stop_on_signals(stop: &Stop) {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    on_signals(&kinds, stop, "stopping; the work is kept (once more to leave at once)");
+    let words = "stopping; the work is kept (press Ctrl-C again to exit at once)";
+    on_signals(&kinds, stop, words, Some("exiting; work since the last checkpoint is repeated on resume"));
 }
 
 /// Says what the sandbox does not keep away, where it keeps nothing away.
@@ -207,14 +221,15 @@ pub fn warn_of(sandbox: SandboxKind) {
     }
 }
 
-/// Requests `stop` at the first signal of these kinds, saying so, and leaves at the second.
-pub fn on_signals(kinds: &[SignalKind], stop: &Stop, words: &'static str) {
+/// Requests `stop` at the first signal of these kinds, saying so, and leaves at the second, saying what becomes of the work.
+pub fn on_signals(kinds: &[SignalKind], stop: &Stop, words: &'static str, leaving: Option<&'static str>) {
     for kind in kinds {
         let Ok(mut signals) = signal(*kind) else { continue };
         let stop = stop.clone();
         tokio::spawn(async move {
             while signals.recv().await.is_some() {
                 if stop.is_requested() {
+                    leaving.into_iter().for_each(output::complain);
                     std::process::exit(Exit::Stopped as i32);
                 }
                 output::complain(words);
@@ -231,7 +246,7 @@ pub fn interrupted(style: Style, id: &str) -> String {
 
 pub fn awaiting(style: Style, id: &str) -> String {
     format!(
-        "\n{} task {} waits for you to decide on what it proposes:\n  harvest task show {id}                    what that is\n  \
+        "\n{} task {} waits for your approval:\n  harvest task show {id}                    to see what it proposes\n  \
          harvest task approve {id}                 to continue (harvest up runs it)\n  \
          harvest task reject {id} --comment TEXT   to have it done differently",
         style.stopped(),

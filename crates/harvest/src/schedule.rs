@@ -115,7 +115,7 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
     }
     if schedules.is_empty() {
         output::complain(
-            "no schedules yet; make one: harvest schedule add \"0 3 * * 1-5\" \"Update the dependencies\"",
+            "no schedules yet; create one: harvest schedule add \"0 3 * * 1-5\" \"Update the dependencies\"",
         );
     }
     let mut table = Table::new(style, &["id", "cron", "next", "prompt", "repository", "problem"]);
@@ -150,7 +150,7 @@ async fn remove(global: &Global, installation: &Installation, style: Style, pref
             return Err(Failure::refused(Code::UnknownSchedule, message, "see `harvest schedule list`"));
         }
         _ => {
-            let message = format!("`{}` fits {} schedules: {}", clean(prefix), fitting.len(), fitting.join(", "));
+            let message = format!("`{}` matches {} schedules: {}", clean(prefix), fitting.len(), fitting.join(", "));
             return Err(Failure::refused(Code::AmbiguousId, message, "type more of the id"));
         }
     };
@@ -240,7 +240,7 @@ fn show(global: &Global, style: Style, run: &Run) {
             short(schedule)
         )),
         (false, Run::Skipped { schedule, due }) => output::line(
-            &style.dim(&format!("schedule {} skipped the run of {due}: nobody was there", short(schedule))),
+            &style.dim(&format!("schedule {} skipped the run of {due}: no worker was running", short(schedule))),
         ),
         (false, Run::Failed { schedule, error }) => output::line(&format!(
             "{} schedule {} could not queue its task: {}",
@@ -285,11 +285,11 @@ impl Asking {
         if !rights.may_give_tasks {
             let why = match owner.right {
                 OwnerRight::Token { .. } => {
-                    "the token it was made with is revoked, has expired, or may no longer give tasks there"
+                    "the token it was created with is revoked, has expired, or may no longer create tasks there"
                 }
                 _ => "they may no longer give tasks there",
             };
-            return Err(format!("its owner {user} is refused: {why}; have someone else make the schedule anew"));
+            return Err(format!("its owner {user} is refused: {why}; have someone else create the schedule again"));
         }
         let is_listed = tenancy.projects.iter().any(|project| project.repositories.iter().any(|one| one == repository));
         if !may_name_hosts(rights.everywhere) && !is_listed {
@@ -353,7 +353,7 @@ impl Asking {
             let user = clean(&owner.user);
             return Err(format!(
                 "its owner {user} is refused: they belong to none of the organizations and teams that may sign in any more; \
-                 have someone else make the schedule anew"
+                 have someone else create the schedule again"
             ));
         }
         let everywhere = membership.role_everywhere(&owner.user);

@@ -51,6 +51,7 @@ pub async fn serve(global: &Global, environment: Environment, options: Serve) ->
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &drain,
         if options.place.keep_agents { up::LEAVING } else { up::DRAINING },
+        Some(up::LEFT),
     );
     // Whoever reads this may stop it at once.
     announce(global, style, &service.handle()?).await?;

@@ -21,7 +21,7 @@ pub async fn take(data: &DataFolder) -> Result<File, Failure> {
     let path = data.path().join(NAME);
     let refuse = |error: std::io::Error| {
         let code = if error.kind() == ErrorKind::StorageFull { Code::DiskFull } else { Code::DataDirectory };
-        let help = "make room or check permissions, or choose another place with --data-dir";
+        let help = "free some space or check permissions, or choose another place with --data-dir";
         Failure::refused(code, format!("{} cannot be written: {error}", path.display()), help)
     };
     let mut file =

@@ -32,7 +32,7 @@ pub async fn stats(global: &Global, environment: Environment, options: Stats) ->
     for one in items {
         let _ = output::line(&line(style, one["key"].as_str().unwrap_or_default(), one));
     }
-    let _ = output::line(&line(style, "all together", &sums["total"]));
+    let _ = output::line(&line(style, "total", &sums["total"]));
     Ok(Exit::Done)
 }
 
@@ -55,14 +55,16 @@ fn path(options: &Stats) -> String {
     format!("/api/stats?by={by}{}{}", day("from", &options.from), day("to", &options.to))
 }
 
-/// `codex  12 completed, 3 failed, 1 cancelled · $4.20 · won 4 of 6 races`
+/// `codex  12 completed, 3 failed, 1 cancelled · $4.20 · won 4 of 6 race entries`
 fn line(style: Style, key: &str, sums: &Value) -> String {
     let count = |name: &str| sums[name].as_u64().unwrap_or(0);
     let key = if key.is_empty() { "none named".to_owned() } else { clean(key) };
     let cost: Cost = serde_json::from_value(sums["cost_usd"].clone()).unwrap_or_default();
     let races = match count("races") {
         0 => String::new(),
-        races => format!(" {} won {} of {races} races", style.dot(), count("wins")),
+        // One agent may enter a race several times.
+        1 => format!(" {} won {} of 1 race entry", style.dot(), count("wins")),
+        entries => format!(" {} won {} of {entries} race entries", style.dot(), count("wins")),
     };
     format!(
         "{}  {} completed, {} failed, {} cancelled {} {cost}{races}",

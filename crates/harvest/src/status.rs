@@ -105,7 +105,7 @@ fn page(style: Style, queue: &QueueState, convoys: &[Convoy], workers: usize) ->
     field(
         "queue",
         format!(
-            "{} ready {dot} {} blocked {dot} {} waiting for their next try {dot} {} parked by a cap",
+            "{} ready {dot} {} blocked {dot} {} waiting for a retry {dot} {} held back by a cap",
             turns.ready, turns.blocked, turns.waiting, turns.parked
         ),
     );

@@ -56,7 +56,7 @@ pub fn closing(cassette: Option<&Cassette>, stop: &Stop) -> Result<(), Failure> 
             // A person who stops a run is not to hear that it is incomplete.
             let difference = if stop.is_requested() { replay.divergence() } else { replay.difference() };
             difference.map_or(Ok(()), |reason| {
-                let help = Some("run it as it was recorded, or record it anew with --record".to_owned());
+                let help = Some("run it as it was recorded, or record it again with --record".to_owned());
                 Err(Failure { code: Code::Diverged, message: reason, help, exit: Exit::Failed })
             })
         }

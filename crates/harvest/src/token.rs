@@ -104,7 +104,7 @@ pub fn show_list(global: &Global, style: Style, tokens: &[TokenRow], now: Timest
         return;
     }
     if tokens.is_empty() {
-        output::complain("no tokens yet; make one: harvest token create --role member");
+        output::complain("no tokens yet; create one: harvest token create --role member");
     }
     let mut table = Table::new(style, &["id", "role", "user", "name", "projects", "state", "used"]);
     for token in tokens {
@@ -140,7 +140,7 @@ pub fn find<'t, T>(tokens: &'t [T], id: impl Fn(&T) -> &TokenId, prefix: &str) -
     match (fitting.next(), fitting.next()) {
         (Some(only), None) => Ok(only),
         (Some(_), Some(_)) => {
-            let message = format!("`{}` fits more than one token", clean(prefix));
+            let message = format!("`{}` matches more than one token", clean(prefix));
             Err(Failure::refused(Code::AmbiguousId, message, "type more of the id: harvest token list"))
         }
         _ => {

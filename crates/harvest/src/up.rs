@@ -18,8 +18,11 @@ use crate::works::Wanted;
 use crate::{ask, tracer, works};
 
 /// What the first signal brings about.
-pub const DRAINING: &str = "taking no more work; waiting for what is under way (once more to leave at once)";
-pub const LEAVING: &str = "leaving; agents at work go on, and the next worker takes them over";
+pub const DRAINING: &str = "taking no more work; waiting for running tasks (press Ctrl-C again to exit at once)";
+/// What the second signal brings about.
+pub const LEFT: &str =
+    "exited at once; the next worker takes over, and repeats work since the last checkpoint where an agent is lost";
+pub const LEAVING: &str = "exiting; running agents continue, and the next worker takes them over";
 
 pub async fn up(global: &Global, environment: Environment, options: Up) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
@@ -33,6 +36,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
         &[SignalKind::interrupt(), SignalKind::terminate()],
         &drain,
         if options.place.keep_agents { LEAVING } else { DRAINING },
+        Some(LEFT),
     );
     let limits = Limits {
         until_empty: options.until_empty,
@@ -57,7 +61,7 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
     if !global.json {
         let _ = output::line(&closing(style, &summary, engine.warm_stats()));
     } else {
-        let Summary { completed, failed, cancelled, blocked, spent, ended } = &summary;
+        let Summary { completed, failed, cancelled, blocked, awaiting_approval, interrupted, spent, ended } = &summary;
         let _ = output::json(&json!({
             "type": "summary",
             "ended": ended,
@@ -65,6 +69,8 @@ pub async fn up(global: &Global, environment: Environment, options: Up) -> Resul
             "failed": failed,
             "cancelled": cancelled,
             "blocked": blocked,
+            "awaiting_approval": awaiting_approval,
+            "interrupted": interrupted,
             "cost_usd": spent,
         }));
         let _ = output::json(&json!({ "type": "warm", "stats": engine.warm_stats() }));
@@ -82,7 +88,7 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
         Notice::AwaitsApproval { task } => {
             let id = task.short();
             format!(
-                "{} {id} waits for you to decide: harvest task show {id}, then harvest task approve {id}",
+                "{} {id} waits for your approval: harvest task show {id}, then harvest task approve {id}",
                 style.stopped()
             )
         }
@@ -104,7 +110,7 @@ pub fn show(style: Style, notice: &Notice) -> Result<(), output::Closed> {
         }
         Notice::Lost { task } => format!("{} {} was taken over by another worker", style.stopped(), task.short()),
         Notice::Broken { task, error } => {
-            format!("{} {} could not go on: {}", style.failed(), task.short(), clean(error))
+            format!("{} {} could not continue: {}", style.failed(), task.short(), clean(error))
         }
         Notice::Resized { agents } => style.dim(&format!("concurrency: {agents}")),
         Notice::Holding { why } => format!("{} taking no work: {why}", style.stopped()),
@@ -146,14 +152,16 @@ pub fn show_json(notice: &Notice) -> Result<(), output::Closed> {
 }
 
 fn closing(style: Style, summary: &Summary, spares: warm::Stats) -> String {
-    let Summary { completed, failed, cancelled, blocked, spent, ended } = summary;
+    let Summary { completed, failed, cancelled, blocked, awaiting_approval, interrupted, spent, ended } = summary;
     let dot = style.dot();
     let warm = match spares.hits {
         0 => String::new(),
         hits => format!(" {dot} {hits} of {} sandboxes started warm", hits + spares.misses),
     };
+    let part = |count: u64, words: &str| if count > 0 { format!(", {count} {words}") } else { String::new() };
+    let held = part(*awaiting_approval, "waiting for approval") + &part(*interrupted, "interrupted");
     let mut text = format!(
-        "\n{ended}: {completed} completed, {failed} failed, {cancelled} cancelled, {blocked} blocked {dot} {spent}{warm}"
+        "\n{ended}: {completed} completed, {failed} failed, {cancelled} cancelled, {blocked} blocked{held} {dot} {spent}{warm}"
     );
     if *blocked > 0 {
         let hint = "  blocked tasks wait for one that did not complete: harvest task list --status pending";

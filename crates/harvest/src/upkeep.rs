@@ -27,11 +27,11 @@ pub async fn run(installation: &Installation, stop: Stop) {
         }
         match installation.put_right(Orphans::Leave).await {
             Ok(recovered) if recovered.sandboxes > 0 => {
-                output::complain(&format!("note: {} sandboxes that nobody had were removed", recovered.sandboxes));
+                output::complain(&format!("note: {} leftover sandboxes were removed", recovered.sandboxes));
             }
             Ok(_) => {}
             // The pool meets the same trouble and decides whether that is the end.
-            Err(failure) => tracing::warn!(error = ?failure, "what was left behind could not be looked for"),
+            Err(failure) => tracing::warn!(error = ?failure, "leftover data could not be searched for"),
         }
     }
 }

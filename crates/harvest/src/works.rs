@@ -126,12 +126,12 @@ pub async fn work(
             // As after a breakdown: sandboxes go, and what they worked on is anyone's.
             drop(owner);
             installation.put_right(Orphans::Remove).await?;
-            Ok(Summary { ended: "what was under way is in the queue again".to_owned(), ..Summary::default() })
+            Ok(Summary { ended: "running tasks are back in the queue".to_owned(), ..Summary::default() })
         }
         Ended::Left => {
             // Its lock is free from here on, and that is all the next worker looks at.
             drop(owner);
-            let ended = "agents at work go on; the next `harvest up` or `harvest serve` takes them over".to_owned();
+            let ended = "running agents continue; the next `harvest up` or `harvest serve` takes them over".to_owned();
             Ok(Summary { ended, ..Summary::default() })
         }
     }

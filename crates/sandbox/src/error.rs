@@ -19,7 +19,7 @@ pub enum Error {
     EngineMissing { detail: String },
     #[error("the container engine has no image `{image}`; build it (see deploy/image) or pull it, or name another")]
     ImageMissing { image: String },
-    #[error("the sandbox could not be made: {detail}")]
+    #[error("the sandbox could not be created: {detail}")]
     Failed { detail: String },
     #[error("the sandbox did not report within {seconds} s{detail}")]
     Silent { seconds: u64, detail: String },

@@ -96,16 +96,16 @@ pub enum Reach {
     Installation,
 }
 
-/// A branch that became part of another.
+/// The result of a merge.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Merge {
     /// The task's branch.
     pub branch: String,
     /// The branch of the repository that it was merged into.
     pub into: String,
-    /// Where that branch was before; the same as `commit` when it had the work already.
+    /// The commit of that branch before the merge; the same as `commit` if the branch already contained the work.
     pub before: String,
-    /// Where that branch is now.
+    /// The commit of that branch after the merge.
     pub commit: String,
 }
 
@@ -117,16 +117,16 @@ pub struct Refusal {
     pub help: Option<String>,
 }
 
-/// An agent and what there is of it.
+/// An agent and its availability.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct AgentInfo {
     pub id: String,
     pub name: String,
-    /// The vendors whose formats it speaks.
+    /// The vendors whose wire formats it supports.
     pub providers: Vec<String>,
-    /// What it can do beyond taking a prompt.
+    /// Optional features, and whether the agent supports them.
     pub features: BTreeMap<String, bool>,
-    /// The agent of tasks that name none.
+    /// Whether it is the agent of tasks that name none.
     pub default: bool,
     pub installed: bool,
     pub version: Option<String>,
@@ -140,7 +140,7 @@ pub struct AgentInfo {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct AgentCheck {
     pub agent: String,
-    /// True when nothing failed.
+    /// True if no check failed.
     pub works: bool,
     pub checks: Vec<Check>,
 }

@@ -14,9 +14,9 @@ pub enum Error {
     CannotListen { address: SocketAddr, source: std::io::Error },
     #[error("anyone with an account at GitHub could sign in")]
     OpenToEveryone,
-    #[error("`{team}` is no team")]
+    #[error("`{team}` is not a team")]
     BadTeam { team: String },
-    #[error("`{url}` is no address of a GitHub server")]
+    #[error("`{url}` is not the URL of a GitHub server")]
     BadGithubUrl { url: String },
     #[error("the system gives no randomness")]
     NoRandomness,
@@ -48,7 +48,7 @@ impl Error {
             Self::BadPublicUrl { .. } => Some("write it like https://harvest.example.com, without a path"),
             Self::CannotListen { .. } => Some("choose another address: --listen 127.0.0.1:7071"),
             Self::OpenToEveryone => {
-                Some("name those who may: organizations, teams or admins in [sign_in] of harvest.toml")
+                Some("name who can sign in: organizations, teams or admins in [sign_in] of harvest.toml")
             }
             Self::BadTeam { .. } => Some("write it as organization/team, with the team's short name"),
             Self::BadGithubUrl { .. } => Some("write it like https://github.com or https://git.example.com"),

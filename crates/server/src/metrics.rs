@@ -104,7 +104,7 @@ pub async fn measure(State(app): State<App>, request: Request, next: Next) -> Re
     get, path = "/metrics", tag = "metrics", operation_id = "metrics.get",
     security(("token" = ["viewer", "everywhere"]), ("cookie" = ["viewer", "everywhere"])),
     responses(
-        (status = 200, description = "Prometheus' text format", body = String, content_type = "text/plain"),
+        (status = 200, description = "The Prometheus text format", body = String, content_type = "text/plain"),
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
@@ -169,9 +169,9 @@ fn of_the_work(page: &mut Page, work: &Reading, warm: warm::Stats) {
     page.value("harvest_worker_retries_total", &[], work.retries as f64);
     page.head("harvest_pool_agents", "gauge", "Agents that may run in parallel in this process.");
     page.value("harvest_pool_agents", &[], work.agents as f64);
-    page.head("harvest_pool_busy", "gauge", "Agents at work in this process.");
+    page.head("harvest_pool_busy", "gauge", "Agents running in this process.");
     page.value("harvest_pool_busy", &[], work.busy as f64);
-    page.head("harvest_pool_utilisation", "gauge", "The share of agents that are at work.");
+    page.head("harvest_pool_utilisation", "gauge", "The share of agents that are running.");
     page.value(
         "harvest_pool_utilisation",
         &[],

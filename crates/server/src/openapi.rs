@@ -14,13 +14,14 @@ use crate::reference;
 use crate::state::App;
 
 const DESCRIPTION: &str = "\
-The HTTP API of Harvest. Send a token as `Authorization: Bearer hv_…`; `harvest token create` makes one.
+The HTTP API of Harvest. Send a token as `Authorization: Bearer hv_…`; `harvest token create` creates one.
 
-The role that an operation needs is the first word of its security requirement: `viewer`, `member` or `admin`. Where \
-`everywhere` stands beside it, the token must not be limited to projects. What a token may not see is answered with 404.
+The role that an operation needs is the first word of its security requirement: `viewer`, `member` or `admin`. If \
+`everywhere` is listed next to it, the token must not be limited to projects. Resources that a token has no access to are \
+reported as missing, with 404.
 
-Lists are `{items, next_cursor}`. Every problem is `application/problem+json` with a `code` that `harvest explain` explains. \
-A POST with an `Idempotency-Key` is carried out once, however often it is sent within a day.";
+Lists are `{items, next_cursor}`. Every error is `application/problem+json` with a `code` that `harvest explain` explains. \
+A POST with an `Idempotency-Key` is executed once, no matter how often it is sent within a day.";
 
 /// The document as it is served and committed.
 pub fn document() -> OpenApi {
@@ -32,7 +33,7 @@ pub fn frame() -> OpenApi {
     let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("`hv_…`")).build();
     let cookie = ApiKeyValue::with_description(
         "harvest",
-        "Set by the one-time link; it is valid only together with `X-Harvest-CSRF`, which only the page knows",
+        "Set at sign-in; valid only together with the header `X-Harvest-CSRF`, whose value only the page knows",
     );
     let schemes = ComponentsBuilder::new()
         .security_scheme("token", SecurityScheme::Http(token))

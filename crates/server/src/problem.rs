@@ -22,7 +22,7 @@ pub struct Problem {
     retry_after: Option<u64>,
 }
 
-/// A problem on the wire.
+/// An error response, as `application/problem+json`.
 #[derive(Debug, Serialize, ToSchema)]
 struct Document<'a> {
     /// `urn:harvest:HV-0604`; the page of the code explains it.
@@ -31,12 +31,12 @@ struct Document<'a> {
     kind: String,
     title: &'a str,
     status: u16,
-    /// What happened this time.
+    /// What happened in this case.
     detail: &'a str,
-    /// `harvest explain HV-0604` tells more.
+    /// The error code; `harvest explain HV-0604` explains it.
     #[schema(pattern = "^HV-[0-9]{4}$", example = "HV-0604")]
     code: &'a str,
-    /// What the problem is about: a field of the body, a parameter, a header.
+    /// The field of the body, the parameter or the header that the problem is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<&'a str>,
     /// What to do.
@@ -119,6 +119,7 @@ fn status(code: Code) -> StatusCode {
         | Code::NotAtWork
         | Code::NotInterrupted
         | Code::CannotFork
+        | Code::WorkRemoved
         | Code::NothingToApply
         | Code::KeyReused
         | Code::CredentialExists

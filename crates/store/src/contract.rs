@@ -126,7 +126,8 @@ pub trait Store:
     /// What each account has spent on a day (`2026-01-31`).
     async fn spending(&self, day: &str) -> Result<Vec<Spending>, Error>;
 
-    /// Cancels a task that no one works on. `None` when it is being worked on or has ended.
+    /// Cancels a task that no one works on. A follow-up that nobody has begun is withdrawn, and the result that the task had
+    /// before holds again. `None` when it is being worked on or has ended.
     async fn cancel_waiting(&self, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error>;
 
     /// Asks whoever works on the task to stop, wherever that is, and whoever goes on with the same turn. False when no one

@@ -8,7 +8,7 @@ use crate::contract::QuotaExceeded;
 pub enum Error {
     #[error("no task's id begins with `{0}`")]
     UnknownTask(String),
-    #[error("`{prefix}` fits {count} {what}: {examples}")]
+    #[error("`{prefix}` matches {count} {what}: {examples}")]
     AmbiguousId { what: &'static str, prefix: String, count: usize, examples: String },
     #[error("no session's id begins with `{0}`")]
     UnknownSession(String),

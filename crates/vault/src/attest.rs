@@ -27,13 +27,13 @@ pub enum AttestError {
     Io { path: PathBuf, source: std::io::Error },
     #[error("the signing key {} is damaged", .path.display())]
     BadKey { path: PathBuf },
-    #[error("there is no randomness to make a key with")]
+    #[error("there is no randomness to create a key")]
     Randomness,
     #[error("it is not a signed statement: {0}")]
     Malformed(&'static str),
     #[error("it was signed with another key ({found}) than {expected}")]
     OtherKey { found: String, expected: String },
-    #[error("the signature does not fit: it was changed, or someone else signed it")]
+    #[error("the signature does not match: it was changed, or someone else signed it")]
     Forged,
 }
 
@@ -76,6 +76,17 @@ impl std::fmt::Debug for Attestor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Attestor({})", self.public_key())
     }
+}
+
+/// A public key in the form that [`Attestor::public_key`] has: from that form, or from the one that OpenSSL writes, with or
+/// without its first and last line. `None` when the text is no key.
+pub fn parse_public_key(text: &str) -> Option<String> {
+    /// What comes before the 32 bytes of an Ed25519 key in DER.
+    const DER_HEAD: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
+    let bytes = BASE64.decode(lines.collect::<String>()).ok()?;
+    let key = bytes.strip_prefix(&DER_HEAD).unwrap_or(&bytes);
+    (key.len() == PUBLIC_KEY).then(|| BASE64.encode(key))
 }
 
 /// What an envelope says, if whoever has `public_key` signed it.
@@ -129,6 +140,21 @@ fn create(path: &Path) -> Result<(), AttestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_public_key_is_read_as_it_is_printed_and_as_openssl_writes_it() {
+        let raw = BASE64.encode([7; PUBLIC_KEY]);
+        let der =
+            [&[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00][..], &[7; PUBLIC_KEY]].concat();
+        let der = BASE64.encode(der);
+        let pem = format!("-----BEGIN PUBLIC KEY-----\n{der}\n-----END PUBLIC KEY-----\n");
+        for text in [&raw, &format!("{raw}\n"), &der, &pem] {
+            assert_eq!(parse_public_key(text).as_ref(), Some(&raw), "{text}");
+        }
+        for text in ["", "nonsense", "bm9uc2Vuc2U=", "evidence.pub", &raw[1..]] {
+            assert_eq!(parse_public_key(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn what_was_signed_is_read_and_what_was_changed_is_not() {

@@ -16,7 +16,7 @@ mod seal;
 mod shape;
 mod stream;
 
-pub use attest::{AttestError, Attestor, verify as verify_statement};
+pub use attest::{AttestError, Attestor, parse_public_key, verify as verify_statement};
 pub use redactor::{Error, MARK, Redactor};
 pub use ring::{KeyId, Ring, RingError};
 pub use seal::{SealError, Sealed};

@@ -200,6 +200,11 @@ git push --quiet --force "$REMOTE" "$commit:$REFERENCE"
     )
 }
 
+/// Takes back what [`check_out`] restored and removed.
+pub fn as_delivered() -> String {
+    format!("set -eu\n{QUIET_GIT}\ngit reset --quiet --hard \"$COMMIT\"\n")
+}
+
 /// Puts a fresh workspace at `COMMIT`, with the files in `RESTORE` (one path a line) as they were at `BASE`, and without
 /// those in `REMOVE`.
 pub fn check_out() -> String {

@@ -174,6 +174,16 @@ impl SessionRepository {
         }
     }
 
+    /// The tree of a commit: two commits with the same one have the same files.
+    pub async fn tree(&self, commit: &str) -> Result<Option<String>, Error> {
+        let name = format!("{commit}^{{tree}}");
+        match self.git.line(&self.path, &["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).await {
+            Ok(tree) => Ok(Some(tree)),
+            Err(Error::Git { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The newest checkpoint of the session: its number and commit.
     pub async fn last_checkpoint(&self, session: &SessionId) -> Result<Option<(u32, String)>, Error> {
         let namespace = Self::namespace(session);

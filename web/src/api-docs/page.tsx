@@ -14,7 +14,7 @@ const document = queryOptions({
   staleTime: Infinity,
   queryFn: async () => {
     const answer = await fetch("/api/openapi.json");
-    if (!answer.ok) throw new Error(`The description could not be read: ${answer.status}`);
+    if (!answer.ok) throw new Error(`The API description could not be read: ${answer.status}`);
     return (await answer.json()) as ApiDocument;
   },
 });
@@ -36,9 +36,7 @@ export function ApiDocsPage() {
     history.replaceState(history.state, "", `#${encodeURIComponent(id)}`);
   };
   if (!read.data)
-    return (
-      <Page title="API">{read.isError ? <Trouble error={read.error} again={() => void read.refetch()} /> : <Waiting what="the description of the API" />}</Page>
-    );
+    return <Page title="API">{read.isError ? <Trouble error={read.error} again={() => void read.refetch()} /> : <Waiting what="the API description" />}</Page>;
   const api = read.data;
   return (
     <Page
@@ -92,7 +90,7 @@ export function ApiDocsPage() {
                 </ul>
               </section>
             ))}
-            {found.length === 0 && <p className="px-1 text-dim">No matching operation</p>}
+            {found.length === 0 && <p className="px-1 text-dim">No matching operations</p>}
           </div>
         </nav>
         <div className="min-h-0 min-w-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="Operation">
@@ -121,19 +119,19 @@ function OperationView({ operation, document, token, setToken }: { operation: Op
         <h2 className="text-base font-semibold">{operation.summary}</h2>
         {operation.description && <Prose text={operation.description} />}
         <p className="text-dim">
-          {operation.needs.length === 0 ? "Open to everyone." : `Takes the role ${operation.needs[0]}`}
-          {operation.needs.includes("everywhere") ? ", with a token that is not confined to projects." : operation.needs.length > 0 ? "." : ""}
+          {operation.needs.length === 0 ? "Open to everyone." : `Requires the role ${operation.needs[0]}`}
+          {operation.needs.includes("everywhere") ? ", with a token that is not limited to projects." : operation.needs.length > 0 ? "." : ""}
         </p>
       </header>
       <Try operation={operation} document={document} token={token} setToken={setToken} />
       {operation.body && (
-        <section aria-label="Body">
-          <h3 className="mb-1 font-semibold">Body</h3>
+        <section aria-label="Request body">
+          <h3 className="mb-1 font-semibold">Request body</h3>
           <SchemaView schema={operation.body} document={document} />
         </section>
       )}
-      <section aria-label="Answers" className="flex flex-col gap-2">
-        <h3 className="font-semibold">Answers</h3>
+      <section aria-label="Responses" className="flex flex-col gap-2">
+        <h3 className="font-semibold">Responses</h3>
         {operation.answers.map((answer) => (
           <details key={`${answer.status} ${answer.type}`} open={answer.status.startsWith("2")} className="card">
             <summary className="flex flex-wrap items-center gap-2 px-3 py-1.5">
@@ -284,9 +282,7 @@ function Try({ operation, document, token, setToken }: { operation: Operation; d
       <form className="flex flex-col gap-3 p-3" onSubmit={submit}>
         <p className="flex items-center gap-2">
           <strong className="mr-auto font-semibold">Try it</strong>
-          <span className="text-xs text-dim">
-            {token ? "with the token below" : me.data ? `as ${me.data.user}: it acts on this installation` : "with a token"}
-          </span>
+          <span className="text-xs text-dim">{token ? "with the token below" : me.data ? `as ${me.data.user}, on this installation` : "with a token"}</span>
         </p>
         {parameters.length > 0 && (
           <div className="grid gap-3 sm:grid-cols-2">
@@ -322,7 +318,7 @@ function Try({ operation, document, token, setToken }: { operation: Operation; d
           </div>
         )}
         {operation.body && (
-          <Field label="Body, JSON">
+          <Field label="Body (JSON)">
             {(id) => (
               <textarea
                 id={id}
@@ -335,9 +331,12 @@ function Try({ operation, document, token, setToken }: { operation: Operation; d
           </Field>
         )}
         <details>
-          <summary className="text-dim">Another token, and the same in a terminal</summary>
+          <summary className="text-dim">Use another token, or a terminal</summary>
           <div className="mt-2 flex flex-col gap-2">
-            <Field label="Token" hint={me.data ? "Left empty: you, as you are signed in. It stays in this tab's memory." : "It stays in this tab's memory."}>
+            <Field
+              label="Token"
+              hint={me.data ? "Leave empty to use your own sign-in. It is kept only in this tab's memory." : "It is kept only in this tab's memory."}
+            >
               {(id) => (
                 <input
                   id={id}
@@ -369,18 +368,18 @@ function Try({ operation, document, token, setToken }: { operation: Operation; d
             {send.isPending ? "Sending …" : "Send"}
           </Button>
         </div>
-        {!me.data && !token && <p className="text-dim">Sign in, or paste a token above, to send requests. Reading needs neither.</p>}
+        {!me.data && !token && <p className="text-dim">Sign in, or paste a token above, to send requests. Browsing needs neither.</p>}
       </form>
       {send.isError && <Trouble error={send.error} />}
       {send.data && (
-        <div role="status" aria-label="Answer" className="flex flex-col gap-2 border-t border-line px-3 py-2">
+        <div role="status" aria-label="Response" className="flex flex-col gap-2 border-t border-line px-3 py-2">
           <p className="flex items-center gap-2">
             <Badge tone={send.data.status < 400 ? "good" : "bad"}>{send.data.status}</Badge>
             <span className="text-xs text-dim">
               {send.data.type} · {took(send.data.time)}
             </span>
           </p>
-          <div className="max-h-96 overflow-auto" tabIndex={0} role="region" aria-label="Body of the answer">
+          <div className="max-h-96 overflow-auto" tabIndex={0} role="region" aria-label="Response body">
             <Stranger text={pretty(send.data.text) || "No content"} lines={1_000} />
           </div>
         </div>

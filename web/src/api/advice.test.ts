@@ -18,3 +18,18 @@ test("advice for people in a browser names no command and no address of the API"
 test("what the server advises is kept when it is meant for everyone", () => {
   expect(adviceFor({ code: "HV-0607", help: "try again in a moment" })).toEqual({ text: "Try again in a moment." });
 });
+
+test("advice on a merge that was refused holds whatever the reason", () => {
+  for (const help of [
+    "merge it yourself and resolve the conflict: git merge harvest/x",
+    "commit them first: git commit -a",
+    "go to one first: git switch main, then harvest task apply 123",
+  ]) {
+    expect(adviceFor({ code: "HV-0162", help })).toEqual({ text: "Nothing was merged. Resolve this in the repository itself, then try again." });
+  }
+});
+
+test("an agent that is not installed leads to those that are", () => {
+  const help = "install it, or use another: harvest agent list; --agent builtin is always there";
+  expect(adviceFor({ code: "HV-0123", help })).toMatchObject({ to: "/agents" });
+});

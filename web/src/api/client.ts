@@ -40,11 +40,11 @@ interface Answer<T> {
 /** The body of an answer, or the problem thrown. */
 export async function ok<T>(asked: Promise<Answer<T>>): Promise<T> {
   const { data, error, response } = await asked.catch((cause: unknown) => {
-    throw new Refused(problem(0, "The server cannot be reached", "Is it running? The page reconnects by itself.", cause));
+    throw new Refused(problem(0, "The server cannot be reached", "Is it running? The page reconnects automatically.", cause));
   });
   if (response.ok) return data as T;
   if (isProblem(error)) throw new Refused(error);
-  throw new Refused(problem(response.status, `The server answered ${response.status}`, "Try again, or look at the server's log."));
+  throw new Refused(problem(response.status, `The server answered ${response.status}`, "Try again, or check the server's log."));
 }
 
 export function problemOf(error: unknown): SchemaProblem {

@@ -11,7 +11,7 @@ describe("the verdict of a task", () => {
   });
 
   test("a completed task without changes is not called verified", () => {
-    expect(verdict({ ...task, branch: null })).toEqual({ text: "nothing changed", tone: "warn" });
+    expect(verdict({ ...task, branch: null })).toEqual({ text: "no changes", tone: "warn" });
   });
 
   test("a review is no task without changes", () => {

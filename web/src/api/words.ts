@@ -52,7 +52,7 @@ export function deliveryWords(task: Pick<SchemaTask, "source">): string {
 
 /** What the evidence of a task says, in a few words. Tests prove nothing about work that is not there. */
 export function verdict(task: Pick<SchemaTask, "evidence" | "status" | "branch" | "kind">): { text: string; tone: "good" | "bad" | "warn" } | null {
-  if (changedNothing(task)) return { text: "nothing changed", tone: "warn" };
+  if (changedNothing(task)) return { text: "no changes", tone: "warn" };
   const evidence = task.evidence;
   if (!evidence) return null;
   const counted =

@@ -19,7 +19,7 @@ export function AgentsPage() {
   return (
     <Page
       title="Agents"
-      about="Command-line coding agents that Harvest can drive. One is usable when it is installed on the worker and there is a credential for a model it speaks to. A check needs no key: the agent works in a real sandbox on a model that is played from a script."
+      about="Command-line coding agents that Harvest can drive. An agent is usable when it is installed on the worker and there is a credential for one of its models. A check needs no key: the agent runs in a real sandbox against a scripted model."
     >
       <Shown of={agents} what="agents">
         {({ items }) => (
@@ -48,9 +48,9 @@ export function AgentsPage() {
                   ),
               },
               { name: "Version", minor: true, cell: (row) => row.version ?? "" },
-              { name: "Models of", minor: true, cell: (row) => row.providers.join(", ") },
+              { name: "Vendors", minor: true, cell: (row) => row.providers.join(", ") },
               {
-                name: "Can",
+                name: "Capabilities",
                 minor: true,
                 cell: (row) => (
                   <span className="text-dim">
@@ -62,7 +62,7 @@ export function AgentsPage() {
                 ),
               },
               {
-                name: "To do",
+                name: "Next step",
                 minor: true,
                 cell: (row) =>
                   !row.installed ? (
@@ -123,7 +123,7 @@ function Rehearsing() {
   return (
     <p role="status" className="flex items-center gap-2">
       <span className="pulse size-2 rounded-full bg-warn" aria-hidden />
-      Rehearsing in a sandbox{" "}
+      Running the check in a sandbox{" "}
       <span className="ml-auto text-dim tabular-nums" aria-hidden>
         {took(Math.max(0, now - began))}
       </span>

@@ -17,14 +17,14 @@ import { Shown, When } from "./tables";
 export function ApprovalsPage() {
   const waiting = useInfiniteQuery(queries.tasks({ status: "awaiting_approval" }));
   return (
-    <Page title="Approvals" about="Plans that agents made and work that is ready to leave: a person decides. Waiting holds no sandbox and costs nothing.">
-      <Shown of={waiting} what="what waits">
+    <Page title="Approvals" about="Plans and results that are waiting for approval. Waiting uses no sandbox and costs nothing.">
+      <Shown of={waiting} what="approvals">
         {(data) => {
           const items = data.pages.flatMap((page) => page.items);
           if (items.length === 0)
             return (
               <Empty title="Nothing is waiting for you" icon="approve">
-                What needs a decision appears here, and the number beside “Approvals” says how many there are.
+                Plans and results that need a decision appear here. The number next to “Approvals” shows how many there are.
               </Empty>
             );
           return (
@@ -88,7 +88,7 @@ function Waiting({ task }: { task: SchemaTask }) {
                   View changes
                 </Link>
                 <Link to="/tasks/$id" params={{ id: task.id }} search={{ tab: "evidence" }} className="text-accent underline">
-                  and at the evidence
+                  View evidence
                 </Link>
               </p>
             </div>
@@ -101,7 +101,7 @@ function Waiting({ task }: { task: SchemaTask }) {
         </div>
       ) : (
         <p role="status" className="px-4 py-3 text-dim">
-          Reading what waits …
+          Loading the proposal …
         </p>
       )}
     </article>

@@ -5,7 +5,7 @@ import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import { shortRepository } from "../api/words";
 import { Icon, Sheaf, StatusIcon, type IconName } from "../ui/icons";
-import { Button, Trouble } from "../ui/parts";
+import { Button, Code, Trouble } from "../ui/parts";
 import { AddCredential } from "./keys";
 import { AddRepository } from "./repositories";
 
@@ -24,9 +24,9 @@ export default function First({ create }: { create: () => void }) {
       <div className="mx-auto flex max-w-4xl flex-col gap-6 px-4 py-10 sm:py-16">
         <header className="flex flex-col items-center gap-3 text-center">
           <Sheaf size={44} />
-          <h2 className="text-xl font-semibold text-balance">Give an agent a task</h2>
+          <h2 className="text-xl font-semibold text-balance">Create a task</h2>
           <p className="max-w-xl text-sm text-dim text-pretty">
-            Say it in plain words. An agent works on it in a sandbox of its own, Harvest runs the tests again in another, and you get a branch with the
+            Describe it in plain words. An agent works on it in its own sandbox, Harvest runs the tests again in another, and you get a branch with the
             evidence.
           </p>
         </header>
@@ -43,8 +43,8 @@ export default function First({ create }: { create: () => void }) {
                   ? `${usable
                       .slice(0, 3)
                       .map((agent) => agent.name)
-                      .join(", ")} can.`
-                  : "A key of Anthropic, OpenAI or Gemini, or the address of an Ollama host. It is encrypted, and no sandbox ever holds it."}
+                      .join(", ")}.`
+                  : "An API key for Anthropic, OpenAI or Gemini, or the address of an Ollama server. Keys are encrypted and never enter a sandbox."}
               </Step>
               <Step
                 done={known.length > 0}
@@ -56,7 +56,7 @@ export default function First({ create }: { create: () => void }) {
                       .slice(0, 3)
                       .map((one) => one.name || shortRepository(one.source))
                       .join(", ")}.`
-                  : "Any path on the server's machine, or a URL. One that is added starts in milliseconds; a task may name any other."}
+                  : "Any path on the server's machine, or a URL. Tasks in added repositories start in milliseconds, but a task can use any repository."}
               </Step>
               <Step done={false} title="A task">
                 “Make the failing test pass”, “Update the dependencies”, “Why does the importer drop the last line?”
@@ -64,7 +64,7 @@ export default function First({ create }: { create: () => void }) {
             </ol>
             {queue.data?.workers === 0 && (
               <p className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">
-                No worker is there: what is asked for waits until one is. Start one with harvest up.
+                No worker is running: tasks wait until one starts. Start one with <Code>harvest up</Code>.
               </p>
             )}
             <Button look="primary" icon="plus" className="mt-auto self-start" onClick={create}>
@@ -96,9 +96,9 @@ function Step({ done, title, act, children }: { done: boolean; title: string; ac
 }
 
 const SHOWN: [IconName, string][] = [
-  ["approve", "two that are done and proved by tests"],
+  ["approve", "two that succeed, with passing tests"],
   ["close", "one whose tests fail"],
-  ["chart", "one that is stopped by its budget"],
+  ["chart", "one stopped by its budget"],
 ];
 
 function Demo({ may }: { may: boolean }) {
@@ -107,8 +107,7 @@ function Demo({ may }: { may: boolean }) {
     <section aria-label="Demo" className="flex flex-col gap-3 rounded-lg border border-line bg-side p-4">
       <h3 className="text-sm font-semibold">Or try the demo</h3>
       <p className="text-dim text-pretty">
-        The demo makes a sample repository and gives it four tasks, worked on live in real sandboxes by a model that is played from a script. No key, no
-        account, no network.
+        The demo creates a sample repository and runs four tasks on it, live and in real sandboxes, with a scripted model. No key, no account, no network.
       </p>
       <ul className="flex flex-col gap-1.5">
         {SHOWN.map(([icon, text]) => (

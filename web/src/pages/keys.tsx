@@ -20,8 +20,8 @@ const PROVIDERS: [SchemaModelProvider, string][] = [
 ];
 
 const HINTS: Partial<Record<SchemaModelProvider, string>> = {
-  github: "A personal token. It is used for repositories on GitHub from the server's next start on.",
-  mcp: "MCP servers whose settings say credential = its name get it.",
+  github: "A personal token for repositories on GitHub. It takes effect when the server restarts.",
+  mcp: "For MCP servers whose settings name this credential.",
 };
 
 export function CredentialsPage() {
@@ -36,13 +36,13 @@ export function CredentialsPage() {
           Add credential
         </Button>
       }
-      about="Keys for models, GitHub and MCP servers, encrypted on the server. They are used by the gateway alone: no sandbox, log or page ever holds one, this page neither."
+      about="Keys for models, GitHub and MCP servers, encrypted on the server. Only the gateway uses them: they never appear in a sandbox, a log or on this page."
     >
       <Shown of={credentials} what="credentials">
         {({ items }) =>
           items.length === 0 ? (
-            <Empty title="No credential yet" icon="key">
-              Agents need a key of a model's vendor, or the address of an Ollama host.
+            <Empty title="No credentials yet" icon="key">
+              Agents need an API key from a model vendor, or the address of an Ollama host.
             </Empty>
           ) : (
             <Table
@@ -114,7 +114,7 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
           })
         }
       >
-        <Field label="For" hint={HINTS[provider]}>
+        <Field label="Provider" hint={HINTS[provider]}>
           {(id) => (
             <select id={id} className="field" value={provider} onChange={(event) => setProvider(event.target.value as SchemaModelProvider)}>
               {PROVIDERS.filter(([one]) => one !== "github" || admin).map(([one, name]) => (
@@ -128,7 +128,11 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
         <Secret />
         <Field
           label="Name"
-          hint={provider === "mcp" ? "As the server's settings name it" : "For several keys of one provider: when the first is used up, the next is tried"}
+          hint={
+            provider === "mcp"
+              ? "As in the MCP server's settings"
+              : "Needed for several keys of one provider: if the first is rejected or rate-limited, the next is used"
+          }
         >
           {(id) => <input id={id} name="name" className="field" placeholder="default" />}
         </Field>
@@ -150,13 +154,11 @@ export function AddCredential({ onClose }: { onClose: () => void }) {
           </Field>
         )}
         {scope === "team" && provider !== "github" && (
-          <Field label="Team" hint="As the settings name it">
+          <Field label="Team" hint="As in the settings">
             {(id) => <input id={id} name="team" required className="field" />}
           </Field>
         )}
-        {provider !== "mcp" && (
-          <Field label="Address, if it is not the vendor's">{(id) => <input id={id} name="base_url" type="url" className="field" />}</Field>
-        )}
+        {provider !== "mcp" && <Field label="URL, if not the vendor's">{(id) => <input id={id} name="base_url" type="url" className="field" />}</Field>}
       </FormOf>
     </Dialog>
   );
@@ -195,7 +197,7 @@ function RemoveCredential({ id, name }: { id: string; name: string }) {
   return (
     <Confirm
       what={`Remove ${name}`}
-      sure="Agents that need it can no longer reach their model. Revoke the key with the vendor, too."
+      sure="Agents that need it can no longer reach their model. Revoke the key at the vendor as well."
       act={() => remove.mutate()}
       error={remove.error}
     />
@@ -215,15 +217,15 @@ export function TokensPage() {
           New token
         </Button>
       }
-      about="For programs that use the API. Harvest keeps a digest: the token itself is shown once."
+      about="For programs that use the API. Harvest stores only a digest: the token itself is shown once."
     >
       <Shown of={tokens} what="tokens">
         {({ items }) =>
           items.length === 0 ? (
-            <Empty title="No token yet" icon="token">
-              Scripts and other services need one. What there is to ask for stands in{" "}
+            <Empty title="No tokens yet" icon="token">
+              Scripts and other services need one. What they can request is described in the{" "}
               <a href="/api/docs" className="text-accent underline">
-                the API's description
+                API reference
               </a>
               .
             </Empty>
@@ -245,7 +247,7 @@ export function TokensPage() {
                       <Badge tone="bad">Revoked</Badge>
                     ) : row.expires_at ? (
                       <Badge tone={Date.parse(row.expires_at) < Date.now() ? "bad" : "plain"}>
-                        {Date.parse(row.expires_at) < Date.now() ? "Expired" : `Ends ${ago(row.expires_at)}`}
+                        {Date.parse(row.expires_at) < Date.now() ? "Expired" : `Expires ${ago(row.expires_at)}`}
                       </Badge>
                     ) : (
                       <Badge tone="good">Valid</Badge>

@@ -54,7 +54,7 @@ function Told({ build }: { build: Build }) {
       {build.error && <p className="rounded-md bg-bad-soft px-3 py-2 break-words text-bad">{firstLine(build.error, 1_000)}</p>}
       {build.build_error && (
         <p className="rounded-md bg-warn-soft px-3 py-2 break-words text-warn">
-          The build command failed; the snapshot is there all the same: {firstLine(build.build_error, 1_000)}
+          The build command failed, but the snapshot can be used: {firstLine(build.build_error, 1_000)}
         </p>
       )}
       <dl className="grid grid-cols-[7rem_1fr_5rem] items-center gap-x-3 gap-y-1">
@@ -98,7 +98,7 @@ function BuildLog({ name, building }: { name: string; building: boolean }) {
           Download the log
         </button>
       </header>
-      <div className="max-h-96 overflow-auto px-3 py-2" tabIndex={0} role="region" aria-label="What the build said">
+      <div className="max-h-96 overflow-auto px-3 py-2" tabIndex={0} role="region" aria-label="Build log">
         {log.isPending ? (
           <Waiting what="the log" />
         ) : log.isError ? (

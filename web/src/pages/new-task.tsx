@@ -74,7 +74,7 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
               autoFocus
               rows={5}
               className="field resize-y"
-              placeholder="In plain words, as you would tell a colleague. Name files, errors, and what must be true at the end."
+              placeholder="Describe it as you would to a colleague: files, errors, and the expected result."
             />
           )}
         </Field>
@@ -95,25 +95,25 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
               </select>
             )}
           </Field>
-          <Field label="Model">{(id) => <input id={id} name="model" className="field" autoComplete="off" placeholder="The agent's own choice" />}</Field>
-          <Field label="Budget, US dollars">
-            {(id) => <input id={id} name="budget" className="field" type="number" min="0.01" step="0.01" placeholder="As set for the project" />}
+          <Field label="Model">{(id) => <input id={id} name="model" className="field" autoComplete="off" placeholder="The agent's default" />}</Field>
+          <Field label="Budget (US dollars)">
+            {(id) => <input id={id} name="budget" className="field" type="number" min="0.01" step="0.01" placeholder="Project default" />}
           </Field>
         </div>
         <Race agents={agents.data?.items ?? []} />
         <div className="flex flex-wrap gap-x-5 gap-y-1.5">
           <label className="flex items-center gap-2">
-            <input type="checkbox" name="plan" checked={plan} onChange={(event) => setPlan(event.target.checked)} /> Plan first, and wait for someone to approve
+            <input type="checkbox" name="plan" checked={plan} onChange={(event) => setPlan(event.target.checked)} /> Plan first and wait for approval
           </label>
           <label className="flex items-center gap-2">
-            <input type="checkbox" name="gate" /> Hold the result until someone approves
+            <input type="checkbox" name="gate" /> Hold the result until someone approves it
           </label>
         </div>
         <details className="rounded-md border border-line px-3 py-2">
           <summary className="font-medium text-dim">More</summary>
           <div className="mt-3 grid gap-3 sm:grid-cols-2">
-            <Field label="Start from">{(id) => <input id={id} name="base" className="field" placeholder="The repository's own branch" />}</Field>
-            <Field label="Test command">{(id) => <input id={id} name="test" className="field font-mono" placeholder="Found in the repository" />}</Field>
+            <Field label="Start from">{(id) => <input id={id} name="base" className="field" placeholder="Default branch" />}</Field>
+            <Field label="Test command">{(id) => <input id={id} name="test" className="field font-mono" placeholder="Detected in the repository" />}</Field>
             <Field label="Priority">
               {(id) => (
                 <select id={id} name="priority" className="field" defaultValue="">
@@ -124,25 +124,25 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
                 </select>
               )}
             </Field>
-            <Field label="Time limit, minutes">
-              {(id) => <input id={id} name="minutes" className="field" type="number" min="1" placeholder="As set for the project" />}
+            <Field label="Time limit (minutes)">
+              {(id) => <input id={id} name="minutes" className="field" type="number" min="1" placeholder="Project default" />}
             </Field>
-            <Field label="Convoy" hint="A batch that is followed as one">
+            <Field label="Convoy" hint="A batch of tasks with its own progress">
               {(id) => <input id={id} name="convoy" className="field" />}
             </Field>
-            <Field label="Retries" hint="When a failure may pass by itself">
-              {(id) => <input id={id} name="retries" className="field" type="number" min="0" max="20" placeholder="As set for the project" />}
+            <Field label="Retries" hint="After temporary failures">
+              {(id) => <input id={id} name="retries" className="field" type="number" min="0" max="20" placeholder="Project default" />}
             </Field>
             <Field label="Workflow">
               {(id) => (
                 <select id={id} name="workflow" className="field" defaultValue="">
-                  <option value="">As set for the project</option>
-                  <option value="direct">Directly</option>
+                  <option value="">Project default</option>
+                  <option value="direct">Direct</option>
                   <option value="research-plan-implement">Research, plan, then implement</option>
                 </select>
               )}
             </Field>
-            <Field label="Review of the plan" hint={plan ? "Another agent looks for what is wrong with it" : "For tasks that plan first"}>
+            <Field label="Plan review" hint={plan ? "Another agent reviews the plan" : "For tasks that plan first"}>
               {(id) => (
                 <select id={id} name="plan_review" className="field" defaultValue="" disabled={!plan}>
                   <option value="">None</option>
@@ -155,10 +155,10 @@ export default function NewTask({ onClose }: { onClose: () => void }) {
               )}
             </Field>
             <After />
-            <Field label="MCP servers" hint="Names from the settings, with commas between them">
-              {(id) => <input id={id} name="mcp" className="field" autoComplete="off" placeholder="As set for the project" />}
+            <Field label="MCP servers" hint="Names from the settings, separated by commas">
+              {(id) => <input id={id} name="mcp" className="field" autoComplete="off" placeholder="Project default" />}
             </Field>
-            <Field label="Fallback agents" hint="They continue, in this order, when a model has no quota left">
+            <Field label="Fallback agents" hint="They take over, in this order, when a model's quota is exhausted">
               {(id) => (
                 <input id={id} name="fallback_agents" className="field" autoComplete="off" placeholder={installed.map((one) => one.id).join(", ") || "None"} />
               )}
@@ -194,7 +194,7 @@ function After() {
   const before = value.slice(0, value.length - last.trimStart().length);
   return (
     <>
-      <Field label="After" hint="Starts when these tasks have completed; several with commas between them">
+      <Field label="After" hint="Starts when these tasks have completed; separate several with commas">
         {(id) => (
           <>
             <input
@@ -203,7 +203,7 @@ function After() {
               list={names}
               className="field"
               autoComplete="off"
-              placeholder="Nothing: it starts at once"
+              placeholder="None: starts immediately"
               value={value}
               onChange={(event) => setValue(event.target.value)}
             />
@@ -222,7 +222,7 @@ function After() {
           {(id) => (
             <select id={id} name="on_failed_dependency" className="field" defaultValue="hold">
               <option value="hold">Wait: it may be retried</option>
-              <option value="cancel">Cancel this one</option>
+              <option value="cancel">Cancel this task</option>
             </select>
           )}
         </Field>

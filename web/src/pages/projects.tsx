@@ -35,12 +35,12 @@ export function ProjectsPage() {
           </Button>
         )
       }
-      about="Repositories that belong together, with settings for their tasks and members who may see them."
+      about="Groups of repositories with shared settings and members."
     >
       <Shown of={projects} what="projects">
         {({ items }) =>
           items.length === 0 ? (
-            <Empty title="No project yet" icon="project">
+            <Empty title="No projects yet" icon="project">
               Without a project, everyone who can sign in sees every repository.
             </Empty>
           ) : (
@@ -69,10 +69,10 @@ export function ProjectsPage() {
                   ),
                 },
                 {
-                  name: "A day",
+                  name: "Daily limit",
                   number: true,
                   minor: true,
-                  cell: (row) => (row.daily_usd == null ? <span className="text-dim">any amount</span> : money(row.daily_usd)),
+                  cell: (row) => (row.daily_usd == null ? <span className="text-dim">none</span> : money(row.daily_usd)),
                 },
               ]}
             />
@@ -91,14 +91,14 @@ function AddProject({ onClose }: { onClose: () => void }) {
       <FormOf
         error={add.error}
         busy={add.isPending}
-        act="Make"
+        act="Create"
         onClose={onClose}
         submit={(text) => add.mutate({ name: text("name") ?? "", repositories: lines(text("repositories")) })}
       >
-        <Field label="Name" hint="Small letters, digits, dots and dashes">
+        <Field label="Name" hint="Lowercase letters, digits, dots and dashes">
           {(id) => <input id={id} name="name" required autoFocus pattern="[a-z0-9][a-z0-9._\-]*" className="field" placeholder="shop" />}
         </Field>
-        <Field label="Repositories" hint="Names, paths or URLs, one on each line">
+        <Field label="Repositories" hint="Names, paths or URLs, one per line">
           {(id) => <textarea id={id} name="repositories" rows={4} className="field font-mono" />}
         </Field>
       </FormOf>
@@ -127,7 +127,7 @@ function RemoveProject({ name }: { name: string }) {
   return (
     <Confirm
       what={`Remove ${name}`}
-      sure="Its members lose what they see through it. Tasks and repositories stay."
+      sure="Its members lose the access it gave them. Tasks and repositories stay."
       act={() => remove.mutate()}
       error={remove.error}
     />
@@ -144,7 +144,7 @@ function Repositories({ project, may }: { project: SchemaProject; may: boolean }
     <section aria-label="Repositories" className="card p-3">
       <p className="mb-2 flex items-center gap-2">
         <strong className="mr-auto font-semibold">Repositories</strong>
-        {may && <Button onClick={() => setEditing(true)}>Change</Button>}
+        {may && <Button onClick={() => setEditing(true)}>Edit</Button>}
       </p>
       {project.repositories.length === 0 ? (
         <p className="text-dim">None</p>
@@ -160,7 +160,7 @@ function Repositories({ project, may }: { project: SchemaProject; may: boolean }
         </ul>
       )}
       {editing && (
-        <Dialog title="Repositories of the project" onClose={() => setEditing(false)}>
+        <Dialog title="Project repositories" onClose={() => setEditing(false)}>
           <FormOf
             error={change.error}
             busy={change.isPending}
@@ -168,7 +168,7 @@ function Repositories({ project, may }: { project: SchemaProject; may: boolean }
             onClose={() => setEditing(false)}
             submit={(text) => change.mutate(lines(text("repositories")))}
           >
-            <Field label="Repositories" hint="One on each line. Those of harvest.toml stay whatever is said here.">
+            <Field label="Repositories" hint="One per line. Repositories from harvest.toml always stay.">
               {(id) => <textarea id={id} name="repositories" rows={6} autoFocus defaultValue={project.repositories.join("\n")} className="field font-mono" />}
             </Field>
           </FormOf>
@@ -203,14 +203,14 @@ function Members({ project, may }: { project: string; may: boolean }) {
       <Shown of={members} what="members">
         {({ items }) =>
           items.length === 0 ? (
-            <p className="text-dim">None. People with a role in the whole installation have it here too.</p>
+            <p className="text-dim">None. Roles for the whole installation also apply here.</p>
           ) : (
             <Table
               label="Members"
               rows={items}
               id={(row) => row.user}
               columns={[
-                { name: "Who", cell: (row) => <span className="font-medium">{firstLine(row.user, 80)}</span> },
+                { name: "User", cell: (row) => <span className="font-medium">{firstLine(row.user, 80)}</span> },
                 {
                   name: "Role",
                   cell: (row) =>
@@ -259,7 +259,7 @@ function Members({ project, may }: { project: string; may: boolean }) {
             onClose={() => setAdding(false)}
             submit={(text) => set.mutate({ user: text("user") ?? "", role: text("role") as SchemaRole })}
           >
-            <Field label="Who" hint="As they sign in">
+            <Field label="User" hint="The name they sign in with">
               {(id) => <input id={id} name="user" required autoFocus className="field" />}
             </Field>
             <Field label="Role" hint="Viewers read, members create tasks, admins manage members">
@@ -329,7 +329,7 @@ function Settings({ project, may }: { project: string; may: boolean }) {
                 cell: (row) =>
                   may ? (
                     <Button look="quiet" onClick={() => setEditing({ name: row.key, value: row.key in own ? shown(own[row.key]) : "" })}>
-                      Change
+                      Edit
                     </Button>
                   ) : null,
               },

@@ -5,6 +5,8 @@ import { useState, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
 import type { SchemaQueue, SchemaTask } from "../api/schema";
+import { useWait } from "../api/use-wait";
+import { WAITS_FOR } from "../api/waits";
 import { shortRepository, type SchemaStatus } from "../api/words";
 import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
@@ -43,7 +45,7 @@ export function QueuePage() {
               <Figure name="Spent" value={money(data.cost_usd)} />
             </dl>
             {data.workers === 0 && (
-              <p className="rounded-md bg-warn-soft px-3 py-2 text-warn">No worker is running: tasks wait until the server, or another machine, runs one.</p>
+              <p className="rounded-md bg-warn-soft px-3 py-2 text-warn">No worker is running: tasks wait until one starts, here or on another machine.</p>
             )}
             {mayChange && (
               <form
@@ -66,7 +68,7 @@ export function QueuePage() {
                         max="1000"
                         required
                         defaultValue={data.agents ?? ""}
-                        placeholder="As many as fit this machine"
+                        placeholder="Based on available memory"
                       />
                     )}
                   </Field>
@@ -77,7 +79,7 @@ export function QueuePage() {
               </form>
             )}
             <QueuedTasks title="Running" status="running" none="No task is running." />
-            <QueuedTasks title="Waiting" status="pending" none="No task waits." paused={data.paused} />
+            <QueuedTasks title="Waiting" status="pending" none="No tasks are waiting." />
             <Workers processes={data.processes} />
             <Caps caps={data.caps} may={mayChange} />
             <div className="grid gap-4 md:grid-cols-2">
@@ -92,14 +94,14 @@ export function QueuePage() {
 }
 
 /** Tasks of a status, those that are worked on next first. */
-function QueuedTasks({ title, status, none, paused }: { title: string; status: SchemaStatus; none: string; paused?: boolean }) {
+function QueuedTasks({ title, status, none }: { title: string; status: SchemaStatus; none: string }) {
   const tasks = useInfiniteQuery(queries.tasks({ status }));
   const rows = (tasks.data?.pages ?? []).flatMap((page) => page.items).toSorted(byTurn);
   return (
     <section aria-label={`${title} tasks`} className="flex flex-col gap-2">
       <h2 className="font-semibold">{title}</h2>
       {rows.length === 0 ? (
-        <p className="text-dim">{tasks.isPending ? "Reading tasks …" : none}</p>
+        <p className="text-dim">{tasks.isPending ? "Loading tasks …" : none}</p>
       ) : (
         <Table
           label={`${title} tasks`}
@@ -127,15 +129,15 @@ function QueuedTasks({ title, status, none, paused }: { title: string; status: S
                   <Badge tone={row.priority === "low" ? "plain" : "warn"}>{words(row.priority)}</Badge>
                 ),
             },
-            ...(status === "pending" ? [{ name: "Waits for", cell: (row: SchemaTask) => <WaitsFor task={row} paused={paused} /> }] : []),
-            { name: "Asked", cell: (row) => <When at={row.created_at} /> },
+            ...(status === "pending" ? [{ name: "Waiting for", cell: (row: SchemaTask) => <WaitsFor task={row} /> }] : []),
+            { name: "Created", cell: (row) => <When at={row.created_at} /> },
             { name: "", number: true, cell: (row) => <Cancel task={row} /> },
           ]}
         />
       )}
       {rows.length > MOST_SHOWN && (
         <Link to="/tasks" search={{ status }} className="text-accent hover:underline">
-          All of them
+          Show all
         </Link>
       )}
     </section>
@@ -149,25 +151,38 @@ function byTurn(one: SchemaTask, other: SchemaTask): number {
   return ORDER.indexOf(one.priority) - ORDER.indexOf(other.priority) || Date.parse(one.created_at) - Date.parse(other.created_at);
 }
 
-function WaitsFor({ task, paused }: { task: SchemaTask; paused?: boolean }) {
-  if (task.after.length === 0) return <span className="text-dim">{paused ? "the queue to resume" : task.tries > 0 ? "its next try" : "a free worker"}</span>;
+function WaitsFor({ task }: { task: SchemaTask }) {
+  const queue = useQuery(queries.queue);
+  const counts = queue.data?.turns;
+  // Lists have no turns. While every turn is ready or claimed, there is nothing to ask for.
+  const differ = task.after.length > 0 || (counts !== undefined && counts.parked + counts.waiting > 0);
+  const detail = useQuery({ ...queries.task(task.id), enabled: differ, refetchInterval: 10_000 });
+  const turns = differ ? detail.data?.sessions.flatMap((session) => session.turns) : counts && [READY];
+  const wait = useWait(task, turns);
+  if (!wait || (differ && detail.isPending)) return null;
+  if (wait.for !== "tasks") return <span className="text-dim">{WAITS_FOR[wait.for]}</span>;
   return (
     <span className="flex flex-wrap gap-1">
-      {task.after.map((id) => (
-        <Link key={id} to="/tasks/$id" params={{ id }} className="text-accent hover:underline">
-          <Code>{id.slice(0, 8)}</Code>
-        </Link>
+      {wait.tasks.map(({ id, status }) => (
+        <span key={id} className="inline-flex items-center gap-1">
+          <Link to="/tasks/$id" params={{ id }} className="text-accent hover:underline">
+            <Code>{id.slice(0, 8)}</Code>
+          </Link>
+          {status && <span className="text-dim">({words(status).toLowerCase()})</span>}
+        </span>
       ))}
     </span>
   );
 }
+
+const READY = { status: "ready" } as const;
 
 function Cancel({ task }: { task: SchemaTask }) {
   const me = useQuery(queries.me);
   const cancel = useMutation({ mutationFn: () => ok(api.POST("/api/tasks/{id}/cancel", { params: { path: { id: task.id } } })) });
   if (me.data?.role === "viewer") return null;
   return (
-    <Confirm what="Cancel task" sure={`“${firstLine(task.prompt, 80)}” ends. Work that was saved is kept.`} act={() => cancel.mutate()} error={cancel.error} />
+    <Confirm what="Cancel task" sure={`“${firstLine(task.prompt, 80)}” is cancelled. Saved work is kept.`} act={() => cancel.mutate()} error={cancel.error} />
   );
 }
 
@@ -184,9 +199,12 @@ function Workers({ processes }: { processes: SchemaQueue["processes"] }) {
           id={(row) => row.id}
           columns={[
             { name: "Worker", cell: (row) => <Code>{row.id}</Code> },
-            { name: "Kind", cell: (row) => (row.kind === "run" ? "Command in the foreground" : "Server or worker") },
+            { name: "Kind", cell: (row) => (row.kind === "run" ? "Foreground command" : "Server or worker") },
             { name: "Process", number: true, minor: true, cell: (row) => row.pid },
-            { name: "State", cell: (row) => (row.holding ? <Badge tone="warn">{firstLine(row.holding, 120)}</Badge> : <Badge tone="good">takes work</Badge>) },
+            {
+              name: "State",
+              cell: (row) => (row.holding ? <Badge tone="warn">{firstLine(row.holding, 120)}</Badge> : <Badge tone="good">accepting work</Badge>),
+            },
           ]}
         />
       )}
@@ -213,15 +231,15 @@ function Caps({ caps, may }: { caps: SchemaQueue["caps"]; may: boolean }) {
       </p>
       {set.isError && !adding && <Trouble error={set.error} />}
       {caps.length === 0 ? (
-        <p className="text-dim">None: how many tasks of one repository, user or credential run at a time is not limited.</p>
+        <p className="text-dim">No caps: the number of running tasks per repository, user or credential is not limited.</p>
       ) : (
         <Table
           label="Caps"
           rows={caps}
           id={(row) => row.name}
           columns={[
-            { name: "At most", number: true, cell: (row) => row.size },
-            { name: "Of", cell: (row) => <Code>{row.name}</Code> },
+            { name: "Limit", number: true, cell: (row) => row.size },
+            { name: "Applies to", cell: (row) => <Code>{row.name}</Code> },
             { name: "Running", number: true, cell: (row) => row.used },
             {
               name: "",
@@ -230,7 +248,7 @@ function Caps({ caps, may }: { caps: SchemaQueue["caps"]; may: boolean }) {
                 may ? (
                   <Confirm
                     what="Remove cap"
-                    sure={`Any number of ${row.name} may run at a time.`}
+                    sure={`The number of running tasks for ${row.name} is no longer limited.`}
                     act={() => set.mutate({ name: row.name, size: null })}
                     error={set.error}
                   />
@@ -248,7 +266,7 @@ function Caps({ caps, may }: { caps: SchemaQueue["caps"]; may: boolean }) {
             onClose={() => setAdding(false)}
             submit={(text) => set.mutate({ name: `${text("kind")}:${text("of") ?? ""}`, size: Number(text("size")) })}
           >
-            <Field label="Of">
+            <Field label="Applies to">
               {(id) => (
                 <select id={id} name="kind" className="field">
                   <option value="repository">a repository</option>
@@ -257,10 +275,10 @@ function Caps({ caps, may }: { caps: SchemaQueue["caps"]; may: boolean }) {
                 </select>
               )}
             </Field>
-            <Field label="Name" hint="The path or URL of the repository, the user's name, or the credential's id">
+            <Field label="Name" hint="The path or URL of the repository, the user's name, or the credential's ID">
               {(id) => <input id={id} name="of" required autoFocus className="field" />}
             </Field>
-            <Field label="At most, at a time">{(id) => <input id={id} name="size" type="number" min="1" max="1000" required className="field" />}</Field>
+            <Field label="Tasks at a time, at most">{(id) => <input id={id} name="size" type="number" min="1" max="1000" required className="field" />}</Field>
           </FormOf>
         </Dialog>
       )}

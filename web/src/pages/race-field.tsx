@@ -20,13 +20,13 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
               </option>
             ))}
             <option value="agents" disabled={there.length === 0}>
-              Agents against each other
+              Several agents
             </option>
           </select>
         )}
       </Field>
       {kind !== "" && (
-        <Field label="Winner, of those that pass">
+        <Field label="Winner among results that pass">
           {(id) => (
             <select id={id} name="judged_by" className="field" defaultValue="cost">
               <option value="cost">the cheapest, then the smallest change</option>
@@ -36,10 +36,10 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
         </Field>
       )}
       {kind !== "" && (
-        <Field label="Judge" hint="Asked which is the best when several pass">
+        <Field label="Judge" hint="Picks the best result if several pass">
           {(id) => (
             <select id={id} name="judge" className="field" defaultValue="">
-              <option value="">None: by the rule alone</option>
+              <option value="">None: use the rule above</option>
               {there.map((agent) => (
                 <option key={agent.id} value={agent.id}>
                   {agent.name}
@@ -50,7 +50,7 @@ export function Race({ agents }: { agents: SchemaAgentInfo[] }) {
         </Field>
       )}
       {kind === "agents" && (
-        <ul aria-label="Who races" className="flex flex-col gap-1.5 sm:col-span-2">
+        <ul aria-label="Entrants" className="flex flex-col gap-1.5 sm:col-span-2">
           {there.map((agent) => (
             <li key={agent.id} className="flex items-center gap-3">
               <label className="flex min-w-0 flex-1 items-center gap-2">

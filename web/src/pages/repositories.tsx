@@ -29,8 +29,8 @@ export function RepositoriesPage() {
       <Shown of={repositories} what="repositories">
         {({ items }) =>
           items.length === 0 ? (
-            <Empty title="No repository yet" icon="repository">
-              Tasks can name any path or URL. Those that are added here start faster.
+            <Empty title="No repositories yet" icon="repository">
+              Tasks can use any path or URL. Repositories added here start faster.
             </Empty>
           ) : (
             <Table
@@ -95,7 +95,7 @@ export function BuildNow({ of }: { of: SchemaRepository }) {
         {of.snapshot.state === "building"
           ? "Building …"
           : waits
-            ? "Asked"
+            ? "Requested"
             : of.snapshot.state === "failed" || of.snapshot.state === "outdated"
               ? "Rebuild"
               : "Build now"}
@@ -155,9 +155,9 @@ export function AddRepository({ source, onClose }: { source?: string; onClose: (
           {(id) => <input id={id} name="source" required autoFocus defaultValue={source} className="field" />}
         </Field>
         <Field label="Name">{(id) => <input id={id} name="name" className="field" placeholder="From the path" />}</Field>
-        <Field label="Branch">{(id) => <input id={id} name="branch" className="field" placeholder="The repository's own" />}</Field>
-        <Field label="Install command">{(id) => <input id={id} name="setup" className="field font-mono" placeholder="Found in the repository" />}</Field>
-        <Field label="Build command">{(id) => <input id={id} name="build" className="field font-mono" placeholder="Found in the repository" />}</Field>
+        <Field label="Branch">{(id) => <input id={id} name="branch" className="field" placeholder="Default branch" />}</Field>
+        <Field label="Install command">{(id) => <input id={id} name="setup" className="field font-mono" placeholder="Detected in the repository" />}</Field>
+        <Field label="Build command">{(id) => <input id={id} name="build" className="field font-mono" placeholder="Detected in the repository" />}</Field>
       </FormOf>
     </Dialog>
   );

@@ -10,11 +10,11 @@ const used = opened.get("link") === "used";
 /** Why GitHub did not sign someone in, by the server's word for it. */
 const WHY_NOT: Record<string, string> = {
   not_member:
-    "Your account at GitHub belongs to none of the organisations and teams that may come in here. Ask an admin of this server. If you do belong to one, let GitHub tell us: it asks when you sign in.",
+    "Your GitHub account belongs to none of the organizations and teams that can sign in here. Ask an admin of this server. If you do belong to one, grant Harvest access to it when GitHub asks during sign-in.",
   another_account:
-    "Your name at GitHub was someone else's when they last signed in here. Ask an admin of this server to remove the credential “sign-in” of that name.",
-  incomplete: "You were not signed in: GitHub was left before it was done, or it took too long. Try again.",
-  failed: "You were not signed in: GitHub could not be asked. Try again in a moment.",
+    "Your GitHub name belonged to someone else when it was last used here. Ask an admin of this server to remove the “sign-in” credential of that name.",
+  incomplete: "Sign-in failed: it was not completed at GitHub, or took too long. Try again.",
+  failed: "Sign-in failed: GitHub could not be reached. Try again in a moment.",
 };
 const whyNot = WHY_NOT[opened.get("sign_in") ?? ""];
 
@@ -33,7 +33,7 @@ export function SignedOut() {
         </div>
         {used && (
           <p role="alert" className="mb-3 rounded-md bg-warn-soft px-3 py-2 text-warn">
-            That link was used before or has expired. Each one opens once, within an hour.
+            That link was used before or has expired. Each link works once, within an hour.
           </p>
         )}
         {whyNot && (
@@ -48,19 +48,19 @@ export function SignedOut() {
             </a>
             <p className="mb-4 flex items-center gap-3 text-xs text-dim">
               <span className="h-px flex-1 bg-line" aria-hidden />
-              or by a link
+              or with a link
               <span className="h-px flex-1 bg-line" aria-hidden />
             </p>
           </>
         )}
         <p className="mb-2 text-dim">
-          {github ? "A link works once." : "Harvest signs you in with a one-time link."} On the machine where it runs, ask for one and open it here:
+          {github ? "A link works once." : "Harvest signs you in with a one-time link."} On the machine where it runs, create one and open it here:
         </p>
         <pre className="mb-4 overflow-x-auto rounded-md border border-line bg-side px-3 py-2 font-mono text-xs" tabIndex={0}>
           harvest token link
         </pre>
         <p className="mb-4 text-dim">
-          <Code>harvest serve</Code> prints one too when it starts. If the server is someone else's, ask them for a link.
+          <Code>harvest serve</Code> also prints one when it starts. If someone else runs the server, ask them for a link.
         </p>
         <Button look={github ? "plain" : "primary"} onClick={() => location.assign("/")}>
           I have opened it

@@ -38,7 +38,7 @@ export function StatisticsPage() {
         {({ total, items }) =>
           total.completed + total.failed + total.cancelled === 0 ? (
             <Empty title="No task has finished in this period" icon="chart">
-              Every task that ends is counted here by its day.
+              Tasks are counted on the day they finish.
             </Empty>
           ) : (
             <>
@@ -50,11 +50,11 @@ export function StatisticsPage() {
                 />
                 <Figure
                   name="Success"
-                  value={total.success_rate == null ? "–" : `${Math.round(total.success_rate * 100)} %`}
+                  value={total.success_rate == null ? "–" : `${Math.round(total.success_rate * 100)}%`}
                   note={<Trend now={total.success_rate} before={before?.success_rate} better="more" />}
                 />
                 <Figure
-                  name="Delivered a branch"
+                  name="Branches delivered"
                   value={total.delivered.toLocaleString()}
                   note={<Trend now={total.delivered} before={before?.delivered} better="more" />}
                 />
@@ -86,9 +86,9 @@ export function StatisticsPage() {
             <section aria-labelledby="groups" className="flex flex-col gap-2">
               <div className="flex flex-wrap items-center gap-2">
                 <h2 id="groups" className="mr-auto font-semibold">
-                  Compared
+                  Comparison
                 </h2>
-                <Pick label="Compared by" of={BY} value={by} pick={setBy} name={(one) => one} />
+                <Pick label="Compare by" of={BY} value={by} pick={setBy} name={(one) => one} />
               </div>
               <Table
                 label={`Compared by ${by}`}
@@ -99,15 +99,15 @@ export function StatisticsPage() {
                     name: by.charAt(0).toUpperCase() + by.slice(1),
                     cell: (row) => (
                       <span className="font-medium" title={row.key}>
-                        {by === "repository" ? shortRepository(row.key) : row.key || "not named"}
+                        {by === "repository" ? shortRepository(row.key) : row.key || "unnamed"}
                       </span>
                     ),
                   },
                   { name: "Completed", number: true, cell: (row) => row.completed },
                   { name: "Failed", number: true, cell: (row) => row.failed },
                   { name: "Cancelled", number: true, minor: true, cell: (row) => row.cancelled },
-                  { name: "Success", number: true, cell: (row) => (row.success_rate == null ? "–" : `${Math.round(row.success_rate * 100)} %`) },
-                  { name: "Races won", number: true, minor: true, cell: (row) => (row.races === 0 ? "–" : `${row.wins} of ${row.races}`) },
+                  { name: "Success", number: true, cell: (row) => (row.success_rate == null ? "–" : `${Math.round(row.success_rate * 100)}%`) },
+                  { name: "Race entries won", number: true, minor: true, cell: (row) => (row.races === 0 ? "–" : `${row.wins} of ${row.races}`) },
                   { name: "Mean time", number: true, minor: true, cell: (row) => (row.mean_seconds == null ? "–" : took(row.mean_seconds * 1000)) },
                   { name: "Cost", number: true, cell: (row) => money(row.cost_usd) },
                   { name: "Per branch", number: true, minor: true, cell: (row) => (perBranch(row) === null ? "–" : money(perBranch(row) ?? 0)) },
@@ -129,7 +129,7 @@ function Trend({ now, before, better }: { now?: number | null; before?: number |
   const good = change > 0 === (better === "more");
   return (
     <span className={`text-xs ${good ? "text-good" : "text-bad"}`}>
-      {change > 0 ? "▲" : "▼"} {Math.abs(change).toLocaleString()} %<span className="sr-only"> {good ? "better" : "worse"} than before</span>
+      {change > 0 ? "▲" : "▼"} {Math.abs(change).toLocaleString()}%<span className="sr-only"> {good ? "better" : "worse"} than before</span>
     </span>
   );
 }

@@ -119,8 +119,8 @@ export function SchedulesPage() {
       <Shown of={schedules} what="schedules">
         {({ items }) =>
           items.length === 0 ? (
-            <Empty title="No schedule yet" icon="schedule">
-              For example every night: update dependencies and see whether the tests still pass.
+            <Empty title="No schedules yet" icon="schedule">
+              For example, every night: update the dependencies and check that the tests still pass.
             </Empty>
           ) : (
             <Table
@@ -166,7 +166,7 @@ function promptOf(request: unknown): string {
 
 function RemoveSchedule({ id }: { id: string }) {
   const remove = useMutation({ mutationFn: () => ok(api.DELETE("/api/schedules/{id}", { params: { path: { id } } })) });
-  return <Confirm what="Remove schedule" sure="It creates no more tasks. Tasks it created stay." act={() => remove.mutate()} error={remove.error} />;
+  return <Confirm what="Remove schedule" sure="It creates no more tasks. The tasks it created stay." act={() => remove.mutate()} error={remove.error} />;
 }
 
 function AddSchedule({ onClose }: { onClose: () => void }) {
@@ -187,7 +187,7 @@ function AddSchedule({ onClose }: { onClose: () => void }) {
       >
         <Field label="Task">{(id) => <textarea id={id} name="prompt" required autoFocus rows={3} className="field" />}</Field>
         <RepositoryField />
-        <Field label="When, as cron" hint="Minute, hour, day, month, weekday: 0 3 * * 1-5 is at three in the morning from Monday to Friday">
+        <Field label="When (cron)" hint="Minute, hour, day, month, weekday: 0 3 * * 1-5 means 3:00 a.m., Monday to Friday">
           {(id) => <input id={id} name="cron" required className="field font-mono" placeholder="0 3 * * 1-5" />}
         </Field>
         <Field label="Time zone">
@@ -201,12 +201,12 @@ function AddSchedule({ onClose }: { onClose: () => void }) {
 export function ConvoysPage() {
   const convoys = useQuery(queries.convoys);
   return (
-    <Page title="Convoys" about="Batches of tasks that are followed as one. A task joins a convoy when it is created.">
+    <Page title="Convoys" about="Batches of tasks with their own progress. A task joins a convoy when it is created.">
       <Shown of={convoys} what="convoys">
         {({ items }) =>
           items.length === 0 ? (
-            <Empty title="No convoy yet" icon="convoy">
-              Give tasks the same convoy, under “More” of a new task or with <Code>--convoy</Code>, to see them together.
+            <Empty title="No convoys yet" icon="convoy">
+              Give tasks the same convoy, under “More” in a new task or with <Code>--convoy</Code>, to see them together.
             </Empty>
           ) : (
             <Table
@@ -252,7 +252,7 @@ export function AuditPage() {
   return (
     <Page
       title="Audit"
-      about="Who changed what. Entries are only ever added, and each holds the digest of the one before it, so that none can be changed unnoticed."
+      about="A record of all changes. The log is append-only, and each entry contains the digest of the previous one, so any tampering shows."
     >
       <Shown of={audit} what="the audit log">
         {(data) => (
@@ -264,16 +264,16 @@ export function AuditPage() {
               columns={[
                 { name: "No.", number: true, minor: true, cell: (row) => row.number },
                 {
-                  name: "At",
+                  name: "Time",
                   cell: (row) => (
                     <time dateTime={row.at} className="whitespace-nowrap">
                       {exact(row.at)}
                     </time>
                   ),
                 },
-                { name: "Who", cell: (row) => firstLine(row.actor, 80) },
-                { name: "Did", cell: (row) => <Code>{row.action}</Code> },
-                { name: "To", minor: true, cell: (row) => <Code>{firstLine(row.target, 80)}</Code> },
+                { name: "User", cell: (row) => firstLine(row.actor, 80) },
+                { name: "Action", cell: (row) => <Code>{row.action}</Code> },
+                { name: "Target", minor: true, cell: (row) => <Code>{firstLine(row.target, 80)}</Code> },
                 { name: "Digest", minor: true, cell: (row) => <Code>{row.digest.slice(0, 12)}</Code> },
               ]}
             />

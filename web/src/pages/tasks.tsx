@@ -130,7 +130,7 @@ function Filters({ search, change }: { search: TaskSearch; change: (next: Partia
       )}
       {search.requested_by && (
         <Button onClick={() => change({ requested_by: undefined })} icon="close">
-          By {search.requested_by}
+          Requested by {search.requested_by}
         </Button>
       )}
     </div>
@@ -161,7 +161,7 @@ const COLUMNS = [
   { name: "Working", icon: "running", of: ["provisioning", "running"] },
   { name: "Needs you", icon: "awaiting_approval", of: ["awaiting_approval", "interrupted"] },
   { name: "Done", icon: "completed", of: ["completed"] },
-  { name: "Not done", icon: "failed", of: ["failed", "cancelled"] },
+  { name: "Failed or cancelled", icon: "failed", of: ["failed", "cancelled"] },
 ];
 
 function Board({ tasks, more }: { tasks: SchemaTask[]; more?: () => void }) {

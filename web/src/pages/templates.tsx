@@ -26,12 +26,12 @@ export function TemplatesPage() {
           </Button>
         )
       }
-      about="Tasks that are asked for again and again, with blanks such as {{ package }} that are filled in each time."
+      about="Prompts for recurring tasks, with parameters such as {{ package }}."
     >
       <Shown of={templates} what="templates">
         {({ items }) =>
           items.length === 0 ? (
-            <Empty title="No template yet" icon="copy">
+            <Empty title="No templates yet" icon="copy">
               For example: Upgrade {"{{ package }}"} to its newest version and make the tests pass.
             </Empty>
           ) : (
@@ -43,7 +43,7 @@ export function TemplatesPage() {
                 { name: "Name", cell: (row) => <span className="font-medium">{row.name}</span> },
                 { name: "Task", cell: (row) => <span className="line-clamp-2 break-words">{firstLine(row.prompt, 160)}</span> },
                 {
-                  name: "Blanks",
+                  name: "Parameters",
                   minor: true,
                   cell: (row) => (
                     <span className="flex flex-wrap gap-1">
@@ -97,11 +97,11 @@ function AddTemplate({ onClose }: { onClose: () => void }) {
         }
       >
         <Field label="Name">{(id) => <input id={id} name="name" required autoFocus className="field" placeholder="upgrade" />}</Field>
-        <Field label="Task" hint="Words in double braces are blanks: {{ package }}">
+        <Field label="Task" hint="Names in double braces are parameters: {{ package }}">
           {(id) => <textarea id={id} name="prompt" required rows={4} className="field" placeholder="Upgrade {{ package }} to its newest version" />}
         </Field>
         <RepositoryField preset />
-        <Field label="Test command">{(id) => <input id={id} name="test" className="field font-mono" placeholder="Found in the repository" />}</Field>
+        <Field label="Test command">{(id) => <input id={id} name="test" className="field font-mono" placeholder="Detected in the repository" />}</Field>
       </FormOf>
     </Dialog>
   );
@@ -140,5 +140,5 @@ function RemoveTemplate({ name }: { name: string }) {
     mutationFn: () => ok(api.DELETE("/api/templates/{name}", { params: { path: { name } } })),
     onSuccess: () => client.invalidateQueries({ queryKey: ["templates"] }),
   });
-  return <Confirm what={`Remove ${firstLine(name, 40)}`} sure="Tasks that were made from it stay." act={() => remove.mutate()} error={remove.error} />;
+  return <Confirm what={`Remove ${firstLine(name, 40)}`} sure="Tasks created from it stay." act={() => remove.mutate()} error={remove.error} />;
 }

@@ -68,7 +68,7 @@ export function Actions({ session }: { session: SchemaSessionDetail }) {
             <Item act={() => void download(`/api/sessions/${session.id}/events?limit=1000`, `events-${session.id}.json`)}>Download events</Item>
             {!over && (
               <Item act={() => terminate.mutate()} danger>
-                Terminate at once
+                Terminate immediately
               </Item>
             )}
           </Menu.Content>

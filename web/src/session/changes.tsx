@@ -91,7 +91,7 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
         </div>
       ) : files.length === 0 ? (
         <Empty title={over ? "No changes" : "No changes yet"} icon="file">
-          {over ? null : "Work appears here with the first checkpoint, seconds after the agent writes."}
+          {over ? null : "Changes appear here with the first checkpoint, seconds after the agent edits a file."}
         </Empty>
       ) : (
         <div className="flex gap-4 p-4">
@@ -101,7 +101,7 @@ export default function Changes({ session, journal }: { session: SchemaSessionDe
             {files.slice(0, MOST_FILES).map((file, index) => (
               <DiffFile key={`${range.id} ${file.oldPath} ${file.newPath}`} file={file} sum={sums[index] ?? count(file)} split={split} whole={whole} />
             ))}
-            {files.length > MOST_FILES && <p className="text-dim">and {files.length - MOST_FILES} more files: look at the branch</p>}
+            {files.length > MOST_FILES && <p className="text-dim">and {files.length - MOST_FILES} more files, which are on the branch</p>}
           </div>
         </div>
       )}
@@ -157,7 +157,7 @@ function ranges(session: SchemaSessionDetail, fold: Fold): { all: Range; turns: 
     to: turn.to ?? undefined,
   }));
   const last = turns.at(-1);
-  if (last) turns.unshift({ ...last, id: "last-turn", name: "Since the last turn" });
+  if (last) turns.unshift({ ...last, id: "last-turn", name: "Last turn" });
   const commits =
     fold.commits.length > 1
       ? fold.commits.map((one): Range => ({

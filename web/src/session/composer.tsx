@@ -39,7 +39,7 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
               <li key={turn.number} className="flex items-baseline gap-2 rounded-md bg-side px-2.5 py-1">
                 <span className="shrink-0 font-medium">{firstLine(turn.author, 60)}</span>
                 <span className="min-w-0 flex-1 truncate">{firstLine(turn.prompt)}</span>
-                <Badge>waits</Badge>
+                <Badge>waiting</Badge>
               </li>
             ))}
           </ol>
@@ -73,7 +73,7 @@ export function Composer({ session }: { session: SchemaSessionDetail }) {
               ))}
           </select>
           <span className="mr-auto truncate text-xs text-dim">
-            {queued.length > 0 ? `${queued.length} queued` : <span className="hidden sm:inline">Ctrl Enter sends</span>}
+            {queued.length > 0 ? `${queued.length} queued` : <span className="hidden sm:inline">Ctrl+Enter to send</span>}
           </span>
           <Button look="primary" type="submit" disabled={!text.trim() || more.isPending}>
             {over ? "Send" : "Queue"}
@@ -123,7 +123,9 @@ export function Decide({ task, plan, wide }: { task: Pick<SchemaTask, "id" | "so
           />
         )}
         <div className="flex flex-wrap items-center gap-2">
-          <p className="mr-auto font-medium">{plan === undefined ? "The work is done and waits for approval" : "The agent is waiting for your decision"}</p>
+          <p className="mr-auto font-medium">
+            {plan === undefined ? "The work is done and is waiting for approval" : "The agent is waiting for your decision"}
+          </p>
           {/* Each its own element: one that became a submit button while it was clicked would submit. */}
           {mode === "ask" ? (
             <>
@@ -174,7 +176,7 @@ export function ForkDialog({ session, at, onClose }: { session: string; at: numb
           fork.mutate();
         }}
       >
-        <p className="text-dim">A new session starts with the work and the conversation as they were at event {at}. This one does not change.</p>
+        <p className="text-dim">A new session starts with the work and the conversation as they were at event {at}. This session does not change.</p>
         <Field label="Task">
           {(id) => (
             <textarea

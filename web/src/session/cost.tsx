@@ -17,7 +17,7 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
     return (
       <Part label="Cost">
         <Empty title="No costs yet" icon="chart">
-          Every call of a model is counted at the gateway and listed here.
+          Every model call is counted at the gateway and listed here.
         </Empty>
       </Part>
     );
@@ -54,7 +54,7 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
           />
         </Section>
       )}
-      <Section title="Every call">
+      <Section title="All calls">
         {newest.length < bill.calls.length && (
           <p className="text-dim">
             The newest {newest.length} of {bill.calls.length.toLocaleString()} calls
@@ -66,7 +66,7 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
           id={(row) => row.seq}
           columns={[
             {
-              name: "At",
+              name: "Time",
               cell: (row) => (
                 <time dateTime={row.at} title={exact(row.at)} className="tabular-nums">
                   {clock(row.at)}
@@ -84,18 +84,18 @@ export function CostTab({ task, journal }: { task: SchemaTask; journal: Journal 
             { name: "In", number: true, cell: (row) => row.input.toLocaleString() },
             { name: "Out", number: true, cell: (row) => row.output.toLocaleString() },
             { name: "Cached", number: true, minor: true, cell: (row) => row.cached.toLocaleString() },
-            { name: "Took", number: true, minor: true, cell: (row) => (row.took === null ? "" : took(row.took)) },
+            { name: "Duration", number: true, minor: true, cell: (row) => (row.took === null ? "" : took(row.took)) },
             {
               name: "Cost",
               number: true,
               cell: (row) => (
-                <span title={row.estimated ? "Estimated: the vendor did not say, or the price is unknown" : undefined}>
+                <span title={row.estimated ? "Estimated: the vendor reported no usage, or the price is unknown" : undefined}>
                   {row.estimated ? "≈ " : ""}
                   {money(row.cost)}
                 </span>
               ),
             },
-            { name: "Sum", number: true, minor: true, cell: (row) => money(row.total) },
+            { name: "Total", number: true, minor: true, cell: (row) => money(row.total) },
           ]}
         />
       </Section>

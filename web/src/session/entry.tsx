@@ -311,7 +311,7 @@ export function TestsView({ run, open = false }: { run: SchemaTestRun; open?: bo
 /** What another agent says against a plan. */
 export function Reviews({ of }: { of: { agent: string; text: string }[] }) {
   return of.map((review, index) => (
-    <section key={index} aria-label="Review of the plan" className="mt-3 rounded-md border border-line bg-warn-soft px-3 py-2">
+    <section key={index} aria-label="Plan review" className="mt-3 rounded-md border border-line bg-warn-soft px-3 py-2">
       <p className="mb-1 font-semibold text-warn">{firstLine(review.agent, 60)} found problems</p>
       <Prose text={review.text} />
     </section>
@@ -346,7 +346,7 @@ function HookView({ hook }: { hook: Body<"hook.finished"> }) {
     <details className="rounded-lg border border-line bg-raised">
       <summary className="flex flex-wrap items-center gap-2 px-3 py-1.5">
         <StatusIcon status={good ? "completed" : hook.required ? "failed" : "cancelled"} size={14} />
-        <span className="font-medium">Hook, {words(hook.stage).toLowerCase()}</span>
+        <span className="font-medium">Hook: {words(hook.stage).toLowerCase()}</span>
         <code className="min-w-0 flex-1 basis-24 truncate font-mono text-xs text-dim">{firstLine(hook.run)}</code>
         {!good && (
           <Badge tone={hook.required ? "bad" : "warn"}>

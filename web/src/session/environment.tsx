@@ -24,7 +24,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
       <Facts
         rows={[
           ["Repository", <Code key="r">{task.repository}</Code>],
-          ["Test command", settings.test ? <Code key="t">{harmless(settings.test)}</Code> : "None known"],
+          ["Test command", settings.test ? <Code key="t">{harmless(settings.test)}</Code> : "None found"],
           [
             "Allowed hosts",
             settings.egress?.length ? (
@@ -34,7 +34,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
                 ))}
               </span>
             ) : (
-              "Models and its own repository, through the gateway, and nothing else"
+              "None, except models and the task's repository, through the gateway"
             ),
           ],
           ["Commits as", `${settings.author_name} <${settings.author_email}>`],
@@ -46,15 +46,15 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
           rows={limits(session, fold)}
           id={(row) => row.name}
           columns={[
-            { name: "Of", cell: (row) => row.name },
-            { name: "Bound", number: true, cell: (row) => row.bound },
-            { name: "Now", number: true, cell: (row) => row.now },
+            { name: "Limit", cell: (row) => row.name },
+            { name: "Value", number: true, cell: (row) => row.bound },
+            { name: "Used", number: true, cell: (row) => row.now },
             {
               name: "",
               cell: (row) =>
                 row.part === null ? null : (
                   <div className="w-16 sm:w-28">
-                    <Meter part={row.part} label={`Part of the bound: ${row.name}`} />
+                    <Meter part={row.part} label={`Share used: ${row.name}`} />
                   </div>
                 ),
             },
@@ -75,11 +75,11 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
             rows={fold.sandboxes}
             id={(row) => row.sandbox_id}
             columns={[
-              { name: "For", cell: (row) => words(row.purpose) },
+              { name: "Purpose", cell: (row) => words(row.purpose) },
               { name: "Provider", cell: (row) => row.provider },
               { name: "Workspace", minor: true, cell: (row) => row.workspace },
               {
-                name: "At",
+                name: "Time",
                 minor: true,
                 cell: (row) => (
                   <time dateTime={row.at} className="tabular-nums">
@@ -88,7 +88,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
                 ),
               },
               { name: "Ready in", number: true, cell: (row) => (row.warm ? "started warm" : took(row.duration_ms)) },
-              { name: "Id", minor: true, cell: (row) => <Code>{row.sandbox_id}</Code> },
+              { name: "ID", minor: true, cell: (row) => <Code>{row.sandbox_id}</Code> },
             ]}
           />
         )}
@@ -104,7 +104,7 @@ export function EnvironmentTab({ session, journal }: { session: SchemaSessionDet
             columns={[
               { name: "Host", cell: (row) => <Code>{firstLine(`${row.host}:${row.port}`)}</Code> },
               { name: "Verdict", cell: (row) => <Badge tone={row.verdict === "allowed" ? "good" : "bad"}>{words(row.verdict)}</Badge> },
-              { name: "Why", minor: true, cell: (row) => firstLine(row.reason ?? "") },
+              { name: "Reason", minor: true, cell: (row) => firstLine(row.reason ?? "") },
               { name: "Connections", number: true, cell: (row) => row.connections },
               {
                 name: "Bytes out / in",
@@ -157,18 +157,18 @@ function limits({ task }: SchemaSessionDetail, fold: Fold): Limit[] {
   const worked = open && !isOver(task.status) ? (fold.lastAt ?? open.from) - open.from : 0;
   const { supervision } = settings;
   return [
-    { name: "Money", bound: money(task.budget_usd), now: money(spent), part: task.budget_usd > 0 ? spent / task.budget_usd : null },
+    { name: "Budget", bound: money(task.budget_usd), now: money(spent), part: task.budget_usd > 0 ? spent / task.budget_usd : null },
     {
-      name: "Time of the agent, each turn",
+      name: "Agent time per turn",
       bound: took(settings.timeout_ms),
       now: took(worked || (agent?.longest ? (agent.longest.to ?? 0) - agent.longest.from : 0)),
       part: settings.timeout_ms > 0 ? worked / settings.timeout_ms : null,
     },
-    { name: "Calls of the model, each turn", bound: String(settings.max_turns), now: `${fold.bill.calls.length} in all`, part: null },
+    { name: "Model calls per turn", bound: String(settings.max_turns), now: `${fold.bill.calls.length} in total`, part: null },
     ...(supervision
       ? [
-          { name: "Silence", bound: took(supervision.stall_ms), now: "–", part: null },
-          { name: "The same calls with the same outcome", bound: `${supervision.max_repeats} times`, now: "–", part: null },
+          { name: "Time without activity", bound: took(supervision.stall_ms), now: "–", part: null },
+          { name: "Identical calls with the same outcome", bound: `${supervision.max_repeats} times`, now: "–", part: null },
         ]
       : []),
   ];

@@ -15,13 +15,13 @@ import { useNowAndThen } from "./journal";
 import { Facts, Part, Section } from "./part";
 
 const FLAGS: Record<string, string> = {
-  test_command_changed: "Files that the test command is made of were changed; the versions of the base were used",
-  tests_changed: "Tests that were there before were changed",
+  test_command_changed: "Files that the test command uses were changed; the versions at the base were used",
+  tests_changed: "Existing tests were changed",
   tests_deleted: "Tests were deleted",
   fewer_tests: "Fewer tests ran than before the change",
-  tests_skipped: "Tests that ran before are skipped",
+  tests_skipped: "Tests that ran before are now skipped",
   ci_changed: "The CI configuration was changed",
-  settings_changed: "Settings of tools or agents were changed",
+  settings_changed: "Tool or agent settings were changed",
   tests_timed_out: "The tests did not finish in time",
   not_isolated: "The tests ran without a sandbox",
 };
@@ -100,18 +100,21 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
     return (
       <Empty title={isOver(task.status) ? "No evidence" : "No evidence yet"} icon="approve">
         {isOver(task.status)
-          ? "Nothing was tested: the work did not get that far, or the repository has no tests that Harvest knows."
-          : "When the agent ends, Harvest runs the tests in fresh sandboxes, at the result and at its base. What they say appears here."}
+          ? "Nothing was tested: the task ended before its tests, or no test command was found."
+          : "When the agent finishes, Harvest runs the tests in fresh sandboxes, on the result and on its base. The results appear here."}
       </Empty>
     );
   }
+  const files = evidence?.changed;
+  // A file of the test command may be one of the settings as well.
+  const changed = files ? [...new Set([...(files.command ?? []), ...files.tests, ...files.ci, ...files.settings])] : [];
   return (
     <Part label="Evidence">
       {evidence && (
         <>
           <p className="flex flex-wrap items-center gap-2">
             {changedNothing(task) ? (
-              <Badge tone="warn">Nothing changed: the tests ran at the base</Badge>
+              <Badge tone="warn">No changes: the tests ran at the base</Badge>
             ) : (
               <Badge tone={VERDICTS[outcome(evidence)].tone}>{VERDICTS[outcome(evidence)].text}</Badge>
             )}
@@ -128,7 +131,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
               ["At commit", <Code key="k">{evidence.commit}</Code>],
               ["Result", <Counts key="r" run={evidence} />],
               ["Before the change", <Counts key="b" run={evidence.baseline} />],
-              ["Took", took(evidence.duration_ms)],
+              ["Duration", took(evidence.duration_ms)],
               ["Environment", <Code key="e">{evidence.environment}</Code>],
             ]}
           />
@@ -136,7 +139,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
           {evidence.output && (
             <section aria-labelledby="last-lines">
               <h2 id="last-lines" className="mb-2 font-semibold">
-                Last lines of the tests
+                Last lines of the test output
               </h2>
               <div className="rounded-md border border-line bg-side px-3 py-2">
                 <Stranger text={evidence.output} />
@@ -145,12 +148,12 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
           )}
           <section aria-labelledby="flags">
             <h2 id="flags" className="mb-2 font-semibold">
-              What to look at
+              What to check
             </h2>
             {evidence.flags.length === 0 ? (
               <p className="text-dim">
                 {outcome(evidence) === "verified"
-                  ? "Nothing: the tests are the same as at the base, and none was skipped."
+                  ? "Nothing: the tests are the same as at the base, and none were skipped."
                   : "No flag was raised; the verdict above says why the tests do not prove the work."}
               </p>
             ) : (
@@ -163,9 +166,9 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
                 ))}
               </ul>
             )}
-            {evidence.changed && [...evidence.changed.tests, ...evidence.changed.ci, ...evidence.changed.settings].length > 0 && (
+            {changed.length > 0 && (
               <p className="mt-2 flex flex-wrap gap-1">
-                {[...evidence.changed.tests, ...evidence.changed.ci, ...evidence.changed.settings].slice(0, 50).map((path) => (
+                {changed.slice(0, 50).map((path) => (
                   <Code key={path}>{firstLine(path)}</Code>
                 ))}
               </p>
@@ -173,8 +176,8 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
           </section>
         </>
       )}
-      <Section title="Runs and what they printed">
-        {fold.tests.length === 0 && <p className="text-dim">None is in the journal.</p>}
+      <Section title="Test runs and their output">
+        {fold.tests.length === 0 && <p className="text-dim">None in the journal.</p>}
         {fold.tests.toReversed().map((run, index) => (
           <div key={run.seq} className="flex flex-col gap-1">
             <p className="text-xs text-dim">

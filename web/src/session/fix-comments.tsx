@@ -27,9 +27,14 @@ function placeOf({ about }: SchemaComment): string {
 
 /** What the agent is told: each remark with its place. */
 export function fixPrompt(comments: SchemaComment[]): string {
-  return ["Address these review comments, and nothing else:", "", ...comments.map((one) => `- ${placeOf(one)}: ${one.text.replaceAll("\n", "\n  ")}`)].join(
-    "\n",
-  );
+  // The first line is the title of the turn and of its commit.
+  return [
+    "Address review comments",
+    "",
+    "Address these review comments, and nothing else:",
+    "",
+    ...comments.map((one) => `- ${placeOf(one)}: ${one.text.replaceAll("\n", "\n  ")}`),
+  ].join("\n");
 }
 
 function Choose({ session, comments, onClose }: { session: SchemaSessionDetail; comments: SchemaComment[]; onClose: () => void }) {
@@ -58,7 +63,7 @@ function Choose({ session, comments, onClose }: { session: SchemaSessionDetail; 
           if (chosen.length > 0 && !send.isPending) send.mutate();
         }}
       >
-        <p className="text-dim">The agent gets the chosen comments as a follow-up, and continues where it stopped.</p>
+        <p className="text-dim">The agent gets the selected comments as a follow-up and continues where it stopped.</p>
         <ul className="flex max-h-[50vh] flex-col gap-2 overflow-auto" tabIndex={0} aria-label="Comments">
           {comments.map((one) => (
             <li key={one.id}>

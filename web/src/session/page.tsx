@@ -121,7 +121,7 @@ function View({ session, tab: wanted, extra }: { session: SchemaSessionDetail; t
           </div>
           <Summary session={session} journal={journal} />
           <Tabs.Root value={tab} onValueChange={go} activationMode="manual">
-            <Tabs.List aria-label="Parts of the session" className="-mb-px mt-1 flex gap-4 overflow-x-auto">
+            <Tabs.List aria-label="Session tabs" className="-mb-px mt-1 flex gap-4 overflow-x-auto">
               {tabs.map((one) => (
                 <Tabs.Trigger
                   key={one}
@@ -210,13 +210,13 @@ function Properties({ session, journal }: { session: SchemaSessionDetail; journa
         )}
         <Row name="Agent">{task.agent}</Row>
         {task.model && <Row name="Model">{task.model}</Row>}
-        <Row name="Asked by">
+        <Row name="Requested by">
           <To to="/tasks" search={{ requested_by: task.requested_by }} className="hover:underline">
             {task.requested_by}
           </To>
           , {task.source}
         </Row>
-        <Row name="Asked">
+        <Row name="Created">
           <time dateTime={task.created_at} title={exact(task.created_at)}>
             {since(task.created_at, now)}
           </time>

@@ -47,7 +47,7 @@ export function Paused({ session, journal }: { session: string; journal: Journal
               )}
             </p>
             {interruption?.reason && <p className="break-words">{firstLine(interruption.reason, 1_000)}</p>}
-            <p className="text-dim">The work so far and the agent's memory are kept. It holds no sandbox and costs nothing.</p>
+            <p className="text-dim">The work so far and the agent's memory are kept. While it is interrupted, it uses no sandbox and costs nothing.</p>
           </div>
         </div>
         <textarea
@@ -63,7 +63,7 @@ export function Paused({ session, journal }: { session: string; journal: Journal
           placeholder="Instructions for the agent. Leave empty to continue unchanged."
         />
         <div className="flex items-center gap-2">
-          <span className="mr-auto hidden text-xs text-dim sm:inline">Ctrl Enter resumes</span>
+          <span className="mr-auto hidden text-xs text-dim sm:inline">Ctrl+Enter to resume</span>
           <Button look="primary" type="submit" icon="play" className="ml-auto" disabled={isPending || isSuccess}>
             {isSuccess ? "Resuming …" : "Resume"}
           </Button>

@@ -42,11 +42,11 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
     <div className="min-h-0 flex-1 overflow-auto" tabIndex={0} role="region" aria-label="Race">
       <div className="flex flex-col gap-3 p-4">
         <p role="status" className="flex flex-wrap items-center gap-2">
-          <span className="font-medium">{won ? `${who(won)} won.` : going ? "Not decided yet." : "No winner: no attempt passes its tests."}</span>
+          <span className="font-medium">{won ? `${who(won)} won.` : going ? "Not decided yet." : "No winner: no attempt passed its tests."}</span>
           <span className="text-dim">
             {judged_by === "time"
-              ? "Of those whose work passes its tests, the first one wins."
-              : "Of those whose work passes its tests, the cheapest wins, then the smallest change."}{" "}
+              ? "The first result that passes its tests wins."
+              : "Among results that pass their tests, the cheapest wins, then the smallest change."}{" "}
             Only its work is delivered.
           </span>
         </p>
@@ -106,7 +106,7 @@ export function RaceTab({ race, own }: { race: string; own: string }) {
               <Line name="Verdict" of={runners} winner={winner}>
                 {(one) => <span className="break-words whitespace-pre-wrap">{reason(one.verdict)}</span>}
               </Line>
-              <Line name="Look at" of={runners} winner={winner}>
+              <Line name="View" of={runners} winner={winner}>
                 {(one) => (
                   <span className="flex flex-wrap gap-x-3">
                     {(["changes", "evidence", "cost"] as const).map((tab) => (

@@ -45,8 +45,8 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
 
   if (entries.length === 0 && !working) {
     return status === "pending" ? (
-      <Empty title="Waiting for a worker" icon="queue">
-        The task is in the queue. What the agent does appears here as it happens.
+      <Empty title="Not started yet" icon="queue">
+        Once the agent starts, its work appears here as it happens.
       </Empty>
     ) : (
       <Empty title="No activity yet" icon="tasks" />
@@ -65,7 +65,7 @@ export function Stream({ session, journal }: { session: SchemaSessionDetail; jou
         <div ref={rows.inner} role="feed" aria-busy={working} aria-label="Events" className="relative mx-auto max-w-4xl">
           {journal.partial && (
             <p role="status" className="absolute inset-x-0 top-0 px-4 text-center text-xs text-dim">
-              Reading what was before, {journal.after.toLocaleString()} of {session.last_seq.toLocaleString()} events
+              Loading earlier activity: {journal.after.toLocaleString()} of {session.last_seq.toLocaleString()} events
             </p>
           )}
           <div ref={rows.band} className="absolute inset-x-0 top-0">
@@ -131,7 +131,7 @@ function Working({ journal, status }: { journal: Journal; status: string }) {
     <p role="status" className="mx-auto flex max-w-4xl items-center gap-2 px-4 pb-6 text-dim">
       <span className="pulse size-2 rounded-full bg-warn" aria-hidden />
       {status === "provisioning" ? "Creating the sandbox" : "Working"}
-      {quiet > 5_000 && <span aria-hidden>· nothing new for {took(Math.floor(quiet / 1000) * 1000)}</span>}
+      {quiet > 5_000 && <span aria-hidden>· no activity for {took(Math.floor(quiet / 1000) * 1000)}</span>}
     </p>
   );
 }

@@ -6,7 +6,9 @@ import { api, ok } from "../api/client";
 import { download } from "../api/download";
 import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
-import { changedNothing, hasWork, isOver, mayBeProposed, outcome, shortRepository, verdict } from "../api/words";
+import { useWait } from "../api/use-wait";
+import type { Wait } from "../api/waits";
+import { changedNothing, hasWork, isOver, mayBeProposed, outcome, shortRepository, verdict, type SchemaStatus } from "../api/words";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
 import { firstLine, plainWords, reason } from "../text/harmless";
@@ -52,7 +54,7 @@ export function Summary({ session, journal }: { session: SchemaSessionDetail; jo
           {money(spent)}
         </span>
         {time > 0 && (
-          <span className="text-dim tabular-nums" title="Time of work">
+          <span className="text-dim tabular-nums" title="Working time">
             {took(time)}
           </span>
         )}
@@ -84,16 +86,20 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
   const [merging, setMerging] = useState(false);
   const local = task.repository.startsWith("/");
   const mayMerge = me.data?.role === "admin" && !me.data.projects && local && Boolean(task.branch);
-  if (task.status === "pending") return <Waits task={task} />;
+  if (task.status === "pending") return <Waits session={session} />;
   if (task.status === "awaiting_approval")
-    return <p className="text-warn">{journal.fold.waits?.kind === "delivery" ? "The result waits for your approval." : "The plan waits for your approval."}</p>;
+    return (
+      <p className="text-warn">
+        {journal.fold.waits?.kind === "delivery" ? "The result is waiting for your approval." : "The plan is waiting for your approval."}
+      </p>
+    );
   if (task.status === "interrupted") return <p className="text-warn">Paused: resume it below, with or without a message.</p>;
   if (!isOver(task.status) || !hasWork(task)) return null;
   return (
     <div className="flex flex-wrap items-center gap-2">
       {task.status === "failed" && (
         <span className="text-dim">
-          {task.branch ? "The work is on its branch; nothing was merged." : "The work was not pushed, since the task failed. Harvest keeps it here."}
+          {task.branch ? "The work is on its branch; nothing was merged." : "The task failed, so its work was not pushed. Harvest keeps it here."}
         </span>
       )}
       <Link
@@ -128,26 +134,34 @@ export function downloadPatch(session: SchemaSessionDetail): Promise<void> {
   return download(`/api/sessions/${session.id}/diff`, `${session.task.id.slice(0, 8)}.patch`, "text/x-diff");
 }
 
-/** For what a task in the queue waits. */
-function Waits({ task }: { task: SchemaTask }) {
-  const queue = useQuery(queries.queue);
-  if (task.after.length > 0)
+const WAITS: Record<Exclude<Wait["for"], "tasks">, string> = {
+  approval: "Waiting for approval.",
+  turns: "Waiting for the turns before it.",
+  queue: "The queue is paused: an admin can resume it on the queue page.",
+  attempt: "Waiting for its next attempt.",
+  cap: "A cap is reached: the task starts when there is a place under it.",
+  workers: "No worker is running: the task starts when one does.",
+  worker: "In the queue: it starts when a worker is free.",
+};
+
+/** What keeps a task in the queue. */
+function Waits({ session }: { session: SchemaSessionDetail }) {
+  // No event tells that a turn was parked or released.
+  const fresh = useQuery({ ...queries.session(session.id), refetchInterval: 10_000 });
+  const wait = useWait(session.task, (fresh.data ?? session).turns);
+  if (!wait) return null;
+  if (wait.for === "tasks")
     return (
       <p className="flex flex-wrap items-center gap-x-2 text-dim">
-        Waits for
-        {task.after.map((id) => (
-          <Dependency key={id} id={id} />
+        Waiting for
+        {wait.tasks.map(({ id, status }) => (
+          <Dependency key={id} id={id} status={status} />
         ))}
       </p>
     );
-  const why = queue.data?.paused
-    ? "The queue is paused: an admin can resume it on the queue page."
-    : queue.data?.workers === 0
-      ? "No worker is running: the task starts when one does."
-      : "In the queue: it starts when a worker is free.";
   return (
     <p className="text-dim">
-      {why}{" "}
+      {WAITS[wait.for]}{" "}
       <Link to="/queue" className="text-accent hover:underline">
         Queue and workers
       </Link>
@@ -155,13 +169,16 @@ function Waits({ task }: { task: SchemaTask }) {
   );
 }
 
-function Dependency({ id }: { id: string }) {
+function Dependency({ id, status }: { id: string; status: SchemaStatus | null }) {
   const task = useQuery(queries.task(id));
   return (
-    <Link to="/tasks/$id" params={{ id }} className="inline-flex min-w-0 items-center gap-1 text-accent hover:underline">
-      {task.data && <StatusIcon status={task.data.status} size={13} />}
-      <span className="truncate">{task.data ? firstLine(task.data.prompt, 60) : id.slice(0, 8)}</span>
-    </Link>
+    <span className="inline-flex min-w-0 items-center gap-1">
+      {status && <StatusIcon status={status} size={13} />}
+      <Link to="/tasks/$id" params={{ id }} className="truncate text-accent hover:underline">
+        {task.data ? firstLine(task.data.prompt, 60) : id.slice(0, 8)}
+      </Link>
+      {status && `(${words(status).toLowerCase()})`}
+    </span>
   );
 }
 
@@ -195,8 +212,8 @@ function Merge({ task, onClose }: { task: SchemaTask; onClose: () => void }) {
         ) : (
           <>
             <p>
-              <Code>{task.branch}</Code> becomes part of the branch that <span className="font-medium">{shortRepository(task.repository)}</span> is on now, in{" "}
-              <Code>{task.repository}</Code> on the server's machine. Nothing is merged if files there have uncommitted changes or conflict.
+              Merges <Code>{task.branch}</Code> into the current branch of <span className="font-medium">{shortRepository(task.repository)}</span>, in{" "}
+              <Code>{task.repository}</Code> on the server's machine. Nothing is merged if files there have uncommitted changes or conflict with it.
             </p>
             {doubtful && (
               <label className="flex items-center gap-2 rounded-md bg-warn-soft px-3 py-2 text-warn">

@@ -64,10 +64,10 @@ export function TimelineTab({ session, journal }: { session: SchemaSessionDetail
           rows={lanes}
           id={(row) => row.lane}
           columns={[
-            { name: "What", cell: (row) => row.lane },
+            { name: "Activity", cell: (row) => row.lane },
             { name: "Count", number: true, cell: (row) => row.count.toLocaleString() },
-            { name: "Time, summed", number: true, cell: (row) => took(row.time) },
-            { name: "Share", number: true, minor: true, cell: (row) => `${Math.round((row.time / (to - from)) * 100)} %` },
+            { name: "Total time", number: true, cell: (row) => took(row.time) },
+            { name: "Share", number: true, minor: true, cell: (row) => `${Math.round((row.time / (to - from)) * 100)}%` },
             {
               name: "Longest",
               minor: true,

@@ -60,6 +60,10 @@ export class Fold {
   lastAt: number | null = null;
   private calls = new Map<string, { entry: Of<"call">; span: Span }>();
   private growing: Of<"message"> | null = null;
+  /** Follow-ups that nobody has begun. */
+  private waiting = new Set<string>();
+  /** The last of them was cancelled, and the former result is about to be told again. */
+  private withdrawn = false;
   private agent: Span | null = null;
   private person: Span | null = null;
   private tip: string | null = null;
@@ -81,12 +85,14 @@ export class Fold {
       case "turn.started":
         this.work(at);
         this.outcome = null;
+        this.waiting.delete(event.data.turn_id);
         this.stateChanges += 1;
         if (this.turns.at(-1)?.number !== event.data.number)
           this.turns.push({ number: event.data.number, author: event.data.author, from: this.tip, to: null });
         this.push({ ...common, kind: "prompt", author: event.data.author, number: event.data.number });
         break;
       case "turn.queued":
+        this.waiting.add(event.data.turn_id);
         this.stateChanges += 1;
         this.note(
           common,
@@ -102,7 +108,7 @@ export class Fold {
       case "plan.reviewed":
         this.stateChanges += 1;
         if (this.waits?.kind === "plan") this.replace((this.waits = { ...this.waits, reviews: [...this.waits.reviews, event.data] }));
-        else this.note(common, `${event.data.agent} about the plan: ${event.data.text}`);
+        else this.note(common, `${event.data.agent} on the plan: ${event.data.text}`);
         break;
       case "delivery.proposed":
         this.stateChanges += 1;
@@ -157,20 +163,20 @@ export class Fold {
         this.stateChanges += 1;
         this.note(
           common,
-          `It passes, with ${event.data.changed_lines.toLocaleString()} changed lines for ${money(event.data.cost_usd)}, and waits for the others of its race`,
+          `Passed with ${event.data.changed_lines.toLocaleString()} changed lines for ${money(event.data.cost_usd)}; waiting for the other entrants`,
           "good",
         );
         break;
       case "race.judged":
         this.stateChanges += 1;
-        this.note(common, `${event.data.agent} was asked which is the best of its race: ${event.data.reason}`);
+        this.note(common, `${event.data.agent} judged the race: ${event.data.reason}`);
         break;
       case "race.decided":
         this.stateChanges += 1;
-        this.note(common, "Won its race", "good", event.data.race);
+        this.note(common, "Won the race", "good", event.data.race);
         break;
       case "agent.reattached":
-        this.step(common, "The server is back; the agent continued meanwhile");
+        this.step(common, "The server is back; the agent kept working in the meantime");
         break;
       // What an agent needs to go on with a conversation; there is nothing to see.
       case "conversation.kept":
@@ -225,7 +231,7 @@ export class Fold {
         this.sandboxes.push({ ...event.data, at: event.at });
         this.times.over("Sandbox", purpose, at - (warm ? 0 : duration_ms), at, false);
         this.work(at);
-        this.step(common, `Sandbox for ${purpose} ready: ${provider}, ${workspace}, ${warm ? "started warm" : `made in ${duration_ms} ms`}`);
+        this.step(common, `Sandbox for ${purpose} ready: ${provider}, ${workspace}, ${warm ? "started warm" : `created in ${duration_ms} ms`}`);
         break;
       }
       case "agent.started": {
@@ -298,12 +304,12 @@ export class Fold {
       }
       case "pull_request.delivered":
         this.pullRequest = event.data;
-        this.note(common, `${event.data.draft ? "A draft of pull" : "Pull"} request ${event.data.number} opened`, "good", event.data.url);
+        this.note(common, `${event.data.draft ? "Draft pull" : "Pull"} request ${event.data.number} opened`, "good", event.data.url);
         break;
       case "budget.reached": {
         const { percent, spent_usd, limit_usd, account } = event.data;
         const of = `${money(spent_usd)} of ${money(limit_usd)}`;
-        this.note(common, `${percent} % of the budget is spent: ${of}, ${account.split(":", 1)[0]}`, "warn");
+        this.note(common, `${percent}% of the budget is spent: ${of}, ${account.split(":", 1)[0]}`, "warn");
         break;
       }
       case "model.trouble": {
@@ -335,12 +341,16 @@ export class Fold {
       case "task.retried":
         this.rest(at);
         this.stateChanges += 1;
-        this.note(common, `Tried again in ${Math.round(event.data.delay_ms / 1000)} s: ${event.data.error}`, "warn");
+        this.note(common, `Retrying in ${Math.round(event.data.delay_ms / 1000)} s: ${event.data.error}`, "warn");
         break;
       case "turn.finished":
         this.rest(at);
         this.growing = null;
         this.stateChanges += 1;
+        if (this.waiting.delete(event.data.turn_id)) {
+          this.withdrawn = true;
+          this.note(common, "The follow-up was cancelled before it began", "warn");
+        }
         break;
       case "task.finished": {
         this.rest(at);
@@ -350,7 +360,9 @@ export class Fold {
         const turn = this.turns.at(-1);
         this.tip = event.data.commit;
         if (turn) turn.to = this.tip;
-        this.push({ ...common, kind: "end", outcome: event.data });
+        // The former result holds again; its end is in the timeline already.
+        if (!this.withdrawn) this.push({ ...common, kind: "end", outcome: event.data });
+        this.withdrawn = false;
         break;
       }
       default:

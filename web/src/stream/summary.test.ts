@@ -52,3 +52,18 @@ it("gathers steps of Harvest, from the last of which that saved something one ca
     { kind: "note", tone: "bad" },
   ]);
 });
+
+it("tells that a follow-up was cancelled while it waited, and the former result only once", () => {
+  const done = { status: "completed", commit: "c".repeat(40), cost_usd: 0 };
+  const fold = folded(
+    [0, "turn.started", { turn_id: "t1", number: 1, author: "ada" }],
+    [1, "turn.finished", { turn_id: "t1" }],
+    [2, "task.finished", done],
+    [3, "turn.queued", { turn_id: "t2", number: 2, author: "ada", prompt: "More" }],
+    [4, "turn.finished", { turn_id: "t2", reason: "cancelled" }],
+    [5, "task.finished", done],
+  );
+  expect(fold.outcome).toMatchObject(done);
+  expect(fold.entries.map((entry) => entry.kind)).toEqual(["prompt", "end", "note", "note"]);
+  expect(fold.entries.at(-1)).toMatchObject({ text: "The follow-up was cancelled before it began", tone: "warn" });
+});

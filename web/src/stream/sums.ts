@@ -103,7 +103,13 @@ export class Times {
   }
 }
 
+const NANOS_PER_CENT = 10_000_000;
+
+/** As the command line writes it: with cents; amounts below ten cents with two digits more unless they are whole cents. */
 export function money(usd: number): string {
-  if (usd === 0) return "$0";
-  return usd < 0.1 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
+  // Sums of fractions are not exact; the server counts whole nano-dollars.
+  const nanos = Math.round(usd * 1e9);
+  if (nanos > 0 && nanos < 50_000) return "<$0.0001";
+  const small = nanos < 10 * NANOS_PER_CENT && nanos % NANOS_PER_CENT !== 0;
+  return `$${usd.toFixed(small ? 4 : 2)}`;
 }

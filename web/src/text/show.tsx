@@ -24,7 +24,7 @@ function Rest({ shown, all, setAll }: { shown: ReturnType<typeof clamp>; all: bo
   if (shown.hiddenCharacters === 0) return null;
   const what = shown.hiddenLines > 0 ? `${shown.hiddenLines.toLocaleString()} more lines` : `${shown.hiddenCharacters.toLocaleString()} more characters`;
   return all ? (
-    <p className="mt-1 text-xs text-dim">{what} are in the events</p>
+    <p className="mt-1 text-xs text-dim">{what} not shown</p>
   ) : (
     <Button look="quiet" className="mt-1" onClick={() => setAll(true)}>
       {what}

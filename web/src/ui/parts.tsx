@@ -86,7 +86,7 @@ export function Empty({ title, children, icon }: { title: string; children?: Rea
 export function Waiting({ what }: { what: string }) {
   return (
     <p role="status" className="px-4 py-6 text-dim">
-      Reading {what} …
+      Loading {what} …
     </p>
   );
 }

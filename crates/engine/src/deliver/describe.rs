@@ -1,21 +1,31 @@
 //! What commits and pull requests say: pure texts of what is known.
 
-use harvest_core::{Cost, Evidence, Session, Source, Task, TestVerdict};
+use harvest_core::{Cost, Evidence, Prompt, Session, Source, Task, TestVerdict};
 
 use super::Finished;
 use super::status::issue_number;
 
 const LONGEST_TITLE: usize = 72;
 const LONGEST_SUMMARY: usize = 6000;
+const MOST_FOLLOW_UPS: usize = 20;
+const LONGEST_FOLLOW_UP: usize = 400;
 /// Of each list of tests.
 const MOST_NAMES: usize = 20;
+
+/// What a turn was asked, and what its agent said last about its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TurnReport {
+    pub(super) title: String,
+    pub(super) summary: String,
+}
 
 /// Everything that a pull request tells.
 pub(super) struct About<'a> {
     pub(super) task: &'a Task,
     pub(super) session: &'a Session,
     pub(super) result: Finished<'a>,
-    pub(super) summary: &'a str,
+    /// The turns so far, the first request first.
+    pub(super) turns: &'a [TurnReport],
     pub(super) cost: Cost,
     pub(super) changed: usize,
     pub(super) public_url: Option<&'a str>,
@@ -31,8 +41,13 @@ impl About<'_> {
         if let Some(failure) = self.result.failure {
             parts.push(format!("> **Not finished:** {}", quiet(&failure.message)));
         }
-        let summary = cut(self.summary.trim(), LONGEST_SUMMARY);
+        let (first, later) = match self.turns {
+            [first, later @ ..] => (first.summary.as_str(), later),
+            [] => ("", self.turns),
+        };
+        let summary = cut(first.trim(), LONGEST_SUMMARY);
         parts.push(if summary.is_empty() { "No summary was given.".to_owned() } else { quiet(&summary) });
+        parts.extend(follow_ups(later));
         if let (Source::GithubIssue, Some(number)) =
             (self.task.source, self.task.source_url.as_deref().and_then(issue_number))
         {
@@ -61,6 +76,21 @@ impl About<'_> {
     }
 }
 
+/// The turns after the first, newest last.
+fn follow_ups(turns: &[TurnReport]) -> Option<String> {
+    let left_off = turns.len().saturating_sub(MOST_FOLLOW_UPS);
+    let entry = |turn: &TurnReport| {
+        let summary = in_one_line(&turn.summary, LONGEST_FOLLOW_UP);
+        let colon = if summary.is_empty() { "" } else { ": " };
+        format!("- **{}**{colon}{summary}", in_one_line(&turn.title, LONGEST_TITLE))
+    };
+    let mut lines: Vec<String> = turns[left_off..].iter().map(entry).collect();
+    if left_off > 0 {
+        lines.insert(0, format!("- {} before these", counted(left_off, "follow-up")));
+    }
+    (!lines.is_empty()).then(|| format!("### Follow-ups\n\n{}", lines.join("\n")))
+}
+
 fn evidence(evidence: Option<&Evidence>) -> String {
     let Some(evidence) = evidence else {
         return "No tests were run: there is no test command, or the work did not get that far.".to_owned();
@@ -86,7 +116,7 @@ fn evidence(evidence: Option<&Evidence>) -> String {
         lines.push("\nThe test runner printed no counts that Harvest can read.".to_owned());
     }
     for flag in &evidence.flags {
-        lines.push(format!("\n⚠ {}", flag.explain()));
+        lines.push(format!("\n⚠ {}", quiet(&evidence.explain(*flag))));
     }
     for (title, names) in evidence.tests.lists().into_iter().filter(|(_, names)| !names.is_empty()) {
         let shown: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{}`", in_code(name))).collect();
@@ -163,8 +193,8 @@ fn checklist(evidence: Option<&Evidence>) -> String {
     .join("\n")
 }
 
-pub(super) fn title(task: &Task) -> String {
-    let title = quiet(task.prompt.title());
+pub(super) fn title(prompt: &Prompt) -> String {
+    let title = quiet(prompt.title());
     let title = title.trim_start_matches('#').trim();
     let cut = cut(title, LONGEST_TITLE);
     let mut letters = cut.chars();
@@ -175,8 +205,8 @@ pub(super) fn title(task: &Task) -> String {
 }
 
 /// A subject, what was done, and who had a part in it.
-pub(super) fn commit_message(task: &Task, summary: &str, trailers: &str) -> String {
-    let mut message = title(task);
+pub(super) fn commit_message(prompt: &Prompt, summary: &str, trailers: &str) -> String {
+    let mut message = title(prompt);
     let summary = cut(summary.trim(), LONGEST_SUMMARY);
     if !summary.is_empty() {
         // A line that begins with `#` is a comment to some tools, and a trailer in the text would be taken for one.
@@ -221,6 +251,18 @@ mod tests {
             "Ask @\u{200b}ada, closes #\u{200b}12. &lt;!-- harvest: x --> a@\u{200b}b"
         );
         assert_eq!(quiet("# Title, 5 @ 3"), "# Title, 5 @ 3");
+    }
+
+    #[test]
+    fn follow_ups_are_a_list_of_what_was_asked_and_done() {
+        let turn = |title: &str, summary: &str| TurnReport { title: title.to_owned(), summary: summary.to_owned() };
+        assert_eq!(follow_ups(&[]), None);
+        assert_eq!(
+            follow_ups(&[turn("Use *two*, @ada", "Two is used.\n\nClosed #3."), turn("Go on", "")]).unwrap(),
+            "### Follow-ups\n\n- **Use 'two', @\u{200b}ada**: Two is used. Closed #\u{200b}3.\n- **Go on**"
+        );
+        let many = vec![turn("x", ""); MOST_FOLLOW_UPS + 2];
+        assert!(follow_ups(&many).unwrap().starts_with("### Follow-ups\n\n- 2 follow-ups before these\n- **x**\n"));
     }
 
     #[test]

@@ -10,9 +10,10 @@ mod review;
 mod statement;
 mod status;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use harvest_core::{BranchName, EventBody, Evidence, TaskKind};
+use harvest_core::{BranchName, EventBody, Evidence, MessageRole, TaskKind, TurnId};
 use harvest_forge::{Hosting, Proposal, Published, codeowners};
 use harvest_store::{Link, LinkKind};
 use harvest_vault::Attestor;
@@ -93,7 +94,7 @@ impl Turn {
         let published = self.publish(commit).await?;
         if published == Published::KeptHere {
             let message = format!(
-                "the branch is kept by Harvest; merge it in a clone: harvest task apply {}",
+                "the branch is kept in Harvest; merge it in a clone: harvest task apply {}",
                 self.task.id.short()
             );
             self.journal.warn(message).await?;
@@ -133,10 +134,9 @@ impl Turn {
             }
             None => result,
         };
-        let summary = self.summary().await?;
-        let commit = self.squashed(result.commit, &summary).await?;
+        let commit = self.squashed(result.commit, &self.summary().await?).await?;
         self.publish(&commit).await?;
-        let proposal = self.proposal(result, &summary, &commit).await?;
+        let proposal = self.proposal(result, &commit).await?;
         let person = match &policy.people {
             Some(people) => people.forge_token(&self.actor).await,
             None => None,
@@ -168,7 +168,7 @@ impl Turn {
             content: commit.to_owned(),
             parent,
             message: self.journal.clean(&describe::commit_message(
-                &self.task,
+                self.request(),
                 summary,
                 &self.trailers(self.last_model().await?.as_deref()),
             )),
@@ -187,7 +187,7 @@ impl Turn {
         }
     }
 
-    async fn proposal(&self, result: Finished<'_>, summary: &str, commit: &str) -> Result<Proposal, Halt> {
+    async fn proposal(&self, result: Finished<'_>, commit: &str) -> Result<Proposal, Halt> {
         let policy = &self.engine.options.delivery;
         let changes = self.repository.changes(&self.task.base, commit).await?;
         let mut reviewers = Vec::new();
@@ -201,23 +201,30 @@ impl Turn {
         let model = self.last_model().await?;
         // A follow-up changes what the pull request holds, not what it is for.
         let asked_first = self.engine.options.store.task(&self.task.id).await?.task;
+        // What is signed is about the delivered commit only if that has the tree that was tested.
+        let delivered = self.repository.tree(commit).await?;
+        let subject = |evidence: &Evidence| match &evidence.tree {
+            Some(tested) if delivered.as_ref() != Some(tested) => evidence.commit.clone(),
+            _ => commit.to_owned(),
+        };
         let about = describe::About {
             task: &self.task,
             session: &self.session,
             result,
-            summary,
+            turns: &self.reports().await?,
             cost: self.meter.spent().cost,
             changed: changes.len(),
             public_url: policy.public_url.as_deref(),
             envelope: policy.attestor.as_ref().zip(result.evidence).map(|(attestor, evidence)| {
-                attestor.sign(&evidence_statement(&self.task, &self.session, model.as_deref(), commit, evidence))
+                let subject = subject(evidence);
+                attestor.sign(&evidence_statement(&self.task, &self.session, model.as_deref(), &subject, evidence))
             }),
             model: model.as_deref(),
         };
         Ok(Proposal {
             branch: self.session.branch.clone(),
             into: self.task.settings.base_branch.clone(),
-            title: self.journal.clean(&describe::title(&asked_first)),
+            title: self.journal.clean(&describe::title(&asked_first.prompt)),
             body: self.journal.clean(&about.body()),
             draft: result.failure.is_some(),
             labels: policy.labels.clone(),
@@ -235,13 +242,42 @@ impl Turn {
         Ok(started.flatten())
     }
 
+    /// Each turn up to this one, with what its agent said last. A turn that only delivers has nothing of its own to tell.
+    async fn reports(&self) -> Result<Vec<describe::TurnReport>, Halt> {
+        let events = self.journal.all().await?;
+        let only_delivers = |turn: &TurnId| {
+            events.iter().any(
+                |event| matches!(&event.body, EventBody::TurnQueued { turn_id, delivers: true, .. } if turn_id == turn),
+            )
+        };
+        let mut said: BTreeMap<TurnId, String> = BTreeMap::new();
+        let mut current = None;
+        for event in &events {
+            match &event.body {
+                EventBody::TurnStarted { turn_id, .. } => {
+                    said.entry(turn_id.clone()).or_default();
+                    current = Some(turn_id);
+                }
+                EventBody::Message { role: MessageRole::Assistant, text } if !text.trim().is_empty() => {
+                    if let Some(said) = current.and_then(|turn| said.get_mut(turn)) {
+                        said.clone_from(text);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let reports = self.session.turns.iter().filter(|turn| turn.number == 1 || !only_delivers(&turn.id));
+        let reports = reports.filter_map(|turn| {
+            said.remove(&turn.id).map(|summary| describe::TurnReport { title: turn.prompt.title().to_owned(), summary })
+        });
+        Ok(reports.collect())
+    }
+
     /// What the agent said last about its work.
     async fn summary(&self) -> Result<String, Halt> {
         let events = self.journal.all().await?;
         let said = events.into_iter().rev().find_map(|event| match event.body {
-            EventBody::Message { role: harvest_core::MessageRole::Assistant, text } if !text.trim().is_empty() => {
-                Some(text)
-            }
+            EventBody::Message { role: MessageRole::Assistant, text } if !text.trim().is_empty() => Some(text),
             _ => None,
         });
         Ok(said.unwrap_or_default())

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 /// What the predicate is, for those who read statements of many kinds.
 const PREDICATE: &str = "urn:harvest:evidence:v1";
 
-/// About `commit`, which has the same files as the one that the evidence names.
-/// `model` is the one that worked on it last.
+/// About `commit`, which has the same tree as the tested commit that the evidence names. `model` is the one that worked on it
+/// last.
 pub fn evidence_statement(
     task: &Task,
     session: &Session,
@@ -27,6 +27,8 @@ pub fn evidence_statement(
             "model": model,
             "requested_by": task.requested_by,
             "source_url": task.source_url,
+            "tested_commit": evidence.commit,
+            "tree": evidence.tree,
             "proves_success": evidence.proves_success(),
             "evidence": evidence,
         },

@@ -15,7 +15,7 @@ pub fn issue_number(url: &str) -> Option<u64> {
 }
 
 /// What people are told who may decide.
-const APPROVE: &str = "Someone who may write here comments `approve` or `reject` to me";
+const APPROVE: &str = "Someone with write access comments `approve` or `reject`";
 /// A comment of GitHub has room for some 65,000 characters.
 const LONGEST_PLAN: usize = 20_000;
 const LONGEST_REASON: usize = 2_000;
@@ -72,7 +72,7 @@ impl Turn {
             ),
             Progress::DeliveryWaits { files } => {
                 let files = describe::counted(files, "file");
-                format!("👀 **Done and tested; the result waits for approval** ({files} changed). {APPROVE} · {link}")
+                format!("👀 **Done; the result waits for approval** ({files} changed). {APPROVE} · {link}")
             }
             Progress::Working => format!("⏳ **Working on it** with {} · {link}", task.agent),
             Progress::Interrupted => format!("⏸️ **Interrupted**: it continues when someone resumes it · {link}"),
@@ -108,7 +108,7 @@ impl Engine {
                 }
             }
             TaskStatus::Cancelled => {
-                let why = self.clean(outcome.error.as_deref().unwrap_or("stopped by a person"));
+                let why = self.clean(outcome.error.as_deref().unwrap_or("stopped by a user"));
                 let why = describe::in_one_line(&why, LONGEST_REASON);
                 match why.strip_prefix("cancelled ") {
                     Some(rest) => format!("🚫 **Cancelled** {rest} · {link}"),

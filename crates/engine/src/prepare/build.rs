@@ -94,7 +94,7 @@ impl Engine {
         let Run { settings, mut report, progress, log, .. } = run;
         (report.status, report.error) = match result {
             Ok(status) => (status, None),
-            Err(End::Stopped) => (Status::Stopped, Some("stopped by a person".to_owned())),
+            Err(End::Stopped) => (Status::Stopped, Some("stopped by a user".to_owned())),
             Err(End::Failed(error)) => (Status::Failed, Some(error)),
             Err(End::Engine(error)) => return Err(error),
         };
@@ -234,7 +234,7 @@ impl Run<'_> {
             failpoint::reach("prepare::started")?;
             let ran = self.run(workshop, Stage::Toolchain, &script::keep_home(), &[], PROBE_LIMIT).await?;
             if let Some(failure) = Failure::of(&ran) {
-                return Err(End::Failed(format!("the home could not be made: {failure}")));
+                return Err(End::Failed(format!("the home folder could not be created: {failure}")));
             }
             self.select_tools(workshop, needs).await
         };

@@ -298,6 +298,10 @@ impl Workshop for Shop {
         .await
     }
 
+    async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
+        self.call(|books| Ok(books.claimed_by(owner).iter().map(|turn| books.lease(turn)).collect())).await
+    }
+
     async fn reclaim(&self) -> Result<Reclaimed, Error> {
         let now = self.now();
         let (expired, due) = self

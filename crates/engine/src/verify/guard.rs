@@ -4,9 +4,13 @@ use harvest_core::{ChangedFiles, FileChange, Flag, TestRun};
 use harvest_workspace::Change;
 
 use super::Counts;
+use super::command_files::CommandFiles;
 
-/// make takes these before a `Makefile`.
-const SHADOWING: &[&str] = &["GNUmakefile", "makefile"];
+/// make takes these before a `Makefile`, and rake this before a `Rakefile`.
+const SHADOWING: &[&str] = &["GNUmakefile", "makefile", "rakefile"];
+/// Python takes these from the repository before those that are installed: modules of test runners, and two that every program
+/// loads first.
+const SHADOWING_MODULES: &[&str] = &["unittest", "pytest", "_pytest", "sitecustomize", "usercustomize"];
 
 /// What the result changed, as far as it matters for believing its tests.
 #[derive(Debug)]
@@ -21,7 +25,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new(command: &str, changes: &[Change]) -> Self {
+    pub(super) fn new(command: &CommandFiles, changes: &[Change]) -> Self {
         let mut guard = Self {
             restore: Vec::new(),
             remove: Vec::new(),
@@ -31,11 +35,11 @@ impl Guard {
         };
         for Change { path, change } in changes {
             let existed = *change != FileChange::Added;
-            if existed && is_part_of(command, path) {
+            if existed && command.contains(path) {
                 guard.restore.push(path.clone());
             }
             let goes_first = SHADOWING.contains(&path.rsplit('/').next().unwrap_or_default());
-            if !existed && goes_first && is_part_of(command, path) {
+            if !existed && ((goes_first && command.would_read(path)) || is_runner_module(path)) {
                 guard.remove.push(path.clone());
             }
             if is_test(path) {
@@ -53,6 +57,11 @@ impl Guard {
         guard
     }
 
+    /// Whether the result changes what the test command is made of.
+    pub(super) fn changes_command(&self) -> bool {
+        !self.restore.is_empty() || !self.remove.is_empty()
+    }
+
     pub(super) fn restore(&self) -> &[String] {
         &self.restore
     }
@@ -62,7 +71,8 @@ impl Guard {
     }
 
     pub(super) fn changed(&self) -> ChangedFiles {
-        self.changed.clone()
+        let command = self.restore.iter().chain(&self.remove).cloned().collect();
+        ChangedFiles { command, ..self.changed.clone() }
     }
 
     pub(super) fn flags(&self, result: &TestRun, baseline: &TestRun) -> Vec<Flag> {
@@ -94,46 +104,20 @@ impl Guard {
     }
 }
 
-/// Whether the test command is made of this file: it is named in the command, or it is where the command's tool looks, in
-/// any folder that the command goes into.
-fn is_part_of(command: &str, path: &str) -> bool {
-    let separators = |c: char| c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')' | '\'' | '"' | '=');
-    let words: Vec<&str> = command.split(separators).filter(|word| !word.is_empty()).map(plain).collect();
-    let goes =
-        |pair: &&[&str]| matches!(pair[0], "cd" | "pushd" | "-C" | "--directory" | "--prefix" | "--dir" | "--cwd");
-    let entered = words.windows(2).filter(goes).map(|pair| pair[1]);
-    entered.chain([""]).any(|folder| {
-        let below = if folder.is_empty() {
-            Some(path)
-        } else {
-            path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'))
-        };
-        below.is_some_and(|below| words.iter().any(|word| *word == below || implied_by(word).contains(&below)))
-    })
+pub(super) fn is_test_folder(folder: &str) -> bool {
+    matches!(folder, "test" | "tests" | "spec" | "specs" | "__tests__" | "testdata" | "e2e")
 }
 
-fn plain(word: &str) -> &str {
-    word.trim_start_matches("./").trim_end_matches('/')
+/// Whether a new file takes the place of a test runner's module.
+fn is_runner_module(path: &str) -> bool {
+    let first = path.split('/').next().unwrap_or_default();
+    let is_python = path.ends_with(".py");
+    is_python && SHADOWING_MODULES.contains(&first.strip_suffix(".py").unwrap_or(first))
 }
 
-/// The files that a tool reads its commands from.
-fn implied_by(tool: &str) -> &'static [&'static str] {
-    match tool.rsplit('/').next().unwrap_or_default() {
-        "make" | "gmake" => &["Makefile", "makefile", "GNUmakefile"],
-        "just" => &["justfile", "Justfile", ".justfile"],
-        "tox" => &["tox.ini"],
-        "rake" => &["Rakefile"],
-        "gradlew" | "gradle" => &["build.gradle", "build.gradle.kts"],
-        "npm" | "pnpm" | "yarn" | "bun" => &["package.json"],
-        _ => &[],
-    }
-}
-
-fn is_test(path: &str) -> bool {
+pub(super) fn is_test(path: &str) -> bool {
     let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let in_test_folder = folders
-        .split('/')
-        .any(|folder| matches!(folder, "test" | "tests" | "spec" | "specs" | "__tests__" | "testdata" | "e2e"));
+    let in_test_folder = folders.split('/').any(is_test_folder);
     let stem = name.split('.').next().unwrap_or_default();
     let lower = stem.to_ascii_lowercase();
     in_test_folder
@@ -187,6 +171,7 @@ fn is_settings(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::command_files;
     use super::*;
     use harvest_core::SandboxPurpose;
 
@@ -210,37 +195,45 @@ mod tests {
         Change { path: path.to_owned(), change }
     }
 
+    /// With files of the base that hold nothing.
+    fn guard(command: &str, changes: &[Change]) -> Guard {
+        let of_base = changes.iter().filter(|change| change.change != FileChange::Added);
+        let files: Vec<(&str, &str)> = of_base.map(|change| (change.path.as_str(), "")).collect();
+        Guard::new(&command_files::tests::command_files(command, &files), changes)
+    }
+
     #[test]
     fn a_rewritten_test_command_is_restored_and_flagged() {
         for (command, path) in
             [("sh ./check.sh", "check.sh"), ("make test", "Makefile"), ("CI=1 bash ci/run", "ci/run")]
         {
-            let guard = Guard::new(command, &[change(path, FileChange::Modified)]);
+            let guard = guard(command, &[change(path, FileChange::Modified)]);
             assert_eq!(guard.restore(), [path], "{command}");
+            assert_eq!(guard.changed().command, [path], "{command}");
             assert!(guard.flags(&run(None, None, 0), &run(None, None, 0)).contains(&Flag::TestCommandChanged));
         }
-        assert!(Guard::new("make test", &[change("src/make", FileChange::Modified)]).restore().is_empty());
+        assert!(guard("make test", &[change("src/make", FileChange::Modified)]).restore().is_empty());
         for (command, path) in [
             ("cd a/b && ./run.sh", "a/b/run.sh"),
             ("make -C sub check", "sub/Makefile"),
             ("cd ./web; npm test", "web/package.json"),
         ] {
-            assert_eq!(Guard::new(command, &[change(path, FileChange::Modified)]).restore(), [path], "{command}");
+            assert_eq!(guard(command, &[change(path, FileChange::Modified)]).restore(), [path], "{command}");
         }
         let shadowed =
-            Guard::new("make test", &[change("GNUmakefile", FileChange::Added), change("Makefile", FileChange::Added)]);
+            guard("make test", &[change("GNUmakefile", FileChange::Added), change("Makefile", FileChange::Added)]);
         assert_eq!(shadowed.remove(), ["GNUmakefile"]);
     }
 
     #[test]
     fn deleted_skipped_and_vanished_tests_are_flagged() {
-        let deleted = Guard::new("pytest", &[change("tests/test_a.py", FileChange::Deleted)]);
+        let deleted = guard("pytest", &[change("tests/test_a.py", FileChange::Deleted)]);
         assert_eq!(
             deleted.flags(&run(Some(1), Some(0), 0), &run(Some(1), Some(1), 0)),
             [Flag::TestsDeleted, Flag::FewerTests]
         );
         assert_eq!(deleted.flags(&run(None, None, 0), &run(None, None, 0)), [Flag::TestsDeleted]);
-        let edited = Guard::new("pytest", &[change("tests/test_a.py", FileChange::Modified)]);
+        let edited = guard("pytest", &[change("tests/test_a.py", FileChange::Modified)]);
         assert_eq!(
             edited.flags(&run(Some(1), Some(0), 1), &run(Some(1), Some(1), 0)),
             [Flag::TestsChanged, Flag::FewerTests, Flag::TestsSkipped]
@@ -253,12 +246,12 @@ mod tests {
 
     #[test]
     fn moving_tests_and_adding_some_is_fine() {
-        let moved = Guard::new(
+        let moved = guard(
             "pytest",
             &[change("tests/test_a.py", FileChange::Deleted), change("tests/unit/test_a.py", FileChange::Added)],
         );
         assert_eq!(moved.flags(&run(Some(3), Some(0), 0), &run(Some(2), Some(0), 0)), [Flag::TestsChanged]);
-        let added = Guard::new("pytest", &[change("tests/test_b.py", FileChange::Added)]);
+        let added = guard("pytest", &[change("tests/test_b.py", FileChange::Added)]);
         assert_eq!(added.flags(&run(Some(3), Some(0), 0), &run(Some(2), Some(0), 0)), []);
     }
 }

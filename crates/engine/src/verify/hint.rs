@@ -1,6 +1,6 @@
 //! Why a test command could not run, where the cause can be told from what it printed.
 
-const PREPARE: &str = "`harvest repo add .` prepares the repository's dependencies";
+use std::fmt::Write as _;
 
 /// A known cause, and the way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,34 +8,69 @@ pub(super) struct Hint {
     pub(super) text: String,
     /// The cause is that the command itself, or a part of it, is not there: no test had a chance to run.
     pub(super) cannot_run: bool,
+    /// It is about a program or file of the command, not about a package that the work may have begun to need.
+    pub(super) of_command: bool,
+}
+
+/// What the way out depends on.
+#[derive(Debug, Clone)]
+pub(super) struct Surroundings {
+    /// The command that installs the dependencies which the repository declares.
+    pub(super) prepare: String,
+    /// Sandboxes have the programs of the machine that Harvest runs on, not those of an image.
+    pub(super) on_host: bool,
+}
+
+/// What is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Missing<'o> {
+    /// A package that the repository declares in one of these files, or should.
+    Package {
+        name: &'o str,
+        declared_in: &'static str,
+    },
+    Program(&'o str),
+    /// A file of the repository, or the program that its first line names.
+    File(&'o str),
 }
 
 /// What a shell reports for a program that is not there, or is none.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 
-pub(super) fn find(exit_code: i32, output: &str) -> Option<Hint> {
+const PYTHON: &str = "requirements.txt or pyproject.toml";
+const NODE: &str = "package.json";
+const PHP: &str = "composer.json";
+const ANOTHER: &str = "name another test command (--test, or `test` in .harvest.toml)";
+/// Programs that are packages of Python.
+const PYTHON_TOOLS: &[&str] =
+    &["pytest", "py.test", "tox", "nox", "coverage", "ruff", "mypy", "flake8", "black", "pylint", "behave"];
+/// Programs that no package of Node.js brings along.
+const TOOLCHAINS: &[&str] = &[
+    "node", "npm", "npx", "pnpm", "yarn", "bun", "deno", "make", "cmake", "cargo", "go", "python", "python3", "ruby",
+    "bundle", "php", "composer", "java", "mvn", "gradle", "dotnet", "git", "bash", "docker",
+];
+
+pub(super) fn find(exit_code: i32, output: &str, surroundings: &Surroundings) -> Option<Hint> {
     if exit_code == 0 {
         return None;
     }
     let lines: Vec<&str> = output.lines().map(str::trim).collect();
-    let cannot_run = |text: String| Some(Hint { text, cannot_run: true });
+    let by_node = lines.iter().any(|line| is_line_of_npm(line));
+    let cannot_run = |text: String| Some(Hint { text, cannot_run: true, of_command: true });
     for line in lines.iter().rev() {
-        if let Some(name) = missing_program(line) {
-            return cannot_run(format!(
-                "`{name}` is not installed in the sandbox: {PREPARE}, or name another command with --test"
-            ));
+        if let Some(missing) = missing_program(line, by_node).or_else(|| missing_package(line)) {
+            let of_command = !matches!(missing, Missing::Package { .. });
+            return Some(Hint { text: surroundings.way_to(&missing), cannot_run: true, of_command });
         }
-        if let Some(name) = missing_module(line) {
-            return cannot_run(format!("{name} is not installed in the sandbox: {PREPARE}"));
-        }
-        if line.contains("Missing script: \"test\"") || line.contains("No rule to make target 'test'") {
-            return cannot_run(
-                "the repository has no such command; name the one that runs its tests with --test".to_owned(),
-            );
+        if line.contains("Missing script: \"") || line.contains("No rule to make target '") {
+            return cannot_run(format!("the repository has no such command; {ANOTHER}"));
         }
         if line.contains("no matching package named") || line.contains("failed to download from") {
-            return cannot_run(format!("a package is missing, and tests run without a network: {PREPARE}"));
+            let prepare = &surroundings.prepare;
+            return cannot_run(format!(
+                "a package is missing, and tests run without a network: `{prepare}` installs what the repository declares"
+            ));
         }
     }
     if exit_code == NOT_EXECUTABLE {
@@ -45,7 +80,7 @@ pub(super) fn find(exit_code: i32, output: &str) -> Option<Hint> {
         );
     }
     if exit_code == NOT_FOUND {
-        return cannot_run(format!("the command is not installed in the sandbox: {PREPARE}"));
+        return cannot_run(format!("a program that the test command runs is not in the sandbox; {ANOTHER}"));
     }
     const NO_NETWORK: [&str; 5] = [
         "Temporary failure in name resolution",
@@ -55,31 +90,94 @@ pub(super) fn find(exit_code: i32, output: &str) -> Option<Hint> {
         "getaddrinfo ENOTFOUND",
     ];
     let asks = lines.iter().any(|line| NO_NETWORK.iter().any(|words| line.contains(words)));
-    let text = "tests run without a network; what they need has to be in the repository or among its dependencies";
-    asks.then(|| Hint { text: text.to_owned(), cannot_run: false })
+    let text = "tests run without a network; everything they need has to be in the repository or its dependencies";
+    asks.then(|| Hint { text: text.to_owned(), cannot_run: false, of_command: false })
 }
 
-/// `sh: 1: pytest: not found`, `bash: line 1: pytest: command not found`, `env: 'pytest': No such file or directory`.
-fn missing_program(line: &str) -> Option<&str> {
+impl Surroundings {
+    fn way_to(&self, missing: &Missing<'_>) -> String {
+        let mut text = String::new();
+        let _ = match missing {
+            Missing::Package { name, declared_in } => write!(
+                text,
+                "`{name}` is not installed in the sandbox: it has to be in {declared_in}, and `{}` installs what is there",
+                self.prepare
+            ),
+            Missing::Program(name) if self.on_host => write!(
+                text,
+                "`{name}` is not installed on the machine that Harvest runs on, whose programs sandboxes use: install it \
+                 there, or {ANOTHER}"
+            ),
+            Missing::Program(name) => {
+                write!(text, "`{name}` is not in the image of the sandboxes: add it there, or {ANOTHER}")
+            }
+            Missing::File(name) => write!(
+                text,
+                "there is no `{name}` in the repository, or the program that its first line names is missing; {ANOTHER}"
+            ),
+        };
+        text
+    }
+}
+
+/// A line that a package manager of Node.js prints around a script, such as `> shop@1.0.0 test`.
+fn is_line_of_npm(line: &str) -> bool {
+    let names_package = line.strip_prefix("> ").is_some_and(|rest| {
+        rest.split_once('@').is_some_and(|(_, rest)| rest.starts_with(|letter: char| letter.is_ascii_digit()))
+    });
+    names_package || ["npm error", "npm ERR!", "ELIFECYCLE", "yarn run v"].iter().any(|start| line.starts_with(start))
+}
+
+/// `sh: 1: pytest: not found`, `bash: line 1: pytest: command not found`, `env: 'pytest': No such file or directory`,
+/// `make: pytest: No such file or directory`, `exec: "gcc": executable file not found in $PATH`.
+fn missing_program(line: &str, by_node: bool) -> Option<Missing<'_>> {
+    const NO_FILE: &str = ": No such file or directory";
     let rest = line.strip_suffix(": command not found").or_else(|| line.strip_suffix(": not found"));
-    let name = match rest {
-        Some(rest) => rest.rsplit(": ").next()?,
-        None => {
-            line.strip_prefix("env: ")?.strip_suffix(": No such file or directory")?.trim_matches(['\'', '‘', '’', '"'])
-        }
+    let name = if let Some(rest) = rest {
+        rest.rsplit(": ").next()?
+    } else if let Some((before, _)) = line.split_once(": executable file not found in") {
+        before.rsplit("exec: ").next()?
+    } else {
+        let (program, rest) = line.strip_suffix(NO_FILE)?.split_once(": ")?;
+        (program == "env" || program == "make" || program.starts_with("make[")).then_some(rest)?
     };
-    is_name(name).then_some(name)
+    let name = name.trim_matches(['\'', '‘', '’', '"']);
+    if !is_name(name) {
+        return None;
+    }
+    let of_package = |declared_in| Some(Missing::Package { name, declared_in });
+    match name.split_once('/') {
+        Some(("vendor", _)) => of_package(PHP),
+        Some(("node_modules", _)) => of_package(NODE),
+        Some((".venv" | "venv", _)) => of_package(PYTHON),
+        Some(_) if !name.starts_with('/') => Some(Missing::File(name)),
+        _ if PYTHON_TOOLS.contains(&name) => of_package(PYTHON),
+        _ if by_node && !TOOLCHAINS.contains(&name) => of_package(NODE),
+        _ => Some(Missing::Program(name)),
+    }
 }
 
 /// `/usr/bin/python3: No module named pytest`, `ModuleNotFoundError: No module named 'requests'`,
 /// `Error: Cannot find module 'mocha'`, `Cannot find package 'vitest'`, `error: no such command: `nextest``.
-fn missing_module(line: &str) -> Option<String> {
-    let starts = ["No module named ", "Cannot find module ", "Cannot find package ", "error: no such command: "];
-    let (at, start) = starts.iter().find_map(|start| line.find(start).map(|at| (at, start)))?;
+fn missing_package(line: &str) -> Option<Missing<'_>> {
+    let starts = [
+        ("No module named ", Some(PYTHON)),
+        ("Cannot find module ", Some(NODE)),
+        ("Cannot find package ", Some(NODE)),
+        ("error: no such command: ", None),
+    ];
+    let (at, start, declared_in) =
+        starts.iter().find_map(|(start, declared_in)| line.find(start).map(|at| (at, start, declared_in)))?;
     let rest = line[at + start.len()..].trim_start_matches(['\'', '"', '`']);
     let name = rest.split(['\'', '"', '`', ' ', ';']).next()?;
     // A file of the repository that cannot be found is no missing package.
-    (is_name(name) && !name.starts_with(['.', '/'])).then(|| format!("`{name}`"))
+    if !is_name(name) || name.starts_with(['.', '/']) {
+        return None;
+    }
+    Some(match declared_in {
+        Some(declared_in) => Missing::Package { name, declared_in },
+        None => Missing::Program(name),
+    })
 }
 
 fn is_name(name: &str) -> bool {
@@ -91,28 +189,64 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    const PREPARE: &str = "harvest repo add . --name shop && harvest repo build shop";
+
+    fn found(exit_code: i32, output: &str) -> Option<Hint> {
+        find(exit_code, output, &Surroundings { prepare: PREPARE.to_owned(), on_host: true })
+    }
+
     #[test]
     fn a_known_cause_comes_with_the_way_out() {
+        let npm = "> shop@1.0.0 test\n> vitest run\n\nsh: 1: vitest: not found";
+        let make = "make: shellcheck: No such file or directory\nmake: *** [Makefile:2: test] Error 127";
+        let package = |name: &str, file: &str| {
+            format!(
+                "`{name}` is not installed in the sandbox: it has to be in {file}, and `{PREPARE}` installs what is there"
+            )
+        };
+        let program = |name: &str| {
+            format!(
+                "`{name}` is not installed on the machine that Harvest runs on, whose programs sandboxes use: install it \
+                 there, or name another test command (--test, or `test` in .harvest.toml)"
+            )
+        };
         let cases = [
-            (127, "sh: 1: pytest: not found", "`pytest` is not installed"),
-            (127, "bash: line 1: vendor/bin/phpunit: command not found", "`vendor/bin/phpunit` is not installed"),
-            (1, "/usr/bin/python3: No module named pytest", "`pytest` is not installed"),
-            (1, "Error: Cannot find module '@scope/x'\nRequire stack:", "`@scope/x` is not installed"),
-            (101, "error: no such command: `nextest`", "`nextest` is not installed"),
-            (1, "npm error Missing script: \"test\"", "the repository has no such command"),
-            (126, "sh: 1: ./run: Permission denied", "is not an executable file"),
-            (6, "curl: (6) Could not resolve host: example.com", "tests run without a network"),
+            (127, "sh: 1: pytest: not found", package("pytest", PYTHON)),
+            (1, "/usr/bin/python3: No module named pytest", package("pytest", PYTHON)),
+            (127, "bash: line 1: vendor/bin/phpunit: command not found", package("vendor/bin/phpunit", PHP)),
+            (127, npm, package("vitest", NODE)),
+            (1, "Error: Cannot find module '@scope/x'\nRequire stack:", package("@scope/x", NODE)),
+            (127, "sh: 1: go: not found", program("go")),
+            (127, "> shop@1.0.0 test\nsh: 1: make: not found", program("make")),
+            (2, make, program("shellcheck")),
+            (2, "make[1]: gcc: No such file or directory\nmake: *** Error 2", program("gcc")),
+            (1, "x_test.go:3: exec: \"gcc\": executable file not found in $PATH", program("gcc")),
+            (101, "error: no such command: `nextest`", program("nextest")),
         ];
         for (exit_code, output, expected) in cases {
-            let hint = find(exit_code, output).map(|hint| hint.text).unwrap_or_default();
+            let found = found(exit_code, output).map(|hint| (hint.text, hint.cannot_run));
+            assert_eq!(found, Some((expected, true)), "{output}");
+        }
+        for (exit_code, output, expected) in [
+            (1, "npm error Missing script: \"test\"", "the repository has no such command"),
+            (2, "make: *** No rule to make target 'check'.  Stop.", "the repository has no such command"),
+            (127, "sh: 1: ./run.sh: not found", "there is no `./run.sh` in the repository"),
+            (126, "sh: 1: ./run: Permission denied", "is not an executable file"),
+            (6, "curl: (6) Could not resolve host: example.com", "tests run without a network"),
+        ] {
+            let hint = found(exit_code, output).map(|hint| hint.text).unwrap_or_default();
             assert!(hint.contains(expected), "{output}: {hint}");
         }
+        let image = Surroundings { prepare: PREPARE.to_owned(), on_host: false };
+        let hint = find(127, "sh: 1: go: not found", &image).map(|hint| hint.text).unwrap_or_default();
+        assert!(hint.starts_with("`go` is not in the image of the sandboxes"), "{hint}");
     }
 
     #[test]
     fn a_failed_assertion_has_no_hint() {
-        assert_eq!(find(1, "assert 1 == 2\n1 failed in 0.01s"), None);
-        assert_eq!(find(1, "Error: Cannot find module './missing'"), None);
-        assert_eq!(find(0, "sh: 1: x: not found"), None);
+        assert_eq!(found(1, "assert 1 == 2\n1 failed in 0.01s"), None);
+        assert_eq!(found(1, "Error: Cannot find module './missing'"), None);
+        assert_eq!(found(1, "cat: notes: No such file or directory"), None);
+        assert_eq!(found(0, "sh: 1: x: not found"), None);
     }
 }

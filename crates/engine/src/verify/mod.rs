@@ -3,6 +3,7 @@
 //! The command and whatever it is made of come from the base commit or the project, never from what the agent produced.
 
 mod command;
+mod command_files;
 mod compare;
 mod guard;
 mod hint;
@@ -49,7 +50,8 @@ impl Turn {
             return Ok(None);
         };
         let changes = self.repository.changes(&self.task.base, commit).await?;
-        let guard = guard::Guard::new(command, &changes);
+        let files = command_files::find(&self.mirror, &self.task.base, command).await?;
+        let guard = guard::Guard::new(&files, &changes);
         let give_up = Stop::default();
         let (result, baseline) = tokio::join!(
             self.test(SandboxPurpose::Verify, command, commit, &guard, &give_up),
@@ -65,15 +67,22 @@ impl Turn {
             flags.push(Flag::NotIsolated);
         }
         let tests = compare::compare(&baseline.names, &result.names);
-        let hint = hint::find(result.exit_code, &result.output_tail);
+        // Where the command runs at the base, a program that is missing at the result is a fault of the work.
+        let hint = hint::find(result.exit_code, &result.output_tail, &self.surroundings().await?)
+            .filter(|hint| !hint.of_command || baseline.exit_code != 0);
         let cannot_run = hint.as_ref().is_some_and(|hint| hint.cannot_run);
-        let verdict = compare::verdict(&baseline, &result, &tests, &flags, cannot_run);
+        let verdict = match compare::verdict(&baseline, &result, &tests, &flags, cannot_run) {
+            // The same files were tested twice, so what fails also fails at the base, whether it is named or not.
+            TestVerdict::Failed if changes.is_empty() && baseline.exit_code != 0 => TestVerdict::Unchanged,
+            verdict => verdict,
+        };
         let output = match verdict {
             TestVerdict::Verified => String::new(),
             _ => last_lines(&result.output_tail),
         };
         let evidence = Evidence {
             commit: commit.to_owned(),
+            tree: self.repository.tree(commit).await?,
             command: command.to_owned(),
             exit_code: result.exit_code,
             passed: result.passed,
@@ -99,7 +108,20 @@ impl Turn {
     }
 
     /// Whether the evidence lets the task complete.
-    pub(crate) fn judge(&self, evidence: Option<&Evidence>) -> Option<Failure> {
+    pub(crate) async fn judge(&self, commit: &str, evidence: Option<&Evidence>) -> Result<Option<Failure>, Error> {
+        // A task that changes nothing is not to blame for a base whose tests fail. In a race it would win by being idle.
+        let base_fails = evidence.is_some_and(|evidence| match evidence.verdict() {
+            TestVerdict::Unchanged => true,
+            TestVerdict::CannotRun => evidence.baseline.exit_code != 0 && !self.task.settings.require_tests,
+            _ => false,
+        });
+        if base_fails && self.race().is_none() && self.repository.changes(&self.task.base, commit).await?.is_empty() {
+            return Ok(None);
+        }
+        Ok(self.judge_work(evidence))
+    }
+
+    fn judge_work(&self, evidence: Option<&Evidence>) -> Option<Failure> {
         let failed = |message| Some(Failure::new(FailureReason::Tests, message));
         match evidence {
             None if self.task.settings.require_tests => {
@@ -114,13 +136,15 @@ impl Turn {
                 }
                 TestVerdict::NoTests => None,
                 TestVerdict::Unchanged => failed(format!(
-                    "`{}` fails at the result as it does at the base; accept_unchanged lets such work pass",
-                    evidence.command
+                    "`{}` fails at the result as it does at the base{}; set accept_unchanged to accept such work",
+                    evidence.command,
+                    about_changed_command(evidence)
                 )),
                 TestVerdict::CannotRun | TestVerdict::Failed => failed(format!(
-                    "`{}` ended with exit code {} at the result{}",
+                    "`{}` ended with exit code {} at the result{}{}",
                     evidence.command,
                     evidence.exit_code,
+                    about_changed_command(evidence),
                     evidence.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default()
                 )),
                 TestVerdict::Doubtful => {
@@ -129,7 +153,7 @@ impl Turn {
                     if why.is_empty() {
                         why.push("tests fail although the command ends with exit code 0");
                     }
-                    failed(format!("the tests are green but prove nothing: {}", why.join("; ")))
+                    failed(format!("the tests pass but prove nothing: {}", why.join("; ")))
                 }
             },
         }
@@ -241,7 +265,37 @@ impl Turn {
                 return Err(Failure::new(FailureReason::Sandbox, message).into());
             }
         }
-        Ok(self.run(place, "tests", command, &TEST_ENVIRONMENT, TEST_LIMIT).await?)
+        let ran = self.run(place, "tests", command, &TEST_ENVIRONMENT, TEST_LIMIT).await?;
+        if commit == self.task.base || !guard.changes_command() || !ran.succeeded() {
+            return Ok(ran);
+        }
+        // With the base's files the work is proved; what is delivered must pass with its own files as well.
+        let env = [("COMMIT", commit)];
+        let reset = self.run(place, "as-delivered", &script::as_delivered(), &env, SCRIPT_LIMIT).await?;
+        if reset.is_lost {
+            return Ok(reset);
+        }
+        if !reset.succeeded() {
+            let message = format!("the result could not be checked out as delivered: {}", reset.last_line());
+            return Err(Failure::new(FailureReason::Sandbox, message).into());
+        }
+        let delivered = self.run(place, "tests-delivered", command, &TEST_ENVIRONMENT, TEST_LIMIT).await?;
+        Ok(if delivered.succeeded() { ran } else { delivered })
+    }
+
+    /// What advice about a missing tool depends on.
+    async fn surroundings(&self) -> Result<hint::Surroundings, Halt> {
+        let options = &self.engine.options;
+        let source = &self.task.repository;
+        let known = options.store.repositories().await?.into_iter().find(|known| known.source == *source);
+        let prepare = match known {
+            Some(known) => format!("harvest repo build {}", known.name),
+            None => {
+                let name = repository_name(source);
+                format!("harvest repo add {} --name {name} && harvest repo build {name}", command::quoted(source))
+            }
+        };
+        Ok(hint::Surroundings { prepare, on_host: options.toolchain.programs.is_some() })
     }
 
     /// The same digest means that the tests ran in the same kind of place.
@@ -259,6 +313,28 @@ impl Turn {
         let digest: String = Sha256::digest(facts.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         format!("sha256:{digest}")
     }
+}
+
+/// Why the tests fail in spite of a change to the test command that may mend them.
+fn about_changed_command(evidence: &Evidence) -> String {
+    let Some(files) = evidence.changed.command_files() else { return String::new() };
+    let at_base = match evidence.baseline.exit_code {
+        0 => "passes".to_owned(),
+        code => format!("ends with exit code {code}"),
+    };
+    format!(
+        "; the result changes {files}, which is part of the test command, so it has to pass with the base's version and as \
+         delivered, and at the base the command {at_base}: commit that change yourself, or name another test command"
+    )
+}
+
+/// A name for a repository that has none yet: the last part of its path or URL.
+fn repository_name(source: &str) -> String {
+    const LONGEST: usize = 40;
+    let last = source.trim_end_matches('/').rsplit(['/', ':']).next().unwrap_or_default();
+    let plain = last.strip_suffix(".git").unwrap_or(last).chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-');
+    let name: String = plain.take(LONGEST).collect();
+    if name.trim_matches('-').is_empty() { "repository".to_owned() } else { name.trim_matches('-').to_owned() }
 }
 
 fn last(text: &str, bytes: usize) -> &str {

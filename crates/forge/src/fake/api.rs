@@ -175,6 +175,7 @@ async fn dispatch(shared: &Shared, caller: &Caller, method: &str, path: &str, qu
         ("GET", ["collaborators", login, "permission"]) if may(&[("metadata", "read")]) => asked.permission(login),
         ("POST", ["issues"]) if may(&issues) => asked.open_issue(),
         ("GET", ["issues", id]) if may(&[("issues", "read"), ("pull_requests", "read")]) => asked.issue(number(id)),
+        ("PATCH", ["issues", id]) if may(&issues) => asked.edit_issue(number(id)),
         ("POST", ["issues", id, "labels"]) if may(&issues) => asked.label(number(id)),
         ("POST", ["issues", id, "assignees"]) if may(&issues) => asked.assign(number(id)),
         ("GET", ["issues", id, "comments"]) if may(&[("issues", "read"), ("pull_requests", "read")]) => {

@@ -138,6 +138,51 @@ impl Asked<'_> {
         }
     }
 
+    /// Changes the fields that the body names. Webhooks follow for what is different afterwards, as GitHub sends them.
+    pub(super) fn edit_issue(&self, number: u64) -> Reply {
+        let open = match self.text("state").as_deref() {
+            None => None,
+            Some("open") => Some(true),
+            Some("closed") => Some(false),
+            Some(_) => return Reply::invalid("state is neither open nor closed"),
+        };
+        let named = |field: &str| self.body[field].is_array().then(|| self.names(field));
+        let (now, labels, assignees) = (self.shared.now(), named("labels"), named("assignees"));
+        let mut before = None;
+        let Some(issue) = self.change(number, |thread| {
+            before = Some(thread.clone());
+            thread.title = self.text("title").unwrap_or_else(|| thread.title.clone());
+            thread.body = self.text("body").unwrap_or_else(|| thread.body.clone());
+            thread.labels = labels.unwrap_or_else(|| thread.labels.clone());
+            thread.assignees = assignees.unwrap_or_else(|| thread.assignees.clone());
+            if let Some(open) = open.filter(|open| *open != thread.open) {
+                (thread.open, thread.closed) = (open, (!open).then_some(now));
+            }
+        }) else {
+            return Reply::not_found();
+        };
+        let Some(before) = before else { return Reply::not_found() };
+        if issue["title"] != before.title || issue["body"] != before.body {
+            self.tell_issue("edited", &issue, json!({ "changes": {} }));
+        }
+        match open.filter(|open| *open != before.open) {
+            Some(true) => self.tell_issue("reopened", &issue, Value::Null),
+            Some(false) => self.tell_issue("closed", &issue, Value::Null),
+            None => {}
+        }
+        for label in issue["labels"].as_array().into_iter().flatten() {
+            if !before.labels.iter().any(|known| label["name"] == *known) {
+                self.tell_issue("labeled", &issue, json!({ "label": label }));
+            }
+        }
+        for assignee in issue["assignees"].as_array().into_iter().flatten() {
+            if !before.assignees.iter().any(|known| assignee["login"] == *known) {
+                self.tell_issue("assigned", &issue, json!({ "assignee": assignee }));
+            }
+        }
+        Reply::ok(issue)
+    }
+
     pub(super) fn label(&self, number: u64) -> Reply {
         let labels = self.names("labels");
         let Some(issue) = self.change(number, |thread| {

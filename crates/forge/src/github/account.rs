@@ -50,7 +50,7 @@ impl Account {
             return Ok(Self { way: Way::Token(checked(text)?), webhook_secret: None });
         }
         let document: Document = serde_json::from_str(text).map_err(|_| {
-            BadAccount("it is no JSON document with app_id and private_key, or token, and webhook_secret")
+            BadAccount("it is not a JSON document with app_id and private_key, or token, and webhook_secret")
         })?;
         let way = match (document.app_id, document.private_key, document.token) {
             (Some(id), Some(key), None) => {

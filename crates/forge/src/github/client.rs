@@ -150,7 +150,7 @@ impl Client {
         self.ask(ask).await?.ok_or_else(|| Error::Refused {
             doing: doing(ask),
             status: 404,
-            message: "there is no such thing, or this account may not see it".to_owned(),
+            message: "it does not exist, or this account has no access to it".to_owned(),
         })
     }
 

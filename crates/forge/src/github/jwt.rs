@@ -32,7 +32,7 @@ impl SigningKey {
             (None, Some(der)) => RsaKeyPair::from_pkcs8(&der),
             (None, None) => return Err(BadAccount("its private_key is not in PEM format")),
         };
-        pair.map(Self).map_err(|_| BadAccount("its private_key is no RSA key of 2048 bits or more"))
+        pair.map(Self).map_err(|_| BadAccount("its private_key is not an RSA key of 2048 bits or more"))
     }
 
     pub(super) fn token(&self, issuer: &str, now: Timestamp) -> Result<SecretString, BadAccount> {

@@ -62,7 +62,7 @@ impl Tokens {
         match &client.account.way {
             Way::App { id, key } => Ok(key.token(id, client.clock.now())?),
             // Only what an App is asked for comes here, and a person's token is no App.
-            Way::Token(_) => Err(Error::Unexpected { reason: "a personal token is no App".to_owned() }),
+            Way::Token(_) => Err(Error::Unexpected { reason: "a personal token is not an App".to_owned() }),
         }
     }
 

@@ -63,7 +63,7 @@ impl Debug for Network {
 pub(crate) enum Unreachable {
     #[error("the name could not be looked up")]
     Unknown,
-    #[error("the name leads to {address}, which is {what}")]
+    #[error("the name resolves to {address}, which is {what}")]
     Forbidden { address: IpAddr, what: &'static str },
     #[error("nobody answers there")]
     NoAnswer,

@@ -23,7 +23,7 @@ pub enum BadHost {
     TooLong,
     #[error("the host holds a character that no name has")]
     Character,
-    #[error("an address stands in place of a name; only names are allowed")]
+    #[error("it is an address; only names are allowed")]
     Address,
     #[error("the host ends in a dot; write it without")]
     TrailingDot,

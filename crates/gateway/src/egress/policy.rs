@@ -226,7 +226,7 @@ mod tests {
         let said = "10.0.0.1".parse::<Rule>().unwrap_err().to_string();
         assert_eq!(
             said,
-            "`10.0.0.1` is not a host: an address stands in place of a name; only names are allowed; write it like \
+            "`10.0.0.1` is not a host: it is an address; only names are allowed; write it like \
              example.com, *.example.com or example.com:8443"
         );
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{HeaderMap, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
 
 use super::Upstream;
 use super::upstream::Clients;
@@ -63,6 +64,39 @@ impl Upstream {
     }
 }
 
+/// How the keys of a vendor's own host look, where the vendor says so.
+struct KeyForm {
+    provider: &'static str,
+    prefixes: &'static [&'static str],
+    /// Why a text without any of the prefixes is not a key.
+    mismatch: &'static str,
+}
+
+const KEY_FORMS: [KeyForm; 3] = [
+    KeyForm { provider: "anthropic", prefixes: &["sk-ant-"], mismatch: "does not begin with `sk-ant-`" },
+    KeyForm { provider: "openai", prefixes: &["sk-"], mismatch: "does not begin with `sk-`" },
+    KeyForm { provider: "gemini", prefixes: &["AIza", "AQ."], mismatch: "begins neither with `AIza` nor with `AQ.`" },
+];
+/// Every vendor's keys are longer; a shorter text is a key that was cut off.
+const SHORTEST_KEY: usize = 20;
+
+/// Why a text cannot be a key of `provider`. The form is only known for the vendor's own host: a proxy at `base_url` may give out
+/// keys of any form.
+pub fn key_form_mismatch(provider: &str, base_url: Option<&str>, key: &SecretString) -> Option<&'static str> {
+    let key = key.expose_secret().trim();
+    if key.contains(char::is_whitespace) {
+        return Some("has a space in it");
+    }
+    if base_url.is_some() {
+        return None;
+    }
+    let form = KEY_FORMS.iter().find(|form| form.provider == provider)?;
+    if !form.prefixes.iter().any(|prefix| key.starts_with(prefix)) {
+        return Some(form.mismatch);
+    }
+    (key.len() < SHORTEST_KEY).then_some("is too short to be whole")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +113,23 @@ mod tests {
         assert_eq!(judge("gemini", "x", 400), KeyCheck::Refused);
         assert!(matches!(judge("openai", "x", 400), KeyCheck::Unclear(_)));
         assert!(matches!(judge("openai", "x", 500), KeyCheck::Unclear(_)));
+    }
+
+    #[test]
+    fn a_text_that_does_not_look_like_the_vendors_keys_is_told_from_one_that_does() {
+        let mismatch = |provider, base_url, key: &str| key_form_mismatch(provider, base_url, &key.to_owned().into());
+        let proxy = Some("https://proxy.example.com");
+        assert_eq!(mismatch("anthropic", None, "sk-ant-api03-0123456789abcdef"), None);
+        assert_eq!(mismatch("anthropic", None, " sk-ant-oat01-0123456789abcdef\n"), None);
+        assert_eq!(mismatch("anthropic", None, "banana"), Some("does not begin with `sk-ant-`"));
+        assert_eq!(mismatch("anthropic", None, "sk-ant-api03"), Some("is too short to be whole"));
+        assert_eq!(mismatch("anthropic", None, "sk-ant-api03-0123 456789abcdef"), Some("has a space in it"));
+        assert_eq!(mismatch("anthropic", proxy, "banana"), None);
+        assert_eq!(mismatch("openai", None, "sk-proj-0123456789abcdef"), None);
+        assert_eq!(mismatch("openai", None, "AIza0123456789abcdef0123"), Some("does not begin with `sk-`"));
+        assert_eq!(mismatch("gemini", None, "AIza0123456789abcdef0123"), None);
+        assert_eq!(mismatch("gemini", None, "banana"), Some("begins neither with `AIza` nor with `AQ.`"));
+        assert_eq!(mismatch("ollama", None, "banana"), None);
     }
 
     #[tokio::test]

@@ -178,7 +178,7 @@ impl Dispatch<'_> {
         let patience = self.patience;
         let entering = Lane::enter(upstream, &self.context.session.id, patience.calls_per_credential);
         let Ok(permit) = tokio::time::timeout(patience.queue, entering).await else {
-            let message = "too many calls are under way with this credential".to_owned();
+            let message = "too many concurrent calls with this credential".to_owned();
             return Err(Bad::unanswered(upstream, "queue", StatusCode::SERVICE_UNAVAILABLE, message));
         };
         let client = match self.clients.to(upstream) {

@@ -151,7 +151,7 @@ impl Downloads {
             drop((over, slot));
             if let Err(problem) = done {
                 if problem == Problem::WrongDigest {
-                    tracing::warn!(url = %download.url, "a file was not what its registry announced; it is not kept");
+                    tracing::warn!(url = %download.url, "a file did not match the digest of its registry; it is not cached");
                 }
                 tell.send_modify(|progress| progress.phase = Phase::Failed(problem));
             }

@@ -59,7 +59,7 @@ pub(super) enum Problem {
     Paused { host: String },
     #[error("the registry's answer broke off")]
     Cut,
-    #[error("the registry leads to a host that is not one of its own")]
+    #[error("the registry redirects to a host that is not one of its own")]
     Elsewhere,
     #[error("the registry says {0}")]
     Status(StatusCode),
@@ -67,7 +67,7 @@ pub(super) enum Problem {
     TooLarge,
     #[error("the registry announces no digest for this file")]
     NoDigest,
-    #[error("the file is not what its registry announced")]
+    #[error("the file does not match the digest of its registry")]
     WrongDigest,
     #[error("the registry's metadata cannot be understood")]
     Malformed,

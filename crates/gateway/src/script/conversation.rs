@@ -124,7 +124,7 @@ pub(super) fn place<'a>(script: &'a File, request: &Request) -> Result<Place<'a>
             .map(|text| format!("{text:?}"))
             .collect();
         return Err(format!(
-            "no conversation of the model script fits: the first user message contains none of {}; it says: {:?}",
+            "no conversation of the model script matches: the first user message contains none of {}; it says: {:?}",
             known.join(", "),
             shorten(&request.first_user_text)
         ));

@@ -228,7 +228,7 @@ async fn names_with_any_private_address_are_refused() {
     for name in ["mixed", "metadata", "metadata6", "loopback6", "mapped", "nat64", "sixtofour", "carrier", "zero"] {
         let host = format!("{name}.example.com:{port}");
         assert!(proxy.connect(&host).await.1.starts_with("HTTP/1.1 403 "), "{host}");
-        assert!(proxy.refusal().await.contains("the name leads to "), "{host}");
+        assert!(proxy.refusal().await.contains("the name resolves to "), "{host}");
         let plain = format!("GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
         assert_eq!(proxy.status(plain.as_bytes()).await, 403, "{host}");
     }

@@ -246,7 +246,10 @@ async fn a_file_that_is_not_what_was_announced_is_cut_and_not_kept() {
     // A small one must not get out at all.
     publish(&world.fake, "b", b"small and wrong", b"something else");
     let (status, said) = world.get("/registry/npm/b/-/b-1.0.0.tgz").await;
-    assert_eq!((status, said), (StatusCode::BAD_GATEWAY, "npm: the file is not what its registry announced\n".into()));
+    assert_eq!(
+        (status, said),
+        (StatusCode::BAD_GATEWAY, "npm: the file does not match the digest of its registry\n".into())
+    );
     world.fake.asked();
     let (_, complete) = until_cut(world.another().send(request(Method::GET, TARBALL)).await).await;
     assert!(!complete);

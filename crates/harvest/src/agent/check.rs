@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harvest_agents::Agent;
-use harvest_core::{Code, Cost, Event, EventBody, Outcome, Prompt, Source, TaskStatus};
+use harvest_core::{Code, Cost, Event, EventBody, Evidence, Outcome, Prompt, Source, TaskStatus};
 use harvest_engine::{ModelChoice, Queueing, Request, Stop};
 use harvest_gateway::Script;
 use harvest_server::{AgentCheck, Check, CheckState as State};
@@ -90,8 +90,8 @@ async fn rehearse(
 ) -> Result<(Outcome, Vec<Event>), Failure> {
     let internal = |error: &dyn std::fmt::Display| Failure::failed(Code::Internal, error.to_string());
     let folder = tempfile::Builder::new().prefix("harvest-check-").tempdir().map_err(|error| {
-        let message = format!("there is no place for a rehearsal: {error}");
-        Failure::refused(Code::DataDirectory, message, "make room in the system's folder for temporary files")
+        let message = format!("there is no space for the check: {error}");
+        Failure::refused(Code::DataDirectory, message, "free some space in the system's temporary folder")
     })?;
     let repository = repository(folder.path()).await?;
     let global = Global { data_dir: Some(folder.path().join("data")), database_url: None, ..global.clone() };
@@ -197,8 +197,12 @@ fn judge(outcome: &Outcome, events: &[Event]) -> Vec<Check> {
         (false, 0) => (State::Absent, "it called no tools".to_owned()),
         (false, _) => (State::Fails, "no answer of a shell command was seen".to_owned()),
     };
-    let ended = outcome.status == TaskStatus::Completed && exit == Some(Some(0));
-    let why = outcome.error.clone().unwrap_or_else(|| "with exit code 0, and its work is verified".to_owned());
+    let verified = outcome.evidence.as_ref().is_some_and(Evidence::proves_success);
+    let ended = outcome.status == TaskStatus::Completed && exit == Some(Some(0)) && verified;
+    let why = outcome.error.clone().unwrap_or_else(|| {
+        let why = if verified { "with exit code 0, and its work is verified" } else { "its work is not verified" };
+        why.to_owned()
+    });
     let tokens = &outcome.usage;
     [
         ("starts", state(exit.is_some()), "in a sandbox of its own".to_owned()),

@@ -67,13 +67,22 @@ pub async fn backup(global: &Global, environment: &Environment, options: &Backup
     };
     let keys = manifest.keys.files();
     if !keys.is_empty() && !global.json {
+        let loss = loss_without(&keys);
         let (keys, folder) = (keys.join(" and "), data.path().display());
         output::complain(&format!(
-            "note: a backup has no keys; keep a copy of {keys} of {folder} in another safe place, or credentials and \
-             signatures end with this machine"
+            "note: a backup has no keys; keep a copy of {keys} of {folder} in another safe place: {loss}"
         ));
     }
     Ok(Exit::Done)
+}
+
+/// What a restored data directory cannot do without these keys.
+fn loss_without(keys: &[&str]) -> &'static str {
+    match (keys.contains(&"master.key"), keys.contains(&"evidence.key")) {
+        (true, true) => "without them credentials cannot be decrypted and evidence cannot be signed",
+        (true, false) => "without it credentials cannot be decrypted",
+        _ => "without it evidence cannot be signed",
+    }
 }
 
 async fn record(global: &Global, environment: &Environment, data: &DataFolder, file: &Path) -> Result<(), Failure> {
@@ -115,7 +124,7 @@ pub async fn restore(global: &Global, environment: &Environment, options: &Resto
             "keys_left_out": manifest.keys.files(),
         }))
     } else {
-        let line = format!("{} {} is as it was at {}", style.ok(), target.display(), manifest.created_at);
+        let line = format!("{} {} restored to its state of {}", style.ok(), target.display(), manifest.created_at);
         output::line(&line).and_then(|()| told(style, &manifest.left_out).map_or(Ok(()), |line| output::line(&line)))
     };
     let keys = manifest.keys.files();

@@ -7,13 +7,14 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub enum Dev {
-    /// A GitHub on this machine: real repositories, issues, pull requests, checks and webhooks, no account
+    /// Run a fake GitHub on this machine, with real repositories, issues, pull requests, checks and webhooks
     #[command(after_help = "Examples:
   harvest dev fake-github --repository ada/shop=./shop --webhook-url http://127.0.0.1:7070/webhooks/github
   curl -H 'Authorization: Bearer token-ada' http://127.0.0.1:7090/api/v3/repos/ada/shop/issues -d '{\"title\": \"Fix it\", \"labels\": [\"harvest\"]}'
 
-It prints how to add its App to Harvest. Everything is there again when it is started on the same folder, and webhooks that nobody
-takes are sent when the server is up.")]
+It prints the command that adds its App to Harvest. Without a key for a model, start the server with `harvest serve --model-script
+FILE`; docs/github.md has a sample. It keeps its state in its folder across restarts, and sends undelivered webhooks once the
+server is up.")]
     FakeGithub(FakeGithub),
 }
 
@@ -22,16 +23,16 @@ pub struct FakeGithub {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7090")]
     pub listen: SocketAddr,
-    /// A repository, with what the one at PATH has; may be given several times
+    /// Add a repository, with the content of the one at PATH; can be given more than once
     #[arg(long, value_name = "OWNER/NAME[=PATH]", value_parser = repository)]
     pub repository: Vec<(String, Option<PathBuf>)>,
-    /// Where it sends webhooks
+    /// Where to send webhooks
     #[arg(long, value_name = "URL")]
     pub webhook_url: Option<String>,
-    /// What it signs them with [default: harvest]
+    /// The secret that signs webhooks [default: harvest]
     #[arg(long, value_name = "SECRET")]
     pub webhook_secret: Option<String>,
-    /// Where its repositories are kept [default: beside the data directory]
+    /// Where to keep its repositories [default: next to the data directory]
     #[arg(long, value_name = "PATH")]
     pub folder: Option<PathBuf>,
 }

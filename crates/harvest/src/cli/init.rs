@@ -8,25 +8,28 @@ use clap::Args;
   harvest init --repo ../shop
   harvest init --yes --task \"Make the failing test pass\" --json
 
-Every question has a suggested answer, and every step can be skipped. What is set up already is checked and not asked for,
-so it can be left at any step and started again. `harvest` alone does the same on its first day.
+Every question shows its suggested answer and how to skip it; what is left to do is listed at the end, with the command for it.
+Steps that are done are checked and not asked about again, so you can quit at any step and start over. On a new machine,
+`harvest` without a command does the same.
+
+With --json, standard output has one JSON document: the steps, and `error` when something stopped the setup.
 
 Exit code: 0 everything that was not skipped works, 1 something does not, 2 refused, 3 stopped.")]
 pub struct Init {
-    /// A repository's path or URL [default: the one around the current folder]
+    /// Path or URL of the repository [default: the one that contains the current folder]
     #[arg(long, value_name = "PATH|URL")]
     pub repo: Option<String>,
     /// The first task
     #[arg(long, value_name = "PROMPT")]
     pub task: Option<String>,
-    /// Take every suggested answer, and skip what has none
+    /// Take every suggested answer, and skip questions that have none
     #[arg(long)]
     pub yes: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// Also try every host that the settings need: registries, models, forges, allowed hosts
+    /// Also check that every host in the settings can be reached: registries, models, forges, allowed hosts
     #[arg(long)]
     pub reach: bool,
 }

@@ -6,7 +6,7 @@ use super::{Ask, AskOptions, QueueOptions, Standing};
 
 #[derive(Debug, Subcommand)]
 pub enum Schedule {
-    /// Queue a task again and again, at the times of a cron line
+    /// Queue a task regularly, by a cron expression
     #[command(after_help = "Examples:
   harvest schedule add \"0 3 * * 1-5\" \"Update the dependencies\" --repo ../shop
   harvest schedule add @weekly \"Remove dead code\" --time-zone Europe/Berlin --missed skip
@@ -19,7 +19,7 @@ The five fields are minute, hour, day of month, month and day of week. `harvest 
     /// Remove a schedule; tasks it has queued stay
     #[command(after_help = "Examples:\n  harvest schedule remove 7k3m")]
     Remove {
-        /// Its id, or the beginning of it
+        /// Its ID or its first characters
         id: String,
     },
 }
@@ -33,30 +33,30 @@ pub struct ScheduleAdd {
     pub ask: Ask,
     #[command(flatten)]
     pub standing: Standing,
-    /// Whose clock counts, e.g. Europe/Berlin [default: this system's, else UTC]
+    /// Time zone, e.g. Europe/Berlin [default: the system's, else UTC]
     #[arg(long, value_name = "ZONE")]
     pub time_zone: Option<String>,
-    /// What happens to runs that fell due while no `harvest up` was there
+    /// What to do about runs that were missed because no `harvest up` was running
     #[arg(long, value_name = "POLICY", value_enum, default_value_t = Missed::RunOnce)]
     pub missed: Missed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Missed {
-    /// They are let go
+    /// Skip them
     Skip,
-    /// One task for all of them
+    /// Queue one task for all of them
     RunOnce,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Template {
-    /// Keep a prompt with parameters for later
+    /// Save a prompt with parameters
     #[command(after_help = "Examples:
   harvest template add upgrade \"Upgrade {{ package }} to {{ version }}\" --repo ../shop --test \"make check\"
   harvest template add fix-issue - --priority high < prompt.md
 
-A template of the same name is replaced.")]
+An existing template with the same name is replaced.")]
     Add(Box<TemplateAdd>),
     /// List templates with their parameters
     #[command(after_help = "Examples:\n  harvest template list\n  harvest template list --json")]
@@ -86,7 +86,7 @@ pub struct TemplateAdd {
 pub struct TemplateUse {
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// A parameter's value; once for each parameter
+    /// Value of a parameter; once for each parameter
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
     pub values: Vec<(String, String)>,
     #[command(flatten)]

@@ -21,14 +21,14 @@ Adding it again under the same name changes its settings. `harvest up` builds sn
     /// List repositories with their snapshots
     #[command(after_help = "Examples:\n  harvest repo list\n  harvest repo list --json")]
     List,
-    /// Make a snapshot now, unless nothing has changed
+    /// Build a snapshot now, unless nothing has changed
     #[command(after_help = "Examples:
   harvest repo build shop
   harvest repo build shop --force --json
 
-Exit code: 0 there is a snapshot of the newest commit, 1 there is none and the one before stays in use.")]
+Exit code: 0 there is a snapshot of the newest commit, 1 the build failed and the previous snapshot stays in use.")]
     Build(RepoBuild),
-    /// Prepare no more snapshots and remove those that no session uses
+    /// Remove a repository and the snapshots that no session uses
     #[command(after_help = "Examples:\n  harvest repo remove shop")]
     Remove {
         /// Its name in `harvest repo list`
@@ -41,28 +41,28 @@ pub struct RepoAdd {
     /// Its path or URL
     #[arg(value_name = "PATH|URL")]
     pub source: String,
-    /// What to call it [default: the last part of its path]
+    /// Its name [default: the last part of its path]
     #[arg(long, value_name = "NAME", value_parser = convoy_name)]
     pub name: Option<String>,
-    /// The branch to follow [default: what the repository's HEAD is]
+    /// The branch to build snapshots of [default: the repository's HEAD]
     #[arg(long, value_name = "BRANCH", allow_hyphen_values = true)]
     pub branch: Option<String>,
-    /// The command that installs what is needed [default: found in the repository]
+    /// The command that installs dependencies [default: found in the repository]
     #[arg(long, value_name = "CMD", allow_hyphen_values = true)]
     pub setup: Option<String>,
-    /// The command that builds it; it may fail [default: found in the repository]
+    /// The build command; it may fail [default: found in the repository]
     #[arg(long, value_name = "CMD", allow_hyphen_values = true)]
     pub build: Option<String>,
     /// Fetch only the newest N commits of its history
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
-    /// Fetch the contents of files only as of the newest commit: older versions of them cannot be looked at
+    /// Fetch file contents only of the newest commit; older versions are not available
     #[arg(long)]
     pub partial: bool,
-    /// Check out only this folder, and the files at the top; may be given several times
+    /// Check out only this folder and the files at the top level; can be given more than once
     #[arg(long, value_name = "PATH", value_parser = folder)]
     pub sparse: Vec<String>,
-    /// How often to look for something new [default: 30m]
+    /// How often to check for changes [default: 30m]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub every: Option<Duration>,
     /// The command to run when a build fails
@@ -74,10 +74,10 @@ pub struct RepoAdd {
 pub struct RepoBuild {
     /// Its name in `harvest repo list`
     pub name: String,
-    /// Also when nothing has changed, and without anything installed before
+    /// Build even if nothing has changed, and install everything from scratch
     #[arg(long)]
     pub force: bool,
-    /// How often to try to fetch and to install, five seconds apart
+    /// How often to try fetching and installing, five seconds apart
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10))]
     pub tries: u32,
 }

@@ -13,25 +13,25 @@ use super::{Until, WorkPlace, duration};
 #[command(after_help = "Examples:
   harvest serve
   harvest serve --listen 127.0.0.1:8080 --agents 3
-  harvest serve --agents 0 --database-url postgres://…      the API alone; `harvest up` works elsewhere
+  harvest serve --agents 0 --database-url postgres://…      API only; `harvest up` runs elsewhere
   harvest serve --public-url https://harvest.example.com --trusted-proxy 127.0.0.1      behind a proxy with TLS, with [sign_in]
-  harvest serve --listen 0.0.0.0:7070 --public-url https://harvest.example.com --tokens-only      for programs alone
+  harvest serve --listen 0.0.0.0:7070 --public-url https://harvest.example.com --tokens-only      for programs only
 
-It prints a link that signs a browser in, once. Programs use a token: harvest token create.
+It prints a one-time link that signs a browser in. Programs use a token: harvest token create.
 
-The first Ctrl-C or SIGTERM stops taking work and waits for what is under way; the second leaves at once, and the next
+On the first Ctrl-C or SIGTERM it takes no more work and waits for running tasks; on the second it exits at once, and the next
 server takes over.")]
 pub struct Serve {
     #[command(flatten)]
     pub door: Door,
-    /// How many agents run at once; 0 for none [default: as many as fit this machine]
+    /// How many agents run in parallel; 0 for none [default: by available memory]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub agents: Option<u32>,
     #[command(flatten)]
     pub place: WorkPlace,
     #[command(flatten)]
     pub until: Until,
-    /// At the end, how long to wait for what is under way before it goes back into the queue [default: until it ends]
+    /// When stopping, how long to wait for running tasks before they go back into the queue [default: until they end]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub drain: Option<Duration>,
 }
@@ -42,13 +42,13 @@ pub struct Door {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
     pub listen: SocketAddr,
-    /// What browsers call this server when a proxy stands in front of it
+    /// The URL of this server for browsers, when it is behind a proxy
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
-    /// A proxy, or a network of them, whose X-Forwarded-For is believed; may be given several times
+    /// A proxy, or a network of proxies, whose X-Forwarded-For is trusted; can be given more than once
     #[arg(long = "trusted-proxy", value_name = "ADDRESS[/BITS]", value_parser = network)]
     pub trusted_proxies: Vec<IpNet>,
-    /// Whoever has a token comes in, and nobody signs in: for an address that can be reached from outside
+    /// Accept tokens only, without browser sign-in: for an address that can be reached from outside
     #[arg(long)]
     pub tokens_only: bool,
 }
@@ -62,7 +62,7 @@ fn network(text: &str) -> Result<IpNet, String> {
 
 #[derive(Debug, Subcommand)]
 pub enum Token {
-    /// Make a token for a program; it is shown once
+    /// Create a token for a program; it is shown once
     #[command(after_help = "Examples:
   harvest token create --role member --name ci
   harvest token create --role viewer --project shop --expires-in-days 30
@@ -71,16 +71,16 @@ pub enum Token {
     /// List tokens, newest first
     #[command(after_help = "Examples:\n  harvest token list\n  harvest token list --json")]
     List,
-    /// A token opens nothing from now on
+    /// Revoke a token
     #[command(after_help = "Examples:\n  harvest token revoke 3k9d")]
     Revoke {
-        /// The beginning of the token's id
+        /// The token's ID or its first characters
         id: String,
     },
-    /// Print a new link that signs a browser in, once
+    /// Print a new one-time sign-in link for a browser
     #[command(after_help = "Examples:\n  harvest token link\n  harvest token link --url https://harvest.example.com")]
     Link {
-        /// Where the server is
+        /// URL of the server
         #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7070")]
         url: String,
     },
@@ -88,19 +88,19 @@ pub enum Token {
 
 #[derive(Debug, Args)]
 pub struct TokenCreate {
-    /// viewer looks, member gives tasks, admin decides who may do what
+    /// viewer (read), member (create tasks) or admin (manage everything)
     #[arg(long, value_name = "ROLE", value_parser = role, default_value = "member")]
     pub role: Role,
     /// What it is for
     #[arg(long, value_name = "NAME", default_value = "token")]
     pub name: String,
-    /// Whom it stands for [default: you]
+    /// The user that it acts for [default: you]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Nothing outside of this project; may be given several times
+    /// Limit it to this project; can be given more than once
     #[arg(long, value_name = "PROJECT")]
     pub project: Vec<String>,
-    /// After so many days it opens nothing any more
+    /// Expire after this many days
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=3650))]
     pub expires_in_days: Option<u64>,
 }
@@ -111,16 +111,16 @@ pub struct TokenCreate {
   printf %s \"$TOKEN\" | harvest login --url http://127.0.0.1:7070 --from-stdin
   HARVEST_URL=https://harvest.example.com harvest task list
 
-With HARVEST_URL set, `harvest run`, `task`, `session`, `queue`, `race`, `stats`, `status`, `interrupt` and `token` speak to it.
-The token is kept in login.json in the configuration folder, which only you can read; HARVEST_TOKEN goes before it.")]
+With HARVEST_URL set, `harvest run`, `task`, `session`, `queue`, `race`, `stats`, `status`, `interrupt` and `token` use it.
+The token is stored in login.json in the configuration folder, readable by you alone; HARVEST_TOKEN overrides it.")]
 pub struct Login {
-    /// Where the server is [default: HARVEST_URL]
+    /// URL of the server [default: HARVEST_URL]
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
     /// Read the token from standard input
     #[arg(long)]
     pub from_stdin: bool,
-    /// Keep the token for this server no longer
+    /// Forget the token of this server
     #[arg(long, conflicts_with = "from_stdin")]
     pub forget: bool,
 }
@@ -135,7 +135,7 @@ pub enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub enum Audit {
-    /// Check that no entry was changed, removed or put in
+    /// Check that no entry was changed, removed or inserted
     #[command(after_help = "Examples:\n  harvest audit verify")]
     Verify,
     /// Print every entry, one JSON document on each line

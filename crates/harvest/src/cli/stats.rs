@@ -6,10 +6,10 @@ use harvest_server::{StatsBy, is_day};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   harvest stats                            day by day
-  harvest stats --by agent                 who completes what, and who wins races
+  harvest stats --by agent                 completed tasks and races won by each agent
   harvest stats --by model --from 2026-01-01 --json")]
 pub struct Stats {
-    /// What they are summed up by
+    /// Group by
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = By::Day)]
     pub by: By,
     /// The first day [default: from the beginning]

@@ -14,9 +14,9 @@ pub enum Config {
   harvest config show
   harvest config show --repo ../shop --json
 
-Later ones win: defaults, harvest.toml, its project, .harvest.toml of the repository, the command line.")]
+Later ones override earlier ones: defaults, harvest.toml, its project, .harvest.toml of the repository, the command line.")]
     Show {
-        /// With what this repository's .harvest.toml says
+        /// Include the .harvest.toml of this repository
         #[arg(long, value_name = "PATH|URL")]
         repo: Option<String>,
         /// At this branch, tag or commit [default: HEAD]
@@ -32,7 +32,7 @@ pub enum Import {
   harvest import beads .beads/issues.jsonl --repo .
   harvest import beads issues.jsonl --repo ../shop --convoy spring-clean --test \"make check\"
 
-Importing the same file again makes no task twice. A label `convoy:NAME` puts an issue into that convoy.")]
+Importing the same file again creates no duplicates. A label `convoy:NAME` puts an issue into that convoy.")]
     Beads(Box<ImportBeads>),
 }
 
@@ -45,14 +45,14 @@ pub struct ImportBeads {
     /// The batch the tasks belong to
     #[arg(long, value_name = "NAME", value_parser = super::convoy_name)]
     pub convoy: Option<String>,
-    /// How often to try again by itself when a failure may pass [default: 0]
+    /// How often to retry automatically after a temporary failure [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=20))]
     pub retries: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Export {
-    /// Write what became of imported issues back into a Beads file (JSONL)
+    /// Write the results of imported issues back into a Beads file (JSONL)
     #[command(after_help = "Examples:
   harvest export beads .beads/issues.jsonl
   harvest export beads report.jsonl --repo ../shop
@@ -71,7 +71,7 @@ Only status, close reason, notes and times change; everything else and the order
 #[command(
     after_help = "Examples:\n  harvest backup harvest-backup.tar\n  harvest backup /mnt/backups/monday.tar --data-dir /srv/harvest
 
-It may be made while `harvest up` works. With PostgreSQL use pg_dump. The keys of the data directory (master.key,
+It can be made while `harvest up` is running. With PostgreSQL use pg_dump. The keys of the data directory (master.key,
 evidence.key) are not in it: keep a copy of them elsewhere."
 )]
 pub struct Backup {
@@ -83,8 +83,8 @@ pub struct Backup {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  harvest restore harvest-backup.tar --data-dir /srv/harvest
 
-Everything is checked before anything is put in place. Copy master.key and evidence.key of the old data directory into the
-new one: without them credentials cannot be opened and evidence cannot be signed.")]
+Everything is checked before anything is restored. Copy master.key and evidence.key of the old data directory into the
+new one: without them credentials cannot be decrypted and evidence cannot be signed.")]
 pub struct Restore {
     /// The file that `harvest backup` wrote
     #[arg(value_name = "FILE")]
@@ -96,13 +96,13 @@ pub struct Restore {
 
 Tasks, journals and evidence stay. Branches in your repositories stay.")]
 pub struct Gc {
-    /// Only of tasks that ended longer ago than this [default: the setting `keep`, 30d]
+    /// Only data of tasks that ended longer ago than this [default: the setting `keep`, 30d]
     #[arg(long, value_name = "AGE", value_parser = super::age)]
     pub older_than: Option<Duration>,
-    /// Only say what would go
+    /// Only list what would be removed
     #[arg(long)]
     pub dry_run: bool,
-    /// Also work whose branch is nowhere but in Harvest, as with repositories named by a URL
+    /// Also remove work that exists only in Harvest, such as branches for repositories with a URL
     #[arg(long)]
     pub unpublished: bool,
 }

@@ -430,7 +430,7 @@ impl Key {
             Self::Agents => "(as many as fit this machine)",
             Self::Warm => "(as many as agents)",
             Self::LimitCpu => "(all cores)",
-            Self::SignInClientId => "(nobody signs in with GitHub)",
+            Self::SignInClientId => "(no sign-in with GitHub)",
             Self::SignInRole => "(what their projects give them)",
             Self::TelemetryOtlp => "(nowhere)",
             Self::RegistryProxy => "(directly)",

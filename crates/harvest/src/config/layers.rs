@@ -628,7 +628,7 @@ mod tests {
             format!("{place}egress.allow` cannot be \"a.com\": it must be a list of hosts")
         );
         let literal = said(file("[egress]\nallow = ['10.0.0.1']"));
-        assert!(literal.contains("`10.0.0.1` is not a host: an address stands in place of a name"), "{literal}");
+        assert!(literal.contains("`10.0.0.1` is not a host: it is an address"), "{literal}");
         assert_eq!(
             said(file("[registries]\nnpm = 'mirror'")),
             format!("{place}registries.npm` cannot be \"mirror\": it must begin with https:// or http://")

@@ -120,7 +120,7 @@ fn space(installation: &Installation) -> Fact {
             "data directory",
             State::Degraded,
             detail(stat.f_bavail * stat.f_frsize),
-            Some("little space is left: make room, or use --data-dir"),
+            Some("little disk space is left: free some, or use --data-dir"),
         ),
         Ok(stat) => fact("data directory", State::Ok, detail(stat.f_bavail * stat.f_frsize), None),
         Err(error) => fact("data directory", State::Missing, error.to_string(), Some("choose another with --data-dir")),

@@ -9,13 +9,13 @@ use std::io::IsTerminal;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use harvest_core::{Code, DEFAULT_CREDENTIAL, Scope};
+use harvest_core::{Code, Credential, DEFAULT_CREDENTIAL, Evidence, Scope};
 use harvest_engine::find_test_command;
 use harvest_engine::prepare::commands_for;
 use harvest_forge::{Base, Forge};
-use harvest_gateway::{KeyCheck, Upstream};
+use harvest_gateway::{KeyCheck, Upstream, key_form_mismatch};
 use harvest_sandbox::State;
-use harvest_store::Record;
+use harvest_store::{Record, TaskQuery};
 use harvest_vault::SecretString;
 use harvest_workspace::{Mirror, Mirrors};
 use serde_json::json;
@@ -27,7 +27,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::{self, Installation};
 use crate::view::{Style, clean};
-use crate::{agent, audit, doctor, package_managers, repo, run};
+use crate::{agent, audit, doctor, keychain, output, package_managers, repo, run};
 
 use questions::Questions;
 use report::{Report, StepState};
@@ -50,11 +50,15 @@ pub fn command() -> Cli {
 }
 
 pub async fn init(global: &Global, environment: Environment, options: Init) -> Result<Exit, Failure> {
+    let style = Style::detect(&environment);
     if !options.yes && (global.json || !std::io::stdin().is_terminal()) {
         let message = "`harvest init` asks questions at a terminal";
-        return Err(Failure::refused(Code::BadOption, message, "take the suggested answers: harvest init --yes"));
+        let failure = Failure::refused(Code::BadOption, message, "take the suggested answers: harvest init --yes");
+        if global.json {
+            Report::new(style, true).close(Some(&failure));
+        }
+        return Err(failure);
     }
-    let style = Style::detect(&environment);
     let mut guide = Guide {
         global,
         style,
@@ -63,9 +67,12 @@ pub async fn init(global: &Global, environment: Environment, options: Init) -> R
         report: Report::new(style, global.json),
         options,
     };
-    let exit = guide.run(environment).await?;
-    guide.report.close();
-    Ok(exit)
+    // Programs read one document: the commands that the steps run print nothing beside it.
+    let diverted = global.json.then(output::divert);
+    let exit = guide.run(environment).await;
+    drop(diverted);
+    guide.report.close(exit.as_ref().err());
+    exit
 }
 
 struct Guide<'a> {
@@ -75,6 +82,15 @@ struct Guide<'a> {
     questions: Questions,
     report: Report,
     options: Init,
+}
+
+/// Where the key of a step comes from.
+#[derive(Clone, Copy)]
+enum KeyOrigin<'k> {
+    /// Typed just now; its last four characters.
+    Saved(&'k str),
+    /// In the environment or in the vault before.
+    Present,
 }
 
 /// A repository and the commit that work would start from.
@@ -96,7 +112,6 @@ impl Guide<'_> {
         let agent = self.agent(&installation).await?;
         self.key(&installation, &agent).await?;
         let Some(chosen) = self.repository(&installation).await? else {
-            self.report.say("Start it again in a repository: cd REPOSITORY && harvest init");
             return Ok(self.report.exit());
         };
         self.dependencies(&installation, &chosen).await?;
@@ -131,10 +146,16 @@ impl Guide<'_> {
                     format!("not installed: {}; `harvest agent list` says how to install them", missing.join(", "));
                 self.report.note(&text);
             }
-            let index = self.questions.choose("Which agent?", &names).await.unwrap_or(0);
-            let Some(id) = installed.get(index).map(|item| item.id.clone()) else {
+            let chosen = self.questions.choose("Which agent?", &names).await;
+            let Some(id) = installed.get(chosen.unwrap_or(0)).map(|item| item.id.clone()) else {
                 return Err(Failure::failed(Code::Internal, "no agent is part of this program"));
             };
+            let position = items.iter().position(|item| item.id == id).unwrap_or(0);
+            if chosen.is_none() {
+                let fix = format!("harvest agent check {id}");
+                self.report.step("agent", StepState::Skipped, &format!("{id}, not tried"), Some(&fix));
+                return Ok(items.swap_remove(position));
+            }
             self.report.note("trying it in a sandbox, with a scripted model");
             let stop = self.signals.stop();
             let checked = agent::rehearsal(self.global, &installation.environment, &id, stop).await;
@@ -152,7 +173,6 @@ impl Guide<'_> {
                     }
                 }
             }
-            let position = items.iter().position(|item| item.id == id).unwrap_or(0);
             return Ok(items.swap_remove(position));
         }
     }
@@ -160,22 +180,20 @@ impl Guide<'_> {
     /// A key that the agent's vendor accepts.
     async fn key(&mut self, installation: &Installation, agent: &Item) -> Result<(), Failure> {
         if let Some(provider) = agent.usable_providers.first() {
-            let provider = provider.as_str();
-            let own = installation.keys.own.get(provider);
-            let upstream = own.and_then(|own| Upstream::new(provider, "own", own.url.as_deref(), &own.key).ok());
-            let check = match upstream {
-                Some(upstream) => upstream.check_key().await,
-                None => KeyCheck::Unclear("it was added before".to_owned()),
-            };
-            self.judge(provider, &check, None);
+            let check = check_present(installation, provider.as_str()).await?;
+            self.judge(provider.as_str(), &check, KeyOrigin::Present);
             return Ok(());
         }
         let providers: Vec<String> = agent.providers.iter().map(|provider| provider.as_str().to_owned()).collect();
-        let index = match providers.len() {
-            1 => 0,
-            _ => self.questions.choose("Whose models?", &providers).await.unwrap_or(0),
+        let chosen = match providers.len() {
+            1 => Some(0),
+            _ => self.questions.choose("Which model provider?", &providers).await,
         };
-        let Some(provider) = providers.get(index) else { return Ok(()) };
+        let Some(provider) = chosen.and_then(|index| providers.get(index)) else {
+            let fix = format!("harvest credential add {}", providers.first().map_or("PROVIDER", String::as_str));
+            self.report.step("key", StepState::Skipped, "no model provider chosen", Some(&fix));
+            return Ok(());
+        };
         let hint = match provider.as_str() {
             "anthropic" => "an API key, or for a Claude subscription what `claude setup-token` prints",
             _ => "an API key",
@@ -191,9 +209,14 @@ impl Guide<'_> {
                 }
             };
             let base_url = installation.environment.model_host(provider);
+            if let Some(reason) = key_form_mismatch(provider, base_url, &secret) {
+                self.report
+                    .note(&format!("this is not a key of {provider}: it {reason}; try again, or press Enter to skip"));
+                continue;
+            }
             let check = check(provider, base_url, &secret).await;
             if check == KeyCheck::Refused {
-                self.report.note(&format!("{provider} refuses this key; try another"));
+                self.report.note(&format!("{provider} rejects this key; try another, or press Enter to skip"));
                 continue;
             }
             let new = NewCredential {
@@ -204,7 +227,7 @@ impl Guide<'_> {
             };
             let keeping = credential::keep(installation, new, &secret);
             let saved = recorded("credential.create", &installation.environment, keeping).await?;
-            self.judge(provider, &check, Some(saved.last4.as_str()));
+            self.judge(provider, &check, KeyOrigin::Saved(&saved.last4));
             return Ok(());
         }
         let fix = format!("harvest credential add {provider}");
@@ -212,16 +235,20 @@ impl Guide<'_> {
         Ok(())
     }
 
-    fn judge(&mut self, provider: &str, check: &KeyCheck, last4: Option<&str>) {
-        let key = last4.map_or_else(|| format!("{provider} key"), |last4| format!("{provider} key …{last4}"));
+    fn judge(&mut self, provider: &str, check: &KeyCheck, origin: KeyOrigin<'_>) {
+        let (key, state) = match origin {
+            KeyOrigin::Saved(last4) => (format!("{provider} key …{last4}"), "saved"),
+            KeyOrigin::Present => (format!("{provider} key"), "present"),
+        };
         match check {
-            KeyCheck::Accepted => self.report.step("key", StepState::Done, &format!("{key} is accepted"), None),
+            KeyCheck::Accepted => self.report.step("key", StepState::Done, &format!("{key} works"), None),
             KeyCheck::Refused => {
                 let fix = format!("harvest credential add {provider}");
-                self.report.step("key", StepState::Failed, &format!("{key} is refused by its host"), Some(&fix));
+                self.report.step("key", StepState::Failed, &format!("{key} was rejected by its host"), Some(&fix));
             }
             KeyCheck::Unclear(reason) => {
-                self.report.step("key", StepState::Done, &format!("{key} is set; not checked: {reason}"), None);
+                let detail = format!("{key} {state}, not checked: {reason}");
+                self.report.step("key", StepState::Unchecked, &detail, Some("harvest doctor --reach"));
             }
         }
     }
@@ -229,6 +256,7 @@ impl Guide<'_> {
     async fn repository(&mut self, installation: &Installation) -> Result<Option<Chosen>, Failure> {
         let mut source = self.options.repo.clone().unwrap_or_else(|| ".".to_owned());
         loop {
+            let trouble;
             match choose(installation, &source).await {
                 Ok(chosen) => {
                     let commit = chosen.base.commit.get(..10).unwrap_or(&chosen.base.commit);
@@ -236,12 +264,15 @@ impl Guide<'_> {
                     self.report.step("repository", StepState::Done, &detail, None);
                     return Ok(Some(chosen));
                 }
-                Err(failure) => self.report.note(&clean(&failure.message)),
+                Err(failure) => {
+                    trouble = clean(&failure.message);
+                    self.report.note(&clean(&failure.with_help()));
+                }
             }
-            match self.questions.text("A repository's path or URL", None).await {
+            match self.questions.text("Path or URL of a repository", None).await {
                 Some(typed) => source = typed,
                 None => {
-                    self.report.step("repository", StepState::Skipped, "none", Some("harvest init --repo PATH"));
+                    self.report.step("repository", StepState::Skipped, &trouble, Some("harvest init --repo PATH"));
                     return Ok(None);
                 }
             }
@@ -280,7 +311,7 @@ impl Guide<'_> {
             self.report.step("dependencies", StepState::Done, &format!("installed by {commands}"), None);
         } else {
             let fix = format!("harvest repo build {}", added.name);
-            self.report.step("dependencies", StepState::Failed, "they could not be installed", Some(&fix));
+            self.report.step("dependencies", StepState::Failed, "installation failed", Some(&fix));
         }
         Ok(())
     }
@@ -303,23 +334,39 @@ impl Guide<'_> {
     async fn tests(&mut self, chosen: &Chosen) -> Result<Option<String>, Failure> {
         // It is the repository's own text, and shown at a terminal.
         let found = find_test_command(&chosen.mirror, &chosen.base.commit).await?.map(|found| clean(&found));
-        let typed = self.questions.text("The test command that proves results", found.as_deref()).await;
+        let typed = self.questions.text("Test command that verifies results", found.as_deref()).await;
         match (typed, found) {
             (Some(typed), found) if found.as_ref() != Some(&typed) => {
                 let keep = format!("commit .harvest.toml with: test = {}", json!(typed));
                 self.report.step("tests", StepState::Done, &format!("`{typed}`, for this first task"), Some(&keep));
                 Ok(Some(typed))
             }
-            (_, Some(found)) => {
+            (None, Some(found)) => {
+                let detail = format!("no choice made: tasks run `{found}`, found in the repository");
+                self.report.step("tests", StepState::Skipped, &detail, None);
+                Ok(None)
+            }
+            (Some(_), Some(found)) => {
                 self.report.step("tests", StepState::Done, &format!("`{found}`, found in the repository"), None);
                 Ok(None)
             }
             (_, None) => {
-                let fix = "name one: harvest run --test CMD";
-                self.report.step("tests", StepState::Skipped, "none: results would not be verified", Some(fix));
+                let fix = "harvest run --test CMD \"Make the failing test pass\"";
+                self.report.step("tests", StepState::Skipped, "none: results will not be verified", Some(fix));
                 Ok(None)
             }
         }
+    }
+
+    /// What the first task, which has completed, came to.
+    async fn result(&self, environment: Environment) -> Result<&'static str, Failure> {
+        let installation = Installation::open(self.global, environment).await?;
+        let newest = installation.store.tasks(TaskQuery { limit: 1, ..TaskQuery::default() }).await?;
+        Ok(match newest.items.first() {
+            Some(task) if task.branch.is_none() => "done, no changes",
+            Some(task) if task.evidence.as_ref().is_some_and(Evidence::proves_success) => "done and verified",
+            _ => "done, not verified",
+        })
     }
 
     async fn task(
@@ -331,7 +378,7 @@ impl Guide<'_> {
     ) -> Result<Exit, Failure> {
         let prompt = match self.options.task.clone() {
             Some(prompt) => Some(prompt),
-            None => self.questions.text("The first task, e.g. \"Make the failing test pass\"; Enter skips", None).await,
+            None => self.questions.text("First task, e.g. \"Make the failing test pass\"", None).await,
         };
         let Some(prompt) = prompt else {
             self.report.step("task", StepState::Skipped, "none", Some("harvest run \"Make the failing test pass\""));
@@ -349,11 +396,15 @@ impl Guide<'_> {
         self.report.pause();
         self.signals.elsewhere();
         let asker = environment.clone();
-        let exit = recorded("run", &asker, run::run(self.global, environment, *options)).await?;
+        let ran = recorded("run", &asker, run::run(self.global, environment, *options)).await;
+        let exit = ran.inspect_err(|failure| {
+            let fix = failure.help.as_deref();
+            self.report.step("task", StepState::Failed, &clean(&failure.message), fix);
+        })?;
         let (state, detail) = match exit {
-            Exit::Done => (StepState::Done, "it is done and verified"),
-            Exit::Stopped => (StepState::Skipped, "it was stopped"),
-            Exit::Failed | Exit::Refused => (StepState::Failed, "it did not succeed"),
+            Exit::Done => (StepState::Done, self.result(asker).await?),
+            Exit::Stopped => (StepState::Skipped, "stopped"),
+            Exit::Failed | Exit::Refused => (StepState::Failed, "failed"),
         };
         self.report.step("task", state, detail, Some("harvest task list"));
         Ok(exit)
@@ -380,6 +431,21 @@ async fn check(provider: &str, base_url: Option<&str>, secret: &SecretString) ->
     match Upstream::new(provider, "new", base_url, secret) {
         Ok(upstream) => upstream.check_key().await,
         Err(error) => KeyCheck::Unclear(error.to_string()),
+    }
+}
+
+/// Asks the host about a key that was there before: one in the environment, else the person's own in the vault.
+async fn check_present(installation: &Installation, provider: &str) -> Result<KeyCheck, Failure> {
+    if let Some(own) = installation.keys.own.get(provider) {
+        return Ok(check(provider, own.url.as_deref(), &own.key).await);
+    }
+    let keychain = keychain::Keychain::of(&installation.environment, installation.data.path());
+    let (opened, _) = keychain.open_all(installation.store.as_ref()).await?;
+    let scope = Scope::User(installation.environment.user());
+    let is_own = |credential: &Credential| credential.provider == provider && credential.scope == scope;
+    match opened.iter().find(|opened| is_own(&opened.record.credential)) {
+        Some(found) => Ok(check(provider, found.record.credential.base_url.as_deref(), &found.secret).await),
+        None => Ok(KeyCheck::Unclear("someone else added it".to_owned())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Questions at a terminal. Each has a suggested answer, and the end of the input is an answer, too: skip.
+//! Questions at a terminal. Each shows its suggested answer and how to skip it; the end of the input skips as well.
 
 use std::io::{BufRead, Write};
 
@@ -6,6 +6,9 @@ use harvest_vault::{ExposeSecret, SecretString};
 
 use crate::credential;
 use crate::view::Style;
+
+/// The answer that skips a question.
+const SKIP: &str = "skip";
 
 pub struct Questions {
     style: Style,
@@ -23,16 +26,21 @@ impl Questions {
         if self.suggested {
             return suggestion.map(str::to_owned);
         }
-        let shown = suggestion.map(|text| self.style.dim(&format!(" [{text}]"))).unwrap_or_default();
-        let typed = self.line(&format!("{question}{shown}: ")).await;
-        typed.filter(|typed| !typed.is_empty()).or_else(|| suggestion.map(str::to_owned))
+        let shown = suggestion.map_or_else(|| "[Enter skips]".to_owned(), |text| format!("[{text}] (or `skip`)"));
+        let typed = self.line(&format!("{question} {}: ", self.style.dim(&shown))).await?;
+        match typed.as_str() {
+            "" => suggestion.map(str::to_owned),
+            SKIP => None,
+            _ => Some(typed),
+        }
     }
 
+    /// `no` and `skip` are the same answer.
     pub async fn confirm(&self, question: &str, suggestion: bool) -> bool {
         if self.suggested {
             return suggestion;
         }
-        let shown = if suggestion { "[Y/n]" } else { "[y/N]" };
+        let shown = if suggestion { "[Y/n] (`n` skips)" } else { "[y/N]" };
         match self.line(&format!("{question} {} ", self.style.dim(shown))).await {
             Some(typed) if !typed.is_empty() => typed.to_ascii_lowercase().starts_with('y'),
             Some(_) => suggestion,
@@ -40,7 +48,7 @@ impl Questions {
         }
     }
 
-    /// Which of several; the first is suggested.
+    /// The index of one of several; the first is suggested, and `None` skips.
     pub async fn choose(&self, question: &str, among: &[String]) -> Option<usize> {
         if self.suggested || among.len() < 2 {
             return Some(0);
@@ -49,18 +57,20 @@ impl Questions {
             let _ = crate::output::line(&format!("    {} {text}", self.style.bold(&format!("{}", index + 1))));
         }
         loop {
-            let typed = self.line(&format!("{question} {} ", self.style.dim("[1]"))).await?;
-            if typed.is_empty() {
-                return Some(0);
+            let typed = self.line(&format!("{question} {} ", self.style.dim("[1] (or `skip`)"))).await?;
+            match typed.as_str() {
+                "" => return Some(0),
+                SKIP => return None,
+                _ => {}
             }
             match typed.parse::<usize>() {
                 Ok(number) if (1..=among.len()).contains(&number) => return Some(number - 1),
-                _ => crate::output::complain(&format!("  type a number from 1 to {}", among.len())),
+                _ => crate::output::complain(&format!("  type a number from 1 to {}, or `skip`", among.len())),
             }
         }
     }
 
-    /// Typed without being shown.
+    /// A secret, typed without being shown; `None` skips.
     pub async fn secret(&self, question: &str) -> Result<Option<SecretString>, &'static str> {
         if self.suggested {
             return Ok(None);
@@ -68,7 +78,7 @@ impl Questions {
         let question = question.to_owned();
         let typed = tokio::task::spawn_blocking(move || credential::type_secret(&question)).await;
         let Ok(Ok(typed)) = typed else { return Ok(None) };
-        if typed.expose_secret().trim().is_empty() {
+        if ["", SKIP].contains(&typed.expose_secret().trim()) {
             return Ok(None);
         }
         credential::checked(typed.expose_secret()).map(Some)

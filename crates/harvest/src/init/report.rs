@@ -1,9 +1,9 @@
-//! What each step came to, as lines for people or a last document for programs.
+//! The outcome of each step, as lines for people or as one document for programs.
 
 use serde::Serialize;
 use serde_json::json;
 
-use crate::failure::Exit;
+use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::view::Style;
 
@@ -11,6 +11,8 @@ use crate::view::Style;
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
     Done,
+    /// It is set, and could not be tried.
+    Unchecked,
     Skipped,
     Failed,
 }
@@ -20,7 +22,7 @@ struct Step {
     name: &'static str,
     state: StepState,
     detail: String,
-    /// What to type next.
+    /// What to type next; for a step that is done, something that can be done as well.
     next: Option<String>,
 }
 
@@ -36,13 +38,16 @@ impl Report {
     }
 
     pub fn greet(&self) {
-        self.say("Harvest, step by step. Enter takes what stands in brackets; Ctrl-C leaves, and `harvest init` continues.\n");
+        self.say(
+            "Setting up Harvest, step by step. Press Enter for the answer in brackets, or type `skip`. Ctrl-C quits; run \
+             `harvest init` again to continue.\n",
+        );
     }
 
     pub fn step(&mut self, name: &'static str, state: StepState, detail: &str, next: Option<&str>) {
         let sign = match state {
             StepState::Done => self.style.ok(),
-            StepState::Skipped => self.style.stopped(),
+            StepState::Skipped | StepState::Unchecked => self.style.stopped(),
             StepState::Failed => self.style.failed(),
         };
         self.say(&format!("{sign} {name:<13} {detail}"));
@@ -75,9 +80,18 @@ impl Report {
         }
     }
 
-    pub fn close(&self) {
+    /// Lists what is left to do; for programs, prints the document.
+    pub fn close(&self, error: Option<&Failure>) {
         if self.json {
-            let _ = output::json(&json!({ "type": "setup", "steps": self.steps }));
+            let error = error.map(Failure::document);
+            let _ = output::json(&json!({ "type": "setup", "steps": self.steps, "error": error }));
+            return;
+        }
+        let left = self.steps.iter().filter(|step| step.state != StepState::Done);
+        let left: Vec<String> =
+            left.filter_map(|step| Some(format!("  {:<13} {}", step.name, step.next.as_ref()?))).collect();
+        if !left.is_empty() {
+            self.say(&format!("\nLeft to do:\n{}", left.join("\n")));
         }
     }
 }

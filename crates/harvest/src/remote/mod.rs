@@ -4,6 +4,7 @@ mod interrupt;
 mod journal;
 mod queue;
 mod race;
+pub mod reach;
 mod run;
 mod session;
 mod status;
@@ -31,7 +32,7 @@ use serde_json::Value;
 use crate::cli::Global;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
-use crate::login;
+use crate::{follow, login};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -104,6 +105,14 @@ impl Remote {
         Ask::new(method, format!("{}{path}", self.url)).header("authorization", token)
     }
 
+    /// Says why a follower may have to wait for long. Whoever may not look at the queue is not told.
+    async fn tell_idle(&self) {
+        if let Ok(queue) = self.get::<Value>("/api/queue").await {
+            let workers = queue["workers"].as_u64().unwrap_or(1);
+            follow::tell_idle(usize::try_from(workers).unwrap_or(usize::MAX), queue["paused"] == true);
+        }
+    }
+
     /// An answer that goes on, and its status.
     async fn stream(&self, ask: Ask) -> Result<(u16, Stream), Failure> {
         self.client.stream(ask).await.map_err(|error| self.unreachable(&error))
@@ -114,7 +123,7 @@ impl Remote {
     }
 
     fn unreachable(&self, error: &harvest_outbound::Error) -> Failure {
-        let message = format!("the server {} cannot be asked: {error}", self.url);
+        let message = format!("no answer from the server {}: {error}", self.url);
         let help = "check HARVEST_URL and that the server runs; unset it to work on this machine";
         Failure { exit: Exit::Failed, ..Failure::refused(Code::ServerUnreachable, message, help) }
     }
@@ -134,7 +143,7 @@ fn refusal(answer: &Answer) -> Failure {
         return not_ours(&format!("it is not an answer of Harvest, with status {}", answer.status));
     };
     let Some(code) = problem["code"].as_str().and_then(|code| code.parse::<Code>().ok()) else {
-        return not_ours(&format!("a code that nobody knows here, with status {}", answer.status));
+        return not_ours(&format!("an unknown error code, with status {}", answer.status));
     };
     let text = |name: &str| problem[name].as_str().map(str::to_owned);
     let field = text("field").map(|field| format!("{field}: ")).unwrap_or_default();

@@ -53,8 +53,7 @@ pub async fn session(global: &Global, style: Style, remote: &Remote, command: Se
         }
         Session::Restore(_) => {
             let message = "checkpoints are found in the journal, which is read where the data directory is";
-            let help =
-                "find the event that tells of it, `checkpoint.created`, and use: harvest session fork ID --at SEQ";
+            let help = "find its event, `checkpoint.created`, and use: harvest session fork ID --at SEQ";
             Err(Failure::refused(Code::BadOption, message, help))
         }
     }
@@ -75,6 +74,7 @@ async fn prompt(
     let body = json!({ "prompt": ask::read_prompt(words)?, "agent": agent, "model": model });
     let turn: Turn = remote.post_once(&format!("/api/sessions/{id}/prompts"), &body, asking.idempotency_key).await?;
     if asking.follow {
+        remote.tell_idle().await;
         return watch(global, style, Journal::new(remote, &id), &turn.id, Place::Server).await;
     }
     let _ = if global.json {
@@ -93,7 +93,7 @@ async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
     }
     let unknown = || {
         let message = format!("no session's id begins with `{}`", clean(prefix));
-        Failure::refused(Code::UnknownSession, message, "see `harvest task list`; a task's id will do")
+        Failure::refused(Code::UnknownSession, message, "see `harvest task list`; the ID of a task works too")
     };
     let task = remote.find("/api/tasks", prefix).await?.ok_or_else(unknown)?;
     let task: Value = remote.get(&format!("/api/tasks/{task}")).await?;

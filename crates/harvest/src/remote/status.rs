@@ -46,7 +46,7 @@ fn page(style: Style, url: &str, queue: &Value, running: &Value) -> String {
     field(
         "queue",
         format!(
-            "{} ready {dot} {} blocked {dot} {} waiting for their next try {dot} {} parked by a cap",
+            "{} ready {dot} {} blocked {dot} {} waiting for a retry {dot} {} held back by a cap",
             turns["ready"], turns["blocked"], turns["waiting"], turns["parked"]
         ),
     );

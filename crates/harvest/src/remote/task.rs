@@ -16,6 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::follow::{Following, ends};
 use crate::installation::SystemClock;
 use crate::output;
+use crate::task::cancel::ended;
 use crate::task::delete::say_deleted;
 use crate::task::look;
 use crate::task::plan::read_plan;
@@ -228,13 +229,20 @@ async fn act(
     let _ = if global.json {
         output::json(&json!({ "task_id": task.id, "status": task.status, "branch": task.branch }))
     } else {
-        output::line(&format!("{} task {} {words}", style.ok(), style.bold(task.id.short())))
+        let words = match action {
+            "cancel" | "terminate" if task.status.is_finished() => ended(style, &task, false),
+            _ => format!("{} task {} {words}", style.ok(), style.bold(task.id.short())),
+        };
+        output::line(&words)
     };
     Ok(Exit::Done)
 }
 
 async fn logs(global: &Global, style: Style, remote: &Remote, prefix: &str, follow: bool) -> Result<Exit, Failure> {
     let Detail { task, sessions, .. } = detail(remote, prefix).await?;
+    if follow && task.status == harvest_core::TaskStatus::Pending {
+        remote.tell_idle().await;
+    }
     for session in sessions {
         let mut activity = Activity::new(style);
         if follow && !task.status.is_finished() {

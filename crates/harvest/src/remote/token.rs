@@ -44,7 +44,7 @@ pub async fn token(global: &Global, style: Style, remote: &Remote, command: Toke
             show_revoked(global, style, &token.id);
         }
         Token::Link { .. } => {
-            let message = "links are made on the machine where the server runs, and HARVEST_URL names a server";
+            let message = "links can only be created on the server's machine, and HARVEST_URL names a server";
             let help = "sign in on its page, or unset HARVEST_URL on the machine that has the data directory";
             return Err(Failure::refused(Code::BadOption, message, help));
         }

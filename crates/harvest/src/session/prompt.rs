@@ -8,7 +8,7 @@ use super::find;
 use crate::ask;
 use crate::cli::{Asking, Global, PromptOptions, SessionContinue, SessionPrompt};
 use crate::failure::{Exit, Failure};
-use crate::follow::{Follow, Following};
+use crate::follow::{Follow, Following, tell_idle_here};
 use crate::installation::Installation;
 use crate::output;
 use crate::task::look;
@@ -61,6 +61,7 @@ pub async fn ask_for(
     let engine = installation.queueing_engine()?;
     let turn = engine.prompt(asked).await.map_err(|error| Failure::from(error).refusing())?;
     if follow {
+        tell_idle_here(installation.store.as_ref()).await?;
         return watch(global, style, Follow::new(installation.store.clone(), session), &turn.id, Place::Here).await;
     }
     let _ = if global.json { output::json(&turn) } else { output::line(&queued(style, &turn)) };
@@ -68,7 +69,7 @@ pub async fn ask_for(
 }
 
 fn queued(style: Style, turn: &Turn) -> String {
-    let waits = if turn.status == TurnStatus::Queued { ", behind those before it" } else { "" };
+    let waits = if turn.status == TurnStatus::Queued { ", after earlier prompts" } else { "" };
     format!(
         "{} turn {} of session {} is queued{waits}; run it with `harvest up`",
         style.ok(),

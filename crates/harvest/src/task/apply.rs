@@ -72,6 +72,11 @@ fn must_have_branch(task: &Task) -> Result<(), Failure> {
         return Ok(());
     }
     let short = task.id.short();
+    if task.status == TaskStatus::AwaitingApproval {
+        let message = format!("task {short} has no branch yet: it waits for your approval");
+        let help = format!("see what it proposes: harvest task show {short}; then harvest task approve {short}");
+        return Err(Failure::refused(Code::NothingToApply, message, help));
+    }
     let message = format!("task {short} has no branch: it is {} with no changes", task.status);
     Err(Failure::refused(Code::NothingToApply, message, format!("see what happened: harvest task logs {short}")))
 }
@@ -125,8 +130,12 @@ async fn merge(
             local.publish(repository.path(), branch, commit, None).await?;
         }
     }
-    check_mergeable(&git, into, commit, branch.as_str(), &current).await?;
     let before = git.line(into, &["rev-parse", "HEAD"]).await?;
+    // A merge that has nothing to do would still move ORIG_HEAD.
+    if git.run(into, &["merge-base", "--is-ancestor", commit, "HEAD"]).await.is_ok() {
+        return Ok(Merged { branch: branch.to_string(), into: current, after: before.clone(), before });
+    }
+    check_mergeable(&git, into, commit, branch.as_str(), &current).await?;
     harvest_store::record_now(installation.store.as_ref(), &format!("task:{id}")).await?;
     let message = format!("Merge {branch}\n\nHarvest task {id}");
     if let Err(error) = git.run(into, &["merge", "--quiet", "-m", &message, commit]).await {

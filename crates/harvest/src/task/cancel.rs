@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use harvest_core::{Code, Stopping, TaskId, TaskStatus};
+use harvest_core::{Code, Stopping, Task, TaskId, TaskStatus};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -28,7 +28,8 @@ pub async fn stop(
         let message = format!("task {} has ended already: {}", id.short(), task.status);
         return Err(Failure::refused(Code::TaskFinished, message, format!("see harvest task show {}", id.short())));
     }
-    if store.cancel_waiting(id, installation.clock.now()).await?.is_none() && !installation.cancel_left(id).await? {
+    let waited = store.cancel_waiting(id, installation.clock.now()).await?;
+    if waited.is_none() && !installation.cancel_left(id).await? {
         store.request_stop(id, how).await?;
         wait(installation, id).await?;
     }
@@ -36,10 +37,19 @@ pub async fn stop(
     let _ = if global.json {
         output::json(&json!({ "task_id": id, "status": task.status, "branch": task.branch }))
     } else {
-        let kept = task.branch.map(|branch| format!("; its work is on {branch}")).unwrap_or_default();
-        output::line(&format!("{} task {} is {}{kept}", style.ok(), id.short(), task.status))
+        output::line(&ended(style, &task, waited.is_some()))
     };
     Ok(Exit::Done)
+}
+
+/// What a task is after it was stopped. A follow-up that `waited` leaves the task with the result that it had.
+pub fn ended(style: Style, task: &Task, waited: bool) -> String {
+    let (sign, id, status) = (style.ok(), task.id.short(), task.status);
+    let kept = task.branch.as_ref().map(|branch| format!("; its work is on {branch}")).unwrap_or_default();
+    if waited && status != TaskStatus::Cancelled {
+        return format!("{sign} the waiting follow-up is cancelled; task {id} is {status} as before{kept}");
+    }
+    format!("{sign} task {id} is {status}{kept}")
 }
 
 /// Another process works on the task, so its end can only be seen in the database.

@@ -13,7 +13,7 @@ use super::interruption::{self, Interruption};
 use super::proposal::{self, Proposal, Review};
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
-use crate::follow::{Follow, ends};
+use crate::follow::{Follow, ends, tell_idle_here};
 use crate::installation::Installation;
 use crate::output;
 use crate::view::{
@@ -153,7 +153,11 @@ fn repository_name(source: &str) -> &str {
 }
 
 pub async fn show(global: &Global, installation: &Installation, style: Style, id: &TaskId) -> Result<Exit, Failure> {
-    let detail = installation.store.task(id).await?;
+    let mut detail = installation.store.task(id).await?;
+    // Where nobody named a model, people see the one that worked on it.
+    if let (false, None, Some(session)) = (global.json, &detail.task.model, detail.sessions.first()) {
+        detail.task.model = crate::evidence::last_model(installation, session).await?;
+    }
     let proposal = proposal::of(installation, &detail).await?;
     let overlaps = installation.store.overlaps(id).await?;
     let statuses = statuses(installation, std::slice::from_ref(&detail.task)).await?;
@@ -201,7 +205,7 @@ fn waiting(style: Style, id: &str, proposal: &Proposal) -> String {
     let text = match proposal {
         Proposal::Plan { text, reviews } => {
             let review = |review: &Review| {
-                format!("\n\n{}\n{}", style.bold(&format!("What {} says about it", review.agent)), clean(&review.text))
+                format!("\n\n{}\n{}", style.bold(&format!("Review by {}", review.agent)), clean(&review.text))
             };
             let reviews: String = reviews.iter().map(review).collect();
             format!("\n\n{}\n{}{reviews}", style.bold("Its plan"), clean(text))
@@ -247,7 +251,7 @@ fn page(
     field("repository", &task.repository);
     field("base", &task.base);
     if let Some(branch) = &task.branch {
-        let kept = if task.status == TaskStatus::Failed { " (the work is kept, and was not accepted)" } else { "" };
+        let kept = if task.status == TaskStatus::Failed { " (the work was kept but not accepted)" } else { "" };
         field("branch", &format!("{branch}{kept}"));
     } else if task.status == TaskStatus::Completed {
         field("changes", "no changes");
@@ -333,7 +337,7 @@ fn waits_for(task: &Task, sessions: &[Session], statuses: &Statuses) -> Option<S
     let turns = sessions.iter().flat_map(|session| &session.turns);
     let reason = match turns.map(|turn| turn.status).find(|status| *status != TurnStatus::Done)? {
         TurnStatus::Ready => "a worker: harvest up",
-        TurnStatus::Waiting => "its next try",
+        TurnStatus::Waiting => "its next attempt",
         TurnStatus::Parked => "a place under a cap: harvest status",
         TurnStatus::Queued => "the turns before it",
         TurnStatus::Held => "approval",
@@ -358,6 +362,9 @@ pub async fn logs(
     follow: bool,
 ) -> Result<Exit, Failure> {
     let detail = installation.store.task(id).await?;
+    if follow && detail.task.status == TaskStatus::Pending {
+        tell_idle_here(installation.store.as_ref()).await?;
+    }
     for session in &detail.sessions {
         let mut activity = Activity::new(style);
         let mut journal = Follow::new(installation.store.clone(), session.id.clone());

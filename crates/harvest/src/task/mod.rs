@@ -2,7 +2,7 @@
 
 mod add;
 pub mod apply;
-mod cancel;
+pub mod cancel;
 pub mod delete;
 mod interruption;
 pub mod look;

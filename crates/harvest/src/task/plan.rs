@@ -47,7 +47,7 @@ pub async fn reject(
 ) -> Result<Exit, Failure> {
     let (verdict, words) = match comment {
         Some(comment) if comment.trim().is_empty() => {
-            let help = "say what is wrong, or leave --comment out to cancel the task";
+            let help = "say what to change, or leave --comment out to cancel the task";
             return Err(Failure::refused(Code::BadOption, "--comment is empty", help));
         }
         Some(comment) if is_delivery(installation, id).await? => {
@@ -84,7 +84,7 @@ async fn decide(
     let decided = installation.store.decide(id, decision, installation.clock.now()).await;
     match decided {
         Err(Error::IllegalMove(refused)) => {
-            let message = format!("task {} is {}: there is nothing to decide on", id.short(), refused.from);
+            let message = format!("task {} is {}: there is nothing to approve or reject", id.short(), refused.from);
             let help = match refused.from {
                 TaskStatus::Pending | TaskStatus::Provisioning | TaskStatus::Running => {
                     "wait until it has something to propose"

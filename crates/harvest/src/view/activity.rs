@@ -1,7 +1,10 @@
 //! Events as readable lines.
 
+use std::collections::BTreeMap;
+
 use harvest_core::{
     EgressVerdict, EventBody, FileChange, McpOutcome, MessageRole, OutputStream, Remedy, SandboxPurpose, TestRun,
+    TurnId,
 };
 
 use super::style::{Style, clean};
@@ -19,11 +22,13 @@ pub struct Activity {
     /// A message that is being streamed, up to its last complete line.
     streaming: String,
     streamed: bool,
+    /// Follow-ups that nobody has begun, with their numbers.
+    waiting: BTreeMap<TurnId, u32>,
 }
 
 impl Activity {
     pub fn new(style: Style) -> Self {
-        Self { style, streaming: String::new(), streamed: false }
+        Self { style, streaming: String::new(), streamed: false, waiting: BTreeMap::new() }
     }
 
     /// The lines to print for an event; often none.
@@ -54,13 +59,17 @@ impl Activity {
                 vec![format!("  {sign} {}", clean(&format!("{what} by {author}{why}")))]
             }
             EventBody::PlanReviewed { agent, text } => {
-                let mut lines = vec![format!("  {}", style.bold(&format!("what {agent} says about the plan:")))];
+                let mut lines = vec![format!("  {}", style.bold(&format!("review of the plan by {agent}:")))];
                 lines.extend(said(text).into_iter().map(|line| format!("  {line}")));
                 lines
             }
             EventBody::DeliveryProposed { commit, files, .. } => {
                 let short = commit.get(..10).unwrap_or(commit);
-                vec![format!("  {} {short} waits to be approved: {} files differ", style.stopped(), files.len())]
+                let files = match files.len() {
+                    1 => "1 file differs".to_owned(),
+                    files => format!("{files} files differ"),
+                };
+                vec![format!("  {} {short} waits to be approved: {files}", style.stopped())]
             }
             EventBody::McpCalled { server, tool, outcome: McpOutcome::Refused, .. } => {
                 vec![format!("  {} {}", style.failed(), clean(&format!("the tool {tool} of {server} is not allowed")))]
@@ -84,7 +93,16 @@ impl Activity {
                 vec![format!("  {}", clean(&format!("{agent} finds task {} the best: {reason}", winner.short())))]
             }
             EventBody::RaceDecided { .. } => vec![format!("  {} it wins the race", style.ok())],
-            EventBody::TurnQueued { number, author, prompt, .. } => {
+            EventBody::TurnStarted { turn_id, .. } => {
+                self.waiting.remove(turn_id);
+                Vec::new()
+            }
+            EventBody::TurnFinished { turn_id, .. } => match self.waiting.remove(turn_id) {
+                Some(number) => vec![format!("  {} turn {number} was cancelled before it began", style.stopped())],
+                None => Vec::new(),
+            },
+            EventBody::TurnQueued { turn_id, number, author, prompt, .. } => {
+                self.waiting.insert(turn_id.clone(), *number);
                 let asked =
                     shorten(style, &clean(&format!("{author} asks for more (turn {number}): {}", prompt.title())));
                 vec![format!("  {}", style.bold(&asked))]

@@ -33,7 +33,8 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
     match &outcome.evidence {
         Some(evidence) => {
             field("evidence", evidence_line(style, evidence));
-            for line in evidence_details(style, evidence) {
+            // What the tests printed stands above, with the run itself.
+            for line in evidence_notes(style, evidence) {
                 field("", line);
             }
         }
@@ -73,7 +74,10 @@ fn headline(style: Style, outcome: &Outcome) -> String {
             };
             format!("{} {}", style.ok(), style.bold(&verdict))
         }
-        (_, Some(reason)) if reason.is_stop() => format!("{} {} {why}", style.stopped(), style.bold("stopped:")),
+        (_, Some(reason)) if reason.is_stop() => {
+            let why = why.strip_prefix("stopped ").unwrap_or(&why);
+            format!("{} {} {why}", style.stopped(), style.bold("stopped:"))
+        }
         _ => format!("{} {} {why}", style.failed(), style.bold("failed:")),
     }
 }
@@ -94,12 +98,19 @@ pub fn evidence_line(style: Style, evidence: &Evidence) -> String {
 
 /// What is behind the evidence: doubts, single tests, why the tests could not run and what they printed last.
 pub fn evidence_details(style: Style, evidence: &Evidence) -> Vec<String> {
+    let mut lines = evidence_notes(style, evidence);
+    lines.extend(evidence.output.lines().map(|line| style.dim(&clean(line))));
+    lines
+}
+
+/// The same without what the tests printed.
+fn evidence_notes(style: Style, evidence: &Evidence) -> Vec<String> {
     let mut lines = Vec::new();
     if !matches!(evidence.verdict(), TestVerdict::Verified | TestVerdict::Failed) {
         lines.push(style.warn(evidence.verdict().explain()));
     }
     for flag in &evidence.flags {
-        lines.push(style.warn(&format!("{}: {}", flag.as_str(), flag.explain())));
+        lines.push(style.warn(&format!("{}: {}", flag.as_str(), clean(&evidence.explain(*flag)))));
     }
     for (title, names) in evidence.tests.lists().into_iter().filter(|(_, names)| !names.is_empty()) {
         let shown = names.iter().take(MOST_NAMES).map(|name| clean(name)).collect::<Vec<_>>().join(", ");
@@ -108,7 +119,6 @@ pub fn evidence_details(style: Style, evidence: &Evidence) -> Vec<String> {
         lines.push(format!("{title}: {shown}{more}"));
     }
     lines.extend(evidence.hint.as_deref().map(|hint| style.warn(&clean(hint))));
-    lines.extend(evidence.output.lines().map(|line| style.dim(&clean(line))));
     lines
 }
 
@@ -131,6 +141,7 @@ mod tests {
             base: "b".repeat(40),
             evidence: Some(Evidence {
                 commit: "c".repeat(40),
+                tree: None,
                 command: "make test".into(),
                 exit_code: 0,
                 passed: Some(3),

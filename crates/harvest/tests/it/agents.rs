@@ -323,7 +323,7 @@ fn remembers_its_conversation(id: &str, program: &Path) {
     assert_eq!(kept.len(), 4, "{kept:#?}");
     let forgot = journal
         .iter()
-        .filter(|event| event["data"]["message"].as_str().is_some_and(|text| text.contains("could not go on")));
+        .filter(|event| event["data"]["message"].as_str().is_some_and(|text| text.contains("could not continue")));
     assert_eq!(forgot.count(), 0);
     world.assert_nothing_left();
 }

@@ -45,3 +45,19 @@ fn a_backup_has_no_keys_and_says_so_and_a_restored_directory_signs_with_no_other
     assert_eq!((again.exit, again.stderr.as_str()), (Some(0), ""), "{again:?}");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&again.stdout).unwrap(), signed);
 }
+
+#[test]
+fn the_note_about_keys_names_what_is_lost_without_those_that_exist() {
+    let world = World::new();
+    let backup = |name: &str| world.harvest(&["backup", world.path().join(name).to_str().unwrap()]).finish().stderr;
+    world.json(&["evidence", "key"]);
+    let note = backup("evidence.tar");
+    assert!(
+        note.contains("keep a copy of evidence.key of ") && note.contains(": without it evidence cannot be signed"),
+        "{note}"
+    );
+    assert!(!note.contains("credentials"), "{note}");
+    world.harvest(&["credential", "add", "anthropic", "--from-stdin"]).input("sk-ant-canary").finish();
+    let note = backup("both.tar");
+    assert!(note.contains("without them credentials cannot be decrypted and evidence cannot be signed"), "{note}");
+}

@@ -139,8 +139,9 @@ fn an_edited_test_is_told_about() {
 #[test]
 fn nothing_changed_is_no_branch_and_the_evidence_decides() {
     let world = World::new();
-    let outcome = world.run(&json!([{ "say": "Nothing to do." }]), &[]).assert_ended(1, "failed", Some("tests"));
+    let outcome = world.run(&json!([{ "say": "Nothing to do." }]), &[]).assert_ended(0, "completed", None);
     assert_eq!((&outcome["commit"], &outcome["branch"]), (&outcome["base"], &json!(null)));
+    assert_eq!(outcome["evidence"]["verdict"], "unchanged", "the base's tests fail: {outcome:#}");
     let ran = world.run(&json!([{ "shell": "touch x && rm x" }]), &["--test", "sh tests/one.sh"]);
     let outcome = ran.assert_ended(0, "completed", None);
     assert_eq!((&outcome["commit"], &outcome["branch"]), (&outcome["base"], &json!(null)));
@@ -218,6 +219,8 @@ fn signed_evidence_of_a_queued_task_names_the_model_that_worked_on_it() {
     let started = journal.iter().find(|event| event["type"] == "agent.started").unwrap();
     assert!(started["data"]["model"].is_string(), "{started:#}");
     assert_eq!(statement["predicate"]["model"], started["data"]["model"]);
+    let shown = world.harvest(&["task", "show", &task]).finish().stdout;
+    assert!(shown.contains(started["data"]["model"].as_str().unwrap()) && !shown.contains("worker's model"), "{shown}");
 }
 
 #[test]
@@ -250,4 +253,33 @@ fn evidence_is_signed_and_checked_without_asking_anyone() {
     assert_eq!(verify(&["--key", &key]), Some(1));
     std::fs::write(&file, "{}").unwrap();
     assert_eq!(verify(&["--key", &key]), Some(2));
+}
+
+#[test]
+fn a_key_is_given_as_text_or_as_a_file_and_what_is_neither_is_refused() {
+    let world = World::new();
+    let outcome = world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
+    let file = world.path().join("evidence.json");
+    let signed = world.json(&["evidence", "export", outcome["task_id"].as_str().unwrap()]);
+    std::fs::write(&file, signed.to_string()).unwrap();
+    let key = world.harvest(&["evidence", "key"]).finish().stdout;
+    let verify = |key: &str| {
+        let ran = world.harvest(&["evidence", "verify", file.to_str().unwrap(), "--key", key]).finish();
+        (ran.exit, ran.stderr)
+    };
+    let public = world.path().join("their.pub");
+    std::fs::write(&public, &key).unwrap();
+    for given in [key.trim(), public.to_str().unwrap()] {
+        assert_eq!(verify(given).0, Some(0), "{given}");
+    }
+    std::fs::write(&public, "nothing of the kind\n").unwrap();
+    for (given, why) in [
+        ("nonsense", "--key: nonsense is neither a public key nor a file"),
+        ("bm9uc2Vuc2U=", "--key: bm9uc2Vuc2U= is neither a public key nor a file"),
+        (public.to_str().unwrap(), "does not hold a public key"),
+    ] {
+        let (exit, said) = verify(given);
+        assert_eq!(exit, Some(2), "{given}: {said}");
+        assert!(said.contains(why) && said.contains("harvest evidence key"), "{given}: {said}");
+    }
 }

@@ -98,10 +98,10 @@ fn it_leads_from_nothing_to_the_first_verified_branch() {
         &["init"],
         &[
             ("Which agent?", "\n"),
-            ("Whose models?", "\n"),
+            ("Which model provider?", "\n"),
             ("not shown, and Enter skips: ", &format!("{key}\n")),
-            ("proves results", "sh test.sh\n"),
-            ("The first task", "Make the failing test pass\n"),
+            ("verifies results", "sh test.sh\n"),
+            ("First task", "Make the failing test pass\n"),
         ],
     );
     assert_eq!(exit, 0, "{shown}");
@@ -134,16 +134,16 @@ fn a_key_that_its_host_refuses_is_asked_for_again() {
         &["init"],
         &[
             ("Which agent?", "\n"),
-            ("Whose models?", "\n"),
+            ("Which model provider?", "\n"),
             ("not shown, and Enter skips: ", "sk-ant-api03-a-wrong-one-0001\n"),
             ("not shown, and Enter skips: ", "sk-ant-api03-the-right-one-0042\n"),
-            ("proves results", "\n"),
-            ("The first task", "\n"),
+            ("verifies results", "\n"),
+            ("First task", "\n"),
         ],
     );
     assert_eq!(exit, 0, "{shown}");
-    assert!(shown.contains("anthropic refuses this key; try another"), "{shown}");
-    assert!(shown.contains("✓ key           anthropic key …0042 is accepted"), "{shown}");
+    assert!(shown.contains("anthropic rejects this key; try another, or press Enter to skip"), "{shown}");
+    assert!(shown.contains("✓ key           anthropic key …0042 works"), "{shown}");
     assert!(shown.contains("■ task"), "{shown}");
     let credentials = world.json(&["credential", "list"]);
     assert_eq!(credentials["items"].as_array().unwrap().len(), 1, "{credentials:#}");
@@ -156,12 +156,12 @@ fn the_program_alone_guides_on_the_first_day_and_lists_commands_later() {
     let rules = [
         ("not shown, and Enter skips: ", "\n"),
         ("Which agent?", "\n"),
-        ("Whose models?", "\n"),
-        ("proves results", "\n"),
+        ("Which model provider?", "\n"),
+        ("verifies results", "\n"),
     ];
-    let (shown, exit) = at_a_terminal(&world, &[], &[], &[&rules[..], &[("The first task", "\n")]].concat());
+    let (shown, exit) = at_a_terminal(&world, &[], &[], &[&rules[..], &[("First task", "\n")]].concat());
     assert_eq!(exit, 0, "{shown}");
-    assert!(shown.contains("Harvest, step by step"), "{shown}");
+    assert!(shown.contains("Setting up Harvest, step by step"), "{shown}");
     assert!(shown.contains("■ key"), "{shown}");
     let (shown, exit) = at_a_terminal(&world, &[], &[], &[]);
     assert_eq!(exit, 2);
@@ -179,7 +179,8 @@ fn programs_take_the_suggested_answers_and_read_every_step() {
     }
     let ran = harvest.finish();
     assert_eq!(ran.exit, Some(0), "{ran:?}");
-    let report: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(report["error"], Value::Null);
     let states: Vec<(&str, &str)> = report["steps"]
         .as_array()
         .unwrap()
@@ -205,4 +206,126 @@ fn without_a_terminal_nothing_is_asked_and_nothing_is_made() {
     assert_eq!(ran.exit, Some(2), "{ran:?}");
     assert!(ran.stderr.contains("take the suggested answers: harvest init --yes"), "{ran:?}");
     assert!(!world.data().exists());
+}
+
+#[test]
+fn a_text_that_is_not_a_key_is_not_saved_and_everything_skipped_is_listed_with_its_command() {
+    let world = World::new();
+    let (shown, exit) = at_a_terminal(
+        &world,
+        &[],
+        &["init"],
+        &[
+            ("Which model provider? [1] (or `skip`)", "\n"),
+            ("not shown, and Enter skips: ", "banana\n"),
+            ("not shown, and Enter skips: ", "skip\n"),
+            ("verifies results [sh test.sh] (or `skip`)", "skip\n"),
+            ("First task, e.g. \"Make the failing test pass\" [Enter skips]", "\n"),
+        ],
+    );
+    assert_eq!(exit, 0, "{shown}");
+    assert!(shown.contains("this is not a key of anthropic: it does not begin with `sk-ant-`"), "{shown}");
+    assert_eq!(world.json(&["credential", "list"])["items"], json!([]));
+    let (_, left) = shown.split_once("Left to do:\n").unwrap_or_else(|| panic!("{shown}"));
+    let left: Vec<String> = left.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(left, ["key harvest credential add anthropic", "task harvest run \"Make the failing test pass\""]);
+}
+
+#[test]
+fn a_key_that_cannot_be_checked_is_saved_without_a_check_mark_and_with_the_reason() {
+    let world = World::new();
+    // Nobody listens there.
+    let host = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let key = "sk-ant-api03-unreachable-0007";
+    world.give(key);
+    let answers = [
+        ("Which agent?", "\n"),
+        ("Which model provider?", "\n"),
+        ("not shown, and Enter skips: ", "sk-ant-api03-unreachable-0007\n"),
+        ("verifies results", "\n"),
+        ("First task", "\n"),
+    ];
+    let (shown, exit) = at_a_terminal(&world, &[("ANTHROPIC_BASE_URL", &host)], &["init"], &answers);
+    assert_eq!(exit, 0, "{shown}");
+    let says = "■ key           anthropic key …0007 saved, not checked: its host could not be reached";
+    assert!(shown.contains(says), "{shown}");
+    assert!(shown.contains("  key           harvest doctor --reach"), "{shown}");
+    // The same key the next time: in the vault, and still unchecked.
+    let mut again = world.harvest(&["init", "--yes", "--json"]).env("ANTHROPIC_BASE_URL", &host);
+    again.command.env("USER", "ada");
+    let report: Value = serde_json::from_str(&again.finish().stdout).unwrap();
+    let key = report["steps"].as_array().unwrap().iter().find(|step| step["name"] == "key").unwrap();
+    assert_eq!(key["state"], "unchecked", "{report:#}");
+    assert_eq!(key["detail"], "anthropic key present, not checked: its host could not be reached");
+}
+
+#[test]
+fn a_setup_that_cannot_run_its_task_prints_one_document_with_the_error() {
+    let world = World::new();
+    let ran = world.harvest(&["init", "--yes", "--json", "--task", "Make the failing test pass"]).finish();
+    assert_eq!(ran.exit, Some(2), "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    assert_eq!(report["type"], "setup");
+    let state = |name: &str| report["steps"].as_array().unwrap().iter().find(|step| step["name"] == name).unwrap();
+    assert_eq!(state("key")["state"], "skipped", "{report:#}");
+    assert_eq!(state("task")["state"], "failed", "{report:#}");
+    let code = report["error"]["code"].as_str().unwrap();
+    assert!(ran.stderr.contains(&format!("error[{code}]")), "{ran:?}");
+    for field in ["type", "title", "detail", "help"] {
+        assert!(report["error"][field].is_string(), "{field}: {report:#}");
+    }
+    // Without an answer to its questions nothing begins, and a program is told in the same way.
+    let ran = world.harvest(&["init", "--json"]).finish();
+    assert_eq!(ran.exit, Some(2), "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((&report["steps"], &report["error"]["code"]), (&json!([]), &json!("HV-0141")), "{report:#}");
+}
+
+#[test]
+fn a_setup_with_a_task_prints_one_document_and_the_tasks_events_go_to_standard_error() {
+    let world = World::new();
+    let conversations = json!([{ "replies": [{ "shell": FIX }, { "say": "Done." }] }]);
+    let vendor = Vendor::playing(&world, &json!({ "model": "claude-sonnet-4-5", "conversations": conversations }));
+    let args = ["init", "--yes", "--json", "--task", "Make the failing test pass"];
+    let ran = world
+        .harvest(&args)
+        .env("ANTHROPIC_BASE_URL", &format!("{}/anthropic", vendor.address))
+        .env("ANTHROPIC_API_KEY", "made-up-for-this-test")
+        .finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    let task = report["steps"].as_array().unwrap().last().unwrap();
+    assert_eq!((&task["state"], &task["detail"]), (&json!("done"), &json!("done and verified")), "{report:#}");
+    assert!(ran.stderr.contains("\"turn.finished\""), "{ran:?}");
+}
+
+#[test]
+fn a_first_task_that_changes_nothing_or_has_no_tests_is_not_called_verified() {
+    let changes_nothing = (World::new(), json!([{ "say": "There is nothing to do." }]), "done, no changes");
+    let without_tests = World::empty();
+    crate::support::init(&without_tests.repo());
+    without_tests.write("README", "A repository\n");
+    without_tests.commit("Start");
+    let has_no_tests = (without_tests, json!([{ "shell": "echo x > x" }, { "say": "Done." }]), "done, not verified");
+    for (world, replies, detail) in [changes_nothing, has_no_tests] {
+        let conversations = json!([{ "replies": replies }]);
+        let vendor = Vendor::playing(&world, &json!({ "model": "claude-sonnet-4-5", "conversations": conversations }));
+        let ran = world
+            .harvest(&["init", "--yes", "--json", "--task", "Look at it"])
+            .env("ANTHROPIC_BASE_URL", &format!("{}/anthropic", vendor.address))
+            .env("ANTHROPIC_API_KEY", "made-up-for-this-test")
+            .finish();
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        assert_eq!(report["steps"].as_array().unwrap().last().unwrap()["detail"], detail, "{report:#}");
+    }
+}
+
+#[test]
+fn a_repository_without_commits_is_named_with_what_to_do() {
+    let world = World::empty();
+    crate::support::init(&world.repo());
+    let ran = world.harvest(&["init", "--yes"]).finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("no commit"), "{ran:?}");
+    assert!(ran.stdout.contains("git commit"), "{ran:?}");
 }

@@ -167,7 +167,16 @@ fn goes_the_whole_way(world: &World, hub: &Hub, server: &Server) {
     let (_, rest) = body.split_once("```json\n").unwrap();
     fs::write(world.path().join("evidence.json"), rest.split_once("\n```").unwrap().0).unwrap();
     let genuine = world.json(&["evidence", "verify", world.path().join("evidence.json").to_str().unwrap()]);
-    assert_eq!(genuine["statement"]["subject"][0]["digest"]["gitCommit"], pull["head"]["sha"]);
+    let statement = &genuine["statement"];
+    assert_eq!(statement["subject"][0]["digest"]["gitCommit"], pull["head"]["sha"]);
+    // The tested commit is another one, with the same tree.
+    let (tested, tree) = (&statement["predicate"]["tested_commit"], &statement["predicate"]["tree"]);
+    assert_eq!((tested, tested == &pull["head"]["sha"]), (&statement["predicate"]["evidence"]["commit"], false));
+    let delivered = format!("{}^{{tree}}", pull["head"]["sha"].as_str().unwrap());
+    assert_eq!(tree.as_str().unwrap(), git(&hub.repository(), &["rev-parse", &delivered]));
+    let said =
+        world.harvest(&["evidence", "verify", world.path().join("evidence.json").to_str().unwrap()]).finish().stdout;
+    assert!(said.contains(&format!("both commits have the tree {}", tree.as_str().unwrap())), "{said}");
     assert!(!body.contains("@grace") && !body.contains("#7"), "an agent calls nobody: {body}");
     hub.status("Done");
     let head = pull["head"]["sha"].as_str().unwrap().to_owned();
@@ -183,8 +192,10 @@ fn goes_the_whole_way(world: &World, hub: &Hub, server: &Server) {
         json!({ "name": "notes", "head_sha": head, "status": "completed", "conclusion": "failure", "output": output });
     ada.post("/check-runs", &check).ok();
     let updated = hub.exchange("an update", |call| call.method == "PATCH" && call.path.ends_with("/pulls/2"));
-    assert!(updated.request.unwrap()["body"].as_str().unwrap().contains("content now"));
+    let body = updated.request.unwrap()["body"].as_str().unwrap().to_owned();
+    assert!(body.contains("content now") && body.contains("says two now"), "it tells of the task: {body}");
     let branch = pull["head"]["ref"].as_str().unwrap();
+    assert_eq!(git(&hub.repository(), &["log", "-1", "--format=%s", branch]), "Fix the failed checks");
     assert_eq!(git(&hub.repository(), &["show", &format!("{branch}:notes.txt")]), "checked");
     assert_eq!(git(&hub.repository(), &["rev-list", "--count", &format!("main..{branch}")]), "2");
     let token = world.token(&["--role", "viewer"]);

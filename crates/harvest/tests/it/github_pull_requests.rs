@@ -56,6 +56,7 @@ fn work_that_failed_becomes_a_draft_when_a_person_asks_and_no_agent_runs_again()
         assert_eq!((count("agent.started"), count("turn.queued"), count("pull_request.delivered")), (1, 1, 1));
         let branch = asked["head"].as_str().unwrap();
         assert!(git(&hub.repository(), &["show", &format!("{branch}:src/one.sh")]).contains("exit 1"));
+        assert_eq!(git(&hub.repository(), &["log", "-1", "--format=%s", branch]), "Break it", "what was asked for");
         // There is one now.
         let again = server.with(&world.token(&["--role", "member"])).post(&address, &json!({}));
         assert_eq!((again.status, &again.json()["code"]), (409, &json!("HV-0163")), "{again:?}");
@@ -93,4 +94,64 @@ fn a_pull_request_is_refused_where_there_can_be_none() {
     let refused = admin.post(&format!("/api/tasks/{id}/pull-request"), &json!({}));
     assert_eq!((refused.status, &refused.json()["code"]), (409, &json!("HV-0163")), "{refused:?}");
     assert!(refused.text.contains("is not a repository of the GitHub account"), "{refused:?}");
+}
+
+#[test]
+fn the_commit_of_a_review_turn_says_what_it_is_about_and_the_description_covers_the_task() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let path = world.path().join("turns.json");
+    let script = json!({ "conversations": [
+        { "when_prompt_contains": "Say it louder.", "replies": [{ "shell": "echo louder > notes.txt" }, { "say": "It is louder now." }] },
+        { "replies": [{ "shell": crate::support::FIX }, { "say": "The second script says two now." }] },
+    ] });
+    fs::write(&path, script.to_string()).unwrap();
+    let server = world.serve(&["--model-script", path.to_str().unwrap(), "--agents", "1"]);
+    hub.tell(&server);
+    let ada = hub.person("ada");
+    ada.post("/issues", &json!({ "title": "Make the failing test pass", "labels": ["harvest"] })).ok();
+    hub.status("Done");
+    let remarks = json!([{ "path": "src/two.sh", "line": 1, "body": "Say it louder." }]);
+    let review = json!({ "event": "REQUEST_CHANGES", "body": "Almost there.\nSee below.", "comments": remarks });
+    ada.post("/pulls/2/reviews", &review).ok();
+    let updated = hub.exchange("an update", |call| {
+        let body = call.request.as_ref().and_then(|request| request["body"].as_str()).unwrap_or_default();
+        call.method == "PATCH" && call.path.ends_with("/pulls/2") && body.contains("louder now")
+    });
+    let asked = updated.request.unwrap();
+    let body = asked["body"].as_str().unwrap();
+    assert!(body.starts_with("The second script says two now."), "the first request comes first: {body}");
+    let listed = "### Follow-ups\n\n- **Address review comments: Almost there.**: It is louder now.\n";
+    assert!(body.contains(listed), "{body}");
+    assert_eq!(body.matches("### Evidence").count(), 1, "{body}");
+    let branch = world.tasks()[0]["branch"].as_str().unwrap().to_owned();
+    let subjects = git(&hub.repository(), &["log", "--reverse", "--format=%s", &format!("main..{branch}")]);
+    assert_eq!(subjects, "Make the failing test pass\nAddress review comments: Almost there.");
+    description::holds(&hub.fake.exchanges());
+}
+
+/// A follow-up that fails stays here: what was delivered before is not what the newest evidence is about.
+#[test]
+fn evidence_of_work_that_was_not_delivered_is_about_the_tested_commit() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let path = world.path().join("turns.json");
+    let script = json!({ "conversations": [
+        { "when_prompt_contains": "Break it again", "replies": [{ "shell": "echo 'echo broken' > src/one.sh" }, { "say": "Done." }] },
+        { "replies": [{ "shell": crate::support::FIX }, { "say": "Done." }] },
+    ] });
+    fs::write(&path, script.to_string()).unwrap();
+    let server = world.serve(&["--model-script", path.to_str().unwrap(), "--agents", "1"]);
+    hub.tell(&server);
+    let ada = hub.person("ada");
+    ada.post("/issues", &json!({ "title": "Make the failing test pass", "labels": ["harvest"] })).ok();
+    hub.status("Done");
+    let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
+    ada.post("/issues/2/comments", &json!({ "body": "@harvest Break it again" })).ok();
+    ended_again(&world, &id);
+    let file = world.path().join("evidence.json");
+    fs::write(&file, world.json(&["evidence", "export", &id]).to_string()).unwrap();
+    let statement = &world.json(&["evidence", "verify", file.to_str().unwrap()])["statement"];
+    let (subject, predicate) = (&statement["subject"][0]["digest"]["gitCommit"], &statement["predicate"]);
+    assert_eq!((&predicate["proves_success"], subject), (&json!(false), &predicate["tested_commit"]), "{statement:#}");
 }

@@ -199,3 +199,25 @@ fn a_webhook_that_starts_nothing_says_why_in_a_comment_and_a_line() {
     assert_eq!(hub.comments(plain["number"].as_u64().unwrap()), Vec::<String>::new());
     hub.stop();
 }
+
+#[test]
+fn an_issue_of_the_fake_can_be_edited_closed_and_labelled_as_on_github() {
+    let world = World::new();
+    let (address, script) = (free_address(), trial_script(&world));
+    let hub = Trial::start(&world, "127.0.0.1:0", &format!("http://{address}/webhooks/github"));
+    let app = harvest_forge::fake::Fake::app(Some("harvest"));
+    let add = ["credential", "add", "github", "--base-url", &hub.url, "--from-stdin"];
+    assert_eq!(world.harvest(&add).input(harvest_vault::ExposeSecret::expose_secret(&app)).finish().exit, Some(0));
+    let server = serve(&world, &address, &script);
+    let number = hub.person("ada").post("/issues", &json!({ "title": "Make it pass" })).ok()["number"].clone();
+    let edit = |body| hub.person("ada").send(ureq::http::Method::PATCH, &format!("/issues/{number}"), Some(&body));
+    assert_eq!(edit(json!({ "state": "closed", "title": "Closed" })).ok()["state"], "closed");
+    assert_eq!(edit(json!({ "state": "open" })).ok()["title"], "Closed");
+    assert_eq!(edit(json!({ "state": "lost" })).status, 422);
+    // A label that is set in this way starts the task, as every label does.
+    edit(json!({ "labels": ["harvest"] })).ok();
+    wait_until("the issue is done", || hub.is_done(number.as_u64().unwrap()));
+    server.running.signal(Signal::TERM);
+    server.running.finish();
+    hub.stop();
+}

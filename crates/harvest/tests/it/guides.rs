@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::support::{FIX, World};
+use crate::reattach::wait_until;
+use crate::support::{FIX, PATH, World};
 
 /// A fenced block of a page.
 struct Block {
@@ -351,4 +353,98 @@ fn agents_and_settings_in_the_guide_are_what_the_program_prints() {
     let own = "budget_usd = 5\nretries = 1\nagents = 3\negress.allow = ['api.example.com', 'b.example.com']\n[registries]\nnpm = 'https://mirror.example.com/npm'\n";
     fs::write(world.home().join(".config/harvest/harvest.toml"), own).unwrap();
     story.tell(USER, "harvest config show");
+}
+
+/// What a shell printed in the folder above the repositories.
+#[track_caller]
+fn shell(world: &World, text: &str) -> String {
+    let programs = Path::new(env!("CARGO_BIN_EXE_harvest")).parent().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-euc", text]).current_dir(world.path()).env_clear();
+    command.env("PATH", format!("{}:{PATH}", programs.display())).env("HOME", world.home());
+    command.env("HARVEST_DATA_DIR", world.data());
+    for name in ["AUTHOR", "COMMITTER"] {
+        command.env(format!("GIT_{name}_NAME"), "Ada").env(format!("GIT_{name}_EMAIL"), "ada@example.com");
+    }
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{text}\n{}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap()
+}
+
+#[test]
+fn the_github_trial_in_the_guide_ends_with_a_pull_request_by_typing_its_lines_without_a_key() {
+    let world = World::empty();
+    world.without_spares();
+    let ports: Vec<String> = ["7070", "7090"].map(|_| free_port().to_string()).to_vec();
+    let here = |line: &str| line.replace("7070", &ports[0]).replace("7090", &ports[1]);
+    let start = |line: &str| {
+        let mut harvest = world.harvest(&words(&here(line))[1..]);
+        harvest.command.current_dir(world.path());
+        harvest
+    };
+    let all = blocks(&documents().join("docs/github.md"));
+    let typed: Vec<&Block> = all.iter().filter(|block| block.language == "sh").collect();
+    let [make, serve, ask] = typed.as_slice() else { panic!("the trial has {} blocks", typed.len()) };
+    let (fake, before) = make.lines.split_last().unwrap();
+    shell(&world, &before.join("\n"));
+    let mut hub = start(&format!("{fake} --listen 127.0.0.1:7090")).start();
+    let add = hub.wait_for_line("add its App: ");
+    shell(&world, add.split_once("add its App: ").unwrap().1);
+    let (server, before) = serve.lines.split_last().unwrap();
+    shell(&world, &before.join("\n"));
+    let server = start(&format!("{server} --listen 127.0.0.1:7070")).start();
+    let [open @ .., read] = ask.lines.as_slice() else { panic!("{}", ask.place) };
+    shell(&world, &here(&open.join("\n")));
+    wait_until("the issue is done", || shell(&world, &here(read)).contains("**Done**"));
+    for running in [server, hub] {
+        running.signal(rustix::process::Signal::TERM);
+        assert_eq!(running.finish().exit, Some(0));
+    }
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The names of all fields of a schema, with those of the objects in them.
+fn fields(schemas: &Value, schema: &Value, found: &mut Vec<String>) {
+    if let Some(name) = schema["$ref"].as_str() {
+        fields(schemas, &schemas[name.rsplit('/').next().unwrap()], found);
+    }
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        found.push(name.clone());
+        fields(schemas, field, found);
+    }
+    for list in ["allOf", "oneOf"] {
+        schema[list].as_array().into_iter().flatten().for_each(|part| fields(schemas, part, found));
+    }
+}
+
+#[test]
+fn every_field_of_every_event_is_described_in_the_list_of_events() {
+    let document: Value = serde_json::from_str(&fs::read_to_string(documents().join("openapi.json")).unwrap()).unwrap();
+    let schemas = &document["components"]["schemas"];
+    let page = fs::read_to_string(documents().join("docs/events.md")).unwrap();
+    let sections: Vec<&str> = page.split("\n### ").skip(1).collect();
+    let types = schemas["EventBody"]["oneOf"].as_array().unwrap();
+    assert!(types.len() > 30, "{}", types.len());
+    let mut missing = Vec::new();
+    for event in types {
+        let kind = event["properties"]["type"]["enum"][0].as_str().unwrap();
+        let is_its = |section: &&&str| section.lines().next().unwrap().contains(&format!("`{kind}`"));
+        let Some(section) = sections.iter().find(is_its) else {
+            missing.push(kind.to_owned());
+            continue;
+        };
+        let mut names = Vec::new();
+        fields(schemas, &event["properties"]["data"], &mut names);
+        let refers = section.contains("as in\n[`task.finished`]");
+        let also = sections.iter().find(|section| refers && section.starts_with("`task.finished`"));
+        let is_missing = |name: &&String| {
+            let name = format!("`{name}`");
+            !section.contains(&name) && !also.is_some_and(|section| section.contains(&name))
+        };
+        missing.extend(names.iter().filter(is_missing).map(|name| format!("{kind}: {name}")));
+    }
+    assert!(missing.is_empty(), "docs/events.md does not describe {missing:#?}");
 }

@@ -91,7 +91,7 @@ fn a_key_is_not_delivered() {
         let ran = world.run(&json!([{ "shell": commands }, {}]), &[]);
         let outcome = ran.assert_ended(1, "failed", Some("hook"));
         let error = outcome["error"].as_str().unwrap();
-        assert!(error.starts_with(&format!("what would be delivered holds a key: {place} in ")), "{error}");
+        assert!(error.starts_with(&format!("the commits to be delivered contain a key: {place} in ")), "{error}");
         assert_eq!(outcome["branch"], Value::Null);
         assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("ghp_0123"), "{}", ran.stdout);
         let branches = crate::support::git(&world.repo(), &["branch", "--list", "harvest/*"]);

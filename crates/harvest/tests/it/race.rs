@@ -90,7 +90,7 @@ fn a_race_in_the_foreground_ends_with_its_winner() {
     let tasks = world.tasks();
     let winner = tasks.iter().find(|task| task["status"] == "completed").unwrap()["id"].as_str().unwrap();
     let page = world.harvest(&["race", "show", winner]).finish().stdout;
-    assert!(page.contains("won: the only one whose work passes"), "{page}");
+    assert!(page.contains("won: the only entrant that passed"), "{page}");
     assert!(page.contains(&format!("next  harvest task apply {}", &winner[..8])), "{page}");
     for (args, code) in [
         (vec!["run", "x", "--race", "1"], "HV-0141"),
@@ -257,7 +257,10 @@ fn races_are_counted_for_agents_and_models() {
     assert_eq!(sums, [("breaks", 1, 0, &json!(0.0)), ("mends", 1, 1, &json!(1.0))]);
     assert_eq!((&stats["total"]["races"], &stats["total"]["win_rate"]), (&json!(2), &json!(0.5)));
     let shown = world.harvest(&["stats", "--by", "agent"]).finish();
-    assert!(shown.stdout.contains("won 1 of 1 races"), "{shown:?}");
+    assert!(shown.stdout.contains("won 1 of 1 race entry"), "{shown:?}");
+    assert!(shown.stdout.contains("won 1 of 2 race entries"), "in all: {shown:?}");
+    let convoys = world.harvest(&["convoy", "list"]).finish();
+    assert!(convoys.stdout.contains("won, 1 of 2 entrants did not win"), "{convoys:?}");
     let bad = world.harvest(&["stats", "--from", "yesterday"]).finish();
     assert_eq!(bad.exit, Some(2), "{bad:?}");
 }

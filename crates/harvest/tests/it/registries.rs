@@ -121,12 +121,12 @@ fn settings_of_package_managers_are_named_and_taken_over_after_asking() {
     assert!(!file.exists());
 
     let answers = [
-        ("Whose models?", "\n"),
+        ("Which model provider?", "\n"),
         ("is not shown, and Enter skips", "\n"),
         ("Install dependencies", "y\n"),
         ("Let sandboxes get packages the same way?", "y\n"),
-        ("The test command", "\n"),
-        ("The first task", "\n"),
+        ("Test command that verifies results", "\n"),
+        ("First task", "\n"),
     ];
     let (shown, _) = at_a_terminal(&world, &[("PIP_CONFIG_FILE", "/dev/null")], &["init"], &answers);
     assert!(shown.contains(&format!("{}/.npmrc has {line}", world.home().display())), "{shown}");

@@ -91,6 +91,35 @@ fn tasks_and_sessions_of_a_server() {
 }
 
 #[test]
+fn commands_that_never_ask_the_server_say_so_or_are_refused() {
+    let world = World::new();
+    let url = "http://127.0.0.1:1";
+    for line in ["convoy list", "schedule list", "template list", "credential list", "repo list"] {
+        let ran = remote(&world, url, &line.split(' ').collect::<Vec<_>>()).finish();
+        assert_eq!(ran.exit, Some(0), "{line}: {ran:?}");
+        let note = format!(
+            "note: `harvest {line}` works on this machine's data directory, not on the server in HARVEST_URL ({url})"
+        );
+        assert!(ran.stderr.contains(&note), "{line}: {ran:?}");
+    }
+    for line in ["template add x Mend", "credential add anthropic", "schedule remove x", "gc", "repo add ."] {
+        let ran = remote(&world, url, &line.split(' ').collect::<Vec<_>>()).finish();
+        assert_eq!(ran.exit, Some(2), "{line}: {ran:?}");
+        let name = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+        assert!(
+            ran.stderr.contains(&format!("`harvest {name}` changes this machine's data directory")),
+            "{line}: {ran:?}"
+        );
+        assert!(ran.stderr.contains("--data-dir DIR, or unset HARVEST_URL"), "{line}: {ran:?}");
+    }
+    // Named on the command line, this machine is meant.
+    let mut local = world.harvest(&["template", "list"]);
+    local.command.env("HARVEST_URL", url);
+    let ran = local.finish();
+    assert!(ran.exit == Some(0) && !ran.stderr.contains("HARVEST_URL"), "{ran:?}");
+}
+
+#[test]
 fn a_run_is_watched_to_its_end_over_a_restart_of_the_server() {
     let world = World::new();
     let replies = json!([{ "say": "I see.", "shell": FIX }, { "say": "Done." }]);
@@ -155,7 +184,7 @@ fn a_plan_is_decided_on_and_a_task_tried_again() {
 fn a_server_that_is_not_there_is_named_with_the_way_out() {
     let world = World::new();
     for (url, said) in [
-        ("http://127.0.0.1:1", "the server http://127.0.0.1:1 cannot be asked: 127.0.0.1:1 cannot be reached"),
+        ("http://127.0.0.1:1", "no answer from the server http://127.0.0.1:1: 127.0.0.1:1 cannot be reached"),
         ("http://harvest.example.com", "it is neither https:// nor this machine"),
         ("harvest.example.com", "it begins neither with https:// nor with http://"),
         ("https://harvest.example.com/path", "it is more than a host and a port"),

@@ -104,9 +104,8 @@ fn what_a_lost_worker_and_its_lost_sandbox_have_left_is_gone_on_with() {
     let (branch, events) = assert_completed(&world, &task);
     assert_eq!(world.show(&format!("{branch}:steps")), "first\nsecond");
     assert_eq!(["agent.started", "agent.reattached"].map(|kind| count(&events, kind)), [2, 0], "{events:#?}");
-    let told = |event: &&Value| {
-        event["data"]["message"].as_str().is_some_and(|text| text.contains("whoever worked on it was lost"))
-    };
+    let told =
+        |event: &&Value| event["data"]["message"].as_str().is_some_and(|text| text.contains("its worker was lost"));
     assert_eq!(events.iter().filter(told).count(), 1, "{events:#?}");
     world.assert_nothing_left();
 }

@@ -268,7 +268,7 @@ fn what_would_let_everyone_in_is_refused() {
     let github = FakeGithub::start();
     for (more, said) in [
         ("", "anyone with an account at GitHub could sign in"),
-        ("teams = ['growers']", "`growers` is no team"),
+        ("teams = ['growers']", "`growers` is not a team"),
         ("role = 'king'\nadmins = ['a']", "it must be viewer, member or admin"),
     ] {
         let world = World::new();
@@ -495,7 +495,7 @@ fn a_login_that_changes_hands_brings_its_new_owner_nothing_of_the_old_one() {
     ada.browser.me().problem(401, "HV-0601");
     server.with(&ada.program).get("/api/me").problem(401, "HV-0601");
     let problem = run_now(&world, &admin).expect("it ran");
-    assert!(problem.contains("the token it was made with is revoked"), "{problem}");
+    assert!(problem.contains("the token it was created with is revoked"), "{problem}");
     let task = admin.get(&format!("/api/tasks/{}", waiting["id"].as_str().unwrap())).ok();
     assert_eq!(task["status"], "cancelled", "{task:#}");
     let kept = admin.get("/api/credentials").ok();

@@ -33,7 +33,7 @@ fn a_race_is_asked_for_with_one_request_and_everyone_is_told_why() {
     let over = client.get(&path).ok();
     let [breaks, mends] = over["items"].as_array().unwrap().as_slice() else { panic!("{over:#}") };
     assert_eq!((&over["winner"], &over["judged_by"]), (&mends["task_id"], &json!("time")));
-    assert_eq!((&mends["verdict"], &mends["passed"]), (&json!("won: the only one whose work passes"), &json!(true)));
+    assert_eq!((&mends["verdict"], &mends["passed"]), (&json!("won: the only entrant that passed"), &json!(true)));
     assert_eq!((&breaks["status"], &breaks["passed"]), (&json!("failed"), &json!(false)));
     assert_eq!(breaks["verdict"], breaks["error"]);
     assert_eq!(world.json(&["race", "show", &id])["items"], over["items"], "the command line says the same");

@@ -288,7 +288,7 @@ fn an_agent_that_cannot_go_on_with_its_conversation_is_told_what_was_said() {
     assert_eq!(of_type(&journal, "agent.started").len(), 3, "once more in the same turn");
     let warned = of_type(&journal, "warning")
         .iter()
-        .any(|warning| warning["message"].as_str().unwrap().contains("could not go on"));
+        .any(|warning| warning["message"].as_str().unwrap().contains("could not continue"));
     assert!(warned, "{journal:#?}");
 }
 

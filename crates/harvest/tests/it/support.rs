@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::journals;
 use crate::planted::{self, Planted};
 use crate::secret_scan::Scanned;
 
@@ -47,7 +48,11 @@ pub struct World {
 impl World {
     /// With the sample repository: one test passes, one fails.
     pub fn new() -> Self {
-        let world = Self::empty();
+        Self::empty().with_sample()
+    }
+
+    pub fn with_sample(self) -> Self {
+        let world = self;
         let repository = world.repo();
         init(&repository);
         for (name, content) in [
@@ -64,7 +69,10 @@ impl World {
     }
 
     pub fn empty() -> Self {
-        let folder = tempfile::Builder::new().prefix("hv").tempdir_in("/tmp").unwrap();
+        Self::in_folder(tempfile::Builder::new().prefix("hv").tempdir_in("/tmp").unwrap())
+    }
+
+    pub fn in_folder(folder: TempDir) -> Self {
         for name in ["home", "repo"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
@@ -269,6 +277,7 @@ impl Drop for World {
             let _ = self.harvest(&["task", "list"]).command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
         let scanned = (!std::thread::panicking()).then(|| self.scan());
+        journals::keep(&self.data());
         // The system gives the number of this data directory to another.
         for folder in self.all_runtime_folders() {
             let _ = fs::remove_dir_all(folder);
@@ -443,6 +452,20 @@ impl Running {
                     let stderr = if error == RecvTimeoutError::Disconnected { self.stderr() } else { String::new() };
                     panic!("{what} did not come ({error}):\n{}\n{stderr}", self.seen.join("\n"));
                 }
+            }
+        }
+    }
+
+    /// The first line that contains this text.
+    #[track_caller]
+    pub fn wait_for_line(&mut self, text: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let line = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+            let line = line.unwrap_or_else(|error| panic!("no line with `{text}`: {error}; seen: {:#?}", self.seen));
+            self.seen.push(line.clone());
+            if line.contains(text) {
+                return line;
             }
         }
     }

@@ -186,9 +186,16 @@ fn apply_goes_forward_and_once() {
     assert_eq!(world.head(), outcome["commit"].as_str().unwrap());
     assert_eq!(fs::read_to_string(world.repo().join("src/two.sh")).unwrap(), "echo two\n");
     assert_eq!(git(&world.repo(), &["status", "--porcelain"]), "");
+    let before = git(&world.repo(), &["rev-parse", "ORIG_HEAD"]);
     let again = world.harvest(&["task", "apply", &id(&outcome)]).finish();
     assert_eq!(again.exit, Some(0), "{again:?}");
     assert!(again.stdout.contains("already"), "{again:?}");
+    let after = git(&world.repo(), &["rev-parse", "ORIG_HEAD"]);
+    assert_eq!(
+        (before.as_str(), before == after),
+        (outcome["base"].as_str().unwrap(), true),
+        "`git reset ORIG_HEAD` undoes it"
+    );
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn a_failed_task_with_a_branch_says_that_the_work_was_not_accepted() {
         world.run(&json!([{ "shell": FIX }, {}]), &["--test", "false"]).assert_ended(1, "failed", Some("tests"));
     let shown = text(&world, &["task", "show", outcome["task_id"].as_str().unwrap()]);
     let branch = outcome["branch"].as_str().unwrap();
-    assert!(shown.contains(&format!("{branch} (the work is kept, and was not accepted)")), "{shown}");
+    assert!(shown.contains(&format!("{branch} (the work was kept but not accepted)")), "{shown}");
 }
 
 #[test]

@@ -50,16 +50,62 @@ fn a_command_that_cannot_run_says_why_with_its_last_lines() {
     let evidence = &outcome["evidence"];
     assert_eq!(evidence["verdict"], "cannot_run", "{outcome:#}");
     let hint = evidence["hint"].as_str().unwrap();
-    assert!(hint.starts_with("`surely-not-installed` is not installed in the sandbox: `harvest repo add .`"), "{hint}");
+    assert!(hint.starts_with("`surely-not-installed` is not installed on the machine that Harvest runs on"), "{hint}");
     let output = evidence["output"].as_str().unwrap();
     assert!(output.starts_with("begun\n") && output.contains("not found"), "{output}");
     assert!(outcome["error"].as_str().unwrap().contains("`surely-not-installed` is not installed"), "{outcome:#}");
+    let plain = world.script(&json!([{ "shell": "echo x > x" }, {}]));
+    let args =
+        ["run", "--model-script", plain.to_str().unwrap(), "--test", "echo begun; surely-not-installed", "Go on"];
+    let printed = world.harvest(&args).finish();
+    let shown = printed.stdout + &printed.stderr;
+    assert_eq!(shown.matches("begun\n").count(), 1, "once, with the run: {shown}");
     let (show, logs) = told(&world, &outcome);
     for text in [&show, &logs] {
         assert!(text.contains("surely-not-installed: ") && text.contains("not found"), "{text}");
     }
     assert!(show.contains("not verified: the test command could not run"), "{show}");
-    assert!(show.contains("prepares the repository's dependencies"), "{show}");
+    assert!(show.contains("install it there"), "{show}");
+}
+
+/// Advice is typed as it stands.
+#[test]
+fn the_advice_about_a_missing_package_is_a_command_that_works() {
+    let world = World::new();
+    let change = json!([{ "shell": "echo x > x" }, {}]);
+    let hint = || {
+        let ran = world.run(&change, &["--test", "python3 -m surely_not_installed"]);
+        let outcome = ran.assert_ended(1, "failed", Some("tests"));
+        assert_eq!(outcome["evidence"]["verdict"], "cannot_run", "{outcome:#}");
+        outcome["evidence"]["hint"].as_str().unwrap().to_owned()
+    };
+    let first = hint();
+    assert!(
+        first.starts_with("`surely_not_installed` is not installed in the sandbox: it has to be in requirements.txt"),
+        "{first}"
+    );
+    let advised = first.split('`').nth(3).unwrap();
+    for command in advised.split(" && ") {
+        let words: Vec<&str> = command.split(' ').collect();
+        let ran = world.harvest(&words[1..]).finish();
+        assert_eq!((words[0], ran.exit), ("harvest", Some(0)), "{command}: {ran:?}");
+    }
+    // The repository is known now.
+    let (_, build) = advised.split_once(" && ").unwrap();
+    assert_eq!(hint().split('`').nth(3), Some(build));
+}
+
+#[test]
+fn a_tool_that_a_recipe_lacks_is_named() {
+    let world = World::new();
+    world.write("Makefile", "test:\n\tsurely-not-installed\n");
+    world.commit("A recipe");
+    let ran = world.run(&json!([{ "shell": "echo x > x" }, {}]), &["--test", "make test"]);
+    let outcome = ran.assert_ended(1, "failed", Some("tests"));
+    assert_eq!(outcome["evidence"]["verdict"], "cannot_run", "{outcome:#}");
+    let hint = outcome["evidence"]["hint"].as_str().unwrap();
+    assert!(hint.starts_with("`surely-not-installed` is not installed on the machine"), "{hint}");
+    assert!(!hint.contains("harvest repo"), "no package would bring it: {hint}");
 }
 
 #[test]
@@ -162,4 +208,143 @@ fn a_task_without_changes_says_so_and_names_no_branch() {
     assert_eq!((&outcome["status"], &outcome["branch"]), (&json!("completed"), &Value::Null), "{outcome:#}");
     let (show, _) = told(&world, &outcome);
     assert!(show.contains("no changes") && !show.contains("branch"), "{show}");
+}
+
+/// A base whose `make test` runs a script that fails.
+fn with_a_recipe() -> World {
+    let world = World::new();
+    world.write("Makefile", "release:\n\tsh scripts/release.sh\ntest:\n\t@sh scripts/check.sh\n");
+    world.write("scripts/check.sh", ". scripts/common.sh\n[ \"$(cat state)\" = mended ]\n");
+    world.write("scripts/common.sh", "echo checking\n");
+    world.write("scripts/release.sh", "echo release\n");
+    world.write("state", "broken\n");
+    world.commit("A recipe");
+    world
+}
+
+#[test]
+fn a_script_that_the_recipe_runs_is_the_bases_whatever_the_agent_makes_of_it() {
+    for trick in [
+        "echo 'exit 0' > scripts/check.sh",
+        "echo 'exit 0' > scripts/common.sh",
+        "rm -r scripts; mkdir scripts; echo true > scripts/check.sh",
+    ] {
+        let world = with_a_recipe();
+        let ran = world.run(&json!([{ "shell": trick }, {}]), &["--test", "make -s test"]);
+        let outcome = ran.assert_ended(1, "failed", Some("tests"));
+        let evidence = &outcome["evidence"];
+        assert!(evidence["flags"].as_array().unwrap().contains(&json!("test_command_changed")), "{trick}: {outcome:#}");
+        let file = evidence["changed"]["command"][0].as_str().unwrap();
+        assert!(trick.contains(file), "{trick}: {outcome:#}");
+        // A person who asked for just this learns what was used, and how to go on.
+        let error = outcome["error"].as_str().unwrap();
+        assert!(error.contains(&format!("the result changes {file}")), "{error}");
+        let says = "with the base's version and as delivered, and at the base the command ends with exit code 2";
+        assert!(error.contains(says), "{error}");
+        let (show, _) = told(&world, &outcome);
+        assert!(show.contains(&format!("the base's versions were used ({file}")), "{show}");
+    }
+}
+
+#[test]
+fn an_honest_change_beside_the_scripts_of_the_recipe_is_verified() {
+    let world = with_a_recipe();
+    let change = "echo mended > state; echo 'echo another release' > scripts/release.sh";
+    let ran = world.run(&json!([{ "shell": change }, {}]), &["--test", "make -s test"]);
+    let outcome = ran.assert_ended(0, "completed", None);
+    assert_eq!(outcome["evidence"]["verdict"], "verified", "{outcome:#}");
+    assert_eq!(
+        outcome["evidence"]["flags"],
+        json!([]),
+        "another target's script is no part of the command: {outcome:#}"
+    );
+}
+
+/// The base's script of the command proves nothing about the one that is delivered.
+#[test]
+fn work_that_breaks_a_script_of_the_command_is_not_verified_by_the_bases_version() {
+    for (product, breaks) in [("tools/two.sh", "exit code 2"), ("two.sh", "exit code 2")] {
+        let world = World::new();
+        world.write("Makefile", format!("test:\n\t@sh {product} | grep -qx two && echo 1 passed, 0 failed\n"));
+        world.write(product, "echo two\n");
+        world.commit("A tool");
+        let change = format!("echo 'echo broken; exit 3' > {product}");
+        let ran = world.run(&json!([{ "shell": change }, {}]), &["--test", "make test"]);
+        let outcome = ran.assert_ended(1, "failed", Some("tests"));
+        assert!(outcome["error"].as_str().unwrap().contains(breaks), "{outcome:#}");
+        // A change that keeps it working is verified, and told where the base's version was used.
+        let change = format!("echo 'printf \"two\\\\n\"' > {product}");
+        let ran = world.run(&json!([{ "shell": change }, {}]), &["--test", "make test"]);
+        let outcome = ran.assert_ended(0, "completed", None);
+        let flagged = outcome["evidence"]["flags"] == json!(["test_command_changed"]);
+        assert_eq!(flagged, product.contains('/'), "{outcome:#}");
+    }
+}
+
+#[test]
+fn a_runner_in_the_folder_of_tests_is_the_bases_and_a_module_in_place_of_a_runner_is_removed() {
+    let world = World::new();
+    world.write("Makefile", "test:\n\t@sh tests/run.sh\n");
+    world.write("tests/run.sh", "echo 0 passed, 1 failed; exit 1\n");
+    world.commit("A runner");
+    let change = "echo 'echo 2 passed, 0 failed' > tests/run.sh";
+    let ran = world.run(&json!([{ "shell": change }, {}]), &["--test", "make test"]);
+    let outcome = ran.assert_ended(1, "failed", Some("tests"));
+    assert_eq!(outcome["evidence"]["changed"]["command"], json!(["tests/run.sh"]), "{outcome:#}");
+
+    let test =
+        "import unittest\n\nclass T(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(1, 2)\n";
+    world.write("tests/__init__.py", "");
+    world.write("tests/test_it.py", test);
+    world.commit("A red test");
+    let change =
+        "mkdir unittest; touch unittest/__init__.py; echo 'print(\"Ran 1 test\\n\\nOK\")' > unittest/__main__.py";
+    let command = "python3 -m unittest discover -s tests -t .";
+    let ran = world.run(&json!([{ "shell": change }, {}]), &["--test", command]);
+    let outcome = ran.assert_ended(1, "failed", Some("tests"));
+    let flags = outcome["evidence"]["flags"].as_array().unwrap();
+    assert!(flags.contains(&json!("test_command_changed")), "{outcome:#}");
+}
+
+#[test]
+fn a_program_that_only_the_result_lacks_is_a_failure_without_advice_to_install_it() {
+    let world = World::new();
+    world.write("src/greet.sh", "echo hello\n");
+    world.commit("A greeting");
+    let ran = world.run(&json!([{ "shell": "echo surely-broken > src/greet.sh" }, {}]), &["--test", "sh src/greet.sh"]);
+    let outcome = ran.assert_ended(1, "failed", Some("tests"));
+    let evidence = &outcome["evidence"];
+    assert_eq!((&evidence["verdict"], &evidence["hint"]), (&json!("failed"), &Value::Null), "{outcome:#}");
+}
+
+/// A program that tests itself is the work: its new version runs.
+#[test]
+fn a_product_that_the_command_runs_is_tested_as_the_agent_left_it() {
+    let world = World::new();
+    world.write("src/app.py", "raise SystemExit(1)\n");
+    world.commit("An app");
+    let replies = json!([{ "shell": "echo 'print(1)' > src/app.py" }, {}]);
+    let ran = world.run(&replies, &["--test", "python3 src/app.py --selftest"]);
+    let outcome = ran.assert_ended(0, "completed", None);
+    assert_eq!(outcome["evidence"]["flags"], json!([]), "{outcome:#}");
+}
+
+#[test]
+fn nothing_changed_on_a_red_base_completes_and_says_that_the_base_fails() {
+    let world = world(&[("adds", "pass"), ("old", "fail")]);
+    for test in ["sh suite.sh", "false"] {
+        let ran = world.run(&json!([{ "say": "There is nothing to do." }]), &["--test", test]);
+        let outcome = ran.assert_ended(0, "completed", None);
+        assert_eq!(
+            (&outcome["evidence"]["verdict"], &outcome["branch"]),
+            (&json!("unchanged"), &Value::Null),
+            "{test}"
+        );
+        let (show, _) = told(&world, &outcome);
+        for words in ["no changes", "unchanged: the tests that fail also fail at the base"] {
+            assert!(show.contains(words), "{test}: {show}");
+        }
+    }
+    let changed = world.run(&json!([{ "shell": "echo x > x" }, {}]), &["--test", "false"]);
+    changed.assert_ended(1, "failed", Some("tests"));
 }

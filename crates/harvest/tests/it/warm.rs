@@ -111,7 +111,7 @@ fn the_tasks_that_wait_find_their_sandboxes_made_and_come_to_the_same() {
     // What came of it does not tell which was which.
     let essence = |outcome: &Value| {
         let mut evidence = outcome["evidence"].clone();
-        for passing in ["commit", "duration_ms"] {
+        for passing in ["commit", "tree", "duration_ms"] {
             evidence.as_object_mut().unwrap().remove(passing).unwrap();
         }
         (outcome["status"].clone(), outcome["usage"].clone(), outcome["cost_usd"].clone(), evidence)

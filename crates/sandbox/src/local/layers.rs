@@ -21,8 +21,12 @@ impl Local {
             self.memory(),
             self.cpu(),
             self.processes(),
-            Fact::layer("limit: disk", Strength::Soft, "the runner looks at what was written; one file alone is hard"),
-            Fact::layer("limit: files", Strength::Soft, "the runner counts what was made"),
+            Fact::layer(
+                "limit: disk",
+                Strength::Soft,
+                "the runner measures what was written; the size of one file is a hard limit",
+            ),
+            Fact::layer("limit: files", Strength::Soft, "the runner counts files"),
             Fact::layer("limit: open files", Strength::Hard, "by RLIMIT_NOFILE"),
             Fact::layer("limit: output", Strength::Hard, "the runner stops reading"),
             Fact::layer("limit: time", Strength::Hard, "the runner ends with everything in its sandbox"),
@@ -41,7 +45,7 @@ impl Local {
 
     fn identity(&self) -> Fact {
         let detail = match self.uids {
-            Uids::Own { uid, .. } => format!("uid {uid} for every sandbox, since it is who runs harvest"),
+            Uids::Own { uid, .. } => format!("uid {uid} for every sandbox, the user who runs harvest"),
             Uids::High => "each sandbox has an unprivileged uid of its own".to_owned(),
             Uids::Within { count } => format!("each sandbox has an unprivileged uid of its own, of {count}"),
         };
@@ -83,7 +87,7 @@ impl Local {
         let strength = self.capabilities().limits.processes;
         match self.groups.processes() {
             Some(place) => Fact::layer(name, strength, format!("by a control group below {place}, and RLIMIT_NPROC")),
-            None => Fact::layer(name, strength, "by RLIMIT_NPROC; the runner counts who reached it"),
+            None => Fact::layer(name, strength, "by RLIMIT_NPROC; the runner counts violations"),
         }
     }
 }

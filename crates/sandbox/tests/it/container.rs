@@ -3,12 +3,16 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use harvest_core::SandboxId;
 use harvest_sandbox::{Error, File, Limits, Output, ProcessSpec, Provider, Sandbox, Spec, Workspace, container};
 
 use crate::podman;
 use crate::support::{self, Place, finish, next, python, run, shell};
+
+/// What was killed is gone by then.
+const DYING: Duration = Duration::from_secs(10);
 
 /// None where there is no Podman, which is said.
 pub fn place() -> Option<Place> {
@@ -37,10 +41,19 @@ fn provider(folder: &Path) -> Arc<dyn Provider> {
 }
 
 fn traces(folder: &Path, id: &SandboxId) -> Vec<String> {
-    let mut found = support::traces(folder, id);
-    let label = format!("label=dev.harvest.sandbox={id}");
-    let containers = podman::get().unwrap().output(&["ps", "--all", "--quiet", "--filter", &label]);
-    found.extend(containers.lines().map(|line| format!("container {line}")));
+    let look = || {
+        let mut found = support::traces(folder, id);
+        let label = format!("label=dev.harvest.sandbox={id}");
+        let containers = podman::get().unwrap().output(&["ps", "--all", "--quiet", "--filter", &label]);
+        found.extend(containers.lines().map(|line| format!("container {line}")));
+        found
+    };
+    // The process that watches a container ends a moment after it.
+    let (begun, mut found) = (Instant::now(), look());
+    while !found.is_empty() && found == support::processes_with(id.as_str()) && begun.elapsed() < DYING {
+        std::thread::sleep(Duration::from_millis(20));
+        found = look();
+    }
     found
 }
 

@@ -35,7 +35,7 @@ pub async fn answer(app: &App, principal: &Principal, made: &str) -> Result<(Sta
         },
         "token" => {
             let detail =
-                format!("the first request with this key has made token {id}, which is shown once and kept nowhere");
+                format!("the first request with this key created token {id}, which was shown once and is not stored");
             let help =
                 format!("if it was lost, revoke it with DELETE /api/tokens/{id}, and make another with a new key");
             return Err(Problem::new(Code::KeyReused, detail).about("Idempotency-Key").help(help));
@@ -43,8 +43,8 @@ pub async fn answer(app: &App, principal: &Principal, made: &str) -> Result<(Sta
         _ => None,
     };
     found.map(|found| (StatusCode::CREATED, found)).ok_or_else(|| {
-        let detail = format!("the first request with this key was carried out ({made}), and its answer is lost");
-        Problem::new(Code::KeyReused, detail).about("Idempotency-Key").help("look at what is there now; use a new key")
+        let detail = format!("the first request with this key was carried out ({made}), but its response is lost");
+        Problem::new(Code::KeyReused, detail).about("Idempotency-Key").help("check the current state; use a new key")
     })
 }
 

@@ -9,7 +9,7 @@ use crate::extract::Id;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// List agents with their version and the keys that are available
+/// List agents with their versions and available keys
 #[utoipa::path(
     get, path = "/api/agents", tag = "agents", operation_id = "agent.list",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -19,7 +19,7 @@ pub async fn list(State(app): State<App>) -> Result<Page<AgentInfo>, Problem> {
     Ok(Page::whole(app.desk.agents().await?))
 }
 
-/// Test an agent: it runs in a real sandbox against a scripted model; the answer is sent when the test ends
+/// Test an agent in a real sandbox against a scripted model; the response is sent when the test ends
 #[utoipa::path(
     post, path = "/api/agents/{id}/check", tag = "agents", operation_id = "agent.check", params(("id" = String, Path, description = "An id from `/api/agents`")),
     security(("token" = ["member"]), ("cookie" = ["member"])),

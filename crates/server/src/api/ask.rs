@@ -15,28 +15,30 @@ use crate::problem::Problem;
 use crate::repository_access;
 use crate::state::App;
 
-/// A task to create. The settings of the repository, its project and the server decide what is left out.
+/// A task to create. Fields that are left out have the values of the settings of the repository, its project and the
+/// server.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ask {
     /// What to do, in plain words.
     #[schema(min_length = 1, example = "Make the failing test pass")]
     pub prompt: String,
-    /// A name from `/api/repositories`, or the path or URL of one that is known. Admins of the installation may name any other.
+    /// A name from `/api/repositories`, or the path or URL of a known repository. Admins of the installation may name
+    /// any other.
     #[schema(min_length = 1, example = "shop")]
     pub repository: String,
     /// The branch, tag or commit to start from; default: the repository's own branch.
     pub base: Option<String>,
     /// An id from `/api/agents`.
     pub agent: Option<String>,
-    /// A model of the agent; default: the agent's own.
+    /// The model of the agent; default: the agent's own choice.
     pub model: Option<String>,
     /// The test command; default: the one found in the repository.
     pub test: Option<String>,
     /// Fail rather than deliver without a test command.
     #[serde(default)]
     pub require_tests: bool,
-    /// The place in the queue; default: `normal`.
+    /// The priority in the queue; default: `normal`.
     pub priority: Option<Priority>,
     /// Ids of tasks that have to complete first; a unique prefix is enough.
     #[serde(default)]
@@ -51,7 +53,7 @@ pub struct Ask {
     pub retries: Option<u32>,
     /// The most that the task may cost, in US dollars.
     pub budget_usd: Option<Cost>,
-    /// Seconds that the agent may work on a turn.
+    /// The time limit of the agent for a turn, in seconds.
     #[schema(minimum = 1, maximum = 604800)]
     pub timeout: Option<u64>,
     /// Make a plan first, which a person approves or rejects.
@@ -61,10 +63,10 @@ pub struct Ask {
     pub plan_review: Option<String>,
     /// The steps of the work.
     pub workflow: Option<Workflow>,
-    /// The tested result is held until a person approves it.
+    /// Hold the tested result until a person approves its delivery.
     #[serde(default)]
     pub gate: bool,
-    /// Names of MCP servers that the agent gets.
+    /// Names of the MCP servers that the agent may use.
     #[serde(default)]
     #[schema(max_items = 100)]
     pub mcp: Vec<String>,
@@ -72,9 +74,9 @@ pub struct Ask {
     #[serde(default)]
     #[schema(max_items = 100)]
     pub fallback_agents: Vec<String>,
-    /// The issue, thread or message it came from.
+    /// The URL of the issue, thread or message that it came from.
     pub source_url: Option<String>,
-    /// Run several agents in parallel, each as a task of its own; the answer is the first of these tasks.
+    /// Run several agents in parallel, each as a task of its own; the response is the first of these tasks.
     pub race: Option<AskRace>,
 }
 

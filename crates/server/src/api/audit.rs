@@ -13,14 +13,14 @@ use crate::extract::Params;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// What someone did. Each entry carries the digest of the one before it.
+/// An entry of the audit log. Each entry contains the digest of the previous one.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditEntry {
     number: u64,
     at: Timestamp,
-    /// `user:NAME`, with the token in the detail.
+    /// `user:NAME`; the token is in `detail`.
     actor: String,
-    /// The operation, as this document names it.
+    /// The operation; for API requests, its `operationId` in this document.
     action: String,
     target: String,
     project: Option<String>,
@@ -33,14 +33,14 @@ pub struct AuditEntry {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct AuditFilter {
-    /// Only entries of this actor, like `user:ada`.
+    /// Only entries of this actor, such as `user:ada`.
     actor: Option<String>,
-    /// Only entries of this operation, like `task.create`.
+    /// Only entries of this operation, such as `task.create`.
     action: Option<String>,
     /// `next_cursor` of the previous page.
     #[param(pattern = "^[0-9]{1,18}$")]
     cursor: Option<String>,
-    /// The highest number of items on a page.
+    /// The maximum number of items per page.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
 }

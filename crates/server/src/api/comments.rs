@@ -109,7 +109,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Concerns::task(&app, &session.task), Json(comment)))
 }
 
-/// Delete a comment: your own, or any as an admin
+/// Delete your own comment, or, as an admin, any comment
 #[utoipa::path(
     delete, path = "/api/comments/{id}", tag = "sessions", operation_id = "comment.remove", params(("id" = CommentId, Path)),
     security(("token" = ["member"]), ("cookie" = ["member"])),

@@ -38,7 +38,7 @@ pub async fn list(State(app): State<App>) -> Result<Page<Convoy>, Problem> {
     Ok(Page::whole(convoys.into_iter().map(Convoy::from).collect()))
 }
 
-/// One convoy; its tasks are `GET /api/tasks?convoy=…`
+/// Show a convoy; `GET /api/tasks?convoy=…` lists its tasks
 #[utoipa::path(
     get, path = "/api/convoys/{name}", tag = "convoys", operation_id = "convoy.get", params(("name" = String, Path, description = "The name of the convoy")),
     security(("token" = ["viewer", "everywhere"]), ("cookie" = ["viewer", "everywhere"])),

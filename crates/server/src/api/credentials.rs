@@ -13,7 +13,7 @@ use crate::extract::{Body, Id};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// A credential to add. Members add their own; those of teams and projects take an admin.
+/// A credential to add. Members may add their own; those of teams and projects require an admin.
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewCredential {
@@ -21,10 +21,11 @@ pub struct NewCredential {
     pub provider: ModelProvider,
     /// The owner; default: you.
     pub scope: Option<Scope>,
-    /// Credentials with other names are fallbacks for `default`, used when it is refused.
+    /// The name; default: `default`. Credentials with other names are fallbacks, used when that one is refused.
     #[schema(min_length = 1, max_length = 64)]
     pub name: Option<String>,
-    /// A host that speaks the same format; for admins of the whole installation. A project's must have a public address.
+    /// Another host with the same wire format; only for admins of the installation. For a credential of a project, the
+    /// host must have a public address.
     pub base_url: Option<String>,
     /// The secret itself. It cannot be read again.
     #[schema(min_length = 1, max_length = 16384, write_only)]
@@ -160,7 +161,7 @@ pub async fn rotate(
     Ok(Json(app.desk.rotate_credential(credential, new.secret).await?))
 }
 
-/// Remove a credential from Harvest; revoke it with its vendor as well
+/// Remove a credential from Harvest; revoke it with its vendor, too
 #[utoipa::path(
     delete, path = "/api/credentials/{id}", tag = "credentials", operation_id = "credential.remove", params(("id" = CredentialId, Path)),
     security(("token" = ["member"]), ("cookie" = ["member"])),

@@ -12,7 +12,7 @@ use crate::auth::Principal;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// What was made.
+/// The tasks of the demo and their repository.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Demo {
     /// The path of the sample repository.

@@ -27,16 +27,16 @@ pub struct AskInterrupt {
     reason: Option<String>,
 }
 
-/// A prompt for the agent that resumes.
+/// A prompt for the resumed session.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskResume {
-    /// Default: continue with what it was doing.
+    /// What to do next; default: continue.
     #[schema(min_length = 1)]
     prompt: Option<String>,
 }
 
-/// Interrupt a task: the agent may finish its step, its work and memory are kept, and it continues when it is resumed
+/// Interrupt a task: the agent may finish its step; its work and conversation are kept, and it continues when resumed
 #[utoipa::path(
     post, path = "/api/tasks/{id}/interrupt", tag = "tasks", operation_id = "task.interrupt", params(("id" = TaskId, Path)),
     request_body = AskInterrupt, security(("token" = ["member"]), ("cookie" = ["member"])),

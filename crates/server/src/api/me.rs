@@ -14,11 +14,12 @@ use crate::problem::Problem;
 pub struct Me {
     user: String,
     role: Role,
-    /// The projects that the token is limited to; absent: all of them.
+    /// The projects that the token is limited to; absent: no limit.
     projects: Option<Vec<String>>,
-    /// The role in each of them.
+    /// The role in each of these projects.
     roles: Option<BTreeMap<String, Role>>,
-    /// For pages: what they showed as `X-Harvest-CSRF`, the half of the session's secret that is not in the cookie.
+    /// For browser sessions: the value that was sent as `X-Harvest-CSRF`, the half of the session's secret that is not
+    /// in the cookie.
     csrf: Option<String>,
     version: &'static str,
 }

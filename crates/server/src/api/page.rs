@@ -13,7 +13,7 @@ use crate::problem::Problem;
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Page<T> {
     pub items: Vec<T>,
-    /// Give it as `cursor` for the next page; absent on the last.
+    /// Pass it as `cursor` to get the next page; absent on the last page.
     pub next_cursor: Option<String>,
 }
 

@@ -18,39 +18,39 @@ const LONGEST_CAP: usize = 1000;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Queue {
-    /// Workers take no tasks.
+    /// Whether the queue is paused: workers then take no tasks.
     paused: bool,
-    /// How many agents each worker runs; absent: what it was started with.
+    /// How many agents each worker runs; absent: the number it was started with.
     agents: Option<u32>,
-    /// Processes that work on the queue.
+    /// The number of processes that run tasks from the queue.
     workers: usize,
-    /// The same, one by one, and commands that run a task in the foreground.
+    /// The workers one by one, and commands that run a task in the foreground.
     processes: Vec<Process>,
-    /// Why some of them take no work at the moment.
+    /// Why some workers are not taking tasks at the moment.
     holding: Vec<String>,
     turns: Turns,
     /// Tasks by status.
     tasks: BTreeMap<String, u64>,
     /// Failed tasks by reason.
     failures: BTreeMap<String, u64>,
-    /// What all tasks have cost, with those that were deleted.
+    /// The cost of all tasks, including deleted ones.
     cost_usd: Cost,
     caps: Vec<Cap>,
 }
 
-/// A process that works on tasks.
+/// A process that runs tasks.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Process {
     id: String,
     /// `worker`, or `run` for a command in the foreground.
     kind: &'static str,
-    /// Its number on its machine.
+    /// Its process ID on its machine.
     pid: u32,
-    /// Why it takes no work at the moment.
+    /// Why it is not taking tasks at the moment.
     holding: Option<String>,
 }
 
-/// Turns by what they wait for.
+/// The number of turns by status.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Turns {
     ready: u64,
@@ -60,12 +60,13 @@ pub struct Turns {
     claimed: u64,
 }
 
-/// At most so many turns with this name are worked on at a time.
+/// A limit on the turns with this name that run at the same time.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Cap {
     /// `repository:…`, `user:…` or `credential:…`.
     name: String,
     size: u32,
+    /// The number of turns that are running.
     used: u32,
 }
 
@@ -75,7 +76,7 @@ pub struct Cap {
 pub struct QueueChange {
     /// While it is true, workers take no tasks; running tasks continue.
     paused: Option<bool>,
-    /// `0`: what each worker was started with.
+    /// How many agents each worker runs; `0`: the number it was started with.
     #[schema(maximum = 1000)]
     agents: Option<u32>,
 }
@@ -145,7 +146,7 @@ pub struct CapChange {
     /// `repository:…`, `user:…` or `credential:…`.
     #[schema(min_length = 1, max_length = 1000)]
     name: String,
-    /// The highest number of turns at a time; `null`: no limit.
+    /// The maximum number of turns at a time; `null`: no limit.
     #[schema(minimum = 1)]
     size: Option<u32>,
 }

@@ -22,12 +22,13 @@ pub struct AskRace {
     #[serde(default)]
     #[schema(max_items = 16, example = json!(["claude-code", "codex:gpt-5"]))]
     pub agents: Vec<String>,
-    /// Instead of `agents`: how many runs of the task's own agent.
+    /// Instead of `agents`: the number of runs of the task's own agent.
     #[schema(minimum = 2, maximum = 16)]
     pub number: Option<u8>,
     #[serde(default)]
     pub judged_by: JudgedBy,
-    /// An agent that chooses among several that pass, as `AGENT` or `AGENT:MODEL`; when it does not decide, `judged_by` does.
+    /// An agent that picks the best result if several pass, as `AGENT` or `AGENT:MODEL`; if it does not decide,
+    /// `judged_by` does.
     #[schema(example = "claude-code")]
     pub judge: Option<String>,
 }
@@ -45,7 +46,9 @@ impl AskRace {
                 agents.iter().map(|named| entrant(&alone, named)).collect()
             }
             (_, None) if ask.agent.is_some() => Err(bad("it names agents, and so does `agent`".to_owned())),
-            (_, Some(_)) if !self.agents.is_empty() => Err(bad("it names agents and a number; one will do".to_owned())),
+            (_, Some(_)) if !self.agents.is_empty() => {
+                Err(bad("it names agents and a number; give only one of them".to_owned()))
+            }
             _ => Err(bad(format!("from 2 to {MOST_ENTRANTS} can race"))),
         }
     }

@@ -23,7 +23,7 @@ pub struct Range {
     #[param(min_length = 1, max_length = 4096, pattern = "^[^\\x00]+$")]
     #[serde(default, deserialize_with = "path")]
     pub path: Option<String>,
-    /// The number of unchanged lines around each change; default: 3. Needs `path`.
+    /// The number of unchanged lines around each change; default: 3. Requires `path`.
     #[param(minimum = 0, maximum = 1000000)]
     #[serde(default, deserialize_with = "context")]
     pub context: Option<u32>,

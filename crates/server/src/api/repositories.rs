@@ -24,7 +24,7 @@ pub struct Repository {
     snapshot: Snapshot,
 }
 
-/// What sessions start from.
+/// The prepared copy of a repository that its sessions start from.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Snapshot {
     /// `none`, `building`, `ready`, `outdated` or `failed`.
@@ -32,7 +32,7 @@ pub struct Snapshot {
     commit: Option<String>,
     built_at: Option<Timestamp>,
     bytes: Option<u64>,
-    /// What came of the last build.
+    /// The outcome of the last build.
     last_build: Option<serde_json::Value>,
     next_at: Option<Timestamp>,
 }
@@ -44,14 +44,14 @@ pub struct NewRepository {
     /// Its path on the server's machine, or its URL.
     #[schema(min_length = 1)]
     pub source: String,
-    /// Default: the last part of its path.
+    /// The name; default: the last part of its path.
     #[schema(min_length = 1, max_length = 64)]
     pub name: Option<String>,
     /// The branch to follow.
     pub branch: Option<String>,
     /// The command that installs dependencies, in a sandbox; default: the one found in the repository.
     pub setup: Option<String>,
-    /// The command that builds it, in a sandbox; it may fail.
+    /// The command that builds it, in a sandbox; a failure is tolerated.
     pub build: Option<String>,
 }
 
@@ -76,7 +76,7 @@ pub async fn list(
     Ok(Page::whole(visible(&app, &principal).await?))
 }
 
-/// Add a repository, or change the one of that name
+/// Add a repository, or update the one with that name
 #[utoipa::path(
     post, path = "/api/repositories", tag = "repositories", operation_id = "repository.create", request_body = NewRepository,
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
@@ -90,7 +90,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(describe(&app, kept))))
 }
 
-/// One repository
+/// Show a repository
 #[utoipa::path(
     get, path = "/api/repositories/{name}", tag = "repositories", operation_id = "repository.get", params(("name" = String, Path, description = "The name of the repository")),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -125,7 +125,7 @@ pub async fn build(State(app): State<App>, Id(name): Id<String>) -> Result<(Stat
     Ok((StatusCode::ACCEPTED, Json(describe(&app, repository))))
 }
 
-/// Show the log of the last or the running build of a repository's snapshot
+/// Show the log of the running or last snapshot build of a repository
 #[utoipa::path(
     get, path = "/api/repositories/{name}/build-log", tag = "repositories", operation_id = "repository.build_log",
     params(("name" = String, Path, description = "The name of the repository")), security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -150,7 +150,7 @@ pub async fn build_log(
     })
 }
 
-/// Remove a repository: no more snapshots are prepared; its tasks stay
+/// Remove a repository: no more snapshots are built; its tasks are kept
 #[utoipa::path(
     delete, path = "/api/repositories/{name}", tag = "repositories", operation_id = "repository.remove", params(("name" = String, Path, description = "The name of the repository")),
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),

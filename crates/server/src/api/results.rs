@@ -28,8 +28,8 @@ pub struct Application {
 
 /// Merge the work of a task into the current branch of its repository on the server's machine
 ///
-/// The rules are those of `harvest task apply`: nothing is merged into a work tree with uncommitted changes or with a
-/// conflict, and work that failed or is not verified takes `force`.
+/// The rules are those of `harvest task apply`: nothing is merged if the work tree has uncommitted changes or there is
+/// a conflict, and work that failed or is not verified requires `force`.
 #[utoipa::path(
     post, path = "/api/tasks/{id}/apply", tag = "tasks", operation_id = "task.apply", params(("id" = TaskId, Path)),
     request_body = Application,
@@ -47,13 +47,14 @@ pub async fn apply(
     Ok((Concerns::task(&app, &task), Json(merged)))
 }
 
-/// Create the pull request of a task whose work was not pushed
+/// Create a pull request for a task whose work was not pushed
 ///
-/// For a task of a GitHub repository that has ended without a pull request, because it failed or was stopped. The work is tested again
-/// and delivered as it is, with the hooks of every delivery; no agent runs. Work that fails its tests becomes a draft.
+/// For a task of a GitHub repository that ended without a pull request because it failed or was stopped. The work is
+/// tested again and delivered as it is, with the usual hooks; no agent runs. If the tests fail, the pull request is a
+/// draft.
 #[utoipa::path(
     post, path = "/api/tasks/{id}/pull-request", tag = "tasks", operation_id = "task.pull_request",
-    params(("id" = TaskId, Path), ("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key creates no second turn")),
+    params(("id" = TaskId, Path), ("Idempotency-Key" = Option<String>, Header, description = "Repeating a request with the same key creates no second turn")),
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses(
         (status = 202, body = TaskDetail, description = "A worker was asked to create it"),
@@ -98,7 +99,7 @@ pub async fn pull_request(
 
 /// Show the signed evidence of a task: a DSSE envelope around an in-toto statement
 ///
-/// `harvest evidence verify` checks it, with the key of `GET /api/evidence-key`.
+/// `harvest evidence verify` verifies it with the key of `GET /api/evidence-key`.
 #[utoipa::path(
     get, path = "/api/tasks/{id}/evidence", tag = "tasks", operation_id = "task.evidence", params(("id" = TaskId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -113,7 +114,7 @@ pub async fn evidence(
     Ok(Json(app.desk.signed_evidence(&id).await?))
 }
 
-/// A signed statement, as of the Dead Simple Signing Envelope.
+/// A signed statement in a DSSE envelope (Dead Simple Signing Envelope).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Envelope {
@@ -129,7 +130,7 @@ pub struct EnvelopeSignature {
     sig: String,
 }
 
-/// What signed evidence is checked with.
+/// The public key that signed evidence is verified with.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EvidenceKey {
     public_key: String,

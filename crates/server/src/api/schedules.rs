@@ -21,18 +21,18 @@ pub struct Schedule {
     cron: String,
     time_zone: String,
     missed: Missed,
-    /// What is asked for each time.
+    /// The task that each run creates.
     request: serde_json::Value,
     next: Option<Timestamp>,
     last: Option<Timestamp>,
-    /// The person it runs as, within their rights and quotas at the time of the run.
+    /// The user that it runs as, with their permissions and quotas at the time of the run.
     owner: Option<String>,
-    /// Why the last run made no task.
+    /// Why the last run created no task.
     problem: Option<String>,
     created_at: Timestamp,
 }
 
-/// What happens to runs that fell due while no one was there.
+/// What happens to runs that were missed while Harvest was not running.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
@@ -59,7 +59,7 @@ pub struct NewSchedule {
     /// Minute, hour, day of month, month, day of week.
     #[schema(example = "0 3 * * 1-5")]
     pub cron: String,
-    /// Default: the server's.
+    /// The time zone; default: the server's.
     #[schema(example = "Europe/Paris")]
     pub time_zone: Option<String>,
     #[serde(default)]
@@ -124,7 +124,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(made.into())))
 }
 
-/// Remove a schedule; tasks it has queued stay
+/// Remove a schedule; tasks that it has queued are kept
 #[utoipa::path(
     delete, path = "/api/schedules/{id}", tag = "schedules", operation_id = "schedule.remove", params(("id" = String, Path, description = "The id of the schedule")),
     security(("token" = ["member"]), ("cookie" = ["member"])),

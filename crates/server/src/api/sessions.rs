@@ -29,7 +29,7 @@ use crate::state::App;
 const SCAN: usize = 500;
 const MOST_SCANS: usize = 20;
 
-/// A session with its turns and the task it is about.
+/// A session with its turns and its task.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SessionDetail {
     id: SessionId,
@@ -48,21 +48,21 @@ impl SessionDetail {
     }
 }
 
-/// A session as it is listed.
+/// A session in a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SessionSummary {
     id: SessionId,
     task_id: TaskId,
     branch: BranchName,
     created_at: Timestamp,
-    /// The status of its task.
+    /// The status of the session's task.
     status: TaskStatus,
     repository: String,
     agent: String,
     requested_by: String,
-    /// The first line of what was asked.
+    /// The first line of the prompt.
     title: String,
-    /// `stranger`: someone had a part in what is asked who may not write to the repository.
+    /// `stranger`: someone without write access to the repository contributed to the prompt.
     trust: Trust,
 }
 
@@ -75,7 +75,7 @@ pub struct SessionFilter {
     #[serde(default, deserialize_with = "id_prefix")]
     id: Option<String>,
     task: Option<TaskId>,
-    /// The status of its task.
+    /// The status of the session's task.
     status: Option<TaskStatus>,
     /// The path, URL or name of the repository.
     repository: Option<String>,
@@ -85,7 +85,7 @@ pub struct SessionFilter {
     /// `next_cursor` of the previous page.
     #[param(pattern = "^-?[0-9]{1,18}$")]
     cursor: Option<String>,
-    /// The highest number of items on a page.
+    /// The maximum number of items per page.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
 }
@@ -93,7 +93,7 @@ pub struct SessionFilter {
 /// Start a session with a new task
 #[utoipa::path(
     post, path = "/api/sessions", tag = "sessions", operation_id = "session.create", request_body = Ask,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key creates no second session")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating a request with the same key creates no second session")),
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 201, body = SessionDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -160,7 +160,7 @@ pub async fn list(
     Ok(Page { items: items.collect(), next_cursor: page.next_cursor })
 }
 
-/// One session
+/// Show a session
 #[utoipa::path(
     get, path = "/api/sessions/{id}", tag = "sessions", operation_id = "session.get", params(("id" = SessionId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -193,7 +193,7 @@ pub async fn stop(
     tasks::stop(&app, &principal, &session.task_id, harvest_core::Stopping::Cancel).await
 }
 
-/// Delete a session that has ended; what was delivered, its cost and the audit log stay
+/// Delete a session that has ended; delivered work, its cost and the audit log are kept
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", tag = "sessions", operation_id = "session.delete", params(("id" = SessionId, Path)),
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -230,9 +230,9 @@ pub struct AskMore {
     /// What to do next.
     #[schema(min_length = 1, example = "And now the same for the other module")]
     prompt: String,
-    /// The agent from here on; default: as before.
+    /// The agent from here on; default: unchanged.
     agent: Option<String>,
-    /// The model from here on; default: as before.
+    /// The model from here on; default: unchanged.
     model: Option<String>,
 }
 
@@ -246,16 +246,16 @@ pub struct AskFork {
     /// What to do from there.
     #[schema(min_length = 1)]
     prompt: String,
-    /// An id from `/api/agents`; default: as before.
+    /// An id from `/api/agents`; default: unchanged.
     agent: Option<String>,
-    /// A model of the agent; default: as before.
+    /// A model of the agent; default: unchanged.
     model: Option<String>,
 }
 
-/// Send another prompt to a session; prompts that arrive while it works are queued in order
+/// Send another prompt to a session; prompts that arrive while it is busy are queued in order
 #[utoipa::path(
     post, path = "/api/sessions/{id}/prompts", tag = "sessions", operation_id = "session.prompt",
-    params(("id" = SessionId, Path), ("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key sends the prompt once")),
+    params(("id" = SessionId, Path), ("Idempotency-Key" = Option<String>, Header, description = "Repeating a request with the same key does not send the prompt again")),
     request_body = AskMore, security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 201, body = Turn), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -344,7 +344,7 @@ pub struct MessageFilter {
     /// `next_cursor` of the previous page.
     #[param(pattern = "^[0-9]{1,18}$")]
     cursor: Option<String>,
-    /// The highest number of items on a page.
+    /// The maximum number of items per page.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
 }
@@ -419,17 +419,17 @@ pub async fn files(
     Ok(Page::whole(items.collect()))
 }
 
-/// What a session changed.
+/// The changes of a session.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Diff {
     base: String,
-    /// The newest state that has left the sandbox; absent when nothing has.
+    /// The commit that the diff ends at, by default the newest one saved outside the sandbox; absent if there is none.
     commit: Option<String>,
     /// A unified diff; bytes that are not UTF-8 are replaced.
     diff: String,
 }
 
-/// Show the changes of a session so far, or between two of its commits, as a unified diff; with `Accept: text/x-diff` byte for byte
+/// Show the changes of a session, or between two commits, as a unified diff; `Accept: text/x-diff` returns raw bytes
 #[utoipa::path(
     get, path = "/api/sessions/{id}/diff", tag = "sessions", operation_id = "session.diff",
     params(("id" = SessionId, Path), Range),

@@ -42,10 +42,10 @@ impl From<By> for StatKey {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct StatFilter {
-    /// What to sum by.
+    /// What to group by.
     #[param(inline)]
     by: Option<By>,
-    /// The first day; default: the beginning.
+    /// The first day; default: the day of the first task.
     #[param(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2026-01-31")]
     from: Option<String>,
     /// The last day; default: today.
@@ -60,26 +60,26 @@ pub struct Stats {
     items: Vec<Sums>,
 }
 
-/// Tasks that have ended.
+/// Statistics of finished tasks.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Sums {
-    /// The day, repository, agent, model or person; empty in the total, and for tasks that named no model.
+    /// The day, repository, agent, model or person; empty for the total and for tasks that named no model.
     key: String,
     completed: u64,
     failed: u64,
     cancelled: u64,
-    /// Those that left a branch.
+    /// Tasks that left a branch.
     delivered: u64,
-    /// The share of completed tasks among completed and failed ones; absent when there are none.
+    /// The share of completed tasks among completed and failed ones; absent if there are none.
     success_rate: Option<f64>,
     cost_usd: Cost,
-    /// From being asked to their end, on average; absent when there are none.
+    /// The mean time from the creation of a task to its end; absent if there are none.
     mean_seconds: Option<f64>,
-    /// Those that took part in a race.
+    /// Tasks that took part in a race; each entrant counts.
     races: u64,
-    /// Those that won it.
+    /// Tasks that won their race.
     wins: u64,
-    /// The share of races that were won; absent when there are none.
+    /// The share of tasks in races that won; absent if there are none.
     win_rate: Option<f64>,
 }
 
@@ -121,7 +121,7 @@ impl Stats {
     }
 }
 
-/// Sum up tasks that have ended
+/// Show statistics of finished tasks
 #[utoipa::path(
     get, path = "/api/stats", tag = "stats", operation_id = "stats.get", params(StatFilter),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -146,7 +146,7 @@ pub async fn get(
     Ok(Json(Stats::new(by, app.store.statistics(query).await?)))
 }
 
-/// The pull requests of a repository.
+/// Statistics of the pull requests of a repository.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PullRequestSums {
     repository: String,
@@ -154,13 +154,13 @@ pub struct PullRequestSums {
     merged: u64,
     /// Closed without being merged.
     closed: u64,
-    /// From being asked to the pull request, on average.
+    /// The mean time from the creation of a task to its pull request.
     mean_seconds_to_open: Option<f64>,
-    /// From the pull request to its merge, on average; absent while none is merged.
+    /// The mean time from the pull request to its merge; absent while none is merged.
     mean_seconds_to_merge: Option<f64>,
 }
 
-/// Sum up pull requests
+/// Show statistics of pull requests
 #[utoipa::path(
     get, path = "/api/stats/pull-requests", tag = "stats", operation_id = "stats.pull_requests",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),

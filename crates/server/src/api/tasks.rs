@@ -26,7 +26,7 @@ pub struct TaskDetail {
     #[serde(flatten)]
     pub task: Task,
     pub sessions: Vec<Session>,
-    /// Other tasks whose work changes the same places, as long as they are neither merged nor given up.
+    /// Merge conflicts with other tasks that are neither merged nor abandoned.
     pub overlaps: Vec<Overlap>,
 }
 
@@ -48,7 +48,7 @@ pub struct TaskFilter {
     requested_by: Option<String>,
     /// Only tasks of this agent.
     agent: Option<String>,
-    /// Text in the prompt, in upper or lower case.
+    /// Text in the prompt, case-insensitive.
     q: Option<String>,
     /// The order of the list.
     #[param(inline)]
@@ -56,7 +56,7 @@ pub struct TaskFilter {
     /// `next_cursor` of the previous page.
     #[param(pattern = "^-?[0-9]{1,18}$")]
     cursor: Option<String>,
-    /// The highest number of items on a page.
+    /// The maximum number of items per page.
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
 }
@@ -64,7 +64,7 @@ pub struct TaskFilter {
 /// Create a task
 #[utoipa::path(
     post, path = "/api/tasks", tag = "tasks", operation_id = "task.create", request_body = Ask,
-    params(("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key creates no second task")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating a request with the same key creates no second task")),
     security(("token" = ["member"]), ("cookie" = ["member"])),
     responses((status = 201, body = TaskDetail), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
@@ -122,7 +122,7 @@ pub async fn source(app: &App, named: Option<String>) -> Result<Option<String>, 
     Ok(Some(known.into_iter().find(|known| known.name == named).map_or(named, |known| known.source)))
 }
 
-/// One task
+/// Show a task
 #[utoipa::path(
     get, path = "/api/tasks/{id}", tag = "tasks", operation_id = "task.get", params(("id" = TaskId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -136,7 +136,7 @@ pub async fn get(
     visible(&app, &principal, &id).await.map(Json)
 }
 
-/// Stop a task; its work is kept. One that is being worked on ends a moment later.
+/// Stop a task; its work is kept. A running task ends a moment later.
 #[utoipa::path(
     post, path = "/api/tasks/{id}/cancel", tag = "tasks", operation_id = "task.cancel", params(("id" = TaskId, Path)),
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -154,7 +154,7 @@ pub async fn cancel(
     stop(&app, &principal, &id, Stopping::Cancel).await
 }
 
-/// Stop a task at once, without waiting for its agent. What was committed or checkpointed is kept.
+/// Stop a task immediately, without waiting for its agent. Commits and checkpoints are kept.
 #[utoipa::path(
     post, path = "/api/tasks/{id}/terminate", tag = "tasks", operation_id = "task.terminate", params(("id" = TaskId, Path)),
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -242,7 +242,7 @@ pub struct Approval {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rejection {
-    /// A new plan is made that takes the comment into account; without one the task is cancelled.
+    /// With a comment, a new plan is made that takes it into account; without one, the task is cancelled.
     #[schema(min_length = 1)]
     comment: Option<String>,
 }
@@ -263,7 +263,7 @@ pub async fn approve(
     decide(&app, &principal, &id, PlanVerdict::Approved { changed }).await
 }
 
-/// Reject the plan of a task: with a comment a new plan is made, without one the task is cancelled
+/// Reject the plan of a task: with a comment, a new plan is made; without one, the task is cancelled
 #[utoipa::path(
     post, path = "/api/tasks/{id}/reject", tag = "tasks", operation_id = "task.reject", params(("id" = TaskId, Path)),
     request_body = Rejection, security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -297,7 +297,7 @@ async fn decide(
     let decision = PlanDecision { author: principal.user.clone(), token: principal.counted_token(), verdict };
     app.store.decide(id, decision, app.clock.now()).await.map_err(|error| match error {
         harvest_store::Error::IllegalMove(refused) => {
-            let detail = format!("task {} is {}: there is no plan to decide on", id.short(), refused.from);
+            let detail = format!("task {} is {}: there is no plan to approve or reject", id.short(), refused.from);
             Problem::new(Code::NotAwaiting, detail).help("see GET /api/tasks?status=awaiting_approval")
         }
         error => error.into(),
@@ -305,7 +305,7 @@ async fn decide(
     Ok((Concerns::task(app, &before), Json(detail(app, id).await?)))
 }
 
-/// List the runs of agents for a task, oldest first
+/// List the agent runs of a task, oldest first
 #[utoipa::path(
     get, path = "/api/tasks/{id}/attempts", tag = "tasks", operation_id = "task.attempts", params(("id" = TaskId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),

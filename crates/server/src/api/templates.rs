@@ -24,7 +24,7 @@ pub struct Template {
     /// Text with `{{ parameter }}`.
     prompt: String,
     parameters: Vec<String>,
-    /// Options of the tasks made from it.
+    /// Options of the tasks created from it.
     options: serde_json::Value,
     created_at: Timestamp,
 }
@@ -36,7 +36,8 @@ pub struct NewTemplate {
     /// The name of the template.
     #[schema(min_length = 1, max_length = 64, example = "upgrade")]
     pub name: String,
-    /// The prompt may have parameters, `Upgrade {{ package }}`; the rest is for all tasks made from it.
+    /// The prompt may have parameters, as in `Upgrade {{ package }}`; the other fields apply to all tasks created from
+    /// it.
     #[serde(deserialize_with = "crate::extract::object")]
     pub task: Ask,
 }
@@ -65,7 +66,7 @@ pub async fn list(
     Ok(Page::whole(seen.map(|template| describe(&app, template)).collect()))
 }
 
-/// Add a template, or change the one of that name
+/// Add a template, or update the one with that name
 #[utoipa::path(
     post, path = "/api/templates", tag = "templates", operation_id = "template.create", request_body = NewTemplate,
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -87,7 +88,7 @@ pub async fn create(
     Ok((StatusCode::CREATED, Json(describe(&app, kept))))
 }
 
-/// Remove a template; tasks made from it stay
+/// Remove a template; tasks created from it are kept
 #[utoipa::path(
     delete, path = "/api/templates/{name}", tag = "templates", operation_id = "template.remove", params(("name" = String, Path, description = "The name of the template")),
     security(("token" = ["member"]), ("cookie" = ["member"])),

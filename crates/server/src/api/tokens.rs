@@ -24,7 +24,7 @@ pub struct Token {
     name: String,
     user: String,
     role: Role,
-    /// The projects that it is limited to; absent: all of them.
+    /// The projects that it is limited to; absent: no limit.
     projects: Option<Vec<String>>,
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
@@ -36,7 +36,7 @@ pub struct Token {
 pub struct NewToken {
     #[serde(flatten)]
     token: Token,
-    /// The token itself. It is shown this once.
+    /// The token itself. It is shown only once.
     #[serde(rename = "token")]
     #[schema(example = "hv_0123456789abcdefghjkmnpqrstvwxyz0123456789abcdefghjk")]
     secret: String,
@@ -45,14 +45,14 @@ pub struct NewToken {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskToken {
-    /// What it is for.
+    /// The purpose of the token.
     #[schema(min_length = 1, max_length = 200)]
     name: String,
     role: Role,
     /// The user it acts for; default: you.
     #[schema(min_length = 1, max_length = 200)]
     user: Option<String>,
-    /// The projects that it is limited to; default: none, so that it holds everywhere.
+    /// The projects that it is limited to; default: no limit.
     #[schema(max_items = 100)]
     projects: Option<Vec<String>>,
     /// Days until it expires; default: never.
@@ -70,8 +70,9 @@ impl From<AccessToken> for Token {
 
 /// Create a token
 ///
-/// An admin of the installation creates any token. A signed-in person creates one for themselves, with at most their own rights,
-/// everywhere or in some of their projects; it loses rights with them. A token that was created with a token ends with it.
+/// An admin of the installation can create any token. A signed-in user can create one for themselves, with at most
+/// their own permissions, for the whole installation or for some of their projects; it loses permissions when they do.
+/// A token created with another token ends when that one expires or is revoked.
 #[utoipa::path(
     post, path = "/api/tokens", tag = "tokens", operation_id = "token.create", request_body = AskToken,
     security(("token" = ["member"]), ("cookie" = ["member"])),
@@ -130,7 +131,7 @@ fn own_projects(
     asked: Option<Vec<String>>,
 ) -> Result<Option<Vec<String>>, Problem> {
     if !principal.is_person() {
-        let detail = "tokens are made by an admin of the installation, or by a person who is signed in, for themselves";
+        let detail = "tokens can be created by an admin of the installation, or by a signed-in person for themselves";
         return Err(Problem::new(Code::NotAllowed, detail).help("sign in by name, or ask an admin"));
     }
     if user != principal.user {
@@ -178,7 +179,7 @@ async fn visible(app: &App, principal: &Principal) -> Result<Vec<AccessToken>, P
     Ok(tokens)
 }
 
-/// Revoke a token. Only an admin of the installation may revoke those of others
+/// Revoke a token; only an admin of the installation may revoke those of others
 #[utoipa::path(
     delete, path = "/api/tokens/{id}", tag = "tokens", operation_id = "token.revoke", params(("id" = TokenId, Path)),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),

@@ -55,7 +55,7 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resu
 async fn authenticate(app: &App, request: &Parts) -> Result<Principal, Problem> {
     let (method, headers) = (&request.method, &request.headers);
     let nobody = || {
-        Problem::new(Code::NotSignedIn, "there is no token and no cookie that is valid")
+        Problem::new(Code::NotSignedIn, "there is no valid token or cookie")
             .help("send `Authorization: Bearer hv_…`; make one with `harvest token create`")
     };
     let proof = proof(request);
@@ -67,8 +67,8 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, Problem> 
         }
     };
     let unproved = || {
-        let detail = "the request comes with a cookie and without the proof that our own page made it";
-        let help = "sign in anew; the page sends what it was given then as X-Harvest-CSRF. Programs use a token";
+        let detail = "the request has a cookie but lacks the proof that this page sent it";
+        let help = "sign in again; the page sends its proof as X-Harvest-CSRF. Programs use a token";
         Problem::new(Code::Forged, detail).about("X-Harvest-CSRF").help(help)
     };
     let refuse = || if way == Way::Cookie && !is_safe(method) { unproved() } else { nobody() };

@@ -178,7 +178,8 @@ fn is_shown(body: &EventBody) -> bool {
 
 /// Follow changes of all visible tasks as server-sent events
 ///
-/// `notice` tells of a change, `missed` that a list should be read again, `presence` and `comment` of people in a session.
+/// `notice` reports a change of a task; `missed` means that a list should be read again; `presence` lists the people
+/// who view a session; `comment` reports that the comments on a session have changed.
 #[utoipa::path(
     get, path = "/api/events", tag = "events", operation_id = "events.all",
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),

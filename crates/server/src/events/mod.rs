@@ -35,21 +35,20 @@ pub struct Since {
     /// Only events with a higher number.
     #[param(minimum = 0)]
     after: Option<u64>,
-    /// Of a page: how many at most.
+    /// The maximum number of events per page; streams ignore it.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 
-/// A part of a journal.
+/// A page of a session's journal.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct EventPage {
     items: Vec<Event>,
-    /// Give it as `after`; absent at the end of what there is now.
+    /// Pass it as `after` to get the next page; absent on the last page.
     next_cursor: Option<u64>,
 }
 
-/// Read the journal of a session: as a WebSocket when the request asks for one, as server-sent events with
-/// `Accept: text/event-stream`, else as a page
+/// Read the journal of a session: over a WebSocket, as server-sent events (`Accept: text/event-stream`), or as a page
 ///
 /// Both streams start after `after` (or `Last-Event-ID`), continue with new events, and neither skip nor repeat one. A reader
 /// that is too slow is disconnected and told where to continue.

@@ -9,11 +9,11 @@ use utoipa::ToSchema;
 
 use super::feed::{Aside, Feed};
 
-/// Someone who looks at a session.
+/// A person who has a session open in a browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Person {
     pub user: String,
-    /// In how many windows.
+    /// The number of browser windows.
     pub windows: usize,
 }
 

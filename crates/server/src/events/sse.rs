@@ -19,7 +19,7 @@ use crate::state::App;
 /// So often something is said, so that nobody in between takes the connection for dead.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Said when the token or session of a stream has lost its right.
-pub const REFUSED: &str = "what the stream was opened with is no longer valid, or may less than before";
+pub const REFUSED: &str = "the credentials of this stream are no longer valid or have lost permissions";
 const BEAT: &[u8] = b": alive\n\n";
 /// When to come back after a stream has ended.
 const GREETING: &[u8] = b"retry: 1000\n\n";

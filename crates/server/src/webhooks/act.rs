@@ -13,8 +13,12 @@ use crate::Refusal;
 use crate::state::App;
 
 /// What an agent is asked when checks of its pull request failed.
-const FAILED: &str =
-    "Checks failed on the pull request, at what you delivered. Fix the cause. Do not weaken the checks or the tests.";
+/// The first line of a prompt is the title of its turn and of the turn's commit.
+const FAILED: &str = "Fix the failed checks\n\n\
+    Checks failed on the pull request, at what you delivered. Fix the cause. Do not weaken the checks or the tests.";
+const REVIEWED: &str = "Address review comments";
+/// Of a comment, in the title of the turn that deals with it.
+const LONGEST_FIRST_LINE: usize = 46;
 
 /// The outcome of a delivery that would have begun a turn without a person for someone else's commit.
 const NOT_OURS: &str = "ignored: no person asked, and Harvest did not deliver the commit";
@@ -263,8 +267,9 @@ impl Acting<'_> {
             line: remark.line.and_then(|line| u32::try_from(line).ok()),
             text: remark.body,
         };
-        let findings = whole.into_iter().chain(remarks.into_iter().map(remark)).collect();
-        let request = format!("{} has reviewed the pull request. Do what the review asks for.", self.by);
+        let findings: Vec<Found> = whole.into_iter().chain(remarks.into_iter().map(remark)).collect();
+        let title = review_title(&findings);
+        let request = format!("{title}\n\n{} has reviewed the pull request. Do what the review asks for.", self.by);
         let text = self.told(&request, &Situation::Fix { findings })?;
         self.prompt(&link.session, text, self.author(), format!("github:review:{review}")).await
     }
@@ -321,4 +326,15 @@ impl Acting<'_> {
     fn author(&self) -> String {
         format!("github:{}", self.by)
     }
+}
+
+/// The title of a turn that deals with a review: the first line that says something, where there is one.
+fn review_title(findings: &[Found]) -> String {
+    let lines = findings.iter().flat_map(|found| found.text.lines());
+    let Some(first) = lines.map(str::trim).find(|line| line.chars().any(char::is_alphanumeric)) else {
+        return REVIEWED.to_owned();
+    };
+    let shown: String = first.chars().filter(|letter| !letter.is_control()).take(LONGEST_FIRST_LINE).collect();
+    let more = if first.chars().count() > LONGEST_FIRST_LINE { "…" } else { "" };
+    format!("{REVIEWED}: {}{more}", shown.trim_end())
 }

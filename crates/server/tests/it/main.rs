@@ -28,6 +28,14 @@ fn the_committed_document_is_the_one_that_is_served() {
 }
 
 #[test]
+fn no_description_has_links_or_values_of_the_source_code() {
+    let text = harvest_server::document().to_pretty_json().unwrap();
+    let leaks = ["[`", "`None`", "`Some(", "`Ok(", "`Err("];
+    let lines: Vec<&str> = text.lines().filter(|line| leaks.iter().any(|leak| line.contains(leak))).collect();
+    assert!(lines.is_empty(), "{lines:#?}");
+}
+
+#[test]
 fn every_operation_says_who_may_call_it_and_how_it_fails() {
     let document = document();
     assert_eq!(document["openapi"], "3.1.0");

@@ -132,6 +132,7 @@ pub struct TurnCounts {
 pub struct Cap {
     pub name: String,
     pub size: u32,
+    /// Those that are worked on.
     pub used: u32,
 }
 

@@ -82,7 +82,7 @@ pub(super) async fn resume(
 pub(super) async fn act_for(db: &Connection, task: &TaskId, status: &str, by: &Requester) -> Result<(), Error> {
     db.query("SELECT harvest_lock(true)", &[]).await?;
     let sql = "UPDATE turns SET acts_for = $3, token = $4 WHERE number =
-         (SELECT number FROM turns WHERE task_id = $1 AND status = $2 ORDER BY ordinal DESC LIMIT 1)";
+         (SELECT number FROM turns WHERE task_id = $1 AND status = $2 ORDER BY fence > 0 DESC, ordinal DESC LIMIT 1)";
     let token = by.token.as_ref().map(TokenId::as_str);
     db.execute(sql, &[&task.as_str(), &status, &text(&by.person), &token]).await.map(drop)
 }

@@ -31,6 +31,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0024_records.sql"),
     include_str!("migrations/0025_makers.sql"),
     include_str!("migrations/0026_people.sql"),
+    include_str!("migrations/0027_former_results.sql"),
 ];
 const FORGET_FUNCTIONS: &str = r"DO $$
 DECLARE

@@ -61,7 +61,11 @@ async fn pairs(db: &Connection, sql: &str) -> Result<BTreeMap<String, u64>, Erro
 }
 
 async fn caps(db: &Connection) -> Result<Vec<Cap>, Error> {
-    let rows = db.query("SELECT name, size, used FROM caps ORDER BY name", &[]).await?;
+    let sql = "SELECT name, size, (SELECT count(*) FROM leases JOIN turns ON turns.number = leases.turn
+                     JOIN turn_caps ON turn_caps.turn = turns.number AND turn_caps.cap = caps.name
+                   WHERE NOT turns.aside) AS used
+               FROM caps ORDER BY name";
+    let rows = db.query(sql, &[]).await?;
     rows.iter()
         .map(|row| Ok(Cap { name: row.get("name"), size: small(row, "size")?, used: small(row, "used")? }))
         .collect()

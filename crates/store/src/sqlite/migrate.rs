@@ -28,6 +28,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0024_records.sql"),
     include_str!("migrations/0025_makers.sql"),
     include_str!("migrations/0026_people.sql"),
+    include_str!("migrations/0027_former_results.sql"),
 ];
 
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {

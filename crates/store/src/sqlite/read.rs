@@ -307,7 +307,11 @@ pub(super) fn queue(db: &Connection) -> Result<QueueState, Error> {
         Ok(rows.collect::<Result<_, _>>()?)
     };
     let caps = db
-        .prepare_cached("SELECT name, size, used FROM caps ORDER BY name")?
+        .prepare_cached(
+            "SELECT name, size, (SELECT count(*) FROM turns CROSS JOIN turn_caps ON turn_caps.turn = turns.number
+                 WHERE turns.status = 'claimed' AND turns.aside = 0 AND turn_caps.cap = caps.name)
+             FROM caps ORDER BY name",
+        )?
         .query_map([], |row| Ok(Cap { name: row.get(0)?, size: row.get(1)?, used: row.get(2)? }))?
         .collect::<Result<_, _>>()?;
     let totals = pairs("SELECT name, value FROM totals")?;

@@ -36,8 +36,10 @@ on_both! {
         // A ready one that is cancelled gives its place away as well.
         store.cancel_waiting(&made[2].task.id, now()).await.unwrap().unwrap();
         assert_eq!(parked(&store).await, (2, 0));
-        let cap = Cap { name: "repo".into(), size: 2, used: 2 };
-        assert_eq!(store.queue().await.unwrap().caps, [cap]);
+        let cap = |used| Cap { name: "repo".into(), size: 2, used };
+        assert_eq!(store.queue().await.unwrap().caps, [cap(0)], "ready ones do not work yet");
+        store.claim(a_claim(&me, 1)).await.unwrap();
+        assert_eq!(store.queue().await.unwrap().caps, [cap(1)]);
     }
 
     async fn the_best_parked_one_goes_first(place) {
@@ -45,10 +47,35 @@ on_both! {
         store.set_cap("user", Some(1)).await.unwrap();
         let first = create(&store, under(&["user"])).await;
         let second = create(&store, under(&["user"])).await;
+        let lease = claim(&store, &first.turn).await;
         let urgent = create(&store, NewTask { priority: harvest_core::Priority::Urgent, ..under(&["user"]) }).await;
-        complete(&store, &claim(&store, &first.turn).await).await;
+        assert_eq!(status(&store, &urgent.task.id).await, TurnStatus::Parked, "nobody who works is interrupted");
+        complete(&store, &lease).await;
         assert_eq!(status(&store, &urgent.task.id).await, TurnStatus::Ready);
         assert_eq!(status(&store, &second.task.id).await, TurnStatus::Parked);
+    }
+
+    async fn an_urgent_one_takes_the_place_of_one_that_nobody_works_on(place) {
+        let store = place.open().await;
+        let urgent = |caps: &[&str]| NewTask { priority: harvest_core::Priority::Urgent, ..under(caps) };
+        store.set_cap("user", Some(1)).await.unwrap();
+        store.set_cap("repo", Some(1)).await.unwrap();
+        let first = create(&store, under(&["user", "repo"])).await;
+        let other = create(&store, under(&["repo"])).await;
+        assert_eq!(status(&store, &first.task.id).await, TurnStatus::Ready);
+        let second = create(&store, urgent(&["user"])).await;
+        assert_eq!(status(&store, &second.task.id).await, TurnStatus::Ready);
+        assert_eq!(status(&store, &first.task.id).await, TurnStatus::Parked);
+        assert_eq!(status(&store, &other.task.id).await, TurnStatus::Ready, "the other place of the displaced one is free");
+        let me = owner();
+        let leases = store.claim(a_claim(&me, 10)).await.unwrap();
+        assert_eq!(leases.iter().map(|lease| &lease.task).collect::<Vec<_>>(), [&second.task.id, &other.task.id]);
+        // One whose worker was lost is behind an urgent one as well.
+        let third = create(&store, urgent(&["repo"])).await;
+        assert_eq!(status(&store, &third.task.id).await, TurnStatus::Parked);
+        store.release(&me, now()).await.unwrap();
+        assert_eq!(status(&store, &third.task.id).await, TurnStatus::Ready);
+        assert_eq!(status(&store, &other.task.id).await, TurnStatus::Parked);
     }
 
     async fn one_that_another_cap_holds_does_not_block_it(place) {
@@ -108,6 +135,7 @@ on_both! {
         assert_eq!(status(&store, &second.task.id).await, TurnStatus::Ready);
         let reclaimed = store.reclaim(later(61)).await.unwrap();
         assert_eq!(reclaimed.due, 1);
-        assert_eq!(status(&store, &first.task.id).await, TurnStatus::Parked);
+        assert_eq!(status(&store, &first.task.id).await, TurnStatus::Ready, "it came first, and nobody works on the other");
+        assert_eq!(status(&store, &second.task.id).await, TurnStatus::Parked);
     }
 }

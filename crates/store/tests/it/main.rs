@@ -35,3 +35,4 @@ mod races;
 mod records;
 mod requests;
 mod support;
+mod withdrawals;

@@ -1,5 +1,7 @@
 //! The queue, said as simply as possible: what each turn is doing, and nothing about how it is found.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use harvest_core::{TaskId, TaskStatus, Timestamp, TurnId};
 use harvest_store::{Lease, NewTask};
 
@@ -35,6 +37,12 @@ pub struct Entry {
     pub state: State,
     /// The largest fencing number seen of the current turn.
     pub fence: u64,
+    /// The largest fencing number of each turn that was ever claimed.
+    fences: BTreeMap<usize, u64>,
+    /// Follow-ups that were cancelled before anyone worked on them.
+    pub withdrawn: BTreeSet<usize>,
+    /// How it had ended before its current follow-up, and after how many tries.
+    former: Option<(TaskStatus, u32)>,
     pub tries: u32,
     pub retries_left: u32,
 }
@@ -64,6 +72,9 @@ impl Model {
             ends: 0,
             state,
             fence: 0,
+            fences: BTreeMap::new(),
+            withdrawn: BTreeSet::new(),
+            former: None,
             tries: 0,
             retries_left,
         });
@@ -111,13 +122,14 @@ impl Model {
     /// Whether there was a prompt in line.
     fn go_on(&mut self, place: usize) -> bool {
         let entry = &mut self.tasks[place];
-        let more = entry.current + 1 < entry.turns.len();
-        if more {
-            entry.current += 1;
-            entry.fence = 0;
-            self.settle(place);
-        }
-        more
+        let next = (entry.current + 1..entry.turns.len()).find(|turn| !entry.withdrawn.contains(turn));
+        let (Some(next), State::Done(status)) = (next, &entry.state) else { return false };
+        entry.former = Some((*status, entry.tries));
+        entry.tries = 0;
+        entry.current = next;
+        entry.fence = 0;
+        self.settle(place);
+        true
     }
 
     pub fn claimed(&mut self, lease: &Lease, owner: usize, until: Option<Timestamp>) {
@@ -127,6 +139,7 @@ impl Model {
         assert_eq!(entry.turns[entry.current].0, lease.turn, "prompts are worked on in their order");
         assert!(lease.fence > entry.fence, "fencing numbers grow");
         entry.fence = lease.fence;
+        entry.fences.insert(entry.current, lease.fence);
         entry.tries += 1;
         entry.state = State::Claimed { owner, fence: lease.fence, until };
         self.leases.push((lease.clone(), place));
@@ -135,9 +148,12 @@ impl Model {
     pub fn finish(&mut self, place: usize, status: TaskStatus) {
         self.tasks[place].state = State::Done(status);
         self.tasks[place].ends += 1;
-        if self.go_on(place) {
-            return;
+        if !self.go_on(place) {
+            self.tell_followers(place, status);
         }
+    }
+
+    fn tell_followers(&mut self, place: usize, status: TaskStatus) {
         if status == TaskStatus::Completed {
             let id = self.tasks[place].new.id.clone();
             for other in 0..self.tasks.len() {
@@ -159,6 +175,22 @@ impl Model {
 
     /// Whether there was anything to cancel.
     pub fn cancel(&mut self, place: usize) -> bool {
+        let entry = &mut self.tasks[place];
+        let unbegun = matches!(entry.state, State::Blocked | State::Available) && entry.fence == 0;
+        if let Some((status, tries)) = entry.former.filter(|_| unbegun) {
+            entry.withdrawn.extend(entry.current..entry.turns.len());
+            entry.current = entry.turns.len() - 1;
+            entry.former = None;
+            entry.tries = tries;
+            entry.state = State::Done(status);
+            entry.ends += 1;
+            self.tell_followers(place, status);
+            return true;
+        }
+        self.cancel_task(place)
+    }
+
+    fn cancel_task(&mut self, place: usize) -> bool {
         let waiting = matches!(self.tasks[place].state, State::Blocked | State::Available | State::Waiting { .. });
         if waiting {
             self.tasks[place].state = State::Done(TaskStatus::Cancelled);
@@ -173,7 +205,7 @@ impl Model {
         for other in 0..self.tasks.len() {
             let Entry { new, unsatisfied, .. } = &self.tasks[other];
             if new.on_failed_dependency == harvest_core::OnFailedDependency::Cancel && unsatisfied.contains(&id) {
-                self.cancel(other);
+                self.cancel_task(other);
             }
         }
     }
@@ -182,6 +214,13 @@ impl Model {
     pub fn retry(&mut self, place: usize) -> bool {
         let ended = matches!(self.tasks[place].state, State::Done(TaskStatus::Failed | TaskStatus::Cancelled));
         if ended {
+            let entry = &mut self.tasks[place];
+            let done = (0..entry.turns.len()).filter(|turn| *turn <= entry.current || entry.withdrawn.contains(turn));
+            let last = done.max_by_key(|turn| (entry.fences.contains_key(turn), *turn));
+            entry.current = last.expect("a task that ended has a turn that is done");
+            entry.withdrawn.remove(&entry.current);
+            entry.fence = entry.fences.get(&entry.current).copied().unwrap_or(0);
+            entry.former = None;
             self.settle(place);
         }
         ended

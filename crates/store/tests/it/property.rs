@@ -237,7 +237,10 @@ impl Run {
                 "no prompt is lost or doubled"
             );
             assert!(turns[..entry.current].iter().all(|turn| turn.status == TurnStatus::Done));
-            assert!(turns[entry.current + 1..].iter().all(|turn| turn.status == TurnStatus::Queued));
+            for (behind, turn) in turns.iter().enumerate().skip(entry.current + 1) {
+                let withdrawn = entry.withdrawn.contains(&behind);
+                assert_eq!(turn.status, if withdrawn { TurnStatus::Done } else { TurnStatus::Queued });
+            }
             let expected = match &entry.state {
                 State::Blocked => turn == TurnStatus::Blocked && detail.task.status == TaskStatus::Pending,
                 State::Available => {
@@ -269,12 +272,15 @@ impl Run {
             (ready.len() as u64, parked.len() as u64, claimed.len() as u64, blocked, waiting)
         );
         self.check_caps(&state.caps, &ready, &parked, &claimed);
-        ready.sort_by_key(|place| {
-            let entry = &self.model.tasks[*place];
-            let (_, at, number) = entry.turns[entry.current];
-            (entry.new.priority.rank(at), number)
-        });
+        ready.sort_by_key(|place| self.order(*place));
         self.ready = ready;
+    }
+
+    /// The order in which turns are claimed.
+    fn order(&self, place: usize) -> (i64, usize) {
+        let entry = &self.model.tasks[place];
+        let (_, at, number) = entry.turns[entry.current];
+        (entry.new.priority.rank(at), number)
     }
 
     async fn check_journal(&self, entry: &crate::model::Entry) {
@@ -294,15 +300,19 @@ impl Run {
             let stored = caps.iter().find(|cap| cap.name == *name);
             assert_eq!(stored.map(|cap| cap.size), size);
             let (Some(size), Some(stored)) = (size, stored) else { continue };
+            assert_eq!(stored.used, count(claimed, name), "those that work under {name}");
             let used = count(ready, name) + count(claimed, name);
-            assert_eq!(stored.used, used, "the places of {name}");
             assert!(used <= size || count(ready, name) == 0, "{name} is exceeded");
             if used >= size {
                 full.push(*name);
             }
         }
         for place in parked {
-            assert!(full.iter().any(|cap| of(place, cap)), "task {place} is parked for nothing");
+            let is_behind = |cap: &&str| {
+                ready.iter().filter(|other| of(other, cap)).all(|other| self.order(*other) < self.order(*place))
+            };
+            let held = full.iter().any(|cap| of(place, cap) && is_behind(cap));
+            assert!(held, "task {place} is parked although it goes before one that has a place");
         }
     }
 }

@@ -12,7 +12,7 @@ use names::read_names;
 
 /// The names of one run are kept up to this size, so that its event stays small.
 const MOST_FAILED_BYTES: usize = 16 * 1024;
-const MOST_PASSED_BYTES: usize = 48 * 1024;
+const MOST_PASSED_BYTES: usize = 256 * 1024;
 
 /// Names within their bounds. `is_whole` is whether the output was read from its beginning.
 pub fn bounded_names(output: &str, is_whole: bool) -> TestNames {
@@ -104,6 +104,18 @@ pub fn has_unnamed_failure(output: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_names_of_a_few_thousand_tests_are_kept() {
+        let tests = |count: usize| {
+            let line = |number| format!("tests/test_module.py::test_some_behaviour_of_the_product[{number}] PASSED\n");
+            (0..count).map(line).collect::<String>()
+        };
+        let names = bounded_names(&tests(3000), true);
+        assert_eq!((names.passed.len(), names.cut), (3000, false));
+        let names = bounded_names(&tests(30_000), true);
+        assert_eq!((names.passed.len(), names.cut), (0, true));
+    }
 
     #[test]
     fn a_control_sequence_that_is_cut_off_hides_nothing() {

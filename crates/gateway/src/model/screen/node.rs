@@ -36,7 +36,7 @@ impl<'a> Node<'a> {
         let mut found = fields.iter().filter(|(field, _)| names.contains(&field.as_ref()));
         let first = found.next();
         if let Some((name, _)) = found.next() {
-            return Err(Refusal::NotUnderstood(format!("`{name}` stands there twice")));
+            return Err(Refusal::NotUnderstood(format!("`{name}` appears twice")));
         }
         Ok(first.map(|(_, value)| value))
     }

@@ -282,7 +282,7 @@ pub(super) fn response(screen: &mut Screen<'_>, body: &Node<'_>) -> Result<(), R
     screen.fields(body, RESPONSES)?;
     model(screen, body)?;
     if !matches!(body.get("background")?, None | Some(Node::Nothing | Node::Other)) {
-        let reason = "a response that goes on without its caller could not be paid for; ask for it as a stream";
+        let reason = "a response in the background cannot be charged; request it as a stream";
         return Err(Refusal::Never { field: "background".to_owned(), reason });
     }
     for field in ["previous_response_id", "conversation", "prompt"] {

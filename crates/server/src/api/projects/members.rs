@@ -46,7 +46,7 @@ pub async fn list(
     Ok(Page::whole(all.map(Member::from).collect()))
 }
 
-/// Make someone a member of a project, or give them another role in it
+/// Add a member to a project, or change their role
 #[utoipa::path(
     put, path = "/api/projects/{name}/members/{user}", tag = "projects", operation_id = "project.member.set",
     params(("name" = String, Path, description = "The name of the project"), ("user" = String, Path, description = "The user name, as in GET /api/me")), request_body = AskMember,

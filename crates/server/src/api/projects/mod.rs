@@ -29,7 +29,7 @@ const LONGEST_NAME: usize = 64;
 pub struct Project {
     name: String,
     repositories: Vec<String>,
-    /// What its tasks may spend in a day, all together; absent: any amount.
+    /// The daily spending limit of all its tasks together; absent: no limit.
     daily_usd: Option<Cost>,
 }
 
@@ -50,7 +50,7 @@ pub struct AskProject {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectChange {
-    /// All that were listed over the API from now on; those of `harvest.toml` stay.
+    /// The new list of repositories that are managed over the API; those of `harvest.toml` are not affected.
     #[schema(max_items = 1000)]
     repositories: Vec<String>,
 }
@@ -65,7 +65,7 @@ pub async fn list(State(app): State<App>, Extension(principal): Extension<Princi
     Page::whole(visible(&app, &principal))
 }
 
-/// One project; with `If-None-Match` it is sent only when it has changed
+/// Show a project; with `If-None-Match`, it is sent only if it has changed
 #[utoipa::path(
     get, path = "/api/projects/{name}", tag = "projects", operation_id = "project.get", params(("name" = String, Path, description = "The name of the project")),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
@@ -145,7 +145,7 @@ pub async fn change(
     Ok((concerns(&name, format!("project:{name}")), Json(known(&app, &principal, &name)?)))
 }
 
-/// Remove a project with its settings and members; its repositories and tasks stay
+/// Remove a project with its settings and members; its repositories and tasks are kept
 #[utoipa::path(
     delete, path = "/api/projects/{name}", tag = "projects", operation_id = "project.remove", params(("name" = String, Path, description = "The name of the project")),
     security(("token" = ["admin", "everywhere"]), ("cookie" = ["admin", "everywhere"])),
@@ -198,7 +198,7 @@ async fn made_here(app: &App, name: &str) -> Result<harvest_store::Project, Prob
     let kept = app.store.projects().await?.into_iter().find(|project| project.name == name);
     kept.ok_or_else(|| match app.desk.tenancy().projects.iter().any(|project| project.name == name) {
         true => {
-            let detail = "the project stands in the server's harvest.toml, and only there";
+            let detail = "the project is defined in the server's harvest.toml only";
             Problem::new(Code::NotAllowed, detail).help("change it there; its settings and members can be set here")
         }
         false => unknown(),

@@ -18,17 +18,17 @@ use crate::extract::{Body, Id};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// What is set, and what holds.
+/// The settings of a project and the values in force.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ProjectSettings {
-    /// What was set here.
+    /// The settings of the project itself.
     settings: Map<String, Value>,
-    /// Every setting as it holds for tasks of the project, unless their repository or whoever asks says otherwise. What the
-    /// installation itself sets is shown to those who are not confined to projects.
+    /// Every setting as it applies to tasks of the project, unless the repository or the request overrides it. Values
+    /// set by the installation are shown only to users who are not limited to projects.
     in_force: Vec<SettingInForce>,
 }
 
-/// A setting, and where its value comes from.
+/// A setting and the origin of its value.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SettingInForce {
     #[schema(example = "budget_usd")]
@@ -36,7 +36,7 @@ pub struct SettingInForce {
     value: Option<Value>,
     /// `default`, `file`, `project` or `project_settings`.
     origin: String,
-    /// The same in words.
+    /// The origin in words.
     #[serde(rename(deserialize = "from"))]
     source: String,
 }
@@ -44,7 +44,7 @@ pub struct SettingInForce {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskSettings {
-    /// Everything that is to be set, by the names that `harvest config show` has; what is left out is not set any more.
+    /// All settings of the project, with the names of `harvest config show`; settings that are left out are unset.
     #[schema(example = json!({ "budget_usd": 5, "test": "make check" }))]
     settings: Map<String, Value>,
 }
@@ -69,10 +69,10 @@ pub async fn get(
     Ok(if_changed(&headers, tag, shown))
 }
 
-/// Replace the settings of a project; `If-Match` names the version that was read before
+/// Replace the settings of a project; `If-Match` is the version that they are based on
 #[utoipa::path(
     put, path = "/api/projects/{name}/settings", tag = "projects", operation_id = "project.settings.put",
-    params(("name" = String, Path, description = "The name of the project"), ("If-Match" = Option<String>, Header, description = "The `ETag` of GET; without it the answer is 428")),
+    params(("name" = String, Path, description = "The name of the project"), ("If-Match" = Option<String>, Header, description = "The `ETag` of GET; without it, the response is 428")),
     request_body = AskSettings, security(("token" = ["admin"]), ("cookie" = ["admin"])),
     responses((status = 200, body = ProjectSettings), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]

@@ -155,7 +155,8 @@ async fn enter(
     let person = sign_in.github.person(&token.access_token).await?;
     let user = sign_in.github.name_of(&person);
     let Some(Standing { role, projects }) = sign_in.standing(&token.access_token, &person.login).await? else {
-        let detail = format!("{} belongs to none of those who may come in here", user.escape_debug());
+        let detail =
+            format!("{} belongs to none of the organizations or teams that can sign in here", user.escape_debug());
         let help = "ask an admin of this server; if you belong to an organisation, let GitHub tell us";
         return Ok(Err(Why::NotMember.because(Problem::new(Code::NotAllowed, detail).help(help))));
     };

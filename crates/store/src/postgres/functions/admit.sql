@@ -18,17 +18,49 @@ BEGIN
   END IF;
 END $$;
 
--- Takes a place under every cap of the turn, or under none.
-CREATE FUNCTION harvest_try_ready(turn_number bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+-- The last of the ready turns under a cap that come after a turn; NULL when there is none.
+CREATE FUNCTION harvest_worst_behind(turn_number bigint, of_cap text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  own_rank bigint;
+  worst bigint;
 BEGIN
-  IF EXISTS (SELECT 1 FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
-             WHERE turn_caps.turn = turn_number AND caps.used >= caps.size) THEN
-    RETURN false;
-  END IF;
+  SELECT rank INTO own_rank FROM turns WHERE number = turn_number;
+  SELECT ready.turn INTO worst FROM ready JOIN turn_caps ON turn_caps.turn = ready.turn AND turn_caps.cap = of_cap
+    WHERE (ready.rank, ready.turn) > (own_rank, turn_number) ORDER BY ready.rank DESC, ready.turn DESC LIMIT 1;
+  RETURN worst;
+END $$;
+
+-- Takes a place under every cap of the turn, or under none. Ready turns that are worth less make room for it: what a cap lets
+-- in is decided by rank until a worker has claimed it.
+CREATE FUNCTION harvest_try_ready(turn_number bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  full_cap text;
+  other bigint;
+  displaced bigint[] := '{}';
+  freed text[] := '{}';
+BEGIN
+  FOR full_cap IN SELECT caps.name FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
+                  WHERE turn_caps.turn = turn_number AND caps.used >= caps.size ORDER BY caps.name LOOP
+    CONTINUE WHEN full_cap = ANY(freed);
+    other := harvest_worst_behind(turn_number, full_cap);
+    IF other IS NULL THEN
+      RETURN false;
+    END IF;
+    displaced := displaced || other;
+    freed := freed || ARRAY(SELECT cap FROM turn_caps WHERE turn = other);
+  END LOOP;
+  FOREACH other IN ARRAY displaced LOOP
+    UPDATE turn_caps SET parked = true WHERE turn = other;
+    PERFORM harvest_put(other, 'parked');
+    UPDATE caps SET used = used - 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = other);
+  END LOOP;
   UPDATE caps SET used = used + 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = turn_number);
   UPDATE turn_caps SET parked = false WHERE turn = turn_number AND parked;
   PERFORM harvest_put(turn_number, 'ready');
   PERFORM harvest_wake();
+  FOREACH full_cap IN ARRAY freed LOOP
+    PERFORM harvest_promote(full_cap);
+  END LOOP;
   RETURN true;
 END $$;
 
@@ -43,14 +75,14 @@ BEGIN
   END IF;
 END $$;
 
--- Lets parked turns of a cap become ready, the best first, until it is full. Looks far enough ahead that one which is held
--- by another cap does not block it.
+-- Lets parked turns of a cap become ready, the best first, until it is full of those that go before the rest. Looks far
+-- enough ahead that one which is held by another cap does not block it.
 CREATE FUNCTION harvest_promote(of_cap text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   candidate bigint;
 BEGIN
   FOR candidate IN SELECT turn FROM turn_caps WHERE cap = of_cap AND parked ORDER BY rank, turn LIMIT 32 LOOP
-    EXIT WHEN (SELECT used >= size FROM caps WHERE name = of_cap);
+    EXIT WHEN (SELECT used >= size FROM caps WHERE name = of_cap) AND harvest_worst_behind(candidate, of_cap) IS NULL;
     PERFORM harvest_try_ready(candidate);
   END LOOP;
 END $$;
@@ -71,9 +103,11 @@ BEGIN
   END LOOP;
 END $$;
 
--- A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime. One that had
--- stepped aside takes places again, or waits for them.
+-- A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime or someone
+-- waits who goes before it. One that had stepped aside takes places again, or waits for them.
 CREATE FUNCTION harvest_keep_places(turn_number bigint, of_task text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  kept text;
 BEGIN
   UPDATE turns SET aside = false WHERE number = turn_number AND aside;
   IF FOUND THEN
@@ -85,7 +119,12 @@ BEGIN
     UPDATE turn_caps SET parked = true WHERE turn = turn_number;
     PERFORM harvest_put(turn_number, 'parked');
     PERFORM harvest_give_back(turn_number);
+    RETURN;
   END IF;
+  FOR kept IN SELECT caps.name FROM turn_caps JOIN caps ON caps.name = turn_caps.cap
+              WHERE turn_caps.turn = turn_number ORDER BY caps.name LOOP
+    PERFORM harvest_promote(kept);
+  END LOOP;
 END $$;
 
 -- The size of a cap, now; NULL lifts it. Ready turns beyond it are parked; claimed ones go on.

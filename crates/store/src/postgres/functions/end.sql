@@ -58,12 +58,66 @@ BEGIN
   PERFORM harvest_wake();
 END $$;
 
+-- The result of a task that has ended.
+CREATE FUNCTION harvest_outcome(of_task text, of_session text) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT json_build_object(
+      'task_id', id, 'session_id', of_session, 'status', status, 'reason', reason, 'error', error, 'branch', branch,
+      'commit', coalesce(commit_id, base), 'base', base, 'evidence', evidence::json,
+      'usage', json_build_object(
+        'input_tokens', input_tokens, 'output_tokens', output_tokens, 'cache_read_tokens', cache_read_tokens,
+        'cache_write_tokens', cache_write_tokens, 'reasoning_tokens', reasoning_tokens),
+      'cost_usd', cost_nanos::double precision / 1e9)::text
+    FROM tasks WHERE id = of_task
+$$;
+
+-- Withdraws a follow-up that nobody has begun, and those in line behind it: the task has the result again that it had before,
+-- which is returned. NULL when there is no such follow-up.
+CREATE FUNCTION harvest_withdraw(of_task text, at_time text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  t turns%ROWTYPE;
+  was json;
+  gone text[];
+  outcome text;
+BEGIN
+  SELECT former::json INTO was FROM tasks WHERE id = of_task;
+  IF was IS NULL THEN
+    RETURN NULL;
+  END IF;
+  SELECT * INTO t FROM turns WHERE task_id = of_task AND status IN ('ready', 'blocked', 'parked') AND fence = 0;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  SELECT array_agg(json_build_object('type', 'turn.finished',
+      'data', json_build_object('turn_id', id, 'reason', 'cancelled'))::text ORDER BY ordinal) INTO gone
+    FROM turns WHERE task = t.task AND (number = t.number OR status = 'queued');
+  UPDATE tasks SET status = was ->> 'status', reason = was ->> 'reason', error = was ->> 'error',
+      evidence = was ->> 'evidence', finished_at = was ->> 'finished_at', tries = (was ->> 'tries')::bigint, former = NULL
+    WHERE id = of_task;
+  INSERT INTO endings (status, task) VALUES (was ->> 'status', t.task);
+  -- Turns after these are not to work with an agent or a model that was asked for in one of them.
+  UPDATE turns SET agent = NULL, model = NULL WHERE task = t.task AND (number = t.number OR status = 'queued');
+  UPDATE turns SET status = 'done' WHERE task = t.task AND status = 'queued';
+  DELETE FROM queued WHERE task = t.task;
+  PERFORM harvest_end_turn(t.number, t.status);
+  outcome := harvest_outcome(of_task, t.session_id);
+  PERFORM harvest_journal(t.session_id, at_time,
+    gone || json_build_object('type', 'task.finished', 'data', outcome::json)::text);
+  RETURN outcome;
+END $$;
+
+-- Cancels what a task waits to do, and those tasks that go with it. Returns the result that the task has then.
 CREATE FUNCTION harvest_cancel(of_task text, at_time text, why text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   outcome text;
 BEGIN
   PERFORM harvest_lock(true);
-  outcome := harvest_cancel_one(of_task, at_time, why);
+  outcome := harvest_withdraw(of_task, at_time);
+  IF outcome::json ->> 'status' = 'completed' THEN
+    PERFORM harvest_unblock(of_task);
+    PERFORM harvest_wake();
+    RETURN outcome;
+  END IF;
+  outcome := coalesce(outcome, harvest_cancel_one(of_task, at_time, why));
   IF outcome IS NOT NULL THEN
     PERFORM harvest_cancel_followers(ARRAY[of_task], at_time);
   END IF;
@@ -84,10 +138,12 @@ BEGIN
   IF harvest_after(before.status, 'retry') IS NULL THEN
     RETURN before.status;
   END IF;
-  UPDATE tasks SET status = harvest_after(status, 'retry'), reason = NULL, error = NULL, evidence = NULL, finished_at = NULL
+  UPDATE tasks SET status = harvest_after(status, 'retry'), reason = NULL, error = NULL, evidence = NULL, finished_at = NULL,
+      former = NULL
     WHERE id = of_task;
   DELETE FROM endings WHERE status = before.status AND task = before.number;
-  SELECT * INTO t FROM turns WHERE task_id = of_task AND status = 'done' ORDER BY ordinal DESC LIMIT 1;
+  -- A follow-up that was withdrawn is not what is tried again.
+  SELECT * INTO t FROM turns WHERE task_id = of_task AND status = 'done' ORDER BY fence > 0 DESC, ordinal DESC LIMIT 1;
   -- What was asked of it before it ended is over with that.
   DELETE FROM stops WHERE turn = t.number;
   PERFORM harvest_admit(t.number, of_task);

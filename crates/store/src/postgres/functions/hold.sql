@@ -27,7 +27,7 @@ BEGIN
   last := harvest_journal(t.session_id, at_time, bodies);
   DELETE FROM stops WHERE turn = turn_number RETURNING weight INTO wanted;
   IF wanted > 0 THEN
-    PERFORM harvest_cancel_one(t.task_id, at_time, 'stopped by a person');
+    PERFORM harvest_cancel_one(t.task_id, at_time, 'stopped by a user');
     PERFORM harvest_cancel_followers(ARRAY[t.task_id], at_time);
   END IF;
   -- Whoever waits for the queue to run empty wants to know.
@@ -76,7 +76,8 @@ BEGIN
   SELECT * INTO t FROM turns WHERE task_id = of_task AND status = 'held';
   PERFORM harvest_journal(t.session_id, at_time, ARRAY[json_strip_nulls(json_build_object('type', 'session.resumed', 'data',
     json_build_object('turn_id', t.id, 'author', by_author, 'prompt', with_prompt)))::text]);
-  UPDATE tasks SET status = harvest_after(status, 'resume') WHERE id = of_task;
+  -- To continue is no new try.
+  UPDATE tasks SET status = harvest_after(status, 'resume'), tries = 0 WHERE id = of_task;
   PERFORM harvest_admit(t.number, of_task);
   RETURN NULL;
 END $$;
@@ -102,7 +103,7 @@ BEGIN
     PERFORM harvest_cancel_one(of_task, at_time, cancelled_for);
     PERFORM harvest_cancel_followers(ARRAY[of_task], at_time);
   ELSE
-    UPDATE tasks SET status = harvest_after(status, 'approve') WHERE id = of_task;
+    UPDATE tasks SET status = harvest_after(status, 'approve'), tries = 0 WHERE id = of_task;
     PERFORM harvest_admit(t.number, of_task);
   END IF;
   RETURN NULL;

@@ -17,19 +17,22 @@ pub(crate) fn admit(db: &Connection, effects: &mut Effects, turn: i64, task: &Ta
         return set_status(db, turn, "blocked");
     }
     if !try_ready(db, effects, turn)? {
-        db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
-        set_status(db, turn, "parked")?;
+        park(db, turn)?;
     }
     Ok(())
 }
 
-/// Takes a place under every cap of the turn, or under none.
+/// Takes a place under every cap of the turn, or under none. Ready turns that are worth less make room for it: what a cap
+/// lets in is decided by rank until a worker has claimed it.
 fn try_ready(db: &Connection, effects: &mut Effects, turn: i64) -> Result<bool, Error> {
     let caps = caps_of(db, turn)?;
-    for cap in &caps {
-        if is_full(db, cap)? {
-            return Ok(false);
-        }
+    let Some(displaced) = displaceable(db, turn, &caps)? else { return Ok(false) };
+    let mut freed = Vec::new();
+    for other in displaced {
+        park(db, other)?;
+        let places = caps_of(db, other)?;
+        release_places(db, &places)?;
+        freed.extend(places);
     }
     for cap in &caps {
         db.prepare_cached("UPDATE caps SET used = used + 1 WHERE name = ?1")?.execute([cap])?;
@@ -38,7 +41,44 @@ fn try_ready(db: &Connection, effects: &mut Effects, turn: i64) -> Result<bool, 
     }
     set_status(db, turn, "ready")?;
     effects.queue = true;
+    freed.iter().try_for_each(|cap| promote(db, effects, cap))?;
     Ok(true)
+}
+
+/// The ready turns that have to be parked before `turn` finds a place under all of `caps`; `None` when that does not help.
+fn displaceable(db: &Connection, turn: i64, caps: &[String]) -> Result<Option<Vec<i64>>, Error> {
+    let mut displaced: Vec<i64> = Vec::new();
+    let mut freed: Vec<String> = Vec::new();
+    for cap in caps {
+        if freed.contains(cap) || !is_full(db, cap)? {
+            continue;
+        }
+        let Some(other) = worst_behind(db, turn, cap)? else { return Ok(None) };
+        displaced.push(other);
+        freed.extend(caps_of(db, other)?);
+    }
+    Ok(Some(displaced))
+}
+
+/// The last of the ready turns under a cap that come after `turn`.
+fn worst_behind(db: &Connection, turn: i64, cap: &str) -> Result<Option<i64>, Error> {
+    let rank: i64 =
+        db.prepare_cached("SELECT rank FROM turns WHERE number = ?1")?.query_row([turn], |row| row.get(0))?;
+    // CROSS keeps the order: the ready turns behind this one are few, and those that a cap has ever had are many.
+    let worst = db
+        .prepare_cached(
+            "SELECT turns.number FROM turns CROSS JOIN turn_caps ON turn_caps.turn = turns.number
+             WHERE turns.status = 'ready' AND (turns.rank, turns.number) > (?2, ?3) AND turn_caps.cap = ?1
+             ORDER BY turns.rank DESC, turns.number DESC LIMIT 1",
+        )?
+        .query_row(params![cap, rank, turn], |row| row.get(0))
+        .optional()?;
+    Ok(worst)
+}
+
+fn park(db: &Connection, turn: i64) -> Result<(), Error> {
+    db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
+    set_status(db, turn, "parked")
 }
 
 /// Gives back the places of a turn that was ready or claimed, and lets parked ones take them. One that stepped aside has none.
@@ -61,10 +101,15 @@ pub(crate) fn step_back(db: &Connection, turn: i64) -> Result<bool, Error> {
 
 fn free(db: &Connection, effects: &mut Effects, turn: i64) -> Result<(), Error> {
     let caps = caps_of(db, turn)?;
-    for cap in &caps {
+    release_places(db, &caps)?;
+    caps.iter().try_for_each(|cap| promote(db, effects, cap))
+}
+
+fn release_places(db: &Connection, caps: &[String]) -> Result<(), Error> {
+    for cap in caps {
         db.prepare_cached("UPDATE caps SET used = used - 1 WHERE name = ?1")?.execute([cap])?;
     }
-    caps.iter().try_for_each(|cap| promote(db, effects, cap))
+    Ok(())
 }
 
 /// The turn waits for no place any more.
@@ -89,8 +134,8 @@ fn is_full(db: &Connection, cap: &str) -> Result<bool, Error> {
     Ok(full.unwrap_or(false))
 }
 
-/// A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime. One that
-/// had stepped aside takes places again, or waits for them.
+/// A turn that was claimed is ready again and keeps its places, unless a cap has become too small in the meantime or someone
+/// waits who goes before it. One that had stepped aside takes places again, or waits for them.
 pub(crate) fn keep_places(db: &Connection, effects: &mut Effects, turn: i64, task: &TaskId) -> Result<(), Error> {
     if step_back(db, turn)? {
         return admit(db, effects, turn, task);
@@ -102,21 +147,20 @@ pub(crate) fn keep_places(db: &Connection, effects: &mut Effects, turn: i64, tas
         )?
         .query_row([turn], |row| row.get(0))?;
     if surplus {
-        db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
-        set_status(db, turn, "parked")?;
-        give_back(db, effects, turn)?;
+        park(db, turn)?;
+        return give_back(db, effects, turn);
     }
-    Ok(())
+    caps_of(db, turn)?.iter().try_for_each(|cap| promote(db, effects, cap))
 }
 
-/// Lets parked turns of a cap become ready, the best first, until it is full.
+/// Lets parked turns of a cap become ready, the best first, until it is full of those that go before the rest.
 pub(crate) fn promote(db: &Connection, effects: &mut Effects, cap: &str) -> Result<(), Error> {
     let parked: Vec<i64> = db
         .prepare_cached("SELECT turn FROM turn_caps WHERE cap = ?1 AND parked = 1 ORDER BY rank, turn LIMIT ?2")?
         .query_map(params![cap, LOOKAHEAD], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     for turn in parked {
-        if is_full(db, cap)? {
+        if is_full(db, cap)? && worst_behind(db, turn, cap)?.is_none() {
             break;
         }
         try_ready(db, effects, turn)?;
@@ -136,8 +180,7 @@ pub(crate) fn set_cap(db: &Connection, effects: &mut Effects, name: &str, size: 
     for turn in &ready {
         db.prepare_cached("UPDATE caps SET used = used - 1 WHERE name IN (SELECT cap FROM turn_caps WHERE turn = ?1)")?
             .execute([turn])?;
-        db.prepare_cached("UPDATE turn_caps SET parked = 1 WHERE turn = ?1")?.execute([turn])?;
-        set_status(db, *turn, "parked")?;
+        park(db, *turn)?;
     }
     match size {
         Some(size) => {

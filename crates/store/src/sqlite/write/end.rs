@@ -4,6 +4,7 @@ use harvest_core::{
     BranchName, EventBody, FailureReason, Move, Outcome, SessionId, Task, TaskId, TaskStatus, Timestamp, TurnId,
 };
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::Deserialize;
 
 use super::{Effects, admit, claim, hold, journal};
 use crate::Error;
@@ -71,7 +72,8 @@ pub(crate) fn followers(db: &Connection, effects: &mut Effects, ended: &Outcome,
     Ok(())
 }
 
-/// Cancels a task that no one works on, and those that go with it. `None` when someone does, or it has ended.
+/// Cancels what a task waits to do, and those tasks that go with it. A follow-up that nobody has begun is withdrawn, and the
+/// task has the result again that it had before. `None` when someone works on it, or it has ended.
 pub(crate) fn cancel(
     db: &Connection,
     effects: &mut Effects,
@@ -79,11 +81,86 @@ pub(crate) fn cancel(
     at: Timestamp,
     why: &str,
 ) -> Result<Option<Outcome>, Error> {
-    let outcome = cancel_one(db, effects, task, at, why)?;
+    let outcome = match withdraw(db, effects, task, at)? {
+        Some(former) => Some(former),
+        None => cancel_one(db, effects, task, at, why)?,
+    };
     if let Some(outcome) = &outcome {
         followers(db, effects, outcome, at)?;
     }
     Ok(outcome)
+}
+
+/// Withdraws a follow-up that nobody has begun, and those in line behind it. `None` when there is no such follow-up.
+fn withdraw(db: &Connection, effects: &mut Effects, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
+    let waiting = db
+        .prepare_cached(
+            "SELECT turns.id, turns.session_id, turns.number, turns.session, turns.task, turns.status, tasks.former
+             FROM turns JOIN tasks ON tasks.number = turns.task
+             WHERE turns.task_id = ?1 AND turns.status IN ('ready', 'blocked', 'parked') AND turns.fence = 0
+                 AND tasks.former IS NOT NULL",
+        )?
+        .query_row([task.as_str()], |row| {
+            let rows = Rows { turn: row.get(2)?, session: row.get(3)?, task: row.get(4)? };
+            let text = |column| row.get::<_, String>(column);
+            Ok((text(0)?, text(1)?, rows, text(5)?, text(6)?))
+        })
+        .optional()?;
+    let Some((turn, session, rows, status, former)) = waiting else { return Ok(None) };
+    let former: Former = decode::from_json(&former, "tasks.former")?;
+    let in_line: Vec<(i64, String)> = db
+        .prepare_cached("SELECT number, id FROM turns WHERE task = ?1 AND status = 'queued' ORDER BY ordinal")?
+        .query_map([rows.task], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    let withdrawn: Vec<(i64, String)> = std::iter::once((rows.turn, turn)).chain(in_line).collect();
+    let mut events = Vec::new();
+    for (number, id) in &withdrawn {
+        // Turns after it are not to work with an agent or a model that was asked for in it.
+        db.prepare_cached("UPDATE turns SET status = 'done', agent = NULL, model = NULL WHERE number = ?1")?
+            .execute([number])?;
+        let turn_id: TurnId = decode::id(id)?;
+        events.push(EventBody::TurnFinished { turn_id, reason: Some(FailureReason::Cancelled) });
+    }
+    db.prepare_cached(
+        "UPDATE tasks SET status = ?2, reason = ?3, error = ?4, evidence = ?5, finished_at = ?6, tries = ?7,
+             former = NULL
+         WHERE number = ?1",
+    )?
+    .execute(params![
+        rows.task,
+        former.status,
+        former.reason,
+        former.error,
+        former.evidence,
+        former.finished_at,
+        former.tries
+    ])?;
+    recount(db, rows.task)?;
+    match status.as_str() {
+        "ready" => admit::give_back(db, effects, rows.turn)?,
+        _ => admit::forget_parked(db, rows.turn)?,
+    }
+    let outcome = outcome_of(read::task(db, task)?, decode::id(&session)?);
+    events.push(EventBody::TaskFinished(outcome.clone()));
+    journal::write(db, effects, rows.session, &outcome.session_id, at, &events)?;
+    Ok(Some(outcome))
+}
+
+/// How a task had ended before its follow-up.
+#[derive(Deserialize)]
+struct Former {
+    status: String,
+    reason: Option<String>,
+    error: Option<String>,
+    evidence: Option<String>,
+    finished_at: Option<String>,
+    tries: u32,
+}
+
+fn outcome_of(task: Task, session_id: SessionId) -> Outcome {
+    let Task { id, status, reason, error, branch, commit, base, evidence, usage, cost_usd, .. } = task;
+    let commit = commit.unwrap_or_else(|| base.clone());
+    Outcome { task_id: id, session_id, status, reason, error, branch, commit, base, evidence, usage, cost_usd }
 }
 
 fn cancel_one(
@@ -140,14 +217,16 @@ pub(crate) fn retry(
     before.status.after(Move::Retry)?;
     let (rows, session) = db
         .prepare_cached(
+            // A follow-up that was withdrawn is not what is tried again.
             "SELECT number, session, task, session_id FROM turns WHERE task_id = ?1 AND status = 'done'
-             ORDER BY ordinal DESC LIMIT 1",
+             ORDER BY fence > 0 DESC, ordinal DESC LIMIT 1",
         )?
         .query_row([task.as_str()], |row| {
             let rows = Rows { turn: row.get(0)?, session: row.get(1)?, task: row.get(2)? };
             Ok((rows, row.get::<_, String>(3)?))
         })?;
     begin_again(db, rows.task, Move::Retry)?;
+    db.prepare_cached("UPDATE tasks SET former = NULL WHERE number = ?1")?.execute([rows.task])?;
     // What was asked of it before it ended is over with that.
     claim::forget_stop(db, rows.turn)?;
     if let Some(person) = &admission.person {
@@ -162,6 +241,19 @@ pub(crate) fn retry(
     };
     journal::write(db, effects, rows.session, &decode::id(&session)?, at, &[event])?;
     quota::admit(db, &[(admission, task)], at)
+}
+
+/// A task that has ended is pending for a follow-up, which has its own tries. How it had ended is kept beside it.
+pub(crate) fn follow_up(db: &Connection, task: i64, by: Move) -> Result<(), Error> {
+    db.prepare_cached(
+        "UPDATE tasks SET former = json_object('status', status, 'reason', reason, 'error', error, 'evidence', evidence,
+             'finished_at', finished_at, 'tries', tries)
+         WHERE number = ?1",
+    )?
+    .execute([task])?;
+    begin_again(db, task, by)?;
+    db.prepare_cached("UPDATE tasks SET tries = 0 WHERE number = ?1")?.execute([task])?;
+    Ok(())
 }
 
 /// A task that has ended is pending, and nothing of how it ended stays.

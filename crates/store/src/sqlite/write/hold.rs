@@ -26,7 +26,7 @@ pub(crate) fn hold(
     effects.queue = true;
     let last = journal::write(db, effects, lease.rows.session, &lease.session, at, events)?;
     if claim::forget_stop(db, lease.rows.turn)? {
-        end::cancel(db, effects, &lease.task, at, "stopped by a person")?;
+        end::cancel(db, effects, &lease.task, at, "stopped by a user")?;
     }
     Ok(last)
 }
@@ -65,6 +65,7 @@ pub(crate) fn resume(
     let resumed = EventBody::SessionResumed { turn_id: turn, author: by.person.clone(), prompt: prompt.cloned() };
     journal::write(db, effects, rows.session, &session, at, &[resumed])?;
     journal::move_task(db, rows.task, Move::Resume)?;
+    begin_tries(db, rows.task)?;
     admit::admit(db, effects, rows.turn, task)
 }
 
@@ -85,7 +86,14 @@ pub(crate) fn decide(
         return end::cancel(db, effects, task, at, PlanDecision::REJECTED).map(drop);
     }
     journal::move_task(db, rows.task, Move::Approve)?;
+    begin_tries(db, rows.task)?;
     admit::admit(db, effects, rows.turn, task)
+}
+
+/// To continue what a person has decided on is no new try.
+fn begin_tries(db: &Connection, task: i64) -> Result<(), Error> {
+    db.prepare_cached("UPDATE tasks SET tries = 0 WHERE number = ?1")?.execute([task])?;
+    Ok(())
 }
 
 /// The turn acts for this person from now on, and spends with the token that they asked with.

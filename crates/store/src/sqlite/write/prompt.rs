@@ -100,7 +100,7 @@ pub(crate) fn go_on(db: &Connection, effects: &mut Effects, task: i64) -> Result
     let status: String =
         db.prepare_cached("SELECT status FROM tasks WHERE number = ?1")?.query_row([task], |row| row.get(0))?;
     let cancelled = status == TaskStatus::Cancelled.as_str();
-    end::begin_again(db, task, if cancelled { Move::Retry } else { Move::FollowUp })?;
+    end::follow_up(db, task, if cancelled { Move::Retry } else { Move::FollowUp })?;
     admit::admit(db, effects, turn, &decode::id(&task_id)?)?;
     Ok(true)
 }
