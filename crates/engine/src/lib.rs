@@ -36,6 +36,7 @@ mod lint;
 mod live;
 mod mcp;
 pub mod meter;
+mod notices;
 mod opinion;
 mod owner;
 mod people;

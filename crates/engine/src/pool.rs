@@ -13,6 +13,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::breaker::{Allowed, Breaker};
+use crate::notices::Later;
 use crate::workshop::Workshop;
 use crate::{Breaking, Engine, Error, Stop, Worked, guard};
 
@@ -143,10 +144,8 @@ pub struct Pool<W = Engine> {
     trouble: Option<Duration>,
     /// When the first of the leases would run out.
     leased_until: Timestamp,
-    /// Turns that have ended in the store, and whose ends are not told yet.
-    untold_ends: BTreeSet<TurnId>,
-    /// What is told after them: the lines of a watcher are in the order of the events.
-    later_notices: VecDeque<Notice>,
+    /// Notices that wait for the ends of turns that the store knows of already.
+    later: Later<Notice>,
 }
 
 /// What a look at the queue came to.
@@ -182,8 +181,7 @@ impl<W: Workshop> Pool<W> {
             cut_off: Vec::new(),
             trouble: None,
             leased_until: Timestamp::MAX,
-            untold_ends: BTreeSet::new(),
-            later_notices: VecDeque::new(),
+            later: Later::new(),
         }
     }
 
@@ -459,7 +457,7 @@ impl<W: Workshop> Pool<W> {
         // The work goes on without this answer; only the order of what is told may suffer.
         let Ok(working) = self.workshop.turns_of(&self.owner).await else { return };
         let has_ended = |turn: &TurnId| !working.iter().any(|lease| lease.turn == *turn);
-        self.untold_ends.extend(held.into_iter().filter(has_ended));
+        held.into_iter().filter(has_ended).for_each(|turn| self.later.expect_end(turn));
     }
 
     fn start(&mut self, lease: Lease) {
@@ -479,31 +477,26 @@ impl<W: Workshop> Pool<W> {
     ) -> Result<(), Error> {
         // A cancelled one was lost, and is seen to where that was noticed.
         let Ok((lease, worked)) = joined else {
-            self.untold_ends.clear();
+            self.later.forget_ends();
             self.tell_later().await;
             return Ok(());
         };
         self.held.remove(&lease.turn);
         self.workshop.forget_stop(&lease);
         self.learn(&worked);
-        if !self.untold_ends.remove(&lease.turn) {
-            self.tell_end(lease, worked).await;
-            return Ok(());
-        }
-        // What comes of it is told now, before whatever waits for that.
-        let (ends, notices) = (std::mem::take(&mut self.untold_ends), std::mem::take(&mut self.later_notices));
+        // What comes of it is told before whatever waits for that.
+        let after = self.later.split_at_end(&lease.turn);
         self.tell_end(lease, worked).await;
-        (self.untold_ends, self.later_notices) = (ends, notices);
+        self.later.rejoin(after);
         self.tell_later().await;
         Ok(())
     }
 
-    /// Tells what waited, unless there is still something to be told before it.
+    /// Tells what waited, up to the next end that is not known yet.
     async fn tell_later(&mut self) {
-        while self.untold_ends.is_empty()
-            && let Some(notice) = self.later_notices.pop_front()
-        {
-            self.notify(notice).await;
+        while let Some(notice) = self.later.pop() {
+            // Whoever watches may have left; the work goes on.
+            let _ = self.notices.send(notice).await;
         }
     }
 
@@ -608,14 +601,16 @@ impl<W: Workshop> Pool<W> {
             .map(|(turn, _)| turn.clone())
             .collect();
         for turn in lost {
-            let Some((lease, running)) = self.held.remove(&turn) else { continue };
-            if running.is_finished() {
+            let Some((lease, running)) = self.held.get(&turn).cloned() else { continue };
+            // Its end is in the store, and its worker about to come back with it.
+            if running.is_finished() || self.workshop.has_ended(&lease).await? {
                 continue;
             }
+            self.held.remove(&turn);
             running.abort();
             self.workshop.forget_stop(&lease);
             self.clear(&lease.session).await;
-            self.untold_ends.remove(&turn);
+            self.later.forget_end(&turn);
             self.notify(Notice::Lost { task: lease.task }).await;
         }
         self.tell_later().await;
@@ -629,10 +624,7 @@ impl<W: Workshop> Pool<W> {
     }
 
     async fn notify(&mut self, notice: Notice) {
-        if !self.untold_ends.is_empty() {
-            return self.later_notices.push_back(notice);
-        }
-        // Whoever watches may have left; the work goes on.
-        let _ = self.notices.send(notice).await;
+        self.later.push(notice);
+        self.tell_later().await;
     }
 }

@@ -7,7 +7,7 @@ use harvest_core::{
     Settings, Source, Supervision, Task, TaskId, TaskKind, TokenId, Trust, Turn, TurnId, Workflow, is_automatic,
 };
 use harvest_forge::{Base, Forge};
-use harvest_store::{Admission, IdempotencyKey, NewTask, NewTurn, Submitted};
+use harvest_store::{Admission, IdempotencyKey, NewTask, NewTurn, PlanDecision, PlanVerdict, Requester, Submitted};
 use harvest_workspace::Author;
 
 use crate::journal::events_up_to;
@@ -202,6 +202,30 @@ impl Engine {
     pub async fn retry(&self, task: &Task, asker: &str, token: Option<TokenId>) -> Result<(), Error> {
         let admission = self.admission(asker, &task.repository, token);
         Ok(self.options.store.retry(&task.id, admission, self.options.clock.now()).await?)
+    }
+
+    /// Lets an interrupted task continue; with a prompt it acts for whoever says it, within their quotas.
+    pub async fn resume(&self, task: &Task, by: (&str, Option<TokenId>), prompt: Option<Prompt>) -> Result<(), Error> {
+        let (by, prompt) = (self.requester(task, by), prompt.map(|prompt| self.without_secrets(prompt)));
+        Ok(self.options.store.resume(&task.id, by, prompt, self.options.clock.now()).await?)
+    }
+
+    /// Decides on the plan of a task; with something new for its agent it acts for whoever says it, within their quotas.
+    pub async fn decide(&self, task: &Task, by: (&str, Option<TokenId>), verdict: PlanVerdict) -> Result<(), Error> {
+        let verdict = match verdict {
+            PlanVerdict::Approved { changed } => {
+                PlanVerdict::Approved { changed: changed.map(|plan| self.clean(&plan)) }
+            }
+            PlanVerdict::Again { comment } => PlanVerdict::Again { comment: self.clean(&comment) },
+            PlanVerdict::Rejected => PlanVerdict::Rejected,
+        };
+        let decision = PlanDecision { by: self.requester(task, by), verdict };
+        Ok(self.options.store.decide(&task.id, decision, self.options.clock.now()).await?)
+    }
+
+    fn requester(&self, task: &Task, (person, token): (&str, Option<TokenId>)) -> Requester {
+        let limits = self.admission(person, &task.repository, token.clone()).limits;
+        Requester { person: person.to_owned(), token, limits }
     }
 
     /// The quotas that hold for work that someone begins now.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Cost, OwnerId, SessionId, TaskId, TaskStatus, Timestamp};
+use harvest_core::{Cost, OwnerId, SessionId, TaskId, TaskStatus, Timestamp, TurnStatus};
 use harvest_store::{Claim, Lease, QueueSettings, Reclaimed, TurnCounts};
 use tokio::sync::watch;
 
@@ -33,6 +33,8 @@ pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
     fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
     /// The turns that `owner` works on.
     fn turns_of(&self, owner: &OwnerId) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
+    /// Whether a turn has ended, whoever ended it.
+    fn has_ended(&self, lease: &Lease) -> impl Future<Output = Result<bool, Error>> + Send;
     fn reclaim(&self) -> impl Future<Output = Result<Reclaimed, Error>> + Send;
     fn queue_settings(&self) -> impl Future<Output = Result<QueueSettings, Error>> + Send;
     fn counts(&self) -> impl Future<Output = Result<QueueCounts, Error>> + Send;
@@ -98,6 +100,14 @@ impl Workshop for Engine {
 
     async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
         Ok(self.store().turns_of(owner).await?)
+    }
+
+    async fn has_ended(&self, lease: &Lease) -> Result<bool, Error> {
+        let session = match self.store().session(&lease.session).await {
+            Err(harvest_store::Error::UnknownSession(_)) => return Ok(true),
+            session => session?,
+        };
+        Ok(session.turns.iter().any(|turn| turn.id == lease.turn && turn.status == TurnStatus::Done))
     }
 
     async fn reclaim(&self) -> Result<Reclaimed, Error> {

@@ -4,7 +4,8 @@ use std::io::Read;
 use std::path::Path;
 
 use harvest_core::{Code, TaskId, TaskStatus};
-use harvest_store::{Error, PlanDecision, PlanVerdict};
+use harvest_engine::Error;
+use harvest_store::PlanVerdict;
 use serde_json::json;
 
 use super::proposal::{self, Proposal};
@@ -72,18 +73,10 @@ async fn decide(
     verdict: PlanVerdict,
     words: &str,
 ) -> Result<Exit, Failure> {
-    let author = installation.environment.user();
-    let verdict = match verdict {
-        PlanVerdict::Approved { changed: Some(plan) } => {
-            PlanVerdict::Approved { changed: Some(harvest_engine::redact(&plan).into_owned()) }
-        }
-        PlanVerdict::Again { comment } => PlanVerdict::Again { comment: harvest_engine::redact(&comment).into_owned() },
-        other => other,
-    };
-    let decision = PlanDecision { author, token: None, verdict };
-    let decided = installation.store.decide(id, decision, installation.clock.now()).await;
-    match decided {
-        Err(Error::IllegalMove(refused)) => {
+    let before = installation.store.task(id).await?.task;
+    let engine = installation.queueing_engine()?;
+    match engine.decide(&before, (&installation.environment.user(), None), verdict).await {
+        Err(Error::Store(harvest_store::Error::IllegalMove(refused))) => {
             let message = format!("task {} is {}: there is nothing to approve or reject", id.short(), refused.from);
             let help = match refused.from {
                 TaskStatus::Pending | TaskStatus::Provisioning | TaskStatus::Running => {
@@ -93,7 +86,7 @@ async fn decide(
             };
             return Err(Failure::refused(Code::NotAwaiting, message, help));
         }
-        decided => decided?,
+        decided => decided.map_err(|error| Failure::from(error).refusing())?,
     }
     let task = installation.store.task(id).await?.task;
     let _ = if global.json {

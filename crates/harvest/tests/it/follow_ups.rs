@@ -143,8 +143,8 @@ fn a_second_ctrl_c_interrupts_the_task_and_it_can_be_resumed() {
 fn told_under_a_cap(world: &World) -> Vec<(String, String)> {
     let script = world.script(&json!([{ "shell": FIX }, {}]));
     let args = ["up", "--until-empty", "--json", "--agents", "3", "--model-script", script.to_str().unwrap()];
-    // The end of a turn is in the store for a while before its worker has come back.
-    let ran = world.harvest(&args).env("HARVEST_FAILPOINTS", "record::after=sleep(300)").finish();
+    // The end of a turn is in the store before its worker has come back, so long that the next one may end meanwhile.
+    let ran = world.harvest(&args).env("HARVEST_FAILPOINTS", "record::after=sleep(1500)").finish();
     assert_eq!(ran.exit, Some(0), "{ran:?}");
     ran.stdout
         .lines()
@@ -169,6 +169,20 @@ fn lines_are_in_the_order_of_events_when_a_place_gets_free() {
     cap_of_one(&world);
     let tasks = ["Mend it", "Mend it again", "Mend it once more"].map(|prompt| world.add(prompt, &[]));
     assert_eq!(told_under_a_cap(&world), one_after_the_other(&tasks.each_ref()));
+}
+
+#[test]
+fn a_turn_that_has_ended_is_not_told_as_lost_when_its_worker_comes_back_late() {
+    let world = World::new();
+    world.add("Mend it", &[]);
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let args = ["up", "--until-empty", "--json", "--lease", "3s", "--model-script", script.to_str().unwrap()];
+    // A heartbeat, every second, finds that the turn is not the worker's any more.
+    let ran = world.harvest(&args).env("HARVEST_FAILPOINTS", "record::after=sleep(2500)").finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let kinds: Vec<Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["type"].clone()).collect();
+    assert!(kinds.contains(&json!("finished")) && !kinds.contains(&json!("lost")), "{ran:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use harvest_core::{Code, SessionId, Stopping, TaskId};
-use harvest_store::Requester;
+use harvest_engine::Error;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -88,17 +88,17 @@ pub async fn resume(
     Body(asked): Body<AskResume>,
 ) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
     let session = sessions::visible(&app, &principal, &id).await?;
-    let prompt = asked.prompt.map(sessions::words).transpose()?.map(|prompt| app.engine.without_secrets(prompt));
-    let task = session.task_id();
-    let by = Requester { person: principal.user.clone(), token: principal.counted_token() };
-    app.store.resume(task, by, prompt, app.clock.now()).await.map_err(|error| match error {
-        harvest_store::Error::IllegalMove(refused) => {
+    let prompt = asked.prompt.map(sessions::words).transpose()?;
+    let task = tasks::visible(&app, &principal, session.task_id()).await?.task;
+    let resumed = app.engine.resume(&task, (&principal.user, principal.counted_token()), prompt).await;
+    resumed.map_err(|error| match error {
+        Error::Store(harvest_store::Error::IllegalMove(refused)) => {
             let detail = format!("session {} is not interrupted: its task is {}", id.short(), refused.from);
             Problem::new(Code::NotInterrupted, detail).help("POST /api/sessions/{id}/prompts asks a session for more")
         }
         error => error.into(),
     })?;
-    let detail = tasks::visible(&app, &principal, task).await?;
+    let detail = tasks::visible(&app, &principal, &task.id).await?;
     Ok((Concerns::task(&app, &detail.task), Json(detail)))
 }
 

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Overlap, Session, Stopping, Task, TaskId, TaskStatus};
-use harvest_store::{PlanDecision, PlanVerdict, TaskQuery};
+use harvest_store::{PlanVerdict, TaskQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -294,9 +294,9 @@ async fn decide(
     verdict: PlanVerdict,
 ) -> Result<(Extension<Concerns>, Json<TaskDetail>), Problem> {
     let before = visible(app, principal, id).await?.task;
-    let decision = PlanDecision { author: principal.user.clone(), token: principal.counted_token(), verdict };
-    app.store.decide(id, decision, app.clock.now()).await.map_err(|error| match error {
-        harvest_store::Error::IllegalMove(refused) => {
+    let decided = app.engine.decide(&before, (&principal.user, principal.counted_token()), verdict).await;
+    decided.map_err(|error| match error {
+        harvest_engine::Error::Store(harvest_store::Error::IllegalMove(refused)) => {
             let detail = format!("task {} is {}: there is no plan to approve or reject", id.short(), refused.from);
             Problem::new(Code::NotAwaiting, detail).help("see GET /api/tasks?status=awaiting_approval")
         }

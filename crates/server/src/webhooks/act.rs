@@ -4,9 +4,7 @@ use harvest_core::{CHECKS_AUTHOR, Code, SessionId, Stopping, TaskStatus, Trust, 
 use harvest_engine::prepare::Push;
 use harvest_engine::{FailedCheck, FollowUp, Found, Situation};
 use harvest_forge::{Forge, Happening, Hosting, Place, PullRequestState, Remark, Standing, Verdict, What};
-use harvest_store::{
-    Delivery, IdempotencyKey, Link, LinkEnd, LinkKind, PlanDecision, PlanVerdict, QuotaExceeded, describe,
-};
+use harvest_store::{Delivery, IdempotencyKey, Link, LinkEnd, LinkKind, PlanVerdict, QuotaExceeded, describe};
 
 use super::ask::{self, Wanted};
 use crate::Refusal;
@@ -185,8 +183,7 @@ impl Acting<'_> {
         if let (Some(verdict), TaskStatus::AwaitingApproval) = (verdict, task.status) {
             let action = if verdict == PlanVerdict::Rejected { "task.reject" } else { "task.approve" };
             describe(|entry| action.clone_into(&mut entry.action));
-            let decision = PlanDecision { author: self.author(), token: None, verdict };
-            self.app.store.decide(&task.id, decision, self.app.clock.now()).await?;
+            self.app.engine.decide(&task, (&self.author(), None), verdict).await?;
             return Ok(format!("decided on the plan of task {}", task.id));
         }
         if is_automatic(&self.author()) {

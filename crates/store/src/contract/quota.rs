@@ -10,7 +10,7 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 #[async_trait]
 pub trait Quotas {
-    /// How many tasks they have that have not ended.
+    /// How many tasks they have under way. A task is under way for those whose turns in it have not ended.
     async fn unfinished(&self, of: &Asker) -> Result<u64, Error>;
 
     /// Forgets a session: its journal, turns, attempts, and the answers that told of it; with the last session of a task the
@@ -51,7 +51,7 @@ pub struct Limit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asker {
     Token(TokenId),
-    /// All together.
+    /// All together; the tasks with turns that act for one of them.
     People(Vec<String>),
     Repositories(Vec<String>),
     /// Of one repository, the tasks that people without a role began.
@@ -103,6 +103,11 @@ impl Limit {
                 Err(QuotaExceeded::Unfinished { holder: self.holder.clone(), unfinished, most })
             }
         }
+    }
+
+    /// Holds the limit against the tasks under way, if there are more of them than before.
+    pub(crate) fn check_more(&self, before: u64, under_way: u64) -> Result<(), QuotaExceeded> {
+        if under_way > before { self.check_unfinished(under_way, under_way - before) } else { Ok(()) }
     }
 
     /// Holds the limit against the tasks of the day, the `new` ones included.

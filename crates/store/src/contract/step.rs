@@ -2,7 +2,7 @@
 
 use harvest_core::{Attempt, AttemptId, EventBody, Move, Outcome, Timestamp, TokenId};
 
-use super::Settlement;
+use super::{Limit, Settlement};
 
 #[derive(Debug, Clone)]
 pub struct Step {
@@ -73,19 +73,20 @@ impl Step {
     }
 }
 
-/// A person who asks for something, and the token that they ask with.
+/// A person who tells the agent of a task under way something new, and the token that they do it with. The turn acts for
+/// them from then on, and the token pays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requester {
     pub person: String,
     pub token: Option<TokenId>,
+    /// They are held to these when the task becomes theirs by it.
+    pub limits: Vec<Limit>,
 }
 
 /// What a person says about a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanDecision {
-    pub author: String,
-    /// The token that the decision came with; it pays for what the agent is told with it.
-    pub token: Option<TokenId>,
+    pub by: Requester,
     pub verdict: PlanVerdict,
 }
 
@@ -106,17 +107,17 @@ impl PlanDecision {
             PlanVerdict::Again { comment } => (false, None, Some(comment.clone())),
             PlanVerdict::Rejected => (false, None, None),
         };
-        EventBody::PlanDecided { approved, author: self.author.clone(), plan, comment }
+        EventBody::PlanDecided { approved, author: self.by.person.clone(), plan, comment }
     }
 
     /// The person that the turn acts for from now on, if the agent is told something new.
-    pub(crate) fn instructor(&self) -> Option<Requester> {
+    pub(crate) fn instructor(&self) -> Option<&Requester> {
         let tells = match &self.verdict {
             PlanVerdict::Approved { changed } => changed.is_some(),
             PlanVerdict::Again { .. } => true,
             PlanVerdict::Rejected => false,
         };
-        tells.then(|| Requester { person: self.author.clone(), token: self.token.clone() })
+        tells.then_some(&self.by)
     }
 
     /// What becomes of a task that is cancelled for its plan.

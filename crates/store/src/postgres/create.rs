@@ -68,9 +68,9 @@ const SESSIONS: &str = "INSERT INTO sessions (id, task_id, branch, last_seq, cre
 const TURNS: &str =
     "WITH made AS (
      INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at, task, session,
-         token)
+         token, counts_for)
      SELECT r.turn, r.session, r.id, r.repository, 1, r.requested_by, r.prompt, r.status, r.rank, r.created_at,
-         tasks.number, sessions.number, r.token
+         tasks.number, sessions.number, r.token, r.requested_by
      FROM jsonb_to_recordset($1::text::jsonb) AS r (place bigint, turn text, session text, id text, repository text,
          requested_by text, prompt text, status text, rank bigint, created_at text, token text)
      JOIN tasks ON tasks.id = r.id JOIN sessions ON sessions.id = r.session

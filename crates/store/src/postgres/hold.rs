@@ -5,6 +5,7 @@ use harvest_core::{EventBody, IllegalMove, Move, Prompt, TaskId, TaskStatus, Tim
 use tokio_postgres::Row;
 
 use super::connection::Connection;
+use super::quota;
 use super::step::text;
 use crate::Error;
 use crate::contract::{Lease, PlanDecision, PlanVerdict, Requester};
@@ -52,7 +53,7 @@ pub(super) async fn decide(
     at: Timestamp,
 ) -> Result<(), Error> {
     if let Some(by) = decision.instructor() {
-        act_for(db, task, "held", &by).await?;
+        instruct(db, task, by, at).await?;
     }
     let event = to_json(&decision.event(), "an event")?;
     let rejected = (decision.verdict == PlanVerdict::Rejected).then_some(PlanDecision::REJECTED);
@@ -69,7 +70,7 @@ pub(super) async fn resume(
     at: Timestamp,
 ) -> Result<(), Error> {
     if prompt.is_some() {
-        act_for(db, task, "held", by).await?;
+        instruct(db, task, by, at).await?;
     }
     let prompt = prompt.map(Prompt::as_str);
     let sql = "SELECT harvest_resume($1, $2, $3, $4)";
@@ -77,14 +78,27 @@ pub(super) async fn resume(
     allowed(row.get(0), task, Move::Resume)
 }
 
+/// The turn that waits for a person acts for this one from now on, if their quotas leave room for its task.
+async fn instruct(db: &Connection, task: &TaskId, by: &Requester, at: Timestamp) -> Result<(), Error> {
+    db.query("SELECT harvest_lock(true)", &[]).await?;
+    let under_way = quota::under_way(db, &by.limits).await?;
+    act_for(db, task, "held", &by.person, by.token.as_ref()).await?;
+    quota::admit_more(db, (&by.limits, by.token.as_ref()), task, &under_way, at).await
+}
+
 /// The last turn of the task with this status acts for a person from now on, and spends with the token that they asked with.
 /// It is written before the turn moves on, in the same transaction.
-pub(super) async fn act_for(db: &Connection, task: &TaskId, status: &str, by: &Requester) -> Result<(), Error> {
+pub(super) async fn act_for(
+    db: &Connection,
+    task: &TaskId,
+    status: &str,
+    person: &str,
+    token: Option<&TokenId>,
+) -> Result<(), Error> {
     db.query("SELECT harvest_lock(true)", &[]).await?;
-    let sql = "UPDATE turns SET acts_for = $3, token = $4 WHERE number =
+    let sql = "UPDATE turns SET acts_for = $3, counts_for = $3, token = $4 WHERE number =
          (SELECT number FROM turns WHERE task_id = $1 AND status = $2 ORDER BY fence > 0 DESC, ordinal DESC LIMIT 1)";
-    let token = by.token.as_ref().map(TokenId::as_str);
-    db.execute(sql, &[&task.as_str(), &status, &text(&by.person), &token]).await.map(drop)
+    db.execute(sql, &[&task.as_str(), &status, &text(person), &token.map(TokenId::as_str)]).await.map(drop)
 }
 
 /// What the status that forbids it says, or the empty one when there is no such task.

@@ -25,6 +25,7 @@ pub(super) async fn prompt(db: &Connection, new: &NewTurn) -> Result<Prompted, E
     let (task, number): (String, u32) = (row.get("id"), small(row, "ordinal")?);
     let status: TaskStatus = from_word(row.get("status"), "tasks.status")?;
     let priority: Priority = from_word(row.get("priority"), "tasks.priority")?;
+    let under_way = quota::under_way(db, &new.admission.limits).await?;
     insert(db, new, number, priority.rank(new.at)).await?;
     let queued = EventBody::TurnQueued {
         turn_id: new.id.clone(),
@@ -42,7 +43,8 @@ pub(super) async fn prompt(db: &Connection, new: &NewTurn) -> Result<Prompted, E
         db.query("SELECT harvest_go_on($1)", &[&task]).await?;
         quota::admit(db, &[(&new.admission, &decode::id(&task)?)], new.at).await?;
     } else {
-        quota::admit_spending(db, &new.admission, new.at).await?;
+        let by = (new.admission.limits.as_slice(), new.admission.token.as_ref());
+        quota::admit_more(db, by, &decode::id(&task)?, &under_way, new.at).await?;
     }
     Ok(Prompted { turn: read::turn(db, &new.id).await?, known: false })
 }
@@ -62,9 +64,9 @@ async fn known(db: &Connection, new: &NewTurn) -> Result<Option<Turn>, Error> {
 async fn insert(db: &Connection, new: &NewTurn, number: u32, rank: i64) -> Result<(), Error> {
     let sql = "WITH made AS (
                    INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank,
-                       created_at, task, session, agent, model, idempotency_key, request_digest, token)
+                       created_at, task, session, agent, model, idempotency_key, request_digest, token, counts_for)
                    SELECT $1, sessions.id, tasks.id, tasks.repository, $3, $4, $5, 'queued', $6, $7, tasks.number,
-                       sessions.number, $8, $9, $10, $11, $13
+                       sessions.number, $8, $9, $10, $11, $13, $14
                    FROM sessions JOIN tasks ON tasks.id = sessions.task_id WHERE sessions.id = $2
                    RETURNING number, task, ordinal
                ), capped AS (
@@ -89,6 +91,7 @@ async fn insert(db: &Connection, new: &NewTurn, number: u32, rank: i64) -> Resul
             &key.map(|key| text(&key.digest)),
             &new.caps.iter().map(|cap| text(cap)).collect::<Vec<_>>(),
             &new.admission.token.as_ref().map(TokenId::as_str),
+            &text(new.admission.person.as_ref().unwrap_or(&new.author)),
         ],
     )
     .await

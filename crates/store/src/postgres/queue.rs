@@ -8,7 +8,7 @@ use super::read::number;
 use super::tell::{News, Teller};
 use super::{hold, quota};
 use crate::Error;
-use crate::contract::{Admission, Claim, Lease, Reclaimed, Requester, Rows};
+use crate::contract::{Admission, Claim, Lease, Reclaimed, Rows};
 use crate::decode::{self, from_json, from_word, milliseconds, to_json};
 
 pub(super) async fn claim(db: &Connection, teller: &Teller, claim: &Claim) -> Result<Vec<Lease>, Error> {
@@ -84,8 +84,7 @@ pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(Lease
 /// In a transaction.
 pub(super) async fn retry(db: &Connection, task: &TaskId, admission: &Admission, at: Timestamp) -> Result<(), Error> {
     if let Some(person) = &admission.person {
-        let by = Requester { person: person.clone(), token: admission.token.clone() };
-        hold::act_for(db, task, "done", &by).await?;
+        hold::act_for(db, task, "done", person, admission.token.as_ref()).await?;
     }
     let row = db.row("SELECT harvest_retry($1, $2)", &[&task.as_str(), &at.to_string()]).await?;
     match row.get::<_, Option<&str>>(0) {

@@ -1,7 +1,7 @@
 //! Quotas, and the end of sessions that nobody wants to keep.
 
 use async_trait::async_trait;
-use harvest_core::{Cost, SessionId, TaskId, Timestamp};
+use harvest_core::{Cost, SessionId, TaskId, Timestamp, TokenId};
 use tokio_postgres::types::ToSql;
 
 use super::connection::Connection;
@@ -11,13 +11,16 @@ use crate::contract::{Admission, Asker, Forgotten, Limit, Quotas, day_of};
 use crate::decode::id;
 
 const UNFINISHED: &str = "status NOT IN ('completed', 'failed', 'cancelled')";
+/// The tasks that turns which have not ended count for someone in.
+const UNDER_WAY: &str =
+    "EXISTS (SELECT 1 FROM turns WHERE task_id = tasks.id AND turns.status <> 'done' AND counts_for = ANY($1))";
 const FORGET_ANSWERS: &str =
     "DELETE FROM answers WHERE strpos(coalesce(body, '') || ' ' || coalesce(made, ''), $1) > 0";
 
 #[async_trait]
 impl Quotas for Postgres {
     async fn unfinished(&self, of: &Asker) -> Result<u64, Error> {
-        unfinished(self.lend().await?.get()?, of, None).await
+        unfinished(self.lend().await?.get()?, of).await
     }
 
     async fn forget_session(&self, session: &SessionId) -> Result<Forgotten, Error> {
@@ -32,17 +35,11 @@ impl Quotas for Postgres {
 pub(super) async fn admit(db: &Connection, new: &[(&Admission, &TaskId)], at: Timestamp) -> Result<(), Error> {
     let day = day_of(at);
     for (admission, task) in new {
-        if let Some(token) = &admission.token {
-            let sql = "INSERT INTO asked (token, day, task) SELECT $1, $2, number FROM tasks WHERE id = $3
-                       ON CONFLICT DO NOTHING";
-            db.execute(sql, &[&token.as_str(), &day, &task.as_str()]).await?;
-        }
+        count_for(db, admission.token.as_ref(), task, &day).await?;
     }
-    // Someone may make another person's task go on: it is theirs too from then on.
-    let alone = new.first().filter(|_| new.len() == 1).map(|(_, task)| *task);
     for (limit, count) in Admission::limits(new.iter().map(|(admission, _)| *admission)) {
         if limit.unfinished.is_some() {
-            limit.check_unfinished(unfinished(db, &limit.asker, alone).await?, count)?;
+            limit.check_unfinished(unfinished(db, &limit.asker).await?, count)?;
         }
         if limit.begun.is_some() {
             limit.check_begun(begun(db, &limit.asker, &day).await?, count, at)?;
@@ -52,12 +49,37 @@ pub(super) async fn admit(db: &Connection, new: &[(&Admission, &TaskId)], at: Ti
     Ok(())
 }
 
-/// Refuses more work for a task that is under way when the day's money is spent.
-pub(super) async fn admit_spending(db: &Connection, admission: &Admission, at: Timestamp) -> Result<(), Error> {
-    for limit in &admission.limits {
+/// How many tasks the asker of each limit has under way, for [`admit_more`]. The caller holds the queue's lock.
+pub(super) async fn under_way(db: &Connection, limits: &[Limit]) -> Result<Vec<u64>, Error> {
+    let mut all = Vec::with_capacity(limits.len());
+    for limit in limits {
+        all.push(if limit.unfinished.is_some() { unfinished(db, &limit.asker).await? } else { 0 });
+    }
+    Ok(all)
+}
+
+/// Counts more work on a task that is under way, and refuses it when it makes the task someone's whose quota leaves no room
+/// for it, or when the day's money is spent. The work is written already; `before` was counted before that.
+pub(super) async fn admit_more(
+    db: &Connection,
+    (limits, token): (&[Limit], Option<&TokenId>),
+    task: &TaskId,
+    before: &[u64],
+    at: Timestamp,
+) -> Result<(), Error> {
+    count_for(db, token, task, &day_of(at)).await?;
+    for ((limit, before), now) in limits.iter().zip(before).zip(under_way(db, limits).await?) {
+        limit.check_more(*before, now)?;
         check_spent(db, limit, at).await?;
     }
     Ok(())
+}
+
+async fn count_for(db: &Connection, token: Option<&TokenId>, task: &TaskId, day: &str) -> Result<(), Error> {
+    let Some(token) = token else { return Ok(()) };
+    let sql =
+        "INSERT INTO asked (token, day, task) SELECT $1, $2, number FROM tasks WHERE id = $3 ON CONFLICT DO NOTHING";
+    db.execute(sql, &[&token.as_str(), &day, &task.as_str()]).await.map(drop)
 }
 
 async fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<(), Error> {
@@ -70,11 +92,11 @@ async fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<()
     Ok(limit.check_spent(spent, at)?)
 }
 
-async fn unfinished(db: &Connection, of: &Asker, and: Option<&TaskId>) -> Result<u64, Error> {
+async fn unfinished(db: &Connection, of: &Asker) -> Result<u64, Error> {
     let (filter, value) = tasks_of(of);
-    let sql = format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND ({filter} OR id = $2)");
-    let and = and.map(TaskId::as_str);
-    let found: i64 = db.row(&sql, &[&*value as &(dyn ToSql + Sync), &and]).await?.get(0);
+    let filter = if matches!(of, Asker::People(_)) { UNDER_WAY } else { filter };
+    let sql = format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND {filter}");
+    let found: i64 = db.row(&sql, &[&*value as &(dyn ToSql + Sync)]).await?.get(0);
     Ok(found.max(0) as u64)
 }
 
@@ -86,7 +108,7 @@ async fn begun(db: &Connection, of: &Asker, day: &str) -> Result<u64, Error> {
     Ok(found.max(0) as u64)
 }
 
-/// The condition that someone's tasks meet, and the value of its parameter.
+/// The condition that the tasks meet that someone asked for, and the value of its parameter.
 fn tasks_of(asker: &Asker) -> (&'static str, Box<dyn ToSql + Send + Sync>) {
     match asker {
         Asker::Token(token) => ("number IN (SELECT task FROM asked WHERE token = $1)", Box::new(token.to_string())),

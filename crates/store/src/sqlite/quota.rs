@@ -1,7 +1,7 @@
 //! Quotas, and the end of sessions that nobody wants to keep.
 
 use async_trait::async_trait;
-use harvest_core::{Cost, SessionId, TaskId, Timestamp};
+use harvest_core::{Cost, SessionId, TaskId, Timestamp, TokenId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Sqlite, ledger, stats};
@@ -10,13 +10,16 @@ use crate::contract::{Admission, Asker, Forgotten, Limit, Quotas, day_of};
 use crate::decode::{id, to_json};
 
 const UNFINISHED: &str = "status NOT IN ('completed', 'failed', 'cancelled')";
+/// The tasks that turns which have not ended count for someone in; read from the index of these alone.
+const UNDER_WAY: &str = "SELECT count(DISTINCT task) FROM turns INDEXED BY turns_under_way
+     WHERE status <> 'done' AND counts_for IN (SELECT value FROM json_each(?1))";
 const FORGET_ANSWERS: &str = "DELETE FROM answers WHERE instr(coalesce(body, '') || ' ' || coalesce(made, ''), ?1) > 0";
 
 #[async_trait]
 impl Quotas for Sqlite {
     async fn unfinished(&self, of: &Asker) -> Result<u64, Error> {
         let of = of.clone();
-        self.read(move |db| unfinished(db, &of, None)).await
+        self.read(move |db| unfinished(db, &of)).await
     }
 
     async fn forget_session(&self, session: &SessionId) -> Result<Forgotten, Error> {
@@ -38,16 +41,11 @@ impl Quotas for Sqlite {
 pub(super) fn admit(db: &Connection, new: &[(&Admission, &TaskId)], at: Timestamp) -> Result<(), Error> {
     let day = day_of(at);
     for (admission, task) in new {
-        if let Some(token) = &admission.token {
-            let sql = "INSERT OR IGNORE INTO asked (token, day, task) SELECT ?1, ?2, number FROM tasks WHERE id = ?3";
-            db.prepare_cached(sql)?.execute(params![token.as_str(), day, task.as_str()])?;
-        }
+        count_for(db, admission.token.as_ref(), task, &day)?;
     }
-    // Someone may make another person's task go on: it is theirs too from then on.
-    let alone = new.first().filter(|_| new.len() == 1).map(|(_, task)| *task);
     for (limit, count) in Admission::limits(new.iter().map(|(admission, _)| *admission)) {
         if limit.unfinished.is_some() {
-            limit.check_unfinished(unfinished(db, &limit.asker, alone)?, count)?;
+            limit.check_unfinished(unfinished(db, &limit.asker)?, count)?;
         }
         if limit.begun.is_some() {
             limit.check_begun(begun(db, &limit.asker, &day)?, count, at)?;
@@ -57,9 +55,33 @@ pub(super) fn admit(db: &Connection, new: &[(&Admission, &TaskId)], at: Timestam
     Ok(())
 }
 
-/// Refuses more work for a task that is under way when the day's money is spent.
-pub(super) fn admit_spending(db: &Connection, admission: &Admission, at: Timestamp) -> Result<(), Error> {
-    admission.limits.iter().try_for_each(|limit| check_spent(db, limit, at))
+/// How many tasks the asker of each limit has under way, for [`admit_more`].
+pub(super) fn under_way(db: &Connection, limits: &[Limit]) -> Result<Vec<u64>, Error> {
+    limits.iter().map(|limit| limit.unfinished.map_or(Ok(0), |_| unfinished(db, &limit.asker))).collect()
+}
+
+/// Counts more work on a task that is under way, and refuses it when it makes the task someone's whose quota leaves no room
+/// for it, or when the day's money is spent. The work is written already; `before` was counted before that.
+pub(super) fn admit_more(
+    db: &Connection,
+    (limits, token): (&[Limit], Option<&TokenId>),
+    task: &TaskId,
+    before: &[u64],
+    at: Timestamp,
+) -> Result<(), Error> {
+    count_for(db, token, task, &day_of(at))?;
+    for ((limit, before), now) in limits.iter().zip(before).zip(under_way(db, limits)?) {
+        limit.check_more(*before, now)?;
+        check_spent(db, limit, at)?;
+    }
+    Ok(())
+}
+
+fn count_for(db: &Connection, token: Option<&TokenId>, task: &TaskId, day: &str) -> Result<(), Error> {
+    let Some(token) = token else { return Ok(()) };
+    let sql = "INSERT OR IGNORE INTO asked (token, day, task) SELECT ?1, ?2, number FROM tasks WHERE id = ?3";
+    db.prepare_cached(sql)?.execute(params![token.as_str(), day, task.as_str()])?;
+    Ok(())
 }
 
 fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<(), Error> {
@@ -72,10 +94,13 @@ fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<(), Erro
     Ok(limit.check_spent(spent, at)?)
 }
 
-fn unfinished(db: &Connection, of: &Asker, and: Option<&TaskId>) -> Result<u64, Error> {
+fn unfinished(db: &Connection, of: &Asker) -> Result<u64, Error> {
     let (filter, value) = tasks_of(of)?;
-    let sql = format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND ({filter} OR id = ?2)");
-    Ok(db.prepare_cached(&sql)?.query_row(params![value, and.map(TaskId::as_str)], |row| row.get(0))?)
+    let sql = match of {
+        Asker::People(_) => UNDER_WAY.to_owned(),
+        _ => format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND {filter}"),
+    };
+    Ok(db.prepare_cached(&sql)?.query_row([value], |row| row.get(0))?)
 }
 
 /// The tasks of the day that people without a role began; the index of these alone is read.
@@ -89,7 +114,7 @@ fn begun_sql(filter: &str) -> String {
     format!("SELECT count(*) FROM tasks INDEXED BY tasks_of_strangers WHERE stranger_day = ?2 AND {filter}")
 }
 
-/// The condition that someone's tasks meet, and the value of its parameter.
+/// The condition that the tasks meet that someone asked for, and the value of its parameter.
 fn tasks_of(asker: &Asker) -> Result<(&'static str, String), Error> {
     Ok(match asker {
         Asker::Token(token) => ("number IN (SELECT task FROM asked WHERE token = ?1)", token.to_string()),

@@ -7,7 +7,7 @@ use crate::support::make::*;
 use crate::support::on_both;
 
 fn decision(verdict: PlanVerdict) -> PlanDecision {
-    PlanDecision { author: "lin".into(), token: None, verdict }
+    PlanDecision { by: requester("lin", None), verdict }
 }
 
 fn plan() -> Vec<EventBody> {

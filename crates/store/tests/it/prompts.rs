@@ -212,7 +212,7 @@ on_both! {
             let lease = begun(&cancelled.turn).await;
             store.ask_approval(&lease, now(), Vec::new()).await.unwrap();
             let verdict = PlanVerdict::Approved { changed };
-            let decision = PlanDecision { author: "eve".into(), token: None, verdict };
+            let decision = PlanDecision { by: requester("eve", None), verdict };
             store.decide(&lease.task, decision, now()).await.unwrap();
             assert_eq!(known(&lease.task, 1).await.0.as_deref(), Some(acts_for));
         }

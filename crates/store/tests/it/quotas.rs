@@ -1,9 +1,9 @@
 //! How much someone has asked for, and what is left of a session that was forgotten: nothing.
 
-use harvest_core::{SessionId, Settings, TokenId, Trust};
+use harvest_core::{CHECKS_AUTHOR, Move, Prompt, SessionId, Settings, TokenId, Trust};
 use harvest_store::{
     Admission, Answer, AnswerKey, Asker, Error, Forgotten, IdempotencyKey, Limit, MissedRuns, NewTask, NewTurn,
-    QuotaExceeded, Schedule, StatKey, StatQuery,
+    PlanDecision, PlanVerdict, QuotaExceeded, Requester, Schedule, StatKey, StatQuery, Step, Submitted,
 };
 
 use crate::support::make::*;
@@ -111,14 +111,76 @@ on_both! {
         let under_way = create(&store, NewTask { admission: one(), ..new_task("x") }).await;
         exceeded(store.create_tasks(vec![NewTask { admission: one(), ..new_task("x") }]).await.map(drop));
         exceeded(store.retry(&ended.task.id, one(), now()).await);
-        exceeded(store.prompt(NewTurn { admission: one(), ..new_turn(&ended.session, "more") }).await.map(drop));
+        let ada = || NewTurn { admission: one(), author: "ada".into(), ..new_turn(&ended.session, "more") };
+        exceeded(store.prompt(ada()).await.map(drop));
         assert_eq!(store.session(&ended.session).await.unwrap().turns.len(), 1, "nothing of the prompt is left");
         // What is under way goes on.
-        store.prompt(NewTurn { admission: one(), ..new_turn(&under_way.session, "more") }).await.unwrap();
+        store.prompt(NewTurn { session: under_way.session.clone(), ..ada() }).await.unwrap();
         store.save_schedule(schedule()).await.unwrap();
         let run = NewTask { admission: one(), ..new_task("x") };
         exceeded(store.fire_schedule("nightly", later(60), None, vec![run], None).await.map(drop));
         assert_eq!(store.schedules().await.unwrap(), [schedule()], "it has not fired");
+    }
+
+    async fn work_on_other_peoples_tasks_counts_for_whoever_asks_for_it(place) {
+        let store = place.open().await;
+        let token = TokenId::generate(&Counter);
+        let eve = || vec![at_most(1, Asker::People(vec!["eve".into()])), at_most(1, Asker::Token(token.clone()))];
+        let admission = || Admission { person: Some("eve".into()), token: Some(token.clone()), limits: eve(), ..Default::default() };
+        let by_eve = || Requester { limits: eve(), ..requester("eve", Some(token.clone())) };
+        let exceeded = |result: Result<(), Error>| assert!(matches!(result, Err(Error::Quota(_))), "{result:?}");
+        let of = async |who: &str| store.unfinished(&Asker::People(vec![who.into()])).await.unwrap();
+        let ended = async || {
+            let task = submit(&store).await;
+            store.cancel_waiting(&task.task.id, now()).await.unwrap().unwrap();
+            task
+        };
+        let prompt = |task: &Submitted| NewTurn { admission: admission(), author: "eve".into(), ..new_turn(&task.session, "more") };
+        let (first, second, interrupted, proposing) = (ended().await, ended().await, submit(&store).await, submit(&store).await);
+        for task in [&interrupted, &proposing] {
+            let lease = claim(&store, &task.turn).await;
+            store.append(&lease, Step::new(now(), Vec::new()).moving(Move::Start)).await.unwrap();
+            if task.turn == interrupted.turn {
+                store.interrupt(&lease, now(), Vec::new()).await.unwrap();
+            } else {
+                store.ask_approval(&lease, now(), Vec::new()).await.unwrap();
+            }
+        }
+        let under_way = submit(&store).await;
+        assert_eq!((of("eve").await, of("ada").await), (0, 3));
+        // The only place that she has is taken by someone else's task, and it is not theirs while they ask for nothing.
+        store.prompt(prompt(&first)).await.unwrap();
+        assert_eq!((of("eve").await, of("ada").await), (1, 3));
+        exceeded(store.prompt(prompt(&second)).await.map(drop));
+        exceeded(store.retry(&second.task.id, admission(), now()).await);
+        exceeded(store.prompt(prompt(&under_way)).await.map(drop));
+        let words = || Some(Prompt::new("Use tabs").unwrap());
+        exceeded(store.resume(&interrupted.task.id, by_eve(), words(), now()).await);
+        let again = || PlanVerdict::Again { comment: "Use tabs".into() };
+        exceeded(store.decide(&proposing.task.id, PlanDecision { by: by_eve(), verdict: again() }, now()).await);
+        assert_eq!((of("eve").await, of("ada").await), (1, 3), "nothing is left of what was refused");
+        // What is hers already goes on, and what says nothing new to an agent is not work of hers.
+        store.prompt(prompt(&first)).await.unwrap();
+        store.resume(&interrupted.task.id, by_eve(), None, now()).await.unwrap();
+        let approved = PlanVerdict::Approved { changed: None };
+        store.decide(&proposing.task.id, PlanDecision { by: by_eve(), verdict: approved }, now()).await.unwrap();
+        assert_eq!((of("eve").await, of("ada").await), (1, 3));
+        // With the place free again, each of these doors gives it away.
+        store.cancel_waiting(&first.task.id, now()).await.unwrap();
+        assert_eq!(of("eve").await, 0);
+        store.prompt(prompt(&under_way)).await.unwrap();
+        assert_eq!((of("eve").await, of("ada").await), (1, 3));
+    }
+
+    async fn a_turn_that_no_person_asked_for_counts_for_the_requester_of_its_task(place) {
+        let store = place.open().await;
+        let task = submit(&store).await;
+        store.cancel_waiting(&task.task.id, now()).await.unwrap().unwrap();
+        let one = Admission { person: Some("ada".into()), limits: vec![at_most(1, Asker::People(vec!["ada".into()]))], ..Default::default() };
+        let checks = NewTurn { admission: one, author: CHECKS_AUTHOR.into(), ..new_turn(&task.session, "more") };
+        store.prompt(checks).await.unwrap();
+        let of = async |who: &str| store.unfinished(&Asker::People(vec![who.into()])).await.unwrap();
+        assert_eq!((of("ada").await, of(CHECKS_AUTHOR).await), (1, 0));
     }
 
     async fn a_task_that_goes_on_has_ended_all_the_same(place) {

@@ -124,7 +124,7 @@ on_both! {
         store.resume(&first.task.id, requester("ada", None), None, now()).await.unwrap();
         store.ask_approval(&begun().await, now(), Vec::new()).await.unwrap();
         let verdict = PlanVerdict::Approved { changed: None };
-        let decision = PlanDecision { author: "ada".into(), token: None, verdict };
+        let decision = PlanDecision { by: requester("ada", None), verdict };
         store.decide(&first.task.id, decision, now()).await.unwrap();
         begun().await;
     }

@@ -127,8 +127,8 @@ fn insert(db: &Connection, effects: &mut Effects, new: &NewTask) -> Result<i64, 
     let rank = new.priority.rank(new.at);
     db.prepare_cached(
         "INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at,
-             task, session, token)
-         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, 'blocked', ?7, ?8, ?9, ?10, ?11)",
+             task, session, token, counts_for)
+         VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, 'blocked', ?7, ?8, ?9, ?10, ?11, ?5)",
     )?
     .execute(params![
         new.turn.as_str(),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Effects, admit, claim, hold, journal};
 use crate::Error;
-use crate::contract::{Admission, Requester, Rows};
+use crate::contract::{Admission, Rows};
 use crate::decode;
 use crate::sqlite::{quota, read};
 
@@ -230,7 +230,7 @@ pub(crate) fn retry(
     // What was asked of it before it ended is over with that.
     claim::forget_stop(db, rows.turn)?;
     if let Some(person) = &admission.person {
-        hold::act_for(db, rows.turn, &Requester { person: person.clone(), token: admission.token.clone() })?;
+        hold::act_for(db, rows.turn, person, admission.token.as_ref())?;
     }
     admit::admit(db, effects, rows.turn, task)?;
     let event = EventBody::TaskRetried {

@@ -7,7 +7,7 @@ use super::{Effects, admit, claim, end, journal, step};
 use crate::Error;
 use crate::contract::{Lease, PlanDecision, PlanVerdict, Requester, Rows};
 use crate::decode;
-use crate::sqlite::read;
+use crate::sqlite::{quota, read};
 
 /// Gives a turn back until someone says how it goes on.
 pub(crate) fn hold(
@@ -60,7 +60,7 @@ pub(crate) fn resume(
     read::task(db, task)?.status.after(Move::Resume)?;
     let Held { rows, session, turn } = held(db, task)?;
     if prompt.is_some() {
-        act_for(db, rows.turn, by)?;
+        instruct(db, task, rows.turn, by, at)?;
     }
     let resumed = EventBody::SessionResumed { turn_id: turn, author: by.person.clone(), prompt: prompt.cloned() };
     journal::write(db, effects, rows.session, &session, at, &[resumed])?;
@@ -79,7 +79,7 @@ pub(crate) fn decide(
     read::task(db, task)?.status.after(Move::Approve)?;
     let Held { rows, session, .. } = held(db, task)?;
     if let Some(by) = decision.instructor() {
-        act_for(db, rows.turn, &by)?;
+        instruct(db, task, rows.turn, by, at)?;
     }
     journal::write(db, effects, rows.session, &session, at, &[decision.event()])?;
     if decision.verdict == PlanVerdict::Rejected {
@@ -96,13 +96,17 @@ fn begin_tries(db: &Connection, task: i64) -> Result<(), Error> {
     Ok(())
 }
 
+/// The turn acts for this person from now on, if their quotas leave room for its task.
+fn instruct(db: &Connection, task: &TaskId, turn: i64, by: &Requester, at: Timestamp) -> Result<(), Error> {
+    let under_way = quota::under_way(db, &by.limits)?;
+    act_for(db, turn, &by.person, by.token.as_ref())?;
+    quota::admit_more(db, (&by.limits, by.token.as_ref()), task, &under_way, at)
+}
+
 /// The turn acts for this person from now on, and spends with the token that they asked with.
-pub(crate) fn act_for(db: &Connection, turn: i64, by: &Requester) -> Result<(), Error> {
-    db.prepare_cached("UPDATE turns SET acts_for = ?2, token = ?3 WHERE number = ?1")?.execute(params![
-        turn,
-        by.person,
-        by.token.as_ref().map(TokenId::as_str)
-    ])?;
+pub(crate) fn act_for(db: &Connection, turn: i64, person: &str, token: Option<&TokenId>) -> Result<(), Error> {
+    db.prepare_cached("UPDATE turns SET acts_for = ?2, counts_for = ?2, token = ?3 WHERE number = ?1")?
+        .execute(params![turn, person, token.map(TokenId::as_str)])?;
     Ok(())
 }
 

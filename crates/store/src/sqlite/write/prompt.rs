@@ -26,10 +26,11 @@ pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> R
         .prepare_cached("SELECT max(ordinal) + 1 FROM turns WHERE session_id = ?1")?
         .query_row([new.session.as_str()], |row| row.get(0))?;
     let rank = task.priority.rank(new.at);
+    let under_way = quota::under_way(db, &new.admission.limits)?;
     db.prepare_cached(
         "INSERT INTO turns (id, session_id, task_id, repository, ordinal, author, prompt, status, rank, created_at,
-             task, session, agent, model, idempotency_key, request_digest, token)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+             task, session, agent, model, idempotency_key, request_digest, token, counts_for)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'queued', ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
     )?
     .execute(params![
         new.id.as_str(),
@@ -48,6 +49,7 @@ pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> R
         new.key.as_ref().map(|key| &key.key),
         new.key.as_ref().map(|key| &key.digest),
         new.admission.token.as_ref().map(TokenId::as_str),
+        new.admission.person.as_ref().unwrap_or(&new.author),
     ])?;
     let turn = db.last_insert_rowid();
     for cap in &new.caps {
@@ -68,7 +70,8 @@ pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> R
         go_on(db, effects, task_number)?;
         quota::admit(db, &[(&new.admission, &task.id)], new.at)?;
     } else {
-        quota::admit_spending(db, &new.admission, new.at)?;
+        let by = (new.admission.limits.as_slice(), new.admission.token.as_ref());
+        quota::admit_more(db, by, &task.id, &under_way, new.at)?;
     }
     Ok(Prompted { turn: read::turn(db, &new.id)?, known: false })
 }
