@@ -6,7 +6,7 @@
 
 use harvest_core::budget::Account;
 use harvest_core::{Cost, TokenId};
-use harvest_store::{Admission, Asker, Limit};
+use harvest_store::{Admission, Asker, Limit, Requester};
 
 use crate::Tenancy;
 
@@ -66,6 +66,12 @@ impl Tenancy {
 }
 
 impl Tenancy {
+    /// Someone who tells the agent of a task of `repository` something new, with the limits that hold for them.
+    pub fn requester(&self, user: &str, repository: &str, token: Option<TokenId>) -> Requester {
+        let limits = self.admission(user, repository, token.clone()).limits;
+        Requester { person: user.to_owned(), token, limits }
+    }
+
     /// The limits that hold beside those of [`Self::admission`] for someone who has no role.
     pub fn stranger_limits(&self, user: &str, repository: &str) -> Vec<Limit> {
         let StrangerQuota { person, repository: of_repository } = self.quotas.strangers;

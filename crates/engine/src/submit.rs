@@ -224,8 +224,7 @@ impl Engine {
     }
 
     fn requester(&self, task: &Task, (person, token): (&str, Option<TokenId>)) -> Requester {
-        let limits = self.admission(person, &task.repository, token.clone()).limits;
-        Requester { person: person.to_owned(), token, limits }
+        self.options.tenancy.now().requester(person, &task.repository, token)
     }
 
     /// The quotas that hold for work that someone begins now.

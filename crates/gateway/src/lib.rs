@@ -36,7 +36,7 @@ pub use echo::Echo;
 pub use error::Error;
 pub use harvest_core::budget::Range;
 pub use meter::{Ask, Call, Grant, Meter, Refused, Trouble};
-pub use model::{KeyCheck, SERVER_TOOL_NAMES, ServerTools, Upstream, key_form_mismatch};
+pub use model::{KeyCheck, SERVER_TOOL_NAMES, ServerTools, Upstream, key_form_mismatch, key_prefixes};
 pub use patience::Patience;
 pub use prices::{Prices, PricesError};
 pub use script::{Script, ScriptError};

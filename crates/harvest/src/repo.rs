@@ -61,6 +61,7 @@ pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repos
         let help = "leave it out, and let git find it: a credential helper, a netrc file or an SSH key";
         return Err(Failure::refused(Code::UnsupportedUrl, message, help));
     }
+    check_for_keys(installation, &options)?;
     forge.resolve(options.branch.as_deref()).await?;
     let source = forge.name().to_owned();
     let name = options.name.unwrap_or_else(|| default_name(&source));
@@ -95,6 +96,22 @@ pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repos
     };
     installation.store.save_repository(repository.clone()).await?;
     Ok(repository)
+}
+
+/// The commands of a repository are stored as they are, and shown to whoever sees the repository.
+fn check_for_keys(installation: &Installation, options: &RepoAdd) -> Result<(), Failure> {
+    let sandboxed = "leave it out: keep it with `harvest credential add`, and the gateway adds it to requests";
+    let here = "let the command read it from a file that only you may read";
+    for (field, command, help) in
+        [("setup", &options.setup, sandboxed), ("build", &options.build, sandboxed), ("alert", &options.alert, here)]
+    {
+        if command.as_deref().is_some_and(|command| installation.redactor.redact(command) != command) {
+            let message =
+                format!("{field}: the command holds a key, and commands of a repository are stored and shown");
+            return Err(Failure::refused(Code::BadOption, message, help));
+        }
+    }
+    Ok(())
 }
 
 /// `https://example.com/shop.git` → `shop`.

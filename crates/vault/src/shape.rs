@@ -58,6 +58,7 @@ const SHAPES: &[Shape] = &[
     shape("AKIA", Alphabet::UpperAlphanumeric, 16),
     shape("ASIA", Alphabet::UpperAlphanumeric, 16),
     shape("AIza", Alphabet::Word, 30),
+    Shape { prefix: "AQ.", alphabet: Alphabet::Word, min: 30, at_word: true },
 ];
 
 /// The beginnings of the tokens that are known by their shape.

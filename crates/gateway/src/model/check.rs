@@ -80,6 +80,11 @@ const KEY_FORMS: [KeyForm; 3] = [
 /// Every vendor's keys are longer; a shorter text is a key that was cut off.
 const SHORTEST_KEY: usize = 20;
 
+/// The beginnings of all forms of keys that vendors say of their own.
+pub fn key_prefixes() -> impl Iterator<Item = &'static str> {
+    KEY_FORMS.iter().flat_map(|form| form.prefixes).copied()
+}
+
 /// Why a text cannot be a key of `provider`. The form is only known for the vendor's own host: a proxy at `base_url` may give out
 /// keys of any form.
 pub fn key_form_mismatch(provider: &str, base_url: Option<&str>, key: &SecretString) -> Option<&'static str> {

@@ -21,7 +21,7 @@ mod usage;
 mod vendor;
 
 pub(crate) use answering::Models;
-pub use check::{KeyCheck, key_form_mismatch};
+pub use check::{KeyCheck, key_form_mismatch, key_prefixes};
 pub(crate) use headers::{HOP_BY_HOP, IDENTITY, unreadable_encoding};
 pub use screen::{GROUPS as SERVER_TOOL_NAMES, ServerTools};
 pub(crate) use upstream::Clients;

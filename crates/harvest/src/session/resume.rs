@@ -1,7 +1,7 @@
 //! `harvest session resume`: an interrupted session goes on.
 
 use harvest_core::Code;
-use harvest_engine::Error;
+use harvest_store::Error;
 use serde_json::json;
 
 use super::find;
@@ -18,20 +18,20 @@ pub async fn resume(
     style: Style,
     asked: SessionResume,
 ) -> Result<Exit, Failure> {
-    let prompt = asked.prompt.as_deref().map(ask::read_prompt).transpose()?;
+    let prompt = asked.prompt.as_deref().map(ask::read_prompt).transpose()?.map(ask::without_secrets);
     let id = find(installation, &asked.id).await?;
     let task = installation.store.session(&id).await?.task_id;
-    let task = installation.store.task(&task).await?.task;
-    let engine = installation.queueing_engine()?;
-    match engine.resume(&task, (&installation.environment.user(), None), prompt).await {
-        Err(Error::Store(harvest_store::Error::IllegalMove(refused))) => {
+    let repository = installation.store.task(&task).await?.task.repository;
+    let by = installation.settings()?.tenancy().requester(&installation.environment.user(), &repository, None);
+    match installation.store.resume(&task, by, prompt, installation.clock.now()).await {
+        Err(Error::IllegalMove(refused)) => {
             let message = format!("session {} is not interrupted: its task is {}", id.short(), refused.from);
             let help = "harvest session prompt asks a session for more; see harvest task list --status interrupted";
             return Err(Failure::refused(Code::NotInterrupted, message, help));
         }
         resumed => resumed.map_err(|error| Failure::from(error).refusing())?,
     }
-    let task = installation.store.task(&task.id).await?.task;
+    let task = installation.store.task(&task).await?.task;
     let _ = if global.json {
         output::json(&json!({ "session_id": id, "task_id": task.id, "status": task.status }))
     } else {

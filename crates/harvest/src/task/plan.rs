@@ -4,8 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use harvest_core::{Code, TaskId, TaskStatus};
-use harvest_engine::Error;
-use harvest_store::PlanVerdict;
+use harvest_store::{Error, PlanDecision, PlanVerdict};
 use serde_json::json;
 
 use super::proposal::{self, Proposal};
@@ -73,10 +72,19 @@ async fn decide(
     verdict: PlanVerdict,
     words: &str,
 ) -> Result<Exit, Failure> {
-    let before = installation.store.task(id).await?.task;
-    let engine = installation.queueing_engine()?;
-    match engine.decide(&before, (&installation.environment.user(), None), verdict).await {
-        Err(Error::Store(harvest_store::Error::IllegalMove(refused))) => {
+    let repository = installation.store.task(id).await?.task.repository;
+    let by = installation.settings()?.tenancy().requester(&installation.environment.user(), &repository, None);
+    let verdict = match verdict {
+        PlanVerdict::Approved { changed: Some(plan) } => {
+            PlanVerdict::Approved { changed: Some(harvest_engine::redact(&plan).into_owned()) }
+        }
+        PlanVerdict::Again { comment } => PlanVerdict::Again { comment: harvest_engine::redact(&comment).into_owned() },
+        other => other,
+    };
+    let decision = PlanDecision { by, verdict };
+    let decided = installation.store.decide(id, decision, installation.clock.now()).await;
+    match decided {
+        Err(Error::IllegalMove(refused)) => {
             let message = format!("task {} is {}: there is nothing to approve or reject", id.short(), refused.from);
             let help = match refused.from {
                 TaskStatus::Pending | TaskStatus::Provisioning | TaskStatus::Running => {

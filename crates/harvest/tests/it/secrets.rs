@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::github::{self, Hub};
 use crate::interrupts::hanging;
 use crate::secret_scan::Scanner;
+use crate::serve_limits::text;
 use crate::support::{FIX, World};
 
 /// One of every shape, made up.
@@ -41,6 +42,7 @@ const SHAPES: &[&str] = &[
     "AKIACANARY0123456789",
     "ASIACANARY0123456789",
     "AIzacanary0123456789abcdefghijklmnopqrs",
+    "AQ.canary0123456789abcdefghijklmnopqrstuvwxyzABCDEF",
 ];
 /// Has no shape; only the vault knows it.
 const KEPT: &str = "canary/of+the=vault 0123456789";
@@ -56,6 +58,14 @@ fn a_key_of_every_known_shape_is_planted() {
         assert!(SHAPES.iter().find(planted).is_some(), "no key that begins with {prefix} is planted");
     }
     assert_eq!(SHAPES.len(), harvest_vault::token_prefixes().count());
+}
+
+#[test]
+fn every_form_of_key_that_is_accepted_for_a_vendor_is_a_known_shape() {
+    for prefix in harvest_gateway::key_prefixes() {
+        let key = format!("{prefix}{}", "0a1B".repeat(12));
+        assert_eq!(harvest_engine::redact(&key), "[redacted]", "a key that begins with {prefix}");
+    }
 }
 
 /// Nothing below the data directory has any of them, in any form.
@@ -219,6 +229,52 @@ fn a_build_that_prints_keys_leaves_none_in_its_log() {
         assert_eq!(scanner.found_in(text.as_bytes()), Vec::<&str>::new(), "{text}");
         assert!(text.contains("[redacted]") && !text.contains("xsk-ant-a"), "{text}");
     }
+}
+
+/// What someone wants to be run for a repository is stored as it is, and shown; a key in it is refused, not kept.
+#[test]
+fn a_key_in_a_command_of_a_repository_is_refused_and_kept_nowhere() {
+    let world = World::new();
+    let scanner = Scanner::new(all());
+    let added = world.harvest(&["credential", "add", "openai", "--from-stdin"]).input(KEPT).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    let mut exits = Vec::new();
+    for key in all() {
+        for field in ["setup", "build", "alert"] {
+            let add = ["repo", "add", ".", &format!("--{field}"), &format!("TOKEN='{key}' make {field}")];
+            let ran = world.harvest(&add).finish();
+            assert_eq!(ran.exit, Some(2), "{ran:?}");
+            assert!(ran.stderr.contains(&format!("{field}: the command holds a key")), "{ran:?}");
+            exits.push(("add", format!("{ran:?}")));
+        }
+    }
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    for (field, key) in ["setup", "build"].into_iter().flat_map(|field| all().map(move |key| (field, key))) {
+        let mut ask = json!({ "source": world.repo() });
+        ask[field] = json!(format!("TOKEN='{key}' make {field}"));
+        let answer = admin.post("/api/repositories", &ask);
+        assert!(text(&answer.problem(400, "HV-0141"), "detail").contains(field), "{answer:?}");
+        exits.push(("POST", answer.text.clone()));
+    }
+    assert_eq!(admin.get("/api/repositories").ok()["items"], json!([]), "nothing is left of what was refused");
+    assert_nowhere(&world, &scanner, &exits);
+}
+
+#[test]
+fn the_alert_of_a_repository_is_shown_to_admins_alone() {
+    let world = World::new();
+    let alert = "mail -s 'no snapshot' ada";
+    assert_eq!(world.harvest(&["repo", "add", ".", "--setup", "true", "--alert", alert]).finish().exit, Some(0));
+    let server = world.serve(&["--agents", "0"]);
+    let alert_for = |role: &str| {
+        let all = server.with(&world.token(&["--role", role])).get("/api/repositories").ok();
+        assert_eq!(all["items"][0]["settings"]["setup"], "true", "{all}");
+        all["items"][0]["settings"]["alert"].clone()
+    };
+    assert_eq!(alert_for("admin"), alert);
+    assert_eq!(alert_for("viewer"), Value::Null);
+    assert_eq!(alert_for("member"), Value::Null);
 }
 
 fn find(folder: &std::path::Path, name: &str) -> Vec<std::path::PathBuf> {

@@ -107,6 +107,43 @@ fn every_door_is_held_to_the_quota() {
 }
 
 #[test]
+fn work_on_other_peoples_tasks_is_held_to_the_quota_of_whoever_asks() {
+    let world = World::new();
+    settings(&world, "[quota]\nuser_sessions = 2\n");
+    let server = world.serve(&["--agents", "0"]);
+    let [ada, eve] = ["ada", "eve"].map(|user| server.with(&world.token(&["--user", user])));
+    let submit = || ada.post("/api/tasks", &world.ask("Mend it")).ok();
+    let ended: Vec<Value> = (0..4)
+        .map(|_| {
+            let task = submit();
+            ada.post(&format!("/api/tasks/{}/cancel", text(&task, "id")), &json!({})).ok();
+            task
+        })
+        .collect();
+    let under_way = submit();
+    let prompts = |task: &Value| format!("/api/sessions/{}/prompts", text(&task["sessions"][0], "id"));
+    let retry = |task: &Value| format!("/api/tasks/{}/retry", text(task, "id"));
+    let more = json!({ "prompt": "Go on" });
+    eve.post(&prompts(&ended[0]), &more).ok();
+    eve.post(&retry(&ended[1]), &json!({})).ok();
+    let doors = [
+        (prompts(&ended[2]), &more),
+        (retry(&ended[2]), &json!({})),
+        (prompts(&under_way), &more),
+        ("/api/tasks".to_owned(), &world.ask("Mend it")),
+    ];
+    for (path, body) in doors {
+        let answer = eve.post(&path, body);
+        assert!(text(&answer.problem(429, "HV-0617"), "detail").contains("user eve has 2 tasks"), "{path}: {answer:?}");
+    }
+    // What Eve asks of Ada's tasks takes none of Ada's places.
+    submit();
+    ada.post("/api/tasks", &world.ask("Mend it")).problem(429, "HV-0617");
+    // What is under way for Eve already continues.
+    eve.post(&prompts(&ended[0]), &more).ok();
+}
+
+#[test]
 fn a_token_that_was_made_under_a_key_is_kept_nowhere_in_clear() {
     let world = World::new();
     let server = world.serve(&["--agents", "0"]);

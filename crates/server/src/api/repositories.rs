@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_core::{Code, Timestamp};
+use harvest_core::{Code, Role, Timestamp};
 use harvest_engine::prepare;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -84,10 +84,11 @@ pub async fn list(
 )]
 pub async fn create(
     State(app): State<App>,
+    Extension(principal): Extension<Principal>,
     Body(new): Body<NewRepository>,
 ) -> Result<(StatusCode, Json<Repository>), Problem> {
     let kept = app.desk.add_repository(&new).await?;
-    Ok((StatusCode::CREATED, Json(describe(&app, kept))))
+    Ok((StatusCode::CREATED, Json(describe(&app, &principal, kept))))
 }
 
 /// Show a repository
@@ -116,13 +117,17 @@ pub async fn get(
         (status = "4XX", body = Problem, content_type = "application/problem+json"),
     )
 )]
-pub async fn build(State(app): State<App>, Id(name): Id<String>) -> Result<(StatusCode, Json<Repository>), Problem> {
+pub async fn build(
+    State(app): State<App>,
+    Extension(principal): Extension<Principal>,
+    Id(name): Id<String>,
+) -> Result<(StatusCode, Json<Repository>), Problem> {
     if !app.store.repository_pushed(&name, app.clock.now()).await? {
         return Err(unknown());
     }
     let found = app.store.repositories().await?.into_iter().find(|repository| repository.name == name);
     let repository = found.ok_or_else(unknown)?;
-    Ok((StatusCode::ACCEPTED, Json(describe(&app, repository))))
+    Ok((StatusCode::ACCEPTED, Json(describe(&app, &principal, repository))))
 }
 
 /// Show the log of the running or last snapshot build of a repository
@@ -178,10 +183,16 @@ pub async fn snapshots(
 async fn visible(app: &App, principal: &Principal) -> Result<Vec<Repository>, Problem> {
     let all = app.store.repositories().await?;
     let seen = all.into_iter().filter(|repository| principal.sees_repository(&repository.source));
-    Ok(seen.map(|repository| describe(app, repository)).collect())
+    Ok(seen.map(|repository| describe(app, principal, repository)).collect())
 }
 
-fn describe(app: &App, repository: harvest_store::Repository) -> Repository {
+fn describe(app: &App, principal: &Principal, mut repository: harvest_store::Repository) -> Repository {
+    // A command of the server's machine is the operator's business.
+    if principal.role_everywhere() != Some(Role::Admin)
+        && let Some(settings) = repository.settings.as_object_mut()
+    {
+        settings.remove("alert");
+    }
     let standing = prepare::standing(&app.data, &repository);
     let failed = standing.last.as_ref().is_some_and(|last| last.status == prepare::Status::Failed);
     let state = match (standing.building, &standing.newest, failed) {

@@ -70,6 +70,7 @@ fn known_token_shapes_are_found_without_being_known() {
         format!("xoxb-1234567890-{long}"),
         format!("AKIA{upper}"),
         format!("AIza{long}"),
+        format!("AQ.{long}"),
     ] {
         for (before, after) in [("", ""), ("key=", "&x=1"), ("\"", "\","), ("line\\n", "\\n"), ("(", ").")] {
             let text = format!("{before}{token}{after}");
