@@ -93,7 +93,7 @@ impl Engine {
             branch,
             prompt,
             agent,
-            model: asked.model.or(then.model.filter(|_| same_agent)),
+            model: asked.model.map(|model| self.clean(&model)).or(then.model.filter(|_| same_agent)),
             caps: caps(&then.repository, &asked.author, used.as_deref()),
             repository: then.repository,
             base: then.base,

@@ -602,8 +602,8 @@ impl<W: Workshop> Pool<W> {
             .collect();
         for turn in lost {
             let Some((lease, running)) = self.held.get(&turn).cloned() else { continue };
-            // Its end is in the store, and its worker about to come back with it.
-            if running.is_finished() || self.workshop.has_ended(&lease).await? {
+            // What came of it is in the store, and its worker about to come back with it.
+            if running.is_finished() || self.workshop.was_given_back(&lease).await? {
                 continue;
             }
             self.held.remove(&turn);

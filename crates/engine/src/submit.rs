@@ -198,6 +198,16 @@ impl Engine {
         }))
     }
 
+    /// Settings without secrets, in whichever of them they are.
+    pub(crate) fn clean_settings(&self, settings: Settings) -> Result<Settings, Error> {
+        let corrupt = |error: serde_json::Error| {
+            Error::Store(harvest_store::Error::Corrupt { what: "settings", source: error.into() })
+        };
+        let mut value = serde_json::to_value(settings).map_err(corrupt)?;
+        self.options.redactor.redact_json(&mut value);
+        serde_json::from_value(value).map_err(corrupt)
+    }
+
     /// Queues a failed or cancelled task once more, for whoever asks.
     pub async fn retry(&self, task: &Task, asker: &str, token: Option<TokenId>) -> Result<(), Error> {
         let admission = self.admission(asker, &task.repository, token);
@@ -267,10 +277,6 @@ impl Engine {
         };
         // Whatever is kept of a request is kept without secrets, not its prompt alone.
         let clean = |text: String| self.clean(&text);
-        let mut hooks = request.hooks;
-        for hook in &mut hooks {
-            hook.run = self.clean(&hook.run);
-        }
         let prompt = self.without_secrets(request.prompt);
         let mut warnings = base.warnings;
         warnings.extend(unserved::warnings(&mirror, &base.commit).await?);
@@ -309,8 +315,8 @@ impl Engine {
             model: request.model.and_then(|choice| choice.model).map(clean),
             repository,
             base: base.commit,
-            settings: Settings {
-                test: test.map(clean),
+            settings: self.clean_settings(Settings {
+                test,
                 require_tests: request.require_tests,
                 accept_unchanged: request.accept_unchanged,
                 timeout_ms: u64::try_from(request.timeout.as_millis()).unwrap_or(u64::MAX),
@@ -322,7 +328,7 @@ impl Engine {
                 author_email: author.email,
                 egress: request.egress,
                 supervision: request.supervision,
-                hooks,
+                hooks: request.hooks,
                 origin: None,
                 on_quota: request.on_quota,
                 plan: request.plan || request.workflow == Workflow::ResearchPlanImplement,
@@ -333,7 +339,7 @@ impl Engine {
                 mcp: request.mcp,
                 race: queue.race,
                 token: queue.token.map(|token| token.to_string()),
-            },
+            })?,
             budget: request.budget,
             priority: queue.priority,
             after: queue.after,

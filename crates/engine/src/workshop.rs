@@ -33,8 +33,8 @@ pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
     fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
     /// The turns that `owner` works on.
     fn turns_of(&self, owner: &OwnerId) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
-    /// Whether a turn has ended, whoever ended it.
-    fn has_ended(&self, lease: &Lease) -> impl Future<Output = Result<bool, Error>> + Send;
+    /// Whether a turn has ended, or waits for a person or for its next try: its worker gave it back by itself.
+    fn was_given_back(&self, lease: &Lease) -> impl Future<Output = Result<bool, Error>> + Send;
     fn reclaim(&self) -> impl Future<Output = Result<Reclaimed, Error>> + Send;
     fn queue_settings(&self) -> impl Future<Output = Result<QueueSettings, Error>> + Send;
     fn counts(&self) -> impl Future<Output = Result<QueueCounts, Error>> + Send;
@@ -102,12 +102,13 @@ impl Workshop for Engine {
         Ok(self.store().turns_of(owner).await?)
     }
 
-    async fn has_ended(&self, lease: &Lease) -> Result<bool, Error> {
+    async fn was_given_back(&self, lease: &Lease) -> Result<bool, Error> {
         let session = match self.store().session(&lease.session).await {
             Err(harvest_store::Error::UnknownSession(_)) => return Ok(true),
             session => session?,
         };
-        Ok(session.turns.iter().any(|turn| turn.id == lease.turn && turn.status == TurnStatus::Done))
+        let given_back = [TurnStatus::Done, TurnStatus::Held, TurnStatus::Waiting];
+        Ok(session.turns.iter().any(|turn| turn.id == lease.turn && given_back.contains(&turn.status)))
     }
 
     async fn reclaim(&self) -> Result<Reclaimed, Error> {

@@ -50,8 +50,23 @@ pub fn catalogue(environment: &Environment) -> Result<Catalogue, Failure> {
             Failure::refused(Code::BadConfig, format!("{}: {reason}", path.display()), help)
         };
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.message().to_owned()))?;
+        check_for_keys(&table).map_err(refuse)?;
         catalogue.with(&name, table.into()).map_err(|error| refuse(error.to_string()))
     })
+}
+
+/// Whoever sees a task sees which servers it has, and a server without a key runs beside the agent.
+pub fn check_for_keys(table: &toml::Table) -> Result<(), String> {
+    let holding = table.iter().find(|(_, value)| {
+        let text = serde_json::to_string(value).unwrap_or_default();
+        harvest_engine::redact(&text) != text
+    });
+    match holding {
+        None => Ok(()),
+        Some((field, _)) => {
+            Err(format!("`{field}` holds a key, which is not kept there; it belongs into `credential`"))
+        }
+    }
 }
 
 fn folder(environment: &Environment) -> Option<PathBuf> {
@@ -183,6 +198,10 @@ fn unknown(name: &str, known: &[&str]) -> Failure {
 
 async fn add(global: &Global, environment: &Environment, style: Style, options: &McpAdd) -> Result<Exit, Failure> {
     let table = table(options)?;
+    check_for_keys(&table).map_err(|reason| {
+        let help = "leave it out, and name it: --credential NAME --credential-as VARIABLE, then harvest credential add mcp --name NAME";
+        Failure::refused(Code::BadOption, reason, help)
+    })?;
     let before = catalogue(environment)?;
     let entry = match before.with(&options.name, table.clone().into()) {
         Ok(with) => with.get(&options.name).cloned(),

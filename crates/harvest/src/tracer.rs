@@ -26,7 +26,7 @@ pub fn exporter(installation: &Installation) -> Result<Exporter, Failure> {
         let setting = installation.settings()?.text(Key::TelemetryOtlp);
         return Ok(setting.map_or_else(Exporter::default, |endpoint| Exporter::to(&endpoint)));
     };
-    match Key::TelemetryOtlp.read(&toml::Value::String(named.to_owned())) {
+    match Key::TelemetryOtlp.definition().kind.read(&toml::Value::String(named.to_owned())) {
         Ok(Value::Text(endpoint)) => Ok(Exporter::to(&endpoint)),
         Ok(_) => Ok(Exporter::default()),
         Err(reason) => {

@@ -302,8 +302,11 @@ impl Workshop for Shop {
         self.call(|books| Ok(books.claimed_by(owner).iter().map(|turn| books.lease(turn)).collect())).await
     }
 
-    async fn has_ended(&self, lease: &Lease) -> Result<bool, Error> {
-        self.call(|books| Ok(books.turns.get(&lease.turn).is_some_and(|row| row.state == State::Done))).await
+    async fn was_given_back(&self, lease: &Lease) -> Result<bool, Error> {
+        self.call(|books| {
+            Ok(books.turns.get(&lease.turn).is_some_and(|row| matches!(row.state, State::Done | State::Waiting)))
+        })
+        .await
     }
 
     async fn reclaim(&self) -> Result<Reclaimed, Error> {

@@ -1,5 +1,7 @@
-//! The settings there are: their names, defaults, and who may set them.
+//! The settings there are, each defined once: its name, type, default, meaning, and who may set it. What is read, shown, documented
+//! and answered by the API comes from here.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use harvest_core::{Cost, Supervision};
@@ -8,444 +10,466 @@ use harvest_gateway::registry::Ecosystem;
 use harvest_server::Pace;
 
 use super::Value;
+use super::value::Kind;
 
+/// Everything there is to know about one setting.
+#[derive(Debug)]
+pub struct Definition {
+    /// With a dot: it stands in the table before it.
+    pub name: &'static str,
+    pub kind: Kind,
+    /// What it means, for the documents and the page; Markdown.
+    pub about: &'static str,
+    /// A value as it is written in TOML.
+    example: &'static str,
+    pub set_by: SetBy,
+    default: fn() -> Option<Value>,
+    /// What happens without a value.
+    pub without: &'static str,
+}
+
+/// Who may set it, each kind including the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
-    Agent,
-    Model,
-    Test,
-    RequireTests,
-    /// Tests that fail at the base already may go on failing.
-    AcceptUnchanged,
-    /// Plans are made first, for a person to decide on.
-    Plan,
-    /// Who looks for what is wrong with a plan.
-    PlanReview,
-    /// In which steps tasks are worked on.
-    Workflow,
-    /// A person decides on the tested result before it leaves; `approval` in `[deliver]`.
-    Gate,
-    /// MCP servers that agents have.
-    McpServers,
-    Timeout,
-    /// How long an agent may be silent.
-    Stall,
-    MaxTurns,
-    MaxRepeats,
-    /// How long an agent that has to end may take to do so by itself.
-    Grace,
-    Hooks,
-    BudgetUsd,
-    /// For each person, for a day.
-    UserDailyUsd,
-    /// For a project, for a day.
-    ProjectDailyUsd,
-    Retries,
-    /// Agents that go on, one after the other, when a model has no more quota.
-    OnQuota,
-    Agents,
-    Warm,
-    Lease,
-    /// Failures of one kind in a row that stop a worker for a while.
-    Breaker,
-    BreakerPause,
-    Keep,
-    KeepSize,
-    ModelCalls,
-    ModelFallbacks,
-    /// `allow` in `[egress]`.
-    EgressAllow,
-    /// What model vendors may do outside of the sandboxes; `server_tools` in `[models]`.
-    ServerTools,
-    /// How GitHub knows this installation; the secret that goes with it is in the vault.
-    SignInClientId,
-    SignInUrl,
-    SignInOrganizations,
-    SignInTeams,
-    SignInAdmins,
-    SignInRole,
-    /// How long someone is taken for a member before GitHub is asked again.
-    SignInBelieved,
-    /// Tasks that have not ended, for each token, person, team or project.
-    QuotaTokenSessions,
-    QuotaUserSessions,
-    QuotaTeamSessions,
-    QuotaProjectSessions,
-    QuotaTokenDailyUsd,
-    QuotaTeamDailyUsd,
-    /// Tasks that each stranger, and all of them in one repository, may begin in a day.
-    QuotaStrangerDailyTasks,
-    QuotaRepositoryStrangerDailyTasks,
-    /// Requests in a minute, for each token.
-    RateReads,
-    RateWrites,
-    /// Where traces are sent.
-    TelemetryOtlp,
-    /// One of `[registries]`.
-    Registry(Ecosystem),
-    /// How all registries are reached: by a proxy, with certificates beside the machine's.
-    RegistryProxy,
-    RegistryCaFile,
-    LimitCpu,
-    LimitMemory,
-    LimitProcesses,
-    LimitOpenFiles,
-    LimitDisk,
-    LimitFiles,
-    LimitOutput,
-    /// Whom people assign, ask and speak to on GitHub.
-    GithubLogin,
-    GithubLabel,
-    /// What failed is proposed as a draft.
-    GithubDraftFailed,
-    /// How often failed checks and reviews make a session go on.
-    GithubFixes,
+pub enum SetBy {
+    /// What this machine does.
+    Operator,
+    /// What the owner of a project answers for.
+    Project,
+    /// How the tasks of a repository are worked on.
+    Repository,
+}
+
+const fn setting(name: &'static str, kind: Kind) -> Definition {
+    Definition { name, kind, about: "", example: "", set_by: SetBy::Operator, default: || None, without: "(none)" }
+}
+
+impl Definition {
+    const fn about(mut self, about: &'static str) -> Self {
+        self.about = about;
+        self
+    }
+
+    const fn like(mut self, example: &'static str) -> Self {
+        self.example = example;
+        self
+    }
+
+    const fn by(mut self, set_by: SetBy) -> Self {
+        self.set_by = set_by;
+        self
+    }
+
+    const fn default(mut self, default: fn() -> Option<Value>) -> Self {
+        self.default = default;
+        self
+    }
+
+    const fn without(mut self, without: &'static str) -> Self {
+        self.without = without;
+        self
+    }
+
+    /// The table that it stands in, and its name there.
+    pub fn place(&self) -> (Option<&'static str>, &'static str) {
+        match self.name.split_once('.') {
+            Some((table, name)) => (Some(table), name),
+            None => (None, self.name),
+        }
+    }
+}
+
+macro_rules! settings {
+    ($($key:ident => $definition:expr;)*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Key {
+            $($key,)*
+        }
+
+        impl Key {
+            pub const ALL: &[Self] = &[$(Self::$key,)*];
+
+            pub fn definition(self) -> &'static Definition {
+                match self {
+                    $(Self::$key => {
+                        static DEFINITION: Definition = $definition;
+                        &DEFINITION
+                    })*
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    Agent => setting("agent", Kind::Text)
+        .about("the agent that works on tasks, as `--agent`")
+        .like(r#""builtin""#)
+        .by(SetBy::Repository)
+        .without("(claude-code where it can be used, else builtin)");
+    Model => setting("model", Kind::Text)
+        .about("the model, as `--model`")
+        .like(r#""claude-sonnet-4-5""#)
+        .by(SetBy::Repository)
+        .without("(the agent's choice)");
+    Test => setting("test", Kind::Text)
+        .about("the command that verifies the result, as `--test`")
+        .like(r#""make check""#)
+        .by(SetBy::Repository)
+        .without("(found in the repository)");
+    RequireTests => setting("require_tests", Kind::Flag)
+        .about("a task without a test command fails, as `--require-tests`")
+        .like("true")
+        .by(SetBy::Repository)
+        .default(|| flag(false));
+    AcceptUnchanged => setting("accept_unchanged", Kind::Flag)
+        .about("accept a result whose failing tests all fail at the base too; see [verdicts](user-guide.md#verdicts)")
+        .like("true")
+        .by(SetBy::Project)
+        .default(|| flag(false));
+    Plan => setting("plan", Kind::Flag)
+        .about("plans are made first, for a person to approve, as `--plan`")
+        .like("true")
+        .by(SetBy::Project)
+        .default(|| flag(false));
+    PlanReview => setting("plan_review", Kind::Text)
+        .about("the agent that looks for what is wrong with a plan, as `--review-plan`")
+        .like(r#""codex""#)
+        .by(SetBy::Project);
+    Workflow => setting("workflow", Kind::Workflow)
+        .about("the steps in which tasks are worked on, as `--workflow`")
+        .like(r#""research-plan-implement""#)
+        .by(SetBy::Project)
+        .default(|| text("direct"));
+    Gate => setting("deliver.approval", Kind::Flag)
+        .about("a person approves the tested result before it is delivered, as `--gate`")
+        .like("true")
+        .by(SetBy::Project)
+        .default(|| flag(false));
+    McpServers => setting("mcp_servers", Kind::Names("names"))
+        .about("[MCP servers](user-guide.md#tools-for-agents-mcp) for agents, as `--mcp`")
+        .like(r#"["memory", "github"]"#)
+        .by(SetBy::Project)
+        .default(|| no_names());
+    Timeout => setting("timeout", Kind::Time)
+        .about("how long an agent may work, as `--timeout`")
+        .like(r#""30m""#)
+        .by(SetBy::Repository)
+        .default(|| seconds(30 * 60));
+    Stall => setting("stall", Kind::Time)
+        .about("how long an agent may run without output")
+        .like(r#""10m""#)
+        .by(SetBy::Repository)
+        .default(|| Some(Value::Time(Duration::from_millis(Supervision::default().stall_ms))));
+    MaxTurns => setting("max_turns", Kind::Count(1..=100_000))
+        .about("how often an agent may call the model")
+        .like("50")
+        .by(SetBy::Repository)
+        .default(|| count(50));
+    MaxRepeats => setting("max_repeats", Kind::Count(3..=100_000))
+        .about("how often an agent may repeat the same tool calls with the same outcome")
+        .like("10")
+        .by(SetBy::Repository)
+        .default(|| count(Supervision::default().max_repeats.into()));
+    Grace => setting("grace", Kind::Time)
+        .about("how long an agent may take to stop after SIGINT, and again after SIGTERM, before it is killed")
+        .like(r#""5s""#)
+        .default(|| Some(Value::Time(Duration::from_millis(Supervision::default().grace_ms))));
+    Hooks => setting("hooks", Kind::Hooks)
+        .about("[commands around the agent's work](user-guide.md#hooks)")
+        .like(r#"["before_deliver: secret-scan", "after_execute?: make format"]"#)
+        .by(SetBy::Project)
+        .default(|| Some(Value::Hooks(Vec::new())));
+    BudgetUsd => setting("budget_usd", Kind::Money)
+        .about("the most that the models of a task may cost, as `--budget-usd`; a repository can only lower it")
+        .like("2.50")
+        .by(SetBy::Repository)
+        .default(|| Some(Value::Money(Cost::from_nanos(10_000_000_000))));
+    UserDailyUsd => setting("user_daily_usd", Kind::Money)
+        .about("the most that models may cost each person per day (UTC)")
+        .like("20")
+        .without("(no limit)");
+    ProjectDailyUsd => setting("project_daily_usd", Kind::Money)
+        .about("the same for a [project](user-guide.md#projects)")
+        .like("100")
+        .by(SetBy::Project)
+        .without("(no limit)");
+    Retries => setting("retries", Kind::Count(0..=20))
+        .about("how often a task is retried automatically, as `--retries`")
+        .like("2")
+        .by(SetBy::Project)
+        .default(|| count(0));
+    OnQuota => setting("on_quota", Kind::Names("agents"))
+        .about("agents that [take over](user-guide.md#follow-up-prompts-and-forks) when a model's quota is exhausted, as `--fallback-agent`")
+        .like(r#"["codex", "builtin"]"#)
+        .by(SetBy::Project)
+        .default(|| no_names());
+    Agents => setting("agents", Kind::Count(1..=1000))
+        .about("how many agents run in parallel, as `--agents` of `up`")
+        .like("3")
+        .without("(as many as fit this machine)");
+    Warm => setting("warm", Kind::Count(0..=1000))
+        .about("how many sandboxes `up` keeps ready for the next tasks; `0` for none")
+        .like("2")
+        .without("(as many as agents)");
+    Lease => setting("lease", Kind::Time)
+        .about("how long other workers wait for a heartbeat before they take over a turn, as `--lease` of `up`")
+        .like(r#""60s""#)
+        .default(|| seconds(60));
+    Breaker => setting("breaker", Kind::Count(0..=1000))
+        .about("after this many failures of one kind in a row, a worker pauses; `0`: never")
+        .like("8")
+        .default(|| count(8));
+    BreakerPause => setting("breaker_pause", Kind::Time)
+        .about("how long it pauses; doubles, up to 15 minutes, each time the next task fails too")
+        .like(r#""60s""#)
+        .default(|| seconds(60));
+    Keep => setting("keep", Kind::Age)
+        .about("how long the work of ended sessions is kept, as `--older-than` of `gc`")
+        .like(r#""30d""#)
+        .default(|| seconds(30 * 24 * 60 * 60));
+    KeepSize => setting("keep_size", Kind::Size(1 << 20))
+        .about("above this size of the data directory, `gc` and `up` remove younger sessions as well, oldest first, but none whose work exists nowhere else")
+        .like(r#""50GiB""#)
+        .without("(no limit)");
+    ModelCalls => setting("model_calls", Kind::Count(1..=1000))
+        .about("concurrent model calls: `up` runs no more agents than that, unless `agents` is set, and no credential has more calls in progress")
+        .like("8")
+        .without("(no limit)");
+    ModelFallbacks => setting("model_fallbacks", Kind::Chains)
+        .about("models to use when one is unavailable")
+        .like(r#"["claude-opus-4-5 > claude-sonnet-4-5"]"#)
+        .default(|| Some(Value::Chains(Vec::new())));
+    EgressAllow => setting("egress.allow", Kind::Hosts)
+        .about("[hosts](user-guide.md#hosts) that sandboxes can reach; a repository can only name fewer")
+        .like(r#"["example.com", "*.example.com"]"#)
+        .by(SetBy::Repository)
+        .default(|| Some(Value::Hosts(Policy::default())));
+    ServerTools => setting("models.server_tools", Kind::ServerTools)
+        .about("tools that vendors may run [outside of the sandboxes](gateway.md#outside-of-the-sandbox)")
+        .like(r#"["web_search"]"#)
+        .by(SetBy::Project)
+        .default(|| no_names());
+    SignInClientId => setting("sign_in.client_id", Kind::Text)
+        .about("[signing in with GitHub](api.md#with-github): the id of the OAuth app; its secret is in the vault")
+        .like(r#""Iv1.0123456789abcdef""#)
+        .without("(no sign-in with GitHub)");
+    SignInUrl => setting("sign_in.url", Kind::Text)
+        .about("the address of GitHub, or of a GitHub Enterprise Server")
+        .like(r#""https://git.example.com""#)
+        .default(|| text("https://github.com"));
+    SignInOrganizations => setting("sign_in.organizations", Kind::Names("names"))
+        .about("organizations whose members may sign in")
+        .like(r#"["fruit"]"#)
+        .default(|| no_names());
+    SignInTeams => setting("sign_in.teams", Kind::Names("names"))
+        .about("teams whose members may sign in")
+        .like(r#"["fruit/growers"]"#)
+        .default(|| no_names());
+    SignInAdmins => setting("sign_in.admins", Kind::Names("names"))
+        .about("people who are admins of the installation")
+        .like(r#"["ada"]"#)
+        .default(|| no_names());
+    SignInRole => setting("sign_in.role", Kind::Role)
+        .about("the role that everyone who may sign in has everywhere: `viewer`, `member` or `admin`")
+        .like(r#""member""#)
+        .without("(what their projects give them)");
+    SignInBelieved => setting("sign_in.believed", Kind::Time)
+        .about("how long someone counts as a member before GitHub is asked again")
+        .like(r#""1h""#)
+        .default(|| seconds(60 * 60));
+    QuotaTokenSessions => setting("quota.token_sessions", Kind::Count(1..=1_000_000))
+        .about("how many unfinished tasks each token may have")
+        .like("5")
+        .without("(no limit)");
+    QuotaUserSessions => setting("quota.user_sessions", Kind::Count(1..=1_000_000))
+        .about("how many unfinished tasks each person may have")
+        .like("10")
+        .without("(no limit)");
+    QuotaTeamSessions => setting("quota.team_sessions", Kind::Count(1..=1_000_000))
+        .about("how many unfinished tasks each team may have")
+        .like("30")
+        .without("(no limit)");
+    QuotaProjectSessions => setting("quota.project_sessions", Kind::Count(1..=1_000_000))
+        .about("how many unfinished tasks each project may have")
+        .like("50")
+        .without("(no limit)");
+    QuotaTokenDailyUsd => setting("quota.token_daily_usd", Kind::Money)
+        .about("what each token may spend per day; checked before each new task and with every model call")
+        .like("5")
+        .without("(no limit)");
+    QuotaTeamDailyUsd => setting("quota.team_daily_usd", Kind::Money)
+        .about("the same for each team")
+        .like("100")
+        .without("(no limit)");
+    QuotaStrangerDailyTasks => setting("quota.stranger_daily_tasks", Kind::Count(0..=1_000_000))
+        .about("how many tasks each person without a role, and each bot, may start per day; `0`: none")
+        .like("5")
+        .default(|| count(5));
+    QuotaRepositoryStrangerDailyTasks => setting("quota.repository_stranger_daily_tasks", Kind::Count(0..=1_000_000))
+        .about("the same for all of them in one repository")
+        .like("20")
+        .default(|| count(20));
+    RateReads => setting("rate.reads", Kind::Count(1..=100_000_000))
+        .about("API requests per minute that only read, for each token and each person; five times that for a team")
+        .like("60000")
+        .default(|| count(Pace::default().reads.into()));
+    RateWrites => setting("rate.writes", Kind::Count(1..=100_000_000))
+        .about("the same for requests that change something")
+        .like("600")
+        .default(|| count(Pace::default().writes.into()));
+    TelemetryOtlp => setting("telemetry.otlp", Kind::Url)
+        .about("the collector for [traces](api.md#monitoring)")
+        .like(r#""http://127.0.0.1:4318""#)
+        .without("(nowhere)");
+    RegistryNpm => setting("registries.npm", Kind::Url)
+        .about("your own mirror of the registry")
+        .like(r#""https://mirror.example.com/npm""#)
+        .default(|| text(Ecosystem::Npm.public()));
+    RegistryPypi => setting("registries.pypi", Kind::Url)
+        .about("your own mirror of the registry")
+        .like(r#""https://mirror.example.com/pypi""#)
+        .default(|| text(Ecosystem::Pypi.public()));
+    RegistryCargo => setting("registries.cargo", Kind::Url)
+        .about("your own mirror of the registry")
+        .like(r#""https://mirror.example.com/cargo""#)
+        .default(|| text(Ecosystem::Cargo.public()));
+    RegistryGo => setting("registries.go", Kind::Url)
+        .about("your own mirror of the registry")
+        .like(r#""https://mirror.example.com/go""#)
+        .default(|| text(Ecosystem::Go.public()));
+    RegistryMaven => setting("registries.maven", Kind::Url)
+        .about("your own mirror of the registry")
+        .like(r#""https://mirror.example.com/maven""#)
+        .default(|| text(Ecosystem::Maven.public()));
+    RegistryRubygems => setting("registries.rubygems", Kind::Url)
+        .about("your own mirror of the registry")
+        .like(r#""https://mirror.example.com/rubygems""#)
+        .default(|| text(Ecosystem::Rubygems.public()));
+    RegistryPackagist => setting("registries.packagist", Kind::Url)
+        .about("your own mirror of the registry")
+        .like(r#""https://mirror.example.com/packagist""#)
+        .default(|| text(Ecosystem::Packagist.public()));
+    RegistryApt => setting("registries.apt", Kind::Url)
+        .about("your own mirror of the registry")
+        .like(r#""https://mirror.example.com/apt""#)
+        .default(|| text(Ecosystem::Apt.public()));
+    RegistryProxy => setting("registries.proxy", Kind::Url)
+        .about("the HTTP proxy for public registries")
+        .like(r#""http://proxy.example.com:3128""#)
+        .without("(directly)");
+    RegistryCaFile => setting("registries.ca_file", Kind::AbsolutePath)
+        .about("a PEM file with additional trusted certificates, for registries")
+        .like(r#""/etc/ssl/example.pem""#)
+        .without("(the machine's alone)");
+    LimitCpu => setting("limits.cpu", Kind::Cores)
+        .about("how many cores a sandbox may use; it is only slowed down")
+        .like("1.5")
+        .default(|| limits().cpu_millis.map(Value::Cores))
+        .without("(all cores)");
+    LimitMemory => setting("limits.memory", Kind::Size(64 << 20))
+        .about("its memory, including `/tmp`")
+        .like(r#""8GiB""#)
+        .default(|| Some(Value::Size(limits().memory_bytes)));
+    LimitProcesses => setting("limits.processes", Kind::Count(32..=1_000_000))
+        .about("its processes and threads")
+        .like("2048")
+        .default(|| count(limits().processes));
+    LimitOpenFiles => setting("limits.open_files", Kind::Count(64..=1_000_000))
+        .about("open files of one process")
+        .like("4096")
+        .default(|| count(limits().open_files));
+    LimitDisk => setting("limits.disk", Kind::Size(16 << 20))
+        .about("how much it may write to workspace and home")
+        .like(r#""20GiB""#)
+        .default(|| Some(Value::Size(limits().disk_bytes)));
+    LimitFiles => setting("limits.files", Kind::Count(1000..=1_000_000_000))
+        .about("how many files and folders it may make there")
+        .like("2000000")
+        .default(|| count(limits().inodes));
+    LimitOutput => setting("limits.output", Kind::Size(1 << 20))
+        .about("how much one process may print")
+        .like(r#""1GiB""#)
+        .default(|| Some(Value::Size(limits().output_bytes)));
+    GithubLogin => setting("github.login", Kind::GithubLogin)
+        .about("[issues and pull requests](github.md#settings): the login that people assign, ask and mention")
+        .like(r#""harvest""#)
+        .default(|| text("harvest"));
+    GithubLabel => setting("github.label", Kind::Text)
+        .about("the label that pull requests get, and that starts a task on an issue")
+        .like(r#""harvest""#)
+        .default(|| text("harvest"));
+    GithubDraftFailed => setting("github.draft_failed", Kind::Flag)
+        .about("propose failed work as a draft")
+        .like("true")
+        .default(|| flag(false));
+    GithubFixes => setting("github.fixes", Kind::Count(0..=100))
+        .about("how often failed checks and reviews of programs make a session continue")
+        .like("5")
+        .default(|| count(5));
+}
+
+fn flag(flag: bool) -> Option<Value> {
+    Some(Value::Flag(flag))
+}
+
+fn text(text: &str) -> Option<Value> {
+    Some(Value::Text(text.to_owned()))
+}
+
+fn count(number: u64) -> Option<Value> {
+    u32::try_from(number).ok().map(Value::Count)
+}
+
+fn seconds(number: u64) -> Option<Value> {
+    Some(Value::Time(Duration::from_secs(number)))
+}
+
+fn no_names() -> Option<Value> {
+    Some(Value::Names(Vec::new()))
+}
+
+fn limits() -> harvest_sandbox::Limits {
+    harvest_sandbox::Limits::default()
 }
 
 impl Key {
-    pub const ALL: [Self; 71] = [
-        Self::Agent,
-        Self::Model,
-        Self::Test,
-        Self::RequireTests,
-        Self::AcceptUnchanged,
-        Self::Plan,
-        Self::PlanReview,
-        Self::Workflow,
-        Self::Gate,
-        Self::McpServers,
-        Self::Timeout,
-        Self::Stall,
-        Self::MaxTurns,
-        Self::MaxRepeats,
-        Self::Grace,
-        Self::Hooks,
-        Self::BudgetUsd,
-        Self::UserDailyUsd,
-        Self::ProjectDailyUsd,
-        Self::Retries,
-        Self::OnQuota,
-        Self::Agents,
-        Self::Warm,
-        Self::Lease,
-        Self::Breaker,
-        Self::BreakerPause,
-        Self::Keep,
-        Self::KeepSize,
-        Self::ModelCalls,
-        Self::ModelFallbacks,
-        Self::EgressAllow,
-        Self::ServerTools,
-        Self::SignInClientId,
-        Self::SignInUrl,
-        Self::SignInOrganizations,
-        Self::SignInTeams,
-        Self::SignInAdmins,
-        Self::SignInRole,
-        Self::SignInBelieved,
-        Self::QuotaTokenSessions,
-        Self::QuotaUserSessions,
-        Self::QuotaTeamSessions,
-        Self::QuotaProjectSessions,
-        Self::QuotaTokenDailyUsd,
-        Self::QuotaTeamDailyUsd,
-        Self::QuotaStrangerDailyTasks,
-        Self::QuotaRepositoryStrangerDailyTasks,
-        Self::RateReads,
-        Self::RateWrites,
-        Self::TelemetryOtlp,
-        Self::Registry(Ecosystem::Npm),
-        Self::Registry(Ecosystem::Pypi),
-        Self::Registry(Ecosystem::Cargo),
-        Self::Registry(Ecosystem::Go),
-        Self::Registry(Ecosystem::Maven),
-        Self::Registry(Ecosystem::Rubygems),
-        Self::Registry(Ecosystem::Packagist),
-        Self::Registry(Ecosystem::Apt),
-        Self::RegistryProxy,
-        Self::RegistryCaFile,
-        Self::LimitCpu,
-        Self::LimitMemory,
-        Self::LimitProcesses,
-        Self::LimitOpenFiles,
-        Self::LimitDisk,
-        Self::LimitFiles,
-        Self::LimitOutput,
-        Self::GithubLogin,
-        Self::GithubLabel,
-        Self::GithubDraftFailed,
-        Self::GithubFixes,
-    ];
-    /// Names with a dot stand in tables.
-    pub const TABLES: [&str; 10] =
-        ["egress", "models", "sign_in", "quota", "rate", "telemetry", "registries", "limits", "deliver", "github"];
-
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Model => "model",
-            Self::Test => "test",
-            Self::RequireTests => "require_tests",
-            Self::AcceptUnchanged => "accept_unchanged",
-            Self::Plan => "plan",
-            Self::PlanReview => "plan_review",
-            Self::Workflow => "workflow",
-            Self::Gate => "deliver.approval",
-            Self::McpServers => "mcp_servers",
-            Self::Timeout => "timeout",
-            Self::Stall => "stall",
-            Self::MaxTurns => "max_turns",
-            Self::MaxRepeats => "max_repeats",
-            Self::Grace => "grace",
-            Self::Hooks => "hooks",
-            Self::BudgetUsd => "budget_usd",
-            Self::UserDailyUsd => "user_daily_usd",
-            Self::ProjectDailyUsd => "project_daily_usd",
-            Self::Retries => "retries",
-            Self::OnQuota => "on_quota",
-            Self::Agents => "agents",
-            Self::Warm => "warm",
-            Self::Lease => "lease",
-            Self::Breaker => "breaker",
-            Self::BreakerPause => "breaker_pause",
-            Self::Keep => "keep",
-            Self::KeepSize => "keep_size",
-            Self::ModelCalls => "model_calls",
-            Self::ModelFallbacks => "model_fallbacks",
-            Self::EgressAllow => "egress.allow",
-            Self::ServerTools => "models.server_tools",
-            Self::SignInClientId => "sign_in.client_id",
-            Self::SignInUrl => "sign_in.url",
-            Self::SignInOrganizations => "sign_in.organizations",
-            Self::SignInTeams => "sign_in.teams",
-            Self::SignInAdmins => "sign_in.admins",
-            Self::SignInRole => "sign_in.role",
-            Self::SignInBelieved => "sign_in.believed",
-            Self::QuotaTokenSessions => "quota.token_sessions",
-            Self::QuotaUserSessions => "quota.user_sessions",
-            Self::QuotaTeamSessions => "quota.team_sessions",
-            Self::QuotaProjectSessions => "quota.project_sessions",
-            Self::QuotaTokenDailyUsd => "quota.token_daily_usd",
-            Self::QuotaTeamDailyUsd => "quota.team_daily_usd",
-            Self::QuotaStrangerDailyTasks => "quota.stranger_daily_tasks",
-            Self::QuotaRepositoryStrangerDailyTasks => "quota.repository_stranger_daily_tasks",
-            Self::RateReads => "rate.reads",
-            Self::RateWrites => "rate.writes",
-            Self::TelemetryOtlp => "telemetry.otlp",
-            Self::Registry(Ecosystem::Npm) => "registries.npm",
-            Self::Registry(Ecosystem::Pypi) => "registries.pypi",
-            Self::Registry(Ecosystem::Cargo) => "registries.cargo",
-            Self::Registry(Ecosystem::Go) => "registries.go",
-            Self::Registry(Ecosystem::Maven) => "registries.maven",
-            Self::Registry(Ecosystem::Rubygems) => "registries.rubygems",
-            Self::Registry(Ecosystem::Packagist) => "registries.packagist",
-            Self::Registry(Ecosystem::Apt) => "registries.apt",
-            Self::RegistryProxy => "registries.proxy",
-            Self::RegistryCaFile => "registries.ca_file",
-            Self::LimitCpu => "limits.cpu",
-            Self::LimitMemory => "limits.memory",
-            Self::LimitProcesses => "limits.processes",
-            Self::LimitOpenFiles => "limits.open_files",
-            Self::LimitDisk => "limits.disk",
-            Self::LimitFiles => "limits.files",
-            Self::LimitOutput => "limits.output",
-            Self::GithubLogin => "github.login",
-            Self::GithubLabel => "github.label",
-            Self::GithubDraftFailed => "github.draft_failed",
-            Self::GithubFixes => "github.fixes",
-        }
+        self.definition().name
     }
 
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|key| key.name() == name)
+        Self::ALL.iter().copied().find(|key| key.name() == name)
     }
 
-    pub fn example(self) -> &'static str {
-        match self {
-            Self::Agent => "agent = \"builtin\"",
-            Self::Model => "model = \"claude-sonnet-4-5\"",
-            Self::Test => "test = \"make check\"",
-            Self::RequireTests => "require_tests = true",
-            Self::AcceptUnchanged => "accept_unchanged = true",
-            Self::Plan => "plan = true",
-            Self::PlanReview => "plan_review = \"codex\"",
-            Self::Workflow => "workflow = \"research-plan-implement\"",
-            Self::Gate => "approval = true in [deliver]",
-            Self::McpServers => "mcp_servers = [\"memory\", \"github\"]",
-            Self::Timeout => "timeout = \"30m\"",
-            Self::Stall => "stall = \"10m\"",
-            Self::MaxTurns => "max_turns = 50",
-            Self::MaxRepeats => "max_repeats = 10",
-            Self::Grace => "grace = \"5s\"",
-            Self::Hooks => "hooks = [\"before_deliver: secret-scan\", \"after_execute?: make format\"]",
-            Self::BudgetUsd => "budget_usd = 2.50",
-            Self::UserDailyUsd => "user_daily_usd = 20",
-            Self::ProjectDailyUsd => "project_daily_usd = 100",
-            Self::Retries => "retries = 2",
-            Self::OnQuota => "on_quota = [\"codex\", \"builtin\"]",
-            Self::Agents => "agents = 3",
-            Self::Warm => "warm = 2",
-            Self::Lease => "lease = \"60s\"",
-            Self::Breaker => "breaker = 8 (0: never)",
-            Self::BreakerPause => "breaker_pause = \"60s\"",
-            Self::Keep => "keep = \"30d\"",
-            Self::KeepSize => "keep_size = \"50GiB\"",
-            Self::ModelCalls => "model_calls = 8",
-            Self::ModelFallbacks => "model_fallbacks = [\"claude-opus-4-5 > claude-sonnet-4-5\"]",
-            Self::EgressAllow => "allow = [\"example.com\", \"*.example.com\"] in [egress]",
-            Self::ServerTools => "server_tools = [\"web_search\"] in [models]",
-            Self::SignInClientId => "client_id = \"Iv1.0123456789abcdef\" in [sign_in]",
-            Self::SignInUrl => "url = \"https://git.example.com\" in [sign_in]",
-            Self::SignInOrganizations => "organizations = [\"fruit\"] in [sign_in]",
-            Self::SignInTeams => "teams = [\"fruit/growers\"] in [sign_in]",
-            Self::SignInAdmins => "admins = [\"ada\"] in [sign_in]",
-            Self::SignInRole => "role = \"member\" in [sign_in]",
-            Self::SignInBelieved => "believed = \"1h\" in [sign_in]",
-            Self::QuotaTokenSessions => "token_sessions = 5 in [quota]",
-            Self::QuotaUserSessions => "user_sessions = 10 in [quota]",
-            Self::QuotaTeamSessions => "team_sessions = 30 in [quota]",
-            Self::QuotaProjectSessions => "project_sessions = 50 in [quota]",
-            Self::QuotaTokenDailyUsd => "token_daily_usd = 5 in [quota]",
-            Self::QuotaTeamDailyUsd => "team_daily_usd = 100 in [quota]",
-            Self::QuotaStrangerDailyTasks => "stranger_daily_tasks = 5 in [quota]",
-            Self::QuotaRepositoryStrangerDailyTasks => "repository_stranger_daily_tasks = 20 in [quota]",
-            Self::RateReads => "reads = 60000 in [rate]",
-            Self::RateWrites => "writes = 600 in [rate]",
-            Self::TelemetryOtlp => "otlp = \"http://127.0.0.1:4318\" in [telemetry]",
-            Self::RegistryProxy => "proxy = \"http://proxy.example.com:3128\" in [registries]",
-            Self::RegistryCaFile => "ca_file = \"/etc/ssl/example.pem\" in [registries]",
-            Self::Registry(_) => "npm = \"https://mirror.example.com/npm\" in [registries]",
-            Self::LimitCpu => "cpu = 1.5 (cores)",
-            Self::LimitMemory => "memory = \"8GiB\"",
-            Self::LimitProcesses => "processes = 2048",
-            Self::LimitOpenFiles => "open_files = 4096",
-            Self::LimitDisk => "disk = \"20GiB\"",
-            Self::LimitFiles => "files = 2000000",
-            Self::LimitOutput => "output = \"1GiB\"",
-            Self::GithubLogin => "login = \"harvest\" in [github]",
-            Self::GithubLabel => "label = \"harvest\" in [github]",
-            Self::GithubDraftFailed => "draft_failed = true in [github]",
-            Self::GithubFixes => "fixes = 5 in [github]",
+    /// One of `[registries]`.
+    pub fn registry(ecosystem: Ecosystem) -> Self {
+        match ecosystem {
+            Ecosystem::Npm => Self::RegistryNpm,
+            Ecosystem::Pypi => Self::RegistryPypi,
+            Ecosystem::Cargo => Self::RegistryCargo,
+            Ecosystem::Go => Self::RegistryGo,
+            Ecosystem::Maven => Self::RegistryMaven,
+            Ecosystem::Rubygems => Self::RegistryRubygems,
+            Ecosystem::Packagist => Self::RegistryPackagist,
+            Ecosystem::Apt => Self::RegistryApt,
         }
     }
 
-    /// How the tasks of a repository are worked on, yes; what this machine does, no.
-    pub fn may_be_set_by_a_repository(self) -> bool {
-        matches!(
-            self,
-            Self::Agent
-                | Self::Model
-                | Self::Test
-                | Self::RequireTests
-                | Self::Timeout
-                | Self::Stall
-                | Self::MaxTurns
-                | Self::MaxRepeats
-                | Self::BudgetUsd
-                | Self::EgressAllow
-        )
-    }
-
-    /// The same, and what its owner answers for.
-    pub fn may_be_set_by_a_project(self) -> bool {
-        matches!(
-            self,
-            Self::AcceptUnchanged
-                | Self::Retries
-                | Self::OnQuota
-                | Self::Plan
-                | Self::PlanReview
-                | Self::Workflow
-                | Self::Gate
-                | Self::McpServers
-                | Self::ServerTools
-                | Self::ProjectDailyUsd
-                | Self::Hooks
-        ) || self.may_be_set_by_a_repository()
+    /// `memory = "8GiB" in [limits]`.
+    pub fn example(self) -> String {
+        let definition = self.definition();
+        match definition.place() {
+            (Some(table), name) => format!("{name} = {} in [{table}]", definition.example),
+            (None, name) => format!("{name} = {}", definition.example),
+        }
     }
 
     pub fn default(self) -> Option<Value> {
-        const DAY: u64 = 24 * 60 * 60;
-        let limits = harvest_sandbox::Limits::default();
-        let supervision = Supervision::default();
-        let count = |number: u64| u32::try_from(number).ok().map(Value::Count);
-        match self {
-            Self::Agent | Self::Model | Self::Test | Self::Agents | Self::Warm | Self::PlanReview => None,
-            Self::RequireTests | Self::AcceptUnchanged | Self::Plan | Self::Gate | Self::GithubDraftFailed => {
-                Some(Value::Flag(false))
-            }
-            Self::GithubLogin | Self::GithubLabel => Some(Value::Text("harvest".to_owned())),
-            Self::GithubFixes => Some(Value::Count(5)),
-            Self::Workflow => Some(Value::Text("direct".to_owned())),
-            Self::Timeout => Some(Value::Time(Duration::from_secs(30 * 60))),
-            Self::Stall => Some(Value::Time(Duration::from_millis(supervision.stall_ms))),
-            Self::MaxTurns => Some(Value::Count(50)),
-            Self::MaxRepeats => Some(Value::Count(supervision.max_repeats)),
-            Self::Hooks => Some(Value::Hooks(Vec::new())),
-            Self::Grace => Some(Value::Time(Duration::from_millis(supervision.grace_ms))),
-            Self::BudgetUsd => Some(Value::Money(Cost::from_nanos(10_000_000_000))),
-            Self::Retries => Some(Value::Count(0)),
-            Self::OnQuota | Self::McpServers | Self::ServerTools => Some(Value::Names(Vec::new())),
-            Self::Lease | Self::BreakerPause => Some(Value::Time(Duration::from_secs(60))),
-            Self::Breaker => Some(Value::Count(8)),
-            Self::Keep => Some(Value::Time(Duration::from_secs(30 * DAY))),
-            Self::KeepSize | Self::ModelCalls | Self::UserDailyUsd | Self::ProjectDailyUsd => None,
-            Self::ModelFallbacks => Some(Value::Chains(Vec::new())),
-            Self::EgressAllow => Some(Value::Hosts(Policy::default())),
-            Self::SignInClientId
-            | Self::SignInRole
-            | Self::TelemetryOtlp
-            | Self::RegistryProxy
-            | Self::RegistryCaFile => None,
-            Self::QuotaTokenSessions
-            | Self::QuotaUserSessions
-            | Self::QuotaTeamSessions
-            | Self::QuotaProjectSessions
-            | Self::QuotaTokenDailyUsd
-            | Self::QuotaTeamDailyUsd => None,
-            Self::QuotaStrangerDailyTasks => Some(Value::Count(5)),
-            Self::QuotaRepositoryStrangerDailyTasks => Some(Value::Count(20)),
-            Self::RateReads => Some(Value::Count(Pace::default().reads)),
-            Self::RateWrites => Some(Value::Count(Pace::default().writes)),
-            Self::SignInUrl => Some(Value::Text("https://github.com".to_owned())),
-            Self::SignInOrganizations | Self::SignInTeams | Self::SignInAdmins => Some(Value::Names(Vec::new())),
-            Self::SignInBelieved => Some(Value::Time(Duration::from_secs(60 * 60))),
-            Self::Registry(ecosystem) => Some(Value::Text(ecosystem.public().to_owned())),
-            Self::LimitCpu => limits.cpu_millis.map(Value::Cores),
-            Self::LimitMemory => Some(Value::Size(limits.memory_bytes)),
-            Self::LimitProcesses => count(limits.processes),
-            Self::LimitOpenFiles => count(limits.open_files),
-            Self::LimitDisk => Some(Value::Size(limits.disk_bytes)),
-            Self::LimitFiles => count(limits.inodes),
-            Self::LimitOutput => Some(Value::Size(limits.output_bytes)),
-        }
+        (self.definition().default)()
     }
 
-    /// What happens without a value.
-    pub fn without(self) -> &'static str {
-        match self {
-            Self::Agent => "(claude-code where it can be used, else builtin)",
-            Self::Model => "(the agent's choice)",
-            Self::Test => "(found in the repository)",
-            Self::Agents => "(as many as fit this machine)",
-            Self::Warm => "(as many as agents)",
-            Self::LimitCpu => "(all cores)",
-            Self::SignInClientId => "(no sign-in with GitHub)",
-            Self::SignInRole => "(what their projects give them)",
-            Self::TelemetryOtlp => "(nowhere)",
-            Self::RegistryProxy => "(directly)",
-            Self::RegistryCaFile => "(the machine's alone)",
-            Self::KeepSize
-            | Self::ModelCalls
-            | Self::UserDailyUsd
-            | Self::ProjectDailyUsd
-            | Self::QuotaTokenSessions
-            | Self::QuotaUserSessions
-            | Self::QuotaTeamSessions
-            | Self::QuotaProjectSessions
-            | Self::QuotaTokenDailyUsd
-            | Self::QuotaTeamDailyUsd => "(no limit)",
-            _ => "(none)",
-        }
+    /// The tables that settings stand in.
+    pub fn tables() -> BTreeSet<&'static str> {
+        Self::ALL.iter().filter_map(|key| key.definition().place().0).collect()
     }
 }

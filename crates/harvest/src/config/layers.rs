@@ -10,7 +10,7 @@ use harvest_core::{Code, Cost};
 use harvest_engine::Team;
 use serde_json::json;
 
-use super::{Key, Value};
+use super::{Key, SetBy, Value};
 use crate::failure::Failure;
 
 /// Letters that may differ in a setting that somebody meant to write.
@@ -69,8 +69,8 @@ impl Origin {
 
     fn may_set(&self, key: Key) -> bool {
         match self {
-            Self::Repository { .. } => key.may_be_set_by_a_repository(),
-            Self::Project { .. } | Self::ProjectSettings { .. } => key.may_be_set_by_a_project(),
+            Self::Repository { .. } => key.definition().set_by >= SetBy::Repository,
+            Self::Project { .. } | Self::ProjectSettings { .. } => key.definition().set_by >= SetBy::Project,
             Self::Default | Self::File(_) | Self::CommandLine => true,
         }
     }
@@ -198,7 +198,7 @@ impl Layer {
                     &format!("{meant}settings are: {}", names.join(", ")),
                 ));
             };
-            let value = key.read(&value).map_err(|reason| {
+            let value = key.definition().kind.read(&value).map_err(|reason| {
                 let shown = serde_json::to_string(&value).unwrap_or_default();
                 refuse(
                     &format!("{place}: `{name}` cannot be {shown}: {reason}"),
@@ -213,10 +213,10 @@ impl Layer {
 
 /// `allow` in the table `egress` is `egress.allow`.
 fn flat(table: toml::Table) -> Vec<(String, toml::Value)> {
-    let mut settings = Vec::new();
+    let (tables, mut settings) = (Key::tables(), Vec::new());
     for (name, value) in table {
         match value {
-            toml::Value::Table(inner) if Key::TABLES.contains(&name.as_str()) => {
+            toml::Value::Table(inner) if tables.contains(name.as_str()) => {
                 settings.extend(inner.into_iter().map(|(key, value)| (format!("{name}.{key}"), value)));
             }
             value => settings.push((name, value)),
@@ -261,7 +261,7 @@ impl Setting {
 
 impl Layers {
     pub fn defaults() -> Self {
-        let values = Key::ALL.into_iter().filter_map(|key| Some((key, key.default()?))).collect();
+        let values = Key::ALL.iter().filter_map(|key| Some((*key, key.default()?))).collect();
         let servers = toml::Table::new();
         Self {
             layers: vec![Layer { origin: Origin::Default, values, servers }],
@@ -361,7 +361,7 @@ impl Layers {
     }
 
     pub fn all(&self) -> Vec<Setting> {
-        Key::ALL.into_iter().map(|key| self.get(key)).collect()
+        Key::ALL.iter().map(|key| self.get(*key)).collect()
     }
 
     pub fn text(&self, key: Key) -> Option<String> {
@@ -588,8 +588,8 @@ mod tests {
     fn an_operator_can_name_mirrors() {
         let layers = Layers::defaults().with(file("[registries]\nnpm = 'http://10.0.0.1/npm'").unwrap());
         assert_eq!(layers.mirrors(), BTreeMap::from([(Ecosystem::Npm, "http://10.0.0.1/npm".to_owned())]));
-        assert_eq!(layers.get(Key::Registry(Ecosystem::Npm)).origin.kind(), "file");
-        for (ecosystem, key) in Ecosystem::ALL.into_iter().map(|ecosystem| (ecosystem, Key::Registry(ecosystem))) {
+        assert_eq!(layers.get(Key::RegistryNpm).origin.kind(), "file");
+        for (ecosystem, key) in Ecosystem::ALL.into_iter().map(|ecosystem| (ecosystem, Key::registry(ecosystem))) {
             assert_eq!(key.name(), format!("registries.{ecosystem}"));
             assert!(Key::ALL.contains(&key));
         }

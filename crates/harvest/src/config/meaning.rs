@@ -14,6 +14,7 @@ use harvest_server::Pace;
 use super::layers::{Layers, Origin, Project, refuse};
 use super::{Key, Value};
 use crate::failure::Failure;
+use crate::mcp;
 
 impl Layers {
     /// When an agent is no longer believed to get anywhere.
@@ -35,9 +36,13 @@ impl Layers {
                 Origin::ProjectSettings { .. } => Catalogue::with_of_project,
                 _ => Catalogue::with,
             };
-            with(catalogue, name, table.clone()).map_err(|error| {
+            let refuse = |error: String| {
                 refuse(&format!("{}: {error}", layer.origin.describe()), "see `harvest mcp show NAME` for examples")
-            })
+            };
+            if let Some(table) = table.as_table() {
+                mcp::check_for_keys(table).map_err(|error| refuse(format!("mcp.{name}: {error}")))?;
+            }
+            with(catalogue, name, table.clone()).map_err(|error| refuse(error.to_string()))
         })
     }
 
@@ -161,8 +166,8 @@ impl Layers {
     /// Registries that are not the public ones.
     pub fn mirrors(&self) -> BTreeMap<Ecosystem, String> {
         let own = |ecosystem| {
-            let setting = self.get(Key::Registry(ecosystem));
-            (setting.origin != Origin::Default).then(|| self.text(Key::Registry(ecosystem))).flatten()
+            let setting = self.get(Key::registry(ecosystem));
+            (setting.origin != Origin::Default).then(|| self.text(Key::registry(ecosystem))).flatten()
         };
         Ecosystem::ALL.into_iter().filter_map(|ecosystem| Some((ecosystem, own(ecosystem)?))).collect()
     }

@@ -35,7 +35,8 @@ pub async fn config(global: &Global, environment: Environment, command: Config) 
 }
 
 fn page(style: Style, settings: &[Setting]) -> String {
-    let shown = |setting: &Setting| setting.value.as_ref().map_or(setting.key.without().to_owned(), Value::text);
+    let shown =
+        |setting: &Setting| setting.value.as_ref().map_or(setting.key.definition().without.to_owned(), Value::text);
     let names = settings.iter().map(|setting| setting.key.name().len()).max().unwrap_or(0) + 2;
     let width = settings.iter().map(|setting| shown(setting).chars().count()).max().unwrap_or(0);
     let line = |setting: &Setting| {

@@ -1,5 +1,6 @@
 //! What settings can be: their types and limits, as they are read and as they are shown.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,7 +8,6 @@ use harvest_core::{Cost, Hook, HookStage, Role};
 use harvest_gateway::egress::Policy;
 use serde_json::json;
 
-use super::Key;
 use crate::cli::{age, budget, duration};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,130 +28,117 @@ pub enum Value {
     Size(u64),
 }
 
-impl Key {
+/// The type of a setting, and what its values have to fulfil.
+#[derive(Debug)]
+pub enum Kind {
+    Text,
+    Flag,
+    /// `90s`, `30m`.
+    Time,
+    /// `30d`.
+    Age,
+    /// Dollars.
+    Money,
+    Count(RangeInclusive<u32>),
+    /// Bytes, at least this many: `8GiB`.
+    Size(u64),
+    Cores,
+    /// A list of what this says.
+    Names(&'static str),
+    Hosts,
+    ServerTools,
+    Chains,
+    Hooks,
+    Url,
+    AbsolutePath,
+    Role,
+    Workflow,
+    GithubLogin,
+}
+
+impl Kind {
     /// The value of a TOML document, or why it cannot be one.
-    pub fn read(self, value: &toml::Value) -> Result<Value, String> {
-        let text = || match value.as_str().map(str::trim) {
-            Some("") => Err("it is empty".to_owned()),
-            Some(text) => Ok(text.to_owned()),
-            None => Err("it must be text".to_owned()),
-        };
-        let count = |from: u32, to: u32| {
-            let number = value.as_integer().and_then(|number| u32::try_from(number).ok());
-            let fits = number.filter(|number| (from..=to).contains(number));
-            fits.map(Value::Count).ok_or_else(|| format!("it must be between {from} and {to}"))
-        };
+    pub fn read(&self, value: &toml::Value) -> Result<Value, String> {
         match self {
-            Self::Agent
-            | Self::Model
-            | Self::Test
-            | Self::PlanReview
-            | Self::GithubLabel
-            | Self::SignInClientId
-            | Self::SignInUrl => text().map(Value::Text),
-            Self::SignInRole => match Role::parse(&text()?) {
-                Some(role) => Ok(Value::Text(role.as_str().to_owned())),
-                None => Err("it must be viewer, member or admin".to_owned()),
-            },
-            Self::Workflow => match text()?.as_str() {
-                known @ ("direct" | "research-plan-implement") => Ok(Value::Text(known.to_owned())),
-                _ => Err("it is direct or research-plan-implement".to_owned()),
-            },
-            Self::GithubLogin => {
-                let login = text()?.trim_start_matches('@').to_owned();
-                let plain = login.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_[]".contains(&byte));
-                if plain && !login.is_empty() {
-                    Ok(Value::Text(login))
-                } else {
-                    Err("it must be a GitHub login".to_owned())
-                }
-            }
-            Self::GithubFixes => count(0, 100),
-            Self::RequireTests | Self::AcceptUnchanged | Self::Plan | Self::Gate | Self::GithubDraftFailed => {
-                value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned())
-            }
-            Self::Timeout | Self::Stall | Self::Grace | Self::Lease | Self::BreakerPause | Self::SignInBelieved => {
-                duration(&text()?).map(Value::Time)
-            }
-            Self::Keep => age(&text()?).map(Value::Time),
-            Self::KeepSize => size(&text()?, 1 << 20).map(Value::Size),
-            Self::ModelCalls => count(1, 1000),
-            Self::Breaker => count(0, 1000),
-            Self::ModelFallbacks => chains(value).map(Value::Chains),
-            Self::Hooks => hooks(value).map(Value::Hooks),
-            Self::QuotaTokenSessions
-            | Self::QuotaUserSessions
-            | Self::QuotaTeamSessions
-            | Self::QuotaProjectSessions => count(1, 1_000_000),
-            // None at all may be wanted.
-            Self::QuotaStrangerDailyTasks | Self::QuotaRepositoryStrangerDailyTasks => count(0, 1_000_000),
-            Self::RateReads | Self::RateWrites => count(1, 100_000_000),
-            Self::BudgetUsd
-            | Self::UserDailyUsd
-            | Self::ProjectDailyUsd
-            | Self::QuotaTokenDailyUsd
-            | Self::QuotaTeamDailyUsd => match value {
+            Self::Text => text(value).map(Value::Text),
+            Self::Flag => value.as_bool().map(Value::Flag).ok_or_else(|| "it must be true or false".to_owned()),
+            Self::Time => duration(&text(value)?).map(Value::Time),
+            Self::Age => age(&text(value)?).map(Value::Time),
+            Self::Money => match value {
                 toml::Value::Integer(dollars) => budget(&dollars.to_string()).map(Value::Money),
                 toml::Value::Float(dollars) => budget(&dollars.to_string()).map(Value::Money),
                 _ => Err("it must be a number of dollars".to_owned()),
             },
-            Self::EgressAllow => {
-                let texts =
-                    value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
-                let texts = texts.ok_or_else(|| "it must be a list of hosts".to_owned())?;
-                Policy::parse(texts.into_iter().map(str::trim)).map(Value::Hosts).map_err(|error| error.to_string())
+            Self::Count(range) => {
+                let number = value.as_integer().and_then(|number| u32::try_from(number).ok());
+                let fits = number.filter(|number| range.contains(number));
+                fits.map(Value::Count)
+                    .ok_or_else(|| format!("it must be between {} and {}", range.start(), range.end()))
+            }
+            Self::Size(least) => size(&text(value)?, *least).map(Value::Size),
+            Self::Cores => cores(value).map(Value::Cores),
+            Self::Names(of_what) => {
+                Ok(Value::Names(list(value, of_what)?.into_iter().map(|name| name.trim().to_owned()).collect()))
+            }
+            Self::Hosts => {
+                let hosts = list(value, "hosts")?;
+                Policy::parse(hosts.into_iter().map(str::trim)).map(Value::Hosts).map_err(|error| error.to_string())
             }
             Self::ServerTools => {
-                let names =
-                    value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
-                let names = names.ok_or_else(|| "it must be a list of names".to_owned())?;
-                let tools = harvest_gateway::ServerTools::new(names.into_iter().map(str::trim))?;
+                let tools = harvest_gateway::ServerTools::new(list(value, "names")?.into_iter().map(str::trim))?;
                 Ok(Value::Names(tools.names().map(str::to_owned).collect()))
             }
-            Self::RegistryCaFile => {
-                let path = text()?;
-                if !Path::new(&path).is_absolute() {
-                    return Err("it must be an absolute path".to_owned());
+            Self::Chains => chains(value).map(Value::Chains),
+            Self::Hooks => hooks(value).map(Value::Hooks),
+            Self::Url => url(value).map(Value::Text),
+            Self::AbsolutePath => match text(value)? {
+                path if Path::new(&path).is_absolute() => Ok(Value::Text(path)),
+                _ => Err("it must be an absolute path".to_owned()),
+            },
+            Self::Role => match Role::parse(&text(value)?) {
+                Some(role) => Ok(Value::Text(role.as_str().to_owned())),
+                None => Err("it must be viewer, member or admin".to_owned()),
+            },
+            Self::Workflow => match text(value)?.as_str() {
+                known @ ("direct" | "research-plan-implement") => Ok(Value::Text(known.to_owned())),
+                _ => Err("it is direct or research-plan-implement".to_owned()),
+            },
+            Self::GithubLogin => {
+                let login = text(value)?.trim_start_matches('@').to_owned();
+                let plain = login.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_[]".contains(&byte));
+                match plain && !login.is_empty() {
+                    true => Ok(Value::Text(login)),
+                    false => Err("it must be a GitHub login".to_owned()),
                 }
-                Ok(Value::Text(path))
             }
-            Self::Registry(_) | Self::RegistryProxy | Self::TelemetryOtlp => {
-                let url = text()?;
-                let known =
-                    ["https://", "http://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
-                if !known {
-                    return Err("it must begin with https:// or http://".to_owned());
-                }
-                // It would be shown by `config show` and stand in the names of cached files.
-                if url.contains(['@', '?', '#']) {
-                    return Err("it must have no user, query or fragment".to_owned());
-                }
-                Ok(Value::Text(url))
-            }
-            Self::Retries => count(0, 20),
-            Self::MaxTurns => count(1, 100_000),
-            // Twice the same is what a careful agent does.
-            Self::MaxRepeats => count(3, 100_000),
-            Self::OnQuota | Self::McpServers | Self::SignInOrganizations | Self::SignInTeams | Self::SignInAdmins => {
-                let names =
-                    value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
-                let names = names.ok_or_else(|| {
-                    format!("it must be a list of {}", if self == Self::OnQuota { "agents" } else { "names" })
-                })?;
-                Ok(Value::Names(names.into_iter().map(|name| name.trim().to_owned()).collect()))
-            }
-            Self::Agents => count(1, 1000),
-            Self::Warm => count(0, 1000),
-            Self::LimitCpu => cores(value).map(Value::Cores),
-            Self::LimitMemory => size(&text()?, 64 << 20).map(Value::Size),
-            // Less than this and not even a shell with a pipe runs.
-            Self::LimitProcesses => count(32, 1_000_000),
-            Self::LimitOpenFiles => count(64, 1_000_000),
-            Self::LimitDisk => size(&text()?, 16 << 20).map(Value::Size),
-            Self::LimitFiles => count(1000, 1_000_000_000),
-            Self::LimitOutput => size(&text()?, 1 << 20).map(Value::Size),
         }
     }
+}
+
+fn text(value: &toml::Value) -> Result<String, String> {
+    match value.as_str().map(str::trim) {
+        Some("") => Err("it is empty".to_owned()),
+        Some(text) => Ok(text.to_owned()),
+        None => Err("it must be text".to_owned()),
+    }
+}
+
+fn list<'v>(value: &'v toml::Value, of_what: &str) -> Result<Vec<&'v str>, String> {
+    let texts = value.as_array().and_then(|all| all.iter().map(toml::Value::as_str).collect());
+    texts.ok_or_else(|| format!("it must be a list of {of_what}"))
+}
+
+fn url(value: &toml::Value) -> Result<String, String> {
+    let url = text(value)?;
+    let known = ["https://", "http://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme));
+    if !known {
+        return Err("it must begin with https:// or http://".to_owned());
+    }
+    // It would be shown by `config show` and stand in the names of cached files.
+    if url.contains(['@', '?', '#']) {
+        return Err("it must have no user, query or fragment".to_owned());
+    }
+    Ok(url)
 }
 
 impl Value {

@@ -186,6 +186,17 @@ fn a_turn_that_has_ended_is_not_told_as_lost_when_its_worker_comes_back_late() {
 }
 
 #[test]
+fn a_turn_that_waits_for_a_person_is_not_told_as_lost_when_its_worker_comes_back_late() {
+    let world = World::new();
+    world.add("Mend it", &["--plan"]);
+    let script = world.script(&json!([{ "say": "I would mend two.sh." }]));
+    let args = ["up", "--until-empty", "--json", "--lease", "3s", "--model-script", script.to_str().unwrap()];
+    let ran = world.harvest(&args).env("HARVEST_FAILPOINTS", "plan::asked=sleep(2500)").finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("\"awaits_approval\"") && !ran.stdout.contains("\"lost\""), "{ran:?}");
+}
+
+#[test]
 fn an_urgent_task_that_was_queued_later_goes_first_under_a_cap() {
     let world = World::new();
     cap_of_one(&world);

@@ -187,6 +187,31 @@ fn what_is_asked_for_on_github_is_held_to_the_quota_of_whoever_asks() {
 }
 
 #[test]
+fn who_signs_in_and_who_asks_in_an_issue_is_one_person_with_one_quota() {
+    let world = World::new();
+    let hub = Hub::new(&world);
+    let (url, host) = (hub.fake.url(), hub.fake.url().strip_prefix("http://").unwrap().to_owned());
+    let sign_in = format!("[sign_in]\nclient_id = 'Iv1.0123456789abcdef'\nurl = '{url}'\nadmins = ['ada']\n");
+    crate::serve_limits::settings(&world, &format!("[quota]\nuser_sessions = 1\n{sign_in}"));
+    let secret =
+        world.harvest(&["credential", "add", "github-sign-in", "--from-stdin"]).input("recorded-sign-in-secret");
+    assert_eq!(secret.finish().exit, Some(0));
+    hub.person("ada").post("/issues", &json!({ "title": "Make the failing test pass" })).ok();
+    let server = world.serve(&["--agents", "0"]);
+    let mut payload = asked(&hub);
+    payload["sender"]["login"] = json!("Ada");
+    assert_eq!(deliver(&server, "issues", "d-1", &payload).ok()["status"], "queued");
+    let outcomes = settled(&world, 1);
+    assert!(outcomes[0].starts_with("task "), "{outcomes:?}");
+    let name = format!("ada@{host}");
+    assert_eq!(world.tasks()[0]["requested_by"], json!(name));
+    let token = world.token(&["--user", &name]);
+    let answer = server.with(&token).post("/api/tasks", &world.ask("Mend it"));
+    let problem = answer.problem(429, "HV-0617");
+    assert!(problem["detail"].as_str().unwrap().contains(&format!("user {name} has 1 tasks")), "{problem}");
+}
+
+#[test]
 fn every_published_example_is_accepted() {
     let Some(examples) = examples() else {
         return harvest_testing::skip("npm is not installed");

@@ -194,7 +194,7 @@ fn rotated_at(place: &'static str) -> Stage {
     stage(place, make, finish)
 }
 
-/// A request whose answer was never sent: asked again with the same key, it has been made already.
+/// A request whose answer was never sent: the task that it made is worked on once.
 fn asked_at(place: &'static str) -> Stage {
     let ask = |world: &World, server: &Server| {
         let body = world.ask("Mend it").to_string();
@@ -389,8 +389,7 @@ fn drop_of(stage: &Stage) -> String {
 fn journals(world: &World, url: Option<&String>) -> BTreeMap<(i64, i64), Value> {
     let ask = "SELECT session, seq, body FROM events";
     let parsed = |session: &str, seq: &str, body: &str| {
-        let body: Value = serde_json::from_str(body).unwrap();
-        ((session.parse().unwrap(), seq.parse().unwrap()), body["type"].clone())
+        ((session.parse().unwrap(), seq.parse().unwrap()), serde_json::from_str::<Value>(body).unwrap())
     };
     if let Some(url) = url {
         let rows = run("psql", &["--no-align", "--tuples-only", "--field-separator=\t", url, "--command", ask]);
@@ -443,8 +442,8 @@ fn finish_one(cluster: Option<&Cluster>, stage: &Stage) {
     let before = journals(&world, url.as_ref());
     (stage.finish)(&world);
     let after = journals(&world, url.as_ref());
-    for (place, kind) in before {
-        assert_eq!(after.get(&place), Some(&kind), "{}: {place:?}", stage.name);
+    for (place, event) in before {
+        assert_eq!(after.get(&place), Some(&event), "{}: {place:?}", stage.name);
     }
     world.assert_nothing_left();
     println!("{} in {:?}", stage.name, begun.elapsed());

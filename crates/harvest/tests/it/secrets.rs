@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::github::{self, Hub};
 use crate::interrupts::hanging;
 use crate::secret_scan::Scanner;
-use crate::serve_limits::text;
+use crate::serve_limits::{settings, text};
 use crate::support::{FIX, World};
 
 /// One of every shape, made up.
@@ -259,6 +259,50 @@ fn a_key_in_a_command_of_a_repository_is_refused_and_kept_nowhere() {
     }
     assert_eq!(admin.get("/api/repositories").ok()["items"], json!([]), "nothing is left of what was refused");
     assert_nowhere(&world, &scanner, &exits);
+}
+
+/// Whoever sees a task sees its servers, and their programs may run beside the agent.
+#[test]
+fn a_key_in_the_definition_of_an_mcp_server_is_refused_and_kept_nowhere() {
+    let world = World::new();
+    let scanner = Scanner::new(SHAPES.iter().copied());
+    let mut exits = Vec::new();
+    let mut refused = |args: &[&str], field: &str| {
+        let ran = world.harvest(args).finish();
+        assert_eq!(ran.exit, Some(2), "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains(&format!("`{field}` holds a key")), "{args:?}: {ran:?}");
+        exits.push(("command", format!("{ran:?}")));
+    };
+    for key in SHAPES {
+        let add = ["mcp", "add", "tracker"];
+        let program = ["--command", "npx"];
+        refused(&[&add[..], &program, &["--arg", &format!("--token={key}")]].concat(), "args");
+        refused(&[&add[..], &program, &["--env", &format!("TOKEN={key}")]].concat(), "environment");
+        refused(&[&add[..], &["--url", &format!("https://mcp.example.com/?key={key}")]].concat(), "url");
+    }
+    for definition in ["command = 'npx'\nenvironment = { TOKEN = 'KEY' }", "url = 'https://mcp.example.com/?key=KEY'"] {
+        let definition = definition.replace("KEY", SHAPES[0]);
+        settings(&world, &format!("[mcp.tracker]\n{definition}\n"));
+        let field = if definition.starts_with("url") { "url" } else { "environment" };
+        refused(&["task", "add", "Mend it", "--mcp", "tracker"], field);
+    }
+    settings(&world, "");
+    assert_eq!(world.tasks().len(), 0);
+    assert_nowhere(&world, &scanner, &exits);
+}
+
+/// A name that somebody pasted a key into.
+#[test]
+fn keys_in_names_of_reviewers_and_models_are_kept_nowhere() {
+    let world = World::new();
+    let (scanner, planted) = (Scanner::new(SHAPES.iter().copied()), SHAPES.join(":"));
+    let reviewer = format!("builtin:{planted}");
+    let add = ["task", "add", "Mend it", "--plan", "--review-plan", &reviewer, "--model", &planted, "--json"];
+    let added = world.harvest(&add).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    let shown = world.harvest(&["task", "show", "--json", world.tasks()[0]["id"].as_str().unwrap()]).finish();
+    assert!(shown.stdout.contains("[redacted]"), "{shown:?}");
+    assert_nowhere(&world, &scanner, &[("add", format!("{added:?}")), ("show", format!("{shown:?}"))]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use harvest_engine::{Change, REVIEW, Remark, Situation};
 use harvest_forge::{Comment, Forge, Hosting, Place, Standing, Thread};
 use harvest_store::{IdempotencyKey, Link, LinkKind, Submitted, describe};
 
-use super::act::Trouble;
+use super::act::{self, Trouble};
 use crate::Ask;
 use crate::state::App;
 
@@ -90,7 +90,7 @@ async fn submit(app: &App, wanted: &Wanted<'_>, asked: Asked) -> Result<Submitte
         source_url: Some(place.url.clone()),
         ..Ask::default()
     };
-    let person = format!("github:{by}");
+    let person = act::person(app, repository, by);
     let mut request = app.desk.request(&ask, &person).await.map_err(Trouble::refused)?;
     request.source = asked.source;
     request.requested_by = person;
@@ -119,7 +119,8 @@ async fn submit(app: &App, wanted: &Wanted<'_>, asked: Asked) -> Result<Submitte
 }
 
 fn told(app: &App, wanted: &Wanted<'_>, request: &str, situation: &Situation) -> Result<Prompt, Trouble> {
-    let text = app.engine.tell(&format!("github:{}", wanted.by), wanted.repository, request, situation);
+    let person = act::person(app, wanted.repository, wanted.by);
+    let text = app.engine.tell(&person, wanted.repository, request, situation);
     let text = text.map_err(|error| Trouble::lasting(error.to_string()))?;
     Prompt::new(text).map_err(|error| Trouble::lasting(error.to_string()))
 }

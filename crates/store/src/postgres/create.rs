@@ -112,7 +112,7 @@ pub(super) async fn create_tasks(db: &Connection, teller: &Teller, new: &[NewTas
         }
     }
     if let Some(first) = fresh.first() {
-        let new: Vec<_> = fresh.iter().map(|task| (&task.admission, &task.id)).collect();
+        let new: Vec<_> = fresh.iter().map(|task| &task.admission).collect();
         quota::admit(db, &new, first.at).await?;
     }
     let made = fresh.iter().map(|task| &task.id).collect();

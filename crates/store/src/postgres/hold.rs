@@ -83,7 +83,7 @@ async fn instruct(db: &Connection, task: &TaskId, by: &Requester, at: Timestamp)
     db.query("SELECT harvest_lock(true)", &[]).await?;
     let under_way = quota::under_way(db, &by.limits).await?;
     act_for(db, task, "held", &by.person, by.token.as_ref()).await?;
-    quota::admit_more(db, (&by.limits, by.token.as_ref()), task, &under_way, at).await
+    quota::admit_more(db, &by.limits, &under_way, at).await
 }
 
 /// The last turn of the task with this status acts for a person from now on, and spends with the token that they asked with.

@@ -41,10 +41,9 @@ pub(super) async fn prompt(db: &Connection, new: &NewTurn) -> Result<Prompted, E
     db.query(sql, &[&new.session.as_str(), &new.at.to_string(), &event]).await?;
     if status.is_finished() {
         db.query("SELECT harvest_go_on($1)", &[&task]).await?;
-        quota::admit(db, &[(&new.admission, &decode::id(&task)?)], new.at).await?;
+        quota::admit(db, &[&new.admission], new.at).await?;
     } else {
-        let by = (new.admission.limits.as_slice(), new.admission.token.as_ref());
-        quota::admit_more(db, by, &decode::id(&task)?, &under_way, new.at).await?;
+        quota::admit_more(db, &new.admission.limits, &under_way, new.at).await?;
     }
     Ok(Prompted { turn: read::turn(db, &new.id).await?, known: false })
 }

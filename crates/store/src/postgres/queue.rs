@@ -88,7 +88,7 @@ pub(super) async fn retry(db: &Connection, task: &TaskId, admission: &Admission,
     }
     let row = db.row("SELECT harvest_retry($1, $2)", &[&task.as_str(), &at.to_string()]).await?;
     match row.get::<_, Option<&str>>(0) {
-        None => quota::admit(db, &[(admission, task)], at).await,
+        None => quota::admit(db, &[admission], at).await,
         Some("") => Err(Error::UnknownTask(task.to_string())),
         Some(status) => {
             let from: TaskStatus = from_word(status, "tasks.status")?;

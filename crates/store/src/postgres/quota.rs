@@ -1,7 +1,7 @@
 //! Quotas, and the end of sessions that nobody wants to keep.
 
 use async_trait::async_trait;
-use harvest_core::{Cost, SessionId, TaskId, Timestamp, TokenId};
+use harvest_core::{Cost, SessionId, Timestamp};
 use tokio_postgres::types::ToSql;
 
 use super::connection::Connection;
@@ -14,6 +14,9 @@ const UNFINISHED: &str = "status NOT IN ('completed', 'failed', 'cancelled')";
 /// The tasks that turns which have not ended count for someone in.
 const UNDER_WAY: &str =
     "EXISTS (SELECT 1 FROM turns WHERE task_id = tasks.id AND turns.status <> 'done' AND counts_for = ANY($1))";
+/// The same for the token that they were asked for with.
+const UNDER_WAY_OF_TOKEN: &str =
+    "EXISTS (SELECT 1 FROM turns WHERE task_id = tasks.id AND turns.status <> 'done' AND token = $1)";
 const FORGET_ANSWERS: &str =
     "DELETE FROM answers WHERE strpos(coalesce(body, '') || ' ' || coalesce(made, ''), $1) > 0";
 
@@ -30,14 +33,11 @@ impl Quotas for Postgres {
     }
 }
 
-/// Counts new work for its token, and refuses it when a quota leaves no room. The work is written already, under the queue's
+/// Refuses new work when a quota leaves no room. The work is written already, under the queue's
 /// lock: nobody else is between the count and the commit. Whoever calls this gives up its transaction when it fails.
-pub(super) async fn admit(db: &Connection, new: &[(&Admission, &TaskId)], at: Timestamp) -> Result<(), Error> {
+pub(super) async fn admit(db: &Connection, new: &[&Admission], at: Timestamp) -> Result<(), Error> {
     let day = day_of(at);
-    for (admission, task) in new {
-        count_for(db, admission.token.as_ref(), task, &day).await?;
-    }
-    for (limit, count) in Admission::limits(new.iter().map(|(admission, _)| *admission)) {
+    for (limit, count) in Admission::limits(new.iter().copied()) {
         if limit.unfinished.is_some() {
             limit.check_unfinished(unfinished(db, &limit.asker).await?, count)?;
         }
@@ -58,28 +58,14 @@ pub(super) async fn under_way(db: &Connection, limits: &[Limit]) -> Result<Vec<u
     Ok(all)
 }
 
-/// Counts more work on a task that is under way, and refuses it when it makes the task someone's whose quota leaves no room
-/// for it, or when the day's money is spent. The work is written already; `before` was counted before that.
-pub(super) async fn admit_more(
-    db: &Connection,
-    (limits, token): (&[Limit], Option<&TokenId>),
-    task: &TaskId,
-    before: &[u64],
-    at: Timestamp,
-) -> Result<(), Error> {
-    count_for(db, token, task, &day_of(at)).await?;
+/// Refuses more work on a task that is under way when it makes the task someone's whose quota leaves no room for it, or when
+/// the day's money is spent. The work is written already; `before` was counted before that.
+pub(super) async fn admit_more(db: &Connection, limits: &[Limit], before: &[u64], at: Timestamp) -> Result<(), Error> {
     for ((limit, before), now) in limits.iter().zip(before).zip(under_way(db, limits).await?) {
         limit.check_more(*before, now)?;
         check_spent(db, limit, at).await?;
     }
     Ok(())
-}
-
-async fn count_for(db: &Connection, token: Option<&TokenId>, task: &TaskId, day: &str) -> Result<(), Error> {
-    let Some(token) = token else { return Ok(()) };
-    let sql =
-        "INSERT INTO asked (token, day, task) SELECT $1, $2, number FROM tasks WHERE id = $3 ON CONFLICT DO NOTHING";
-    db.execute(sql, &[&token.as_str(), &day, &task.as_str()]).await.map(drop)
 }
 
 async fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<(), Error> {
@@ -94,7 +80,11 @@ async fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<()
 
 async fn unfinished(db: &Connection, of: &Asker) -> Result<u64, Error> {
     let (filter, value) = tasks_of(of);
-    let filter = if matches!(of, Asker::People(_)) { UNDER_WAY } else { filter };
+    let filter = match of {
+        Asker::People(_) => UNDER_WAY,
+        Asker::Token(_) => UNDER_WAY_OF_TOKEN,
+        Asker::Repositories(_) | Asker::StrangersOf(_) => filter,
+    };
     let sql = format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND {filter}");
     let found: i64 = db.row(&sql, &[&*value as &(dyn ToSql + Sync)]).await?.get(0);
     Ok(found.max(0) as u64)
@@ -111,7 +101,8 @@ async fn begun(db: &Connection, of: &Asker, day: &str) -> Result<u64, Error> {
 /// The condition that the tasks meet that someone asked for, and the value of its parameter.
 fn tasks_of(asker: &Asker) -> (&'static str, Box<dyn ToSql + Send + Sync>) {
     match asker {
-        Asker::Token(token) => ("number IN (SELECT task FROM asked WHERE token = $1)", Box::new(token.to_string())),
+        // Nothing is counted by the day for tokens.
+        Asker::Token(token) => ("false", Box::new(token.to_string())),
         Asker::People(names) => ("requested_by = ANY($1)", Box::new(names.clone())),
         Asker::Repositories(names) => ("repository = ANY($1)", Box::new(names.clone())),
         Asker::StrangersOf(name) => ("(repository = $1 AND stranger_day IS NOT NULL)", Box::new(name.clone())),
@@ -161,7 +152,6 @@ async fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error
         }
         for sql in [
             "DELETE FROM counted WHERE task = $1",
-            "DELETE FROM asked WHERE task = $1",
             "DELETE FROM reservations WHERE task = $1",
             "DELETE FROM endings WHERE task = $1",
         ] {

@@ -1,7 +1,7 @@
 //! Quotas, and the end of sessions that nobody wants to keep.
 
 use async_trait::async_trait;
-use harvest_core::{Cost, SessionId, TaskId, Timestamp, TokenId};
+use harvest_core::{Cost, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Sqlite, ledger, stats};
@@ -10,9 +10,14 @@ use crate::contract::{Admission, Asker, Forgotten, Limit, Quotas, day_of};
 use crate::decode::{id, to_json};
 
 const UNFINISHED: &str = "status NOT IN ('completed', 'failed', 'cancelled')";
-/// The tasks that turns which have not ended count for someone in; read from the index of these alone.
-const UNDER_WAY: &str = "SELECT count(DISTINCT task) FROM turns INDEXED BY turns_under_way
-     WHERE status <> 'done' AND counts_for IN (SELECT value FROM json_each(?1))";
+/// The tasks under way that turns which have not ended count for someone in; read from the index of such turns alone. What
+/// waits in line of a task that has ended is not under way.
+const UNDER_WAY: &str = "SELECT count(*) FROM tasks WHERE number IN (
+         SELECT task FROM turns INDEXED BY turns_under_way
+         WHERE status <> 'done' AND counts_for IN (SELECT value FROM json_each(?1)))";
+/// The same for the token that they were asked for with.
+const UNDER_WAY_OF_TOKEN: &str =
+    "SELECT count(*) FROM tasks WHERE number IN (SELECT task FROM turns WHERE status <> 'done' AND token = ?1)";
 const FORGET_ANSWERS: &str = "DELETE FROM answers WHERE instr(coalesce(body, '') || ' ' || coalesce(made, ''), ?1) > 0";
 
 #[async_trait]
@@ -36,14 +41,11 @@ impl Quotas for Sqlite {
     }
 }
 
-/// Counts new work for its token, and refuses it when a quota leaves no room. The work is written already: whoever calls this
+/// Refuses new work when a quota leaves no room. The work is written already: whoever calls this
 /// gives up its transaction when it fails.
-pub(super) fn admit(db: &Connection, new: &[(&Admission, &TaskId)], at: Timestamp) -> Result<(), Error> {
+pub(super) fn admit(db: &Connection, new: &[&Admission], at: Timestamp) -> Result<(), Error> {
     let day = day_of(at);
-    for (admission, task) in new {
-        count_for(db, admission.token.as_ref(), task, &day)?;
-    }
-    for (limit, count) in Admission::limits(new.iter().map(|(admission, _)| *admission)) {
+    for (limit, count) in Admission::limits(new.iter().copied()) {
         if limit.unfinished.is_some() {
             limit.check_unfinished(unfinished(db, &limit.asker)?, count)?;
         }
@@ -60,27 +62,13 @@ pub(super) fn under_way(db: &Connection, limits: &[Limit]) -> Result<Vec<u64>, E
     limits.iter().map(|limit| limit.unfinished.map_or(Ok(0), |_| unfinished(db, &limit.asker))).collect()
 }
 
-/// Counts more work on a task that is under way, and refuses it when it makes the task someone's whose quota leaves no room
-/// for it, or when the day's money is spent. The work is written already; `before` was counted before that.
-pub(super) fn admit_more(
-    db: &Connection,
-    (limits, token): (&[Limit], Option<&TokenId>),
-    task: &TaskId,
-    before: &[u64],
-    at: Timestamp,
-) -> Result<(), Error> {
-    count_for(db, token, task, &day_of(at))?;
+/// Refuses more work on a task that is under way when it makes the task someone's whose quota leaves no room for it, or when
+/// the day's money is spent. The work is written already; `before` was counted before that.
+pub(super) fn admit_more(db: &Connection, limits: &[Limit], before: &[u64], at: Timestamp) -> Result<(), Error> {
     for ((limit, before), now) in limits.iter().zip(before).zip(under_way(db, limits)?) {
         limit.check_more(*before, now)?;
         check_spent(db, limit, at)?;
     }
-    Ok(())
-}
-
-fn count_for(db: &Connection, token: Option<&TokenId>, task: &TaskId, day: &str) -> Result<(), Error> {
-    let Some(token) = token else { return Ok(()) };
-    let sql = "INSERT OR IGNORE INTO asked (token, day, task) SELECT ?1, ?2, number FROM tasks WHERE id = ?3";
-    db.prepare_cached(sql)?.execute(params![token.as_str(), day, task.as_str()])?;
     Ok(())
 }
 
@@ -97,8 +85,11 @@ fn check_spent(db: &Connection, limit: &Limit, at: Timestamp) -> Result<(), Erro
 fn unfinished(db: &Connection, of: &Asker) -> Result<u64, Error> {
     let (filter, value) = tasks_of(of)?;
     let sql = match of {
-        Asker::People(_) => UNDER_WAY.to_owned(),
-        _ => format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND {filter}"),
+        Asker::People(_) => format!("{UNDER_WAY} AND {UNFINISHED}"),
+        Asker::Token(_) => format!("{UNDER_WAY_OF_TOKEN} AND {UNFINISHED}"),
+        Asker::Repositories(_) | Asker::StrangersOf(_) => {
+            format!("SELECT count(*) FROM tasks WHERE {UNFINISHED} AND {filter}")
+        }
     };
     Ok(db.prepare_cached(&sql)?.query_row([value], |row| row.get(0))?)
 }
@@ -117,7 +108,8 @@ fn begun_sql(filter: &str) -> String {
 /// The condition that the tasks meet that someone asked for, and the value of its parameter.
 fn tasks_of(asker: &Asker) -> Result<(&'static str, String), Error> {
     Ok(match asker {
-        Asker::Token(token) => ("number IN (SELECT task FROM asked WHERE token = ?1)", token.to_string()),
+        // Nothing is counted by the day for tokens.
+        Asker::Token(token) => ("false", token.to_string()),
         Asker::People(names) => ("requested_by IN (SELECT value FROM json_each(?1))", to_json(names, "people")?),
         Asker::Repositories(names) => {
             ("repository IN (SELECT value FROM json_each(?1))", to_json(names, "repositories")?)
@@ -169,11 +161,7 @@ fn forget(db: &Connection, session: &SessionId) -> Result<Forgotten, Error> {
         for sql in ["DELETE FROM dependencies WHERE task_id = ?1", "DELETE FROM tasks WHERE id = ?1"] {
             db.execute(sql, [&task])?;
         }
-        for sql in [
-            "DELETE FROM counted WHERE task = ?1",
-            "DELETE FROM asked WHERE task = ?1",
-            "DELETE FROM reservations WHERE task = ?1",
-        ] {
+        for sql in ["DELETE FROM counted WHERE task = ?1", "DELETE FROM reservations WHERE task = ?1"] {
             db.execute(sql, [task_number])?;
         }
         db.execute(FORGET_ANSWERS, [&task])?;

@@ -1,6 +1,6 @@
 //! How much someone has asked for, and what is left of a session that was forgotten: nothing.
 
-use harvest_core::{CHECKS_AUTHOR, Move, Prompt, SessionId, Settings, TokenId, Trust};
+use harvest_core::{CHECKS_AUTHOR, FailureReason, Move, Prompt, SessionId, Settings, TaskStatus, TokenId, Trust};
 use harvest_store::{
     Admission, Answer, AnswerKey, Asker, Error, Forgotten, IdempotencyKey, Limit, MissedRuns, NewTask, NewTurn,
     PlanDecision, PlanVerdict, QuotaExceeded, Requester, Schedule, StatKey, StatQuery, Step, Submitted,
@@ -170,6 +170,59 @@ on_both! {
         assert_eq!(of("eve").await, 0);
         store.prompt(prompt(&under_way)).await.unwrap();
         assert_eq!((of("eve").await, of("ada").await), (1, 3));
+    }
+
+    async fn what_waits_in_line_of_a_task_that_has_ended_takes_no_place(place) {
+        let store = place.open().await;
+        let token = TokenId::generate(&Counter);
+        let limits = || vec![at_most(1, Asker::People(vec!["ada".into()])), at_most(1, Asker::Token(token.clone()))];
+        let admission = || Admission { person: Some("ada".into()), token: Some(token.clone()), limits: limits(), ..Default::default() };
+        let more = |task: &Submitted| NewTurn { admission: admission(), author: "ada".into(), ..new_turn(&task.session, "more") };
+        for stage in ["waits", "runs", "proposes"] {
+            let task = create(&store, NewTask { admission: admission(), ..new_task("x") }).await;
+            let lease = async || {
+                let lease = claim(&store, &task.turn).await;
+                store.append(&lease, Step::new(now(), Vec::new()).moving(Move::Start)).await.unwrap();
+                lease
+            };
+            let lease = match stage {
+                "waits" => None,
+                "runs" => Some(lease().await),
+                _ => {
+                    store.ask_approval(&lease().await, now(), Vec::new()).await.unwrap();
+                    None
+                }
+            };
+            store.prompt(more(&task)).await.unwrap();
+            match (stage, lease) {
+                (_, Some(lease)) => {
+                    let cancelled = ending(&lease, TaskStatus::Cancelled, Some(FailureReason::Cancelled));
+                    store.append(&lease, cancelled).await.unwrap();
+                }
+                ("proposes", None) => {
+                    let by = requester("ada", None);
+                    store.decide(&task.task.id, PlanDecision { by, verdict: PlanVerdict::Rejected }, now()).await.unwrap();
+                }
+                _ => drop(store.cancel_waiting(&task.task.id, now()).await.unwrap().unwrap()),
+            }
+            assert!(store.task(&task.task.id).await.unwrap().task.status.is_finished(), "{stage}");
+            for asker in [Asker::People(vec!["ada".into()]), Asker::Token(token.clone())] {
+                assert_eq!(store.unfinished(&asker).await.unwrap(), 0, "{stage}: {asker:?}");
+            }
+        }
+    }
+
+    async fn what_someone_else_asks_of_a_task_takes_no_place_of_the_token_that_made_it(place) {
+        let store = place.open().await;
+        let [adas, eves] = [TokenId::generate(&Counter), TokenId::generate(&Counter)];
+        let with = |token: &TokenId| Admission { token: Some(token.clone()), ..Default::default() };
+        let of = async |token: &TokenId| store.unfinished(&Asker::Token(token.clone())).await.unwrap();
+        let task = create(&store, NewTask { admission: with(&adas), ..new_task("x") }).await;
+        assert_eq!((of(&adas).await, of(&eves).await), (1, 0));
+        store.cancel_waiting(&task.task.id, now()).await.unwrap().unwrap();
+        let more = NewTurn { admission: with(&eves), author: "eve".into(), ..new_turn(&task.session, "more") };
+        store.prompt(more).await.unwrap();
+        assert_eq!((of(&adas).await, of(&eves).await), (0, 1));
     }
 
     async fn a_turn_that_no_person_asked_for_counts_for_the_requester_of_its_task(place) {

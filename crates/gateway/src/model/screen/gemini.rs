@@ -19,7 +19,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Where Google keeps files that were sent to it before.
-const FILES: &str = "generativelanguage.googleapis.com/";
+const FILES: &str = "https://generativelanguage.googleapis.com/";
 
 pub(super) fn request(screen: &mut Screen<'_>, body: &Node<'_>, path: &str) -> Result<(), Refusal> {
     screen.fields(body, FIELDS)?;
@@ -98,7 +98,7 @@ fn parts(screen: &mut Screen<'_>, parts: &Node<'_>, path: &str) -> Result<(), Re
                 }
                 "file_data" => {
                     match value.any(&["fileUri", "file_uri"])? {
-                        Some(Node::Text(uri)) if uri.contains(FILES) => screen.ask(field, "stored_files")?,
+                        Some(Node::Text(uri)) if uri.starts_with(FILES) => screen.ask(field, "stored_files")?,
                         _ => screen.ask(field, "remote_media")?,
                     }
                     note_audio(screen, value)?;

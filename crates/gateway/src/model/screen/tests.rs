@@ -187,6 +187,11 @@ fn what_google_does_outside_of_the_sandbox_is_refused_in_either_spelling() {
             "remote_media",
         ),
         (
+            part(json!({ "fileData": { "fileUri": "https://evil.test/?generativelanguage.googleapis.com/" } })),
+            "contents[0].parts[1].fileData",
+            "remote_media",
+        ),
+        (
             part(json!({ "file_data": { "file_uri": "https://generativelanguage.googleapis.com/v1beta/files/x" } })),
             "contents[0].parts[1].file_data",
             "stored_files",

@@ -5,3 +5,5 @@ UPDATE turns SET counts_for = CASE
   THEN (SELECT requested_by FROM tasks WHERE tasks.id = turns.task_id)
   ELSE coalesce(acts_for, author) END
 WHERE status <> 'done';
+-- Turns know the token that they were asked for with.
+DROP TABLE asked;

@@ -6,3 +6,5 @@ UPDATE turns SET counts_for = CASE
   ELSE coalesce(acts_for, author) END
 WHERE status <> 'done';
 CREATE INDEX turns_under_way ON turns (counts_for, task) WHERE status <> 'done';
+-- Turns know the token that they were asked for with.
+DROP TABLE asked;

@@ -52,7 +52,7 @@ pub(crate) fn create_tasks(db: &Connection, effects: &mut Effects, new: &[NewTas
             }
         }
     }
-    let new: Vec<_> = turns.iter().map(|(_, task)| (&task.admission, &task.id)).collect();
+    let new: Vec<_> = turns.iter().map(|(_, task)| &task.admission).collect();
     if let Some((_, first)) = turns.first() {
         quota::admit(db, &new, first.at)?;
     }

@@ -240,7 +240,7 @@ pub(crate) fn retry(
         delay_ms: 0,
     };
     journal::write(db, effects, rows.session, &decode::id(&session)?, at, &[event])?;
-    quota::admit(db, &[(admission, task)], at)
+    quota::admit(db, &[admission], at)
 }
 
 /// A task that has ended is pending for a follow-up, which has its own tries. How it had ended is kept beside it.

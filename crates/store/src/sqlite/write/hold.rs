@@ -60,7 +60,7 @@ pub(crate) fn resume(
     read::task(db, task)?.status.after(Move::Resume)?;
     let Held { rows, session, turn } = held(db, task)?;
     if prompt.is_some() {
-        instruct(db, task, rows.turn, by, at)?;
+        instruct(db, rows.turn, by, at)?;
     }
     let resumed = EventBody::SessionResumed { turn_id: turn, author: by.person.clone(), prompt: prompt.cloned() };
     journal::write(db, effects, rows.session, &session, at, &[resumed])?;
@@ -79,7 +79,7 @@ pub(crate) fn decide(
     read::task(db, task)?.status.after(Move::Approve)?;
     let Held { rows, session, .. } = held(db, task)?;
     if let Some(by) = decision.instructor() {
-        instruct(db, task, rows.turn, by, at)?;
+        instruct(db, rows.turn, by, at)?;
     }
     journal::write(db, effects, rows.session, &session, at, &[decision.event()])?;
     if decision.verdict == PlanVerdict::Rejected {
@@ -97,10 +97,10 @@ fn begin_tries(db: &Connection, task: i64) -> Result<(), Error> {
 }
 
 /// The turn acts for this person from now on, if their quotas leave room for its task.
-fn instruct(db: &Connection, task: &TaskId, turn: i64, by: &Requester, at: Timestamp) -> Result<(), Error> {
+fn instruct(db: &Connection, turn: i64, by: &Requester, at: Timestamp) -> Result<(), Error> {
     let under_way = quota::under_way(db, &by.limits)?;
     act_for(db, turn, &by.person, by.token.as_ref())?;
-    quota::admit_more(db, (&by.limits, by.token.as_ref()), task, &under_way, at)
+    quota::admit_more(db, &by.limits, &under_way, at)
 }
 
 /// The turn acts for this person from now on, and spends with the token that they asked with.

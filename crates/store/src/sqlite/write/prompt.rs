@@ -68,10 +68,9 @@ pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> R
     journal::write(db, effects, session, &new.session, new.at, &[queued])?;
     if task.status.is_finished() {
         go_on(db, effects, task_number)?;
-        quota::admit(db, &[(&new.admission, &task.id)], new.at)?;
+        quota::admit(db, &[&new.admission], new.at)?;
     } else {
-        let by = (new.admission.limits.as_slice(), new.admission.token.as_ref());
-        quota::admit_more(db, by, &task.id, &under_way, new.at)?;
+        quota::admit_more(db, &new.admission.limits, &under_way, new.at)?;
     }
     Ok(Prompted { turn: read::turn(db, &new.id)?, known: false })
 }
