@@ -53,6 +53,6 @@ pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};
 pub use task::{
     Attempt, CHECKS_AUTHOR, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Stopping, Supervision, Task,
-    TaskKind, Trust, Turn, TurnStatus, Workflow, is_automatic,
+    TaskKind, Trust, Turn, TurnStatus, Workflow, belongs_to_github, is_automatic,
 };
 pub use time::{Clock, Timestamp};

@@ -350,6 +350,11 @@ pub fn is_automatic(author: &str) -> bool {
     author == CHECKS_AUTHOR || author.ends_with("[bot]")
 }
 
+/// Whether only what happens on GitHub may give this name: of it follow rights, and whose quota counts.
+pub fn belongs_to_github(user: &str) -> bool {
+    user.starts_with("github:") || is_automatic(user)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

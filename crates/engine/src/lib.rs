@@ -120,6 +120,16 @@ pub fn redact(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
+/// Whether a text has something of the shape of a well-known vendor's key in it.
+pub fn looks_like_a_key(text: &str) -> bool {
+    Redactor::new([]).is_ok_and(|redactor| redactor.finds(text))
+}
+
+/// The same for a prompt, which stays within its limit.
+pub fn redact_prompt(prompt: harvest_core::Prompt) -> Result<harvest_core::Prompt, harvest_vault::Error> {
+    Ok(submit::clean_prompt(&Redactor::of_process()?, prompt))
+}
+
 /// The same for every string of a document.
 pub fn redact_json(value: &mut serde_json::Value) {
     match Redactor::of_process() {

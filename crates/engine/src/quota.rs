@@ -4,6 +4,8 @@
 //! the work. Work that is under way is held to its own budget and to the daily limits of its person and project, call by call;
 //! see `docs/gateway.md`.
 
+use std::collections::BTreeSet;
+
 use harvest_core::budget::Account;
 use harvest_core::{Cost, TokenId};
 use harvest_store::{Admission, Asker, Limit, Requester};
@@ -48,11 +50,14 @@ impl Tenancy {
             let account = Account::Token(token.to_string()).to_string();
             limits.push(limit("this token".to_owned(), of_token, Asker::Token(token.clone()), vec![account]));
         }
-        let name = user.to_owned();
-        limits.push(limit(format!("user {user}"), of_user, Asker::People(vec![name.clone()]), vec![account(&name)]));
-        for team in self.teams.iter().filter(|team| identity.teams.contains(&team.name)) {
-            let accounts = team.members.iter().map(account).collect();
-            limits.push(limit(format!("team {}", team.name), of_team, Asker::People(team.members.clone()), accounts));
+        let names = self.names_of(user);
+        let accounts = names.iter().map(account).collect();
+        limits.push(limit(format!("user {user}"), of_user, Asker::People(names.iter().cloned().collect()), accounts));
+        for team in self.teams.iter().filter(|team| team.members.iter().any(|member| names.contains(member))) {
+            let members: BTreeSet<String> = team.members.iter().flat_map(|member| self.names_of(member)).collect();
+            let accounts = members.iter().map(account).collect();
+            let members = Asker::People(members.into_iter().collect());
+            limits.push(limit(format!("team {}", team.name), of_team, members, accounts));
         }
         let project = self.projects.iter().find(|project| Some(&project.name) == identity.project.as_ref());
         limits.extend(project.map(|project| {
@@ -75,7 +80,8 @@ impl Tenancy {
     /// The limits that hold beside those of [`Self::admission`] for someone who has no role.
     pub fn stranger_limits(&self, user: &str, repository: &str) -> Vec<Limit> {
         let StrangerQuota { person, repository: of_repository } = self.quotas.strangers;
-        let own = limit(format!("user {user}"), Quota::default(), Asker::People(vec![user.to_owned()]), Vec::new());
+        let names = Asker::People(self.names_of(user).into_iter().collect());
+        let own = limit(format!("user {user}"), Quota::default(), names, Vec::new());
         let asker = Asker::StrangersOf(repository.to_owned());
         let all = limit(format!("strangers in {repository}"), Quota::default(), asker, Vec::new());
         let limits = [Limit { begun: person, ..own }, Limit { begun: of_repository, ..all }];

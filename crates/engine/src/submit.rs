@@ -1,5 +1,6 @@
 //! A request becomes a task with a session and a first turn.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use harvest_core::{
@@ -8,6 +9,7 @@ use harvest_core::{
 };
 use harvest_forge::{Base, Forge};
 use harvest_store::{Admission, IdempotencyKey, NewTask, NewTurn, PlanDecision, PlanVerdict, Requester, Submitted};
+use harvest_vault::Redactor;
 use harvest_workspace::Author;
 
 use crate::journal::events_up_to;
@@ -111,6 +113,17 @@ pub struct DeliveryRequest {
     pub token: Option<TokenId>,
 }
 
+/// The prompt without secrets that the redactor knows.
+pub(crate) fn clean_prompt(redactor: &Redactor, prompt: Prompt) -> Prompt {
+    let clean = match redactor.redact(prompt.as_str()) {
+        Cow::Borrowed(_) => return prompt,
+        Cow::Owned(clean) => clean,
+    };
+    // Marks may be longer than what they stand for, and a prompt has a limit.
+    let end = clean.floor_char_boundary(prompt.as_str().len());
+    Prompt::new(clean.get(..end).unwrap_or_default()).unwrap_or(prompt)
+}
+
 impl Engine {
     /// Queues a turn that tests and delivers the work of a session, without an agent.
     pub async fn deliver_as_is(&self, asked: DeliveryRequest) -> Result<Turn, Error> {
@@ -175,13 +188,7 @@ impl Engine {
 
     /// A prompt is kept, shown and sent to a model: a key in it is replaced before any of that.
     pub fn without_secrets(&self, prompt: Prompt) -> Prompt {
-        let clean = match self.options.redactor.redact(prompt.as_str()) {
-            std::borrow::Cow::Borrowed(_) => return prompt,
-            std::borrow::Cow::Owned(clean) => clean,
-        };
-        // Marks may be longer than what they stand for, and a prompt has a limit.
-        let end = clean.floor_char_boundary(prompt.as_str().len());
-        Prompt::new(clean.get(..end).unwrap_or_default()).unwrap_or(prompt)
+        clean_prompt(&self.options.redactor, prompt)
     }
 
     /// Words of a person that are kept beside a prompt: comments, reasons and changed plans.
@@ -198,14 +205,15 @@ impl Engine {
         }))
     }
 
-    /// Settings without secrets, in whichever of them they are.
-    pub(crate) fn clean_settings(&self, settings: Settings) -> Result<Settings, Error> {
-        let corrupt = |error: serde_json::Error| {
-            Error::Store(harvest_store::Error::Corrupt { what: "settings", source: error.into() })
-        };
-        let mut value = serde_json::to_value(settings).map_err(corrupt)?;
-        self.options.redactor.redact_json(&mut value);
-        serde_json::from_value(value).map_err(corrupt)
+    /// Settings without secrets in the texts that people write freely. Servers of MCP are refused where they are defined.
+    fn clean_settings(&self, mut settings: Settings) -> Settings {
+        let judge = settings.race.as_mut().and_then(|race| race.judge.as_mut());
+        let texts = [settings.test.as_mut(), settings.plan_review.as_mut(), judge];
+        let commands = settings.hooks.iter_mut().map(|hook| &mut hook.run);
+        for text in texts.into_iter().flatten().chain(commands) {
+            *text = self.clean(text);
+        }
+        settings
     }
 
     /// Queues a failed or cancelled task once more, for whoever asks.
@@ -339,7 +347,7 @@ impl Engine {
                 mcp: request.mcp,
                 race: queue.race,
                 token: queue.token.map(|token| token.to_string()),
-            })?,
+            }),
             budget: request.budget,
             priority: queue.priority,
             after: queue.after,

@@ -1,7 +1,9 @@
 //! Who belongs to what, and what they may spend in a day.
 
+use std::collections::BTreeSet;
+
 use harvest_core::budget::Account;
-use harvest_core::{Cost, Identity, Task};
+use harvest_core::{Cost, Identity, Task, is_automatic};
 
 use crate::Quotas;
 use crate::actor::Actor;
@@ -18,6 +20,8 @@ pub struct Tenancy {
     pub teams: Vec<Team>,
     pub projects: Vec<Project>,
     pub quotas: Quotas,
+    /// The host of the GitHub that people sign in with.
+    pub sign_in_host: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +49,25 @@ impl Tenancy {
         }
     }
 
+    /// The name that someone is counted under: whoever asks in an issue and signs in with the same login is one person. Nothing
+    /// but counting follows from it, since a login may have got another owner.
+    pub(crate) fn counted_as(&self, user: &str) -> String {
+        let login = user.strip_prefix("github:").filter(|login| !is_automatic(login));
+        match (login, &self.sign_in_host) {
+            (Some(login), Some(host)) => format!("{}@{host}", login.to_ascii_lowercase()),
+            _ => user.to_owned(),
+        }
+    }
+
+    /// All names of the person who is called `user`.
+    pub(crate) fn names_of(&self, user: &str) -> BTreeSet<String> {
+        let counted_as = self.counted_as(user);
+        let at_host = |host: &String| counted_as.strip_suffix(host.as_str())?.strip_suffix('@').map(str::to_owned);
+        let login = self.sign_in_host.as_ref().and_then(at_host);
+        let on_github = login.map(|login| format!("github:{login}"));
+        [user.to_owned(), counted_as].into_iter().chain(on_github).collect()
+    }
+
     /// The accounts that a turn is booked on which acts for `actor`. The token that they asked with is among them, whoever
     /// asked for the task, and no other.
     pub(crate) fn accounts_of(&self, task: &Task, actor: &Actor) -> Vec<(Account, Option<Cost>)> {
@@ -54,7 +77,7 @@ impl Tenancy {
     /// Whom such a task is counted for, each with its limit for a day.
     /// Teams and tokens without a limit are not counted.
     fn accounts(&self, user: &str, repository: &str, token: Option<&str>) -> Vec<(Account, Option<Cost>)> {
-        let mut accounts = vec![(Account::User(user.to_owned()), self.user_daily)];
+        let mut accounts = vec![(Account::User(self.counted_as(user)), self.user_daily)];
         if self.team_daily.is_some() {
             let teams = self.teams.iter().filter(|team| team.members.iter().any(|member| member == user));
             accounts.extend(teams.map(|team| (Account::Team(team.name.clone()), self.team_daily)));

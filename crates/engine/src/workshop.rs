@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Cost, OwnerId, SessionId, TaskId, TaskStatus, Timestamp, TurnStatus};
+use harvest_core::{Cost, OwnerId, SessionId, TaskId, TaskStatus, Timestamp};
 use harvest_store::{Claim, Lease, QueueSettings, Reclaimed, TurnCounts};
 use tokio::sync::watch;
 
@@ -33,7 +33,7 @@ pub trait Workshop: Clone + std::fmt::Debug + Send + Sync + 'static {
     fn heartbeat(&self, owner: &OwnerId, until: Timestamp) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
     /// The turns that `owner` works on.
     fn turns_of(&self, owner: &OwnerId) -> impl Future<Output = Result<Vec<Lease>, Error>> + Send;
-    /// Whether a turn has ended, or waits for a person or for its next try: its worker gave it back by itself.
+    /// Whether the worker with this lease gave the turn back by itself.
     fn was_given_back(&self, lease: &Lease) -> impl Future<Output = Result<bool, Error>> + Send;
     fn reclaim(&self) -> impl Future<Output = Result<Reclaimed, Error>> + Send;
     fn queue_settings(&self) -> impl Future<Output = Result<QueueSettings, Error>> + Send;
@@ -103,12 +103,7 @@ impl Workshop for Engine {
     }
 
     async fn was_given_back(&self, lease: &Lease) -> Result<bool, Error> {
-        let session = match self.store().session(&lease.session).await {
-            Err(harvest_store::Error::UnknownSession(_)) => return Ok(true),
-            session => session?,
-        };
-        let given_back = [TurnStatus::Done, TurnStatus::Held, TurnStatus::Waiting];
-        Ok(session.turns.iter().any(|turn| turn.id == lease.turn && given_back.contains(&turn.status)))
+        Ok(self.store().was_given_back(lease).await?)
     }
 
     async fn reclaim(&self) -> Result<Reclaimed, Error> {

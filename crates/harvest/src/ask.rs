@@ -345,7 +345,6 @@ fn choose_model(
 }
 
 /// A prompt that is kept for later is kept without keys, like one that is worked on.
-pub fn without_secrets(prompt: Prompt) -> Prompt {
-    let clean = harvest_engine::redact(prompt.as_str()).into_owned();
-    if clean == prompt.as_str() { prompt } else { Prompt::new(clean).unwrap_or(prompt) }
+pub fn without_secrets(prompt: Prompt) -> Result<Prompt, Failure> {
+    harvest_engine::redact_prompt(prompt).map_err(|error| Failure::failed(Code::Internal, error.to_string()))
 }

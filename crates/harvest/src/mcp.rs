@@ -57,10 +57,9 @@ pub fn catalogue(environment: &Environment) -> Result<Catalogue, Failure> {
 
 /// Whoever sees a task sees which servers it has, and a server without a key runs beside the agent.
 pub fn check_for_keys(table: &toml::Table) -> Result<(), String> {
-    let holding = table.iter().find(|(_, value)| {
-        let text = serde_json::to_string(value).unwrap_or_default();
-        harvest_engine::redact(&text) != text
-    });
+    let holding = table
+        .iter()
+        .find(|(_, value)| harvest_engine::looks_like_a_key(&serde_json::to_string(value).unwrap_or_default()));
     match holding {
         None => Ok(()),
         Some((field, _)) => {

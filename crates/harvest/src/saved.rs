@@ -81,7 +81,7 @@ impl SavedRequest {
         let value = serde_json::to_value(self).map_err(|error| Failure::failed(Code::Internal, error.to_string()));
         // Prompts are cleaned by themselves; every other text may hold a key as well.
         value.map(|mut value| {
-            harvest_engine::redact_json(&mut value);
+            redact_values(&mut value);
             value
         })
     }
@@ -149,6 +149,16 @@ impl SavedRequest {
             ..Queueing::default()
         };
         Ok(request)
+    }
+}
+
+/// The names of fields are ours, and stay.
+fn redact_values(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => *text = harvest_engine::redact(text).into_owned(),
+        serde_json::Value::Array(items) => items.iter_mut().for_each(redact_values),
+        serde_json::Value::Object(fields) => fields.values_mut().for_each(redact_values),
+        _ => {}
     }
 }
 

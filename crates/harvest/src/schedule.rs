@@ -76,7 +76,7 @@ pub async fn keep(
     mut saved: SavedRequest,
     prompt: Prompt,
 ) -> Result<Stored, Failure> {
-    let prompt = ask::without_secrets(prompt);
+    let prompt = ask::without_secrets(prompt)?;
     let timetable = Timetable::parse(&when.cron, &when.time_zone).map_err(|error| refuse(&error))?;
     // Only the base stays as it was named.
     let request = saved.request_of(installation, owner.user.clone(), prompt.clone()).await?;

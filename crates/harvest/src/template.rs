@@ -56,7 +56,7 @@ pub async fn keep(
     mut saved: SavedRequest,
     prompt: Prompt,
 ) -> Result<Stored, Failure> {
-    let prompt = ask::without_secrets(prompt);
+    let prompt = ask::without_secrets(prompt)?;
     parameters(prompt.as_str())?;
     if saved.repo.is_some() {
         // Checked as if it were used now; what it stands for may be named from another folder later.

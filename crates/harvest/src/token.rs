@@ -66,6 +66,11 @@ async fn create(
             return Err(Failure::refused(Code::BadOption, message, "use a short plain name"));
         }
     }
+    if options.user.as_deref().is_some_and(harvest_core::belongs_to_github) {
+        let message =
+            "--user is the name of a person or program on GitHub: it begins with `github:` or ends in `[bot]`";
+        return Err(Failure::refused(Code::BadOption, message, "use a short plain name"));
+    }
     let mint = Mint {
         kind: TokenKind::Api,
         name: options.name,

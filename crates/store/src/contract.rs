@@ -84,6 +84,10 @@ pub trait Store:
     /// The turns that an owner has claimed.
     async fn turns_of(&self, owner: &OwnerId) -> Result<Vec<Lease>, Error>;
 
+    /// Whether whoever had this lease gave the turn back by itself: it has ended, or waits for a person or its next try, and
+    /// nobody has claimed it since.
+    async fn was_given_back(&self, lease: &Lease) -> Result<bool, Error>;
+
     /// How much of an attempt's output is in the journal.
     async fn journaled(&self, attempt: &AttemptId) -> Result<u64, Error>;
 

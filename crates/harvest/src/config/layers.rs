@@ -198,6 +198,10 @@ impl Layer {
                     &format!("{meant}settings are: {}", names.join(", ")),
                 ));
             };
+            if harvest_engine::looks_like_a_key(&serde_json::to_string(&value).unwrap_or_default()) {
+                let help = "keep it with `harvest credential add`; settings are shown to people";
+                return Err(refuse(&format!("{place}: `{name}` holds a key"), help));
+            }
             let value = key.definition().kind.read(&value).map_err(|reason| {
                 let shown = serde_json::to_string(&value).unwrap_or_default();
                 refuse(

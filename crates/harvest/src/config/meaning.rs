@@ -16,6 +16,11 @@ use super::{Key, Value};
 use crate::failure::Failure;
 use crate::mcp;
 
+/// `https://github.com` → `github.com`
+fn host_of(url: &str) -> Option<String> {
+    Some(url.split_once("://")?.1.trim_end_matches('/').to_owned())
+}
+
 impl Layers {
     /// When an agent is no longer believed to get anywhere.
     pub fn supervision(&self) -> Supervision {
@@ -116,6 +121,7 @@ impl Layers {
             teams: self.teams.clone(),
             projects: self.projects.iter().map(project).collect(),
             quotas: self.quotas(),
+            sign_in_host: self.text(Key::SignInClientId).and_then(|_| host_of(&self.text(Key::SignInUrl)?)),
         }
     }
 

@@ -18,7 +18,7 @@ pub async fn resume(
     style: Style,
     asked: SessionResume,
 ) -> Result<Exit, Failure> {
-    let prompt = asked.prompt.as_deref().map(ask::read_prompt).transpose()?.map(ask::without_secrets);
+    let prompt = asked.prompt.as_deref().map(ask::read_prompt).transpose()?.map(ask::without_secrets).transpose()?;
     let id = find(installation, &asked.id).await?;
     let task = installation.store.session(&id).await?.task_id;
     let repository = installation.store.task(&task).await?.task.repository;

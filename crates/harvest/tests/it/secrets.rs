@@ -177,7 +177,9 @@ fn output_that_is_cut_within_a_key_shows_no_part_of_it() {
     let settings = world.home().join(".config/harvest/harvest.toml");
     fs::create_dir_all(settings.parent().unwrap()).unwrap();
     // 8 KiB of a hook's output are kept, its last newline included, and 256 KiB are looked at.
-    let print = |after: usize| format!("printf %s {key}; head -c {after} /dev/zero | tr '\\0' .");
+    // In two parts, since settings with a key are refused.
+    let (one, two) = key.split_at("sk-ant-".len());
+    let print = |after: usize| format!("printf %s {one}'{two}'; head -c {after} /dev/zero | tr '\\0' .");
     let hooks = [8 * 1024 - 24, 256 * 1024 - 24].map(|after| format!("after_execute: {}", print(after)));
     fs::write(settings, format!("hooks = {}", json!(hooks))).unwrap();
     let ran = world.run(&json!([{ "shell": FIX }, {}]), &[]);
@@ -303,6 +305,56 @@ fn keys_in_names_of_reviewers_and_models_are_kept_nowhere() {
     let shown = world.harvest(&["task", "show", "--json", world.tasks()[0]["id"].as_str().unwrap()]).finish();
     assert!(shown.stdout.contains("[redacted]"), "{shown:?}");
     assert_nowhere(&world, &scanner, &[("add", format!("{added:?}")), ("show", format!("{shown:?}"))]);
+}
+
+/// A secret can be any text, also one that Harvest itself uses. Nothing but what people wrote may change by it.
+#[test]
+fn a_secret_that_is_the_name_of_a_setting_harms_no_task() {
+    let world = World::new();
+    settings(&world, "[mcp.tracker]\nurl = 'https://mcp.example.com/'\n");
+    for secret in ["max_turns", "base_branch", "plan_review", "before_deliver", "research-plan-implement", "https://"] {
+        let name = secret.replace([':', '/', '_'], "-");
+        let added = world.harvest(&["credential", "add", "mcp", "--name", name.trim_matches('-'), "--from-stdin"]);
+        let added = added.input(secret).finish();
+        assert_eq!(added.exit, Some(0), "{added:?}");
+    }
+    let options = ["--workflow", "research-plan-implement", "--review-plan", "builtin", "--base", "main", "--json"];
+    let added = world.harvest(&[&["task", "add", "Mend it"][..], &options].concat()).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    let file = rusqlite::Connection::open(world.data().join("harvest.db")).unwrap();
+    let kept: String = file.query_row("SELECT settings FROM tasks", [], |row| row.get(0)).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    let wanted = json!(["research-plan-implement", "builtin", 50]);
+    assert_eq!(json!([kept["workflow"], kept["plan_review"], kept["max_turns"]]), wanted, "{kept:#}");
+    let saved = world.harvest(&[&["schedule", "add", "0 3 * * *", "Mend it"][..], &options[..4]].concat()).finish();
+    assert_eq!(saved.exit, Some(0), "{saved:?}");
+    let kept: String = file.query_row("SELECT request FROM schedules", [], |row| row.get(0)).unwrap();
+    assert!(kept.contains("\"review_plan\"") || kept.contains("\"plan_review\""), "{kept}");
+}
+
+#[test]
+fn a_key_in_the_settings_is_refused() {
+    let world = World::new();
+    for text in ["test = 'TOKEN=KEY make check'", "hooks = ['before_deliver: curl -H KEY https://a.test']"] {
+        settings(&world, &text.replace("KEY", SHAPES[0]));
+        let ran = world.harvest(&["task", "add", "Mend it"]).finish();
+        assert_eq!(ran.exit, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains("holds a key") && !ran.stderr.contains(SHAPES[0]), "{ran:?}");
+    }
+    settings(&world, "");
+}
+
+#[test]
+fn nobody_gets_a_token_in_the_name_of_someone_on_github() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    for user in ["github:ada", "ci[bot]", "github:checks"] {
+        let ran = world.harvest(&["token", "create", "--role", "member", "--user", user]).finish();
+        assert!(ran.exit == Some(2) && ran.stderr.contains("on GitHub"), "{ran:?}");
+        let ask = json!({ "name": "robot", "role": "member", "user": user });
+        assert!(text(&admin.post("/api/tokens", &ask).problem(400, "HV-0604"), "detail").contains("on GitHub"));
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use harvest_core::{Code, Role, Timestamp, TokenId};
+use harvest_core::{Code, Role, Timestamp, TokenId, belongs_to_github};
 use harvest_store::{AccessToken, TokenKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -91,6 +91,10 @@ pub async fn create(
     named("name", &ask.name)?;
     let user = ask.user.clone().unwrap_or_else(|| principal.user.clone());
     named("user", &user)?;
+    if ask.user.is_some() && belongs_to_github(&user) {
+        let detail = "names that begin with `github:` or end in `[bot]` are those of people and programs on GitHub";
+        return Err(Problem::bad("user", detail));
+    }
     if let Some(projects) = &ask.projects {
         if projects.len() > MOST_PROJECTS {
             return Err(Problem::bad("projects", format!("a token is for at most {MOST_PROJECTS} projects")));

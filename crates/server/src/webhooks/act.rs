@@ -88,7 +88,7 @@ pub async fn act(app: &App, delivery: &Delivery) -> Result<String, Trouble> {
         return Ok("ignored: there is no GitHub account for this repository".to_owned());
     };
     describe(|entry| {
-        entry.actor = person(app, forge.name(), &by);
+        entry.actor = person(&by);
         entry.project = app.desk.tenancy().identity(&entry.actor, forge.name()).project;
     });
     let Some(hosting) = forge.hosting() else {
@@ -321,14 +321,14 @@ impl Acting<'_> {
     }
 
     fn author(&self) -> String {
-        person(self.app, self.forge.name(), self.by)
+        person(self.by)
     }
 }
 
-/// What a person who did something in a repository is called: as when they sign in, where they can. Programs do not.
-pub(super) fn person(app: &App, repository: &str, login: &str) -> String {
-    let signs_in = app.sign_in.as_ref().filter(|_| !is_automatic(login));
-    signs_in.and_then(|sign_in| sign_in.name_in(repository, login)).unwrap_or_else(|| format!("github:{login}"))
+/// What a person who did something on GitHub is called. It is not the name that signing in gives: that one has credentials, and
+/// a login may have got another owner since.
+pub(super) fn person(login: &str) -> String {
+    format!("github:{}", login.to_ascii_lowercase())
 }
 
 /// The title of a turn that deals with a review: the first line that says something, where there is one.

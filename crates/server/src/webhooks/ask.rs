@@ -90,7 +90,7 @@ async fn submit(app: &App, wanted: &Wanted<'_>, asked: Asked) -> Result<Submitte
         source_url: Some(place.url.clone()),
         ..Ask::default()
     };
-    let person = act::person(app, repository, by);
+    let person = act::person(by);
     let mut request = app.desk.request(&ask, &person).await.map_err(Trouble::refused)?;
     request.source = asked.source;
     request.requested_by = person;
@@ -119,7 +119,7 @@ async fn submit(app: &App, wanted: &Wanted<'_>, asked: Asked) -> Result<Submitte
 }
 
 fn told(app: &App, wanted: &Wanted<'_>, request: &str, situation: &Situation) -> Result<Prompt, Trouble> {
-    let person = act::person(app, wanted.repository, wanted.by);
+    let person = act::person(wanted.by);
     let text = app.engine.tell(&person, wanted.repository, request, situation);
     let text = text.map_err(|error| Trouble::lasting(error.to_string()))?;
     Prompt::new(text).map_err(|error| Trouble::lasting(error.to_string()))

@@ -170,6 +170,10 @@ impl Store for Postgres {
         queue::turns_of(self.lend().await?.get()?, owner).await
     }
 
+    async fn was_given_back(&self, lease: &Lease) -> Result<bool, Error> {
+        queue::was_given_back(self.lend().await?.get()?, lease).await
+    }
+
     async fn journaled(&self, attempt: &AttemptId) -> Result<u64, Error> {
         read::journaled(self.lend().await?.get()?, attempt).await
     }

@@ -40,6 +40,7 @@ pub(super) async fn prompt(db: &Connection, new: &NewTurn) -> Result<Prompted, E
     let sql = "SELECT harvest_journal($1, $2, ARRAY[$3])";
     db.query(sql, &[&new.session.as_str(), &new.at.to_string(), &event]).await?;
     if status.is_finished() {
+        quota::count_line_for(db, &task, new.admission.person.as_ref().unwrap_or(&new.author)).await?;
         db.query("SELECT harvest_go_on($1)", &[&task]).await?;
         quota::admit(db, &[&new.admission], new.at).await?;
     } else {

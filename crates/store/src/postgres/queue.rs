@@ -32,6 +32,12 @@ pub(super) async fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp
     leases(db, sql, &[&owner.as_str(), &until.as_millisecond()]).await
 }
 
+pub(super) async fn was_given_back(db: &Connection, lease: &Lease) -> Result<bool, Error> {
+    let sql = "SELECT EXISTS (
+        SELECT 1 FROM turns WHERE number = $1 AND fence = $2 AND status IN ('done', 'held', 'waiting'))";
+    Ok(db.row(sql, &[&lease.rows.turn, &(lease.fence as i64)]).await?.get(0))
+}
+
 pub(super) async fn turns_of(db: &Connection, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
     let sql =
         "SELECT turns.task_id, turns.session_id, turns.id, turns.fence, ARRAY[turns.task, turns.session, turns.number]
@@ -85,6 +91,7 @@ pub(super) async fn stops(db: &Connection, owner: &OwnerId) -> Result<Vec<(Lease
 pub(super) async fn retry(db: &Connection, task: &TaskId, admission: &Admission, at: Timestamp) -> Result<(), Error> {
     if let Some(person) = &admission.person {
         hold::act_for(db, task, "done", person, admission.token.as_ref()).await?;
+        quota::count_line_for(db, task.as_str(), person).await?;
     }
     let row = db.row("SELECT harvest_retry($1, $2)", &[&task.as_str(), &at.to_string()]).await?;
     match row.get::<_, Option<&str>>(0) {

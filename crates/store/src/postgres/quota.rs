@@ -5,6 +5,7 @@ use harvest_core::{Cost, SessionId, Timestamp};
 use tokio_postgres::types::ToSql;
 
 use super::connection::Connection;
+use super::step::text;
 use super::{Postgres, ledger, stats};
 use crate::Error;
 use crate::contract::{Admission, Asker, Forgotten, Limit, Quotas, day_of};
@@ -47,6 +48,12 @@ pub(super) async fn admit(db: &Connection, new: &[&Admission], at: Timestamp) ->
         check_spent(db, limit, at).await?;
     }
     Ok(())
+}
+
+/// Whoever lets a task that has ended continue answers for what was left in its line.
+pub(super) async fn count_line_for(db: &Connection, task: &str, person: &str) -> Result<(), Error> {
+    let sql = "UPDATE turns SET counts_for = $2 WHERE task_id = $1 AND status = 'queued'";
+    db.execute(sql, &[&task, &text(person)]).await.map(drop)
 }
 
 /// How many tasks the asker of each limit has under way, for [`admit_more`]. The caller holds the queue's lock.

@@ -258,6 +258,11 @@ impl Store for Sqlite {
         self.read(move |db| write::claim::turns_of(db, &owner)).await
     }
 
+    async fn was_given_back(&self, lease: &Lease) -> Result<bool, Error> {
+        let lease = lease.clone();
+        self.read(move |db| write::claim::was_given_back(db, &lease)).await
+    }
+
     async fn journaled(&self, attempt: &AttemptId) -> Result<u64, Error> {
         let attempt = attempt.clone();
         self.read(move |db| read::journaled(db, &attempt)).await

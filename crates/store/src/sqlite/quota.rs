@@ -57,6 +57,13 @@ pub(super) fn admit(db: &Connection, new: &[&Admission], at: Timestamp) -> Resul
     Ok(())
 }
 
+/// Whoever lets a task that has ended continue answers for what was left in its line.
+pub(super) fn count_line_for(db: &Connection, task: i64, person: &str) -> Result<(), Error> {
+    let sql = "UPDATE turns SET counts_for = ?2 WHERE task = ?1 AND status = 'queued'";
+    db.prepare_cached(sql)?.execute(params![task, person])?;
+    Ok(())
+}
+
 /// How many tasks the asker of each limit has under way, for [`admit_more`].
 pub(super) fn under_way(db: &Connection, limits: &[Limit]) -> Result<Vec<u64>, Error> {
     limits.iter().map(|limit| limit.unfinished.map_or(Ok(0), |_| unfinished(db, &limit.asker))).collect()

@@ -196,8 +196,9 @@ on_both! {
             store.prompt(more(&task)).await.unwrap();
             match (stage, lease) {
                 (_, Some(lease)) => {
-                    let cancelled = ending(&lease, TaskStatus::Cancelled, Some(FailureReason::Cancelled));
-                    store.append(&lease, cancelled).await.unwrap();
+                    let cancelled = outcome(&lease, TaskStatus::Cancelled, Some(FailureReason::Cancelled));
+                    let step = Step::new(now(), Vec::new()).moving(Move::Cancel).ending(cancelled);
+                    store.append(&lease, step).await.unwrap();
                 }
                 ("proposes", None) => {
                     let by = requester("ada", None);
@@ -209,6 +210,12 @@ on_both! {
             for asker in [Asker::People(vec!["ada".into()]), Asker::Token(token.clone())] {
                 assert_eq!(store.unfinished(&asker).await.unwrap(), 0, "{stage}: {asker:?}");
             }
+            // Whoever lets the task continue answers for what is in its line.
+            let eve = Admission { person: Some("eve".into()), ..Default::default() };
+            store.retry(&task.task.id, eve, now()).await.unwrap();
+            let of = async |who: &str| store.unfinished(&Asker::People(vec![who.into()])).await.unwrap();
+            assert_eq!((of("ada").await, of("eve").await), (0, 1), "{stage}");
+            store.cancel_waiting(&task.task.id, now()).await.unwrap().unwrap();
         }
     }
 

@@ -130,11 +130,6 @@ impl SignIn {
         self.github.login_of(user).is_some()
     }
 
-    /// What someone who did something in a repository is called when they sign in here; `None` where that is elsewhere.
-    pub fn name_in(&self, repository: &str, login: &str) -> Option<String> {
-        self.github.name_in(repository, login)
-    }
-
     /// What someone of this name may do everywhere, as long as they belong.
     pub fn role_everywhere(&self, user: &str) -> Option<Role> {
         let login = self.github.login_of(user)?;

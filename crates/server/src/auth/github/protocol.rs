@@ -99,12 +99,6 @@ impl Github {
         format!("{}@{}", person.login.to_ascii_lowercase(), self.host)
     }
 
-    /// The same for someone who did something in a repository of this GitHub; `None` where the repository is elsewhere.
-    pub fn name_in(&self, repository: &str, login: &str) -> Option<String> {
-        let beneath = repository.strip_prefix(&self.url).is_some_and(|path| path.starts_with('/'));
-        beneath.then(|| format!("{}@{}", login.to_ascii_lowercase(), self.host))
-    }
-
     /// The login that a name of [`Self::name_of`] has; `None` for people of elsewhere.
     pub fn login_of<'u>(&self, user: &'u str) -> Option<&'u str> {
         user.strip_suffix(self.host.as_str())?.strip_suffix('@').filter(|login| !login.is_empty())

@@ -93,6 +93,12 @@ pub(crate) fn heartbeat(db: &Connection, owner: &OwnerId, until: Timestamp) -> R
     )
 }
 
+pub(crate) fn was_given_back(db: &Connection, lease: &Lease) -> Result<bool, Error> {
+    let sql = "SELECT EXISTS (
+        SELECT 1 FROM turns WHERE number = ?1 AND fence = ?2 AND status IN ('done', 'held', 'waiting'))";
+    Ok(db.prepare_cached(sql)?.query_row(params![lease.rows.turn, lease.fence], |row| row.get(0))?)
+}
+
 pub(crate) fn turns_of(db: &Connection, owner: &OwnerId) -> Result<Vec<Lease>, Error> {
     leases(
         db,

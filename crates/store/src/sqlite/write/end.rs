@@ -231,6 +231,7 @@ pub(crate) fn retry(
     claim::forget_stop(db, rows.turn)?;
     if let Some(person) = &admission.person {
         hold::act_for(db, rows.turn, person, admission.token.as_ref())?;
+        quota::count_line_for(db, rows.task, person)?;
     }
     admit::admit(db, effects, rows.turn, task)?;
     let event = EventBody::TaskRetried {

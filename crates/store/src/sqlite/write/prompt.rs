@@ -67,6 +67,7 @@ pub(crate) fn prompt(db: &Connection, effects: &mut Effects, new: &NewTurn) -> R
     };
     journal::write(db, effects, session, &new.session, new.at, &[queued])?;
     if task.status.is_finished() {
+        quota::count_line_for(db, task_number, new.admission.person.as_ref().unwrap_or(&new.author))?;
         go_on(db, effects, task_number)?;
         quota::admit(db, &[&new.admission], new.at)?;
     } else {
