@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use harvest_core::{Clock, Code, Event, Overlap, Session, Task as CoreTask};
+use harvest_core::{Clock, Code, Event, ListedTask, Overlap, Session, Task as CoreTask};
 use harvest_outbound::{Method, escape};
-use harvest_store::{TaskDetail, TaskPage};
+use harvest_store::{ListedPage, TaskDetail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -57,11 +57,10 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
                 ("limit", Some(limit.to_string())),
             ];
             let given = given.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", escape(&value?))));
-            let page: Page<CoreTask> =
+            let page: Page<ListedTask> =
                 remote.get(&format!("/api/tasks?{}", given.collect::<Vec<_>>().join("&"))).await?;
-            let page = TaskPage { items: page.items, next_cursor: page.next_cursor };
-            let awaited = statuses(remote, &page.items).await?;
-            look::list_page(global, style, &page, &awaited, SystemClock.now(), is_filtered);
+            let page = ListedPage { items: page.items, next_cursor: page.next_cursor };
+            look::list_page(global, style, &page, SystemClock.now(), is_filtered);
             Ok(Exit::Done)
         }
         Task::Show { id } => {
