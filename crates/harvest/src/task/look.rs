@@ -72,11 +72,7 @@ pub fn list_page(global: &Global, style: Style, page: &ListedPage, now: Timestam
             false => "no tasks yet; give one: harvest run \"Make the failing test pass\"",
         });
     }
-    let tasks: Vec<Task> = page.items.iter().map(|listed| listed.task.clone()).collect();
-    let waiting = page.items.iter().filter_map(|listed| listed.waiting.as_ref());
-    let awaited = waiting.flat_map(|waiting| &waiting.after);
-    let statuses = awaited.filter_map(|awaited| Some((awaited.id.clone(), awaited.status?))).collect();
-    for line in table(style, &tasks, &statuses, now).lines() {
+    for line in listed_table(style, page, now).lines() {
         if output::line(&line).is_err() {
             return;
         }
@@ -84,6 +80,15 @@ pub fn list_page(global: &Global, style: Style, page: &ListedPage, now: Timestam
     if let Some(cursor) = &page.next_cursor {
         output::complain(&format!("more: harvest task list --cursor {cursor}"));
     }
+}
+
+/// The tasks of a list, with those that they wait for.
+pub fn listed_table(style: Style, page: &ListedPage, now: Timestamp) -> Table {
+    let tasks: Vec<Task> = page.items.iter().map(|listed| listed.task.clone()).collect();
+    let waiting = page.items.iter().filter_map(|listed| listed.waiting.as_ref());
+    let awaited = waiting.flat_map(|waiting| &waiting.after);
+    let statuses = awaited.filter_map(|awaited| Some((awaited.id.clone(), awaited.status?))).collect();
+    table(style, &tasks, &statuses, now)
 }
 
 /// Tasks as people read them, one in a row.

@@ -108,7 +108,7 @@ pub(super) async fn waiting(
     tasks: &[TaskId],
     among: Option<&[String]>,
 ) -> Result<BTreeMap<TaskId, Waiting>, Error> {
-    let tasks: Vec<&str> = tasks.iter().map(|id| id.as_str()).collect();
+    let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
     let sql = "SELECT sessions.task_id, turns.status FROM turns JOIN sessions ON sessions.id = turns.session_id
                JOIN tasks ON tasks.id = sessions.task_id
                WHERE sessions.task_id = ANY($1) AND tasks.status = 'pending' AND turns.status <> 'done'
