@@ -43,6 +43,8 @@ test("a new task takes dependencies, retries, gate, workflow, review and MCP; it
     .waitFor();
 
   await page.setViewportSize({ width: 1280, height: 900 });
+  // What the session still asks for is not of the queue.
+  await page.goto("about:blank");
   const asked = [];
   page.on("request", (request) => asked.push(new URL(request.url()).pathname));
   await page.goto(`${world.server.url}/queue`);

@@ -68,7 +68,11 @@ test("the statistics tell how many pull requests were opened and merged, by agen
     }
   };
   // Also the tasks before this one, whose pull requests count as well.
-  await until("/api/tasks", ({ items }) => items.length === 3 && items.every(({ status }) => !["pending", "provisioning", "running"].includes(status)));
+  await until(
+    "/api/tasks",
+    ({ items }) =>
+      items.some(({ prompt }) => prompt.includes("to be merged")) && items.every(({ status }) => !["pending", "provisioning", "running"].includes(status)),
+  );
   const pull = (await (await fetch(`${github.url}/api/v3/repos/ada/shop/pulls?state=open`, { headers: { authorization: "Bearer token-ada" } })).json()).find(
     (one) => one.title.includes("to be merged"),
   );
