@@ -43,10 +43,20 @@ test("a new task takes dependencies, retries, gate, workflow, review and MCP; it
     .waitFor();
 
   await page.setViewportSize({ width: 1280, height: 900 });
+  // What the session still asks for is not of the queue.
+  await page.goto("about:blank");
+  const asked = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname));
   await page.goto(`${world.server.url}/queue`);
   await page.getByRole("region", { name: "Running tasks", exact: true }).first().getByText("before the other").first().waitFor();
   const waiting = page.getByRole("row").filter({ hasText: "Wait for the first one" });
   await waiting.getByText(first.slice(0, 8)).waitFor();
+  await waiting.getByText("(running)").waitFor();
+  assert.deepEqual(
+    asked.filter((path) => /^\/api\/(tasks|sessions)\/./.test(path)),
+    [],
+    "the list is enough",
+  );
   await page.getByRole("region", { name: "Workers" }).first().getByText("accepting work").first().waitFor();
   await page.getByRole("button", { name: "Add cap" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill(world.repo);

@@ -1,5 +1,5 @@
 // npm run screenshots: every page, light, dark and on a phone, into docs/screenshots.
-import { mkdirSync } from "node:fs";
+import { copyFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fill, PAGES, prepare } from "./pages.mjs";
@@ -11,6 +11,8 @@ const LOOKS = [
   ["dark", { width: 1440, height: 900 }, "dark"],
   ["phone", { width: 390, height: 844 }, "light"],
 ];
+/** Those of the README have names of their own. */
+const README = { "session-activity-dark": "session-dark", "session-changes-light": "changes-light", "session-race-light": "race-light" };
 const world = new World();
 const bare = new World();
 /** An installation that nobody has asked for anything. */
@@ -52,6 +54,7 @@ try {
     await stranger.screenshot({ path: join(folder, `signed-out-${look}.png`) });
   }
   if (faults.length > 0) throw new Error(faults.join("\n"));
+  for (const [from, to] of Object.entries(README)) copyFileSync(join(folder, `${from}.png`), join(folder, `${to}.png`));
   console.log(`${(pages.length + 3) * LOOKS.length} pictures in ${folder}`);
 } finally {
   await world.close();

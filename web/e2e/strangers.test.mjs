@@ -1,4 +1,5 @@
-// What a person without a role has asked for on GitHub is labelled wherever someone decides about it.
+// Work that GitHub asks for: what a person without a role has asked for is labelled wherever someone decides about it, and the
+// statistics count pull requests.
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { after, before, test } from "node:test";
@@ -18,9 +19,9 @@ const freePort = () =>
   });
 
 /** Does something on GitHub as someone. */
-async function as(login, path, body) {
+async function as(login, path, body, method = "POST") {
   const answer = await fetch(`${github.url}/api/v3/repos/ada/shop${path}`, {
-    method: "POST",
+    method,
     headers: { authorization: `Bearer token-${login}`, "content-type": "application/json" },
     body: JSON.stringify(body),
   });
@@ -52,5 +53,40 @@ test("a stranger's task carries its label, and a member's does not", limit, asyn
   await page.getByText("From a stranger", { exact: true }).waitFor();
   await open(/for ada/);
   assert.equal(await page.getByText("From a stranger", { exact: true }).count(), 0);
+  assert.deepEqual(faults, []);
+});
+
+test("the statistics tell how many pull requests were opened and merged, by agent", limit, async () => {
+  await as("ada", "/issues", { title: "Make the failing test pass, to be merged", labels: ["harvest"] });
+  const { page, faults } = await world.joins();
+  const read = (path) => page.evaluate(async (path) => (await fetch(path)).json(), path);
+  const until = async (path, fits) => {
+    for (;;) {
+      const found = await read(path);
+      if (fits(found)) return found;
+      await page.waitForTimeout(200);
+    }
+  };
+  // Also the tasks before this one, whose pull requests count as well.
+  await until(
+    "/api/tasks",
+    ({ items }) =>
+      items.some(({ prompt }) => prompt.includes("to be merged")) && items.every(({ status }) => !["pending", "provisioning", "running"].includes(status)),
+  );
+  const pull = (await (await fetch(`${github.url}/api/v3/repos/ada/shop/pulls?state=open`, { headers: { authorization: "Bearer token-ada" } })).json()).find(
+    (one) => one.title.includes("to be merged"),
+  );
+  await as("ada", `/pulls/${pull.number}/merge`, {}, "PUT");
+  const { total } = await until("/api/stats/pull-requests?by=agent", ({ total }) => total.merged === 1);
+  await page.goto(`${world.server.url}/statistics`);
+  const panel = page.getByRole("region", { name: "Pull requests", exact: true });
+  const figure = (name) => panel.locator("dl > div").filter({ hasText: name });
+  await figure("Opened").getByText(String(total.opened), { exact: true }).waitFor();
+  await figure("Merged").getByText("1", { exact: true }).waitFor();
+  await figure("Merge rate").getByText("100%", { exact: true }).waitFor();
+  const row = panel.getByRole("row").filter({ hasText: "builtin" });
+  assert.deepEqual((await row.getByRole("cell").allInnerTexts()).slice(1, 5), [String(total.opened), "1", "0", "100%"]);
+  await page.getByRole("group", { name: "Compare by" }).getByRole("button", { name: "repository" }).click();
+  await panel.getByRole("row").filter({ hasText: "shop" }).waitFor();
   assert.deepEqual(faults, []);
 });

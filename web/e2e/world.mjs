@@ -175,7 +175,7 @@ export class World {
   }
 
   /** `harvest serve` until it listens. Without a script there is no model at all. */
-  async serve({ listen = "127.0.0.1:0", args = [], script = true } = {}) {
+  async serve({ listen = "127.0.0.1:0", args = [], script = true, env = {} } = {}) {
     const model = script ? ["--model-script", join(this.folder, "script.yaml")] : [];
     const all = [
       "--data-dir",
@@ -190,7 +190,7 @@ export class World {
       ...(args.includes("--agents") ? [] : ["--agents", "2"]),
       ...args,
     ];
-    const child = spawn(harvest, all, { cwd: this.repo, env: this.env(), stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(harvest, all, { cwd: this.repo, env: this.env(env), stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
     child.stderr.on("data", (bytes) => {
       said = (said + bytes).slice(-4000);

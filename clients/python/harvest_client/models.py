@@ -193,6 +193,12 @@ class AuditEntry(TypedDict):
     target: str
 
 
+class Awaited(TypedDict):
+    """A task that another one waits for."""
+    id: "TaskId"
+    status: NotRequired["TaskStatus | None"]
+
+
 class Baseline(TypedDict):
     """The outcome of the same command at the base commit."""
     exit_code: int
@@ -663,6 +669,13 @@ class PageCredential(TypedDict):
     """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
+class PageListedTask(TypedDict):
+    """One page of a list."""
+    items: list[Any]
+    next_cursor: NotRequired[str | None]
+    """Pass it as `cursor` to get the next page; absent on the last page."""
+
+
 class PageMember(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
@@ -698,13 +711,6 @@ class PageProject(TypedDict):
     """Pass it as `cursor` to get the next page; absent on the last page."""
 
 
-class PagePullRequestSums(TypedDict):
-    """One page of a list."""
-    items: list[dict[str, Any]]
-    next_cursor: NotRequired[str | None]
-    """Pass it as `cursor` to get the next page; absent on the last page."""
-
-
 class PageRepository(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
@@ -720,13 +726,6 @@ class PageSchedule(TypedDict):
 
 
 class PageSessionSummary(TypedDict):
-    """One page of a list."""
-    items: list[dict[str, Any]]
-    next_cursor: NotRequired[str | None]
-    """Pass it as `cursor` to get the next page; absent on the last page."""
-
-
-class PageTask(TypedDict):
     """One page of a list."""
     items: list[dict[str, Any]]
     next_cursor: NotRequired[str | None]
@@ -809,17 +808,26 @@ class ProjectSettings(TypedDict):
 Prompt = str
 
 
+class PullRequestStats(TypedDict):
+    by: "By"
+    items: list["PullRequestSums"]
+    total: "PullRequestSums"
+
+
 class PullRequestSums(TypedDict):
-    """Statistics of the pull requests of a repository."""
+    """Statistics of pull requests."""
     closed: int
     """Closed without being merged."""
+    key: str
+    """The day, repository, agent, model or person; empty for the total and for tasks that named no model."""
     mean_seconds_to_merge: NotRequired[float | None]
     """The mean time from the pull request to its merge; absent while none is merged."""
     mean_seconds_to_open: NotRequired[float | None]
-    """The mean time from the creation of a task to its pull request."""
+    """The mean time from the creation of a task to its pull request; absent if there are none."""
+    merge_rate: NotRequired[float | None]
+    """The share of merged pull requests among merged and closed ones; absent if there are none."""
     merged: int
     opened: int
-    repository: str
 
 
 class Queue(TypedDict):
@@ -1266,6 +1274,14 @@ class Usage(TypedDict):
     reasoning_tokens: NotRequired["U64"]
 
 
+class Waiting(TypedDict):
+    """What a pending task waits for."""
+    after: list["Awaited"]
+    """The tasks in `after` that have not completed."""
+    turn: "TurnStatus"
+    """The status of its first turn that is not done."""
+
+
 # The sequence of steps of a task.
 Workflow = Literal["direct", "research-plan-implement"]
 
@@ -1275,6 +1291,12 @@ WorkspaceKind = Literal["overlay", "reflink", "copy"]
 
 
 U64 = int
+
+
+class ListedTask(Task):
+    """A task in a list. It says what a pending task waits for, so that no list needs a second request for each of its
+    tasks."""
+    waiting: NotRequired["Waiting | None"]
 
 
 class NamedSnapshot(Snapshot):

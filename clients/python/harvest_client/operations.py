@@ -326,20 +326,28 @@ class Operations:
     ) -> Stats:
         """Show statistics of finished tasks
 
-        by: What to group by.
+        by: What to group by; default: the day, for pull requests the repository.
 
         from_: The first day; default: the day of the first task.
 
         to: The last day; default: today."""
         return self._call("GET", "/api/stats", query={"by": by, "from": from_, "to": to})
 
-    def stats_pull_requests(self) -> PagePullRequestSums:
-        """Show statistics of pull requests"""
-        return self._call("GET", "/api/stats/pull-requests")
+    def stats_pull_requests(
+        self, *, by: Literal["day", "repository", "agent", "model", "person"] | None = None, from_: str | None = None, to: str | None = None,
+    ) -> PullRequestStats:
+        """Show statistics of pull requests, by the day they were opened, repository, agent, model or person
+
+        by: What to group by; default: the day, for pull requests the repository.
+
+        from_: The first day; default: the day of the first task.
+
+        to: The last day; default: today."""
+        return self._call("GET", "/api/stats/pull-requests", query={"by": by, "from": from_, "to": to})
 
     def task_list(
         self, *, id: str | None = None, status: TaskStatus | None = None, repository: str | None = None, convoy: str | None = None, requested_by: str | None = None, agent: str | None = None, q: str | None = None, sort: Literal["-created_at", "created_at"] | None = None, cursor: str | None = None, limit: int | None = None,
-    ) -> PageTask:
+    ) -> PageListedTask:
         """List tasks
 
         id: A unique prefix of an id; the other filters are ignored.

@@ -13,7 +13,7 @@ const SHOWN: usize = 4;
 const MAX_NAME: usize = 64;
 
 /// A key or token for a provider, stored in the vault.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Credential {
     pub id: CredentialId,

@@ -52,7 +52,7 @@ pub use reason::FailureReason;
 pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};
 pub use task::{
-    Attempt, CHECKS_AUTHOR, Hook, HookStage, Origin, Outcome, Session, Settings, Source, Stopping, Supervision, Task,
-    TaskKind, Trust, Turn, TurnStatus, Workflow, belongs_to_github, is_automatic,
+    Attempt, Awaited, CHECKS_AUTHOR, Hook, HookStage, ListedTask, Origin, Outcome, Session, Settings, Source, Stopping,
+    Supervision, Task, TaskKind, Trust, Turn, TurnStatus, Waiting, Workflow, belongs_to_github, is_automatic,
 };
 pub use time::{Clock, Timestamp};

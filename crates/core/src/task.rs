@@ -375,6 +375,36 @@ pub enum TurnStatus {
     Done,
 }
 
+/// A task in a list. It says what a pending task waits for, so that no list needs a second request for each of its tasks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ListedTask {
+    #[serde(flatten)]
+    pub task: Task,
+    /// Absent unless the task is pending.
+    #[serde(default)]
+    pub waiting: Option<Waiting>,
+}
+
+/// What a pending task waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Waiting {
+    /// The status of its first turn that is not done.
+    pub turn: TurnStatus,
+    /// The tasks in `after` that have not completed.
+    pub after: Vec<Awaited>,
+}
+
+/// A task that another one waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Awaited {
+    pub id: TaskId,
+    /// Absent where the reader may not see that task.
+    pub status: Option<TaskStatus>,
+}
+
 /// What someone wants of a task that is being worked on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

@@ -132,7 +132,8 @@ pub async fn as_the_repository_says(
 ) -> Result<Request, Failure> {
     let settings = installation.settings_for(request.forge.as_ref(), &request.base).await?;
     let settings = settings.with(config::command_line(options));
-    let has_key = |provider: Provider| installation.keys.has_for(&request.requested_by, provider.as_str());
+    let keys = installation.keys_now().await?;
+    let has_key = |provider: Provider| keys.has_for(&request.requested_by, provider.as_str());
     let registry = registry(&installation.environment)?;
     let programs = installation.environment.search_path();
     let (agent, model) =
@@ -184,8 +185,9 @@ pub async fn request_of(
     prompt: Prompt,
     options: &AskOptions,
 ) -> Result<Request, Failure> {
-    let Installation { environment, forges, keys, config, .. } = installation;
-    let request = request(environment, forges, keys, config, user, prompt, options, Decide::Later).await?;
+    let Installation { environment, forges, config, .. } = installation;
+    let keys = installation.keys_now().await?;
+    let request = request(environment, forges, &keys, config, user, prompt, options, Decide::Later).await?;
     as_the_repository_says(installation, request, options, Decide::Later).await
 }
 

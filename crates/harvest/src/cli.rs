@@ -30,7 +30,7 @@ pub use github::{Github, GithubSetup};
 pub use init::{Doctor, Init};
 pub use mcp::{Mcp, McpAdd};
 pub use recurring::{Missed, Schedule, ScheduleAdd, Template, TemplateAdd, TemplateUse};
-pub use repo::{Repo, RepoAdd, RepoBuild};
+pub use repo::{BUILD_TRIES, Repo, RepoAdd, RepoBuild};
 pub use server::{Audit, Door, LogFormat, Login, Serve, Token, TokenCreate};
 pub use session::{
     Asking, PromptOptions, Session, SessionContinue, SessionFork, SessionPrompt, SessionRestore, SessionResume,

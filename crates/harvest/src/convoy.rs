@@ -1,7 +1,7 @@
 //! `harvest convoy …`: batches of tasks that are followed as one.
 
-use harvest_core::Code;
-use harvest_store::{Convoy as Batch, TaskQuery};
+use harvest_core::{Code, Timestamp};
+use harvest_store::{Convoy as Batch, ListedPage, TaskQuery};
 use serde_json::json;
 
 use crate::cli::{Convoy, Global};
@@ -9,49 +9,60 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::task::look;
-use crate::view::Style;
+use crate::view::{Style, clean};
 
-const MOST: usize = 500;
+pub const MOST: usize = 500;
 /// What the names of races begin with.
 const RACE: &str = "race-";
 
 pub async fn convoy(global: &Global, environment: Environment, command: Convoy) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::convoy(global, style, &remote, command).await;
+    }
     let installation = Installation::open(global, environment).await?;
     let convoys = installation.store.convoys().await?;
     match command {
-        Convoy::List if global.json => {
-            let _ = output::json(&json!({ "items": convoys, "next_cursor": null }));
-        }
-        Convoy::List => {
-            if convoys.is_empty() {
-                output::complain("no convoys yet; start one: harvest task add … --convoy spring-clean");
-            }
-            for convoy in &convoys {
-                let _ = output::line(&line(style, convoy));
-            }
-        }
+        Convoy::List => show_list(global, style, &convoys),
         Convoy::Show { name } => {
-            let Some(convoy) = convoys.iter().find(|convoy| convoy.name == name) else {
-                let message = format!("there is no convoy `{}`", crate::view::clean(&name));
-                return Err(Failure::refused(Code::BadOption, message, "see `harvest convoy list`"));
-            };
+            let convoy = convoys.iter().find(|convoy| convoy.name == name).ok_or_else(|| unknown(&name))?;
             let query = TaskQuery { convoy: Some(name), limit: MOST, ..TaskQuery::default() };
-            let tasks = installation.store.tasks(query).await?;
-            if global.json {
-                let _ =
-                    output::json(&json!({ "convoy": convoy, "items": tasks.items, "next_cursor": tasks.next_cursor }));
-            } else {
-                let _ = output::line(&line(style, convoy));
-                let awaited = look::statuses(&installation, &tasks.items).await?;
-                for line in look::table(style, &tasks.items, &awaited, installation.clock.now()).lines() {
-                    let _ = output::line(&format!("  {line}"));
-                }
-            }
+            let tasks = installation.store.list(query).await?;
+            show_tasks(global, style, convoy, &tasks, installation.clock.now());
         }
     }
     Ok(Exit::Done)
+}
+
+pub fn unknown(name: &str) -> Failure {
+    let message = format!("there is no convoy `{}`", clean(name));
+    Failure::refused(Code::BadOption, message, "see `harvest convoy list`")
+}
+
+pub fn show_list(global: &Global, style: Style, convoys: &[Batch]) {
+    if global.json {
+        let _ = output::json(&json!({ "items": convoys, "next_cursor": null }));
+        return;
+    }
+    if convoys.is_empty() {
+        output::complain("no convoys yet; start one: harvest task add … --convoy spring-clean");
+    }
+    for convoy in convoys {
+        let _ = output::line(&line(style, convoy));
+    }
+}
+
+pub fn show_tasks(global: &Global, style: Style, convoy: &Batch, tasks: &ListedPage, now: Timestamp) {
+    if global.json {
+        let _ = output::json(&json!({ "convoy": convoy, "items": tasks.items, "next_cursor": tasks.next_cursor }));
+        return;
+    }
+    let _ = output::line(&line(style, convoy));
+    for line in look::listed_table(style, tasks, now).lines() {
+        let _ = output::line(&format!("  {line}"));
+    }
 }
 
 /// `spring-clean  [████████░░]  8 of 10 done, 1 failed · $1.20`

@@ -15,12 +15,16 @@ use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::keychain::Keychain;
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::view::{Cell, Style, Table, clean, local};
 
 const MAX_SECRET: u64 = 16 * 1024;
 
 pub async fn credential(global: &Global, environment: Environment, command: Command) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::credential(global, style, &remote, command).await;
+    }
     let installation = Installation::open(global, environment).await?;
     match command {
         Command::Add(options) => add(global, &installation, style, options).await,
@@ -51,11 +55,15 @@ async fn add(
     };
     let credential = keep(installation, new, &secret).await?;
     warn_of_form(&credential, &secret);
-    tell(global, &credential, || {
-        let Credential { id, provider, scope, .. } = &credential;
-        format!("{} {provider} key of {scope} saved as {} ({})", style.ok(), id.short(), ending(&credential))
-    });
+    show_added(global, style, &credential);
     Ok(Exit::Done)
+}
+
+pub fn show_added(global: &Global, style: Style, credential: &Credential) {
+    tell(global, credential, || {
+        let Credential { id, provider, scope, .. } = credential;
+        format!("{} {provider} key of {scope} saved as {} ({})", style.ok(), id.short(), ending(credential))
+    });
 }
 
 /// A credential before it has an id.
@@ -147,22 +155,37 @@ pub async fn replace(
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let (opened, failed) = keychain(installation).open_all(installation.store.as_ref()).await?;
     let usable: Vec<&CredentialId> = opened.iter().map(|opened| &opened.record.credential.id).collect();
-    let credentials: Vec<Credential> =
-        installation.store.credentials().await?.into_iter().map(|record| record.credential).collect();
+    let credentials = kept(installation).await?;
+    show_list(global, style, &credentials, |credential| Some(usable.contains(&&credential.id)));
+    for reason in failed {
+        output::complain(&format!("warning[{}]: {reason}", Code::MasterKey));
+    }
+    Ok(Exit::Done)
+}
+
+/// Whether a credential can be opened is known only where the master key is.
+pub fn show_list(
+    global: &Global,
+    style: Style,
+    credentials: &[Credential],
+    is_usable: impl Fn(&Credential) -> Option<bool>,
+) {
     if global.json {
-        let items: Vec<serde_json::Value> =
-            credentials.iter().map(|one| shown(one, usable.contains(&&one.id))).collect();
+        let items: Vec<serde_json::Value> = credentials.iter().map(|one| shown(one, is_usable(one))).collect();
         let _ = output::json(&json!({ "items": items, "next_cursor": null }));
-        return Ok(Exit::Done);
+        return;
     }
     if credentials.is_empty() {
         output::complain("no credentials yet; add one: harvest credential add anthropic");
     }
     let mut table = Table::new(style, &["id", "provider", "scope", "name", "key", "state", "added", "used"]);
-    for credential in &credentials {
+    for credential in credentials {
         let Credential { id, provider, scope, name, created_at, last_used_at, .. } = credential;
-        let (state, paint): (_, fn(Style, &str) -> String) =
-            if usable.contains(&id) { ("usable", Style::good) } else { ("locked", Style::bad) };
+        let (state, paint): (_, fn(Style, &str) -> String) = match is_usable(credential) {
+            Some(true) => ("usable", Style::good),
+            Some(false) => ("locked", Style::bad),
+            None => ("", Style::dim),
+        };
         let used = last_used_at.map_or_else(|| "never".to_owned(), local);
         table.row([
             Cell::new(id.short()).painted(Style::bold),
@@ -176,10 +199,6 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         ]);
     }
     let _ = table.lines().iter().try_for_each(|line| output::line(line));
-    for reason in failed {
-        output::complain(&format!("warning[{}]: {reason}", Code::MasterKey));
-    }
-    Ok(Exit::Done)
 }
 
 async fn rotate(
@@ -189,14 +208,18 @@ async fn rotate(
     id: &str,
     from_stdin: bool,
 ) -> Result<Exit, Failure> {
-    let mut credential = find(installation, id).await?;
+    let mut credential = find(kept(installation).await?, id)?;
     let secret = read_secret(&credential.provider, from_stdin)?;
     replace(installation, &mut credential, &secret).await?;
     warn_of_form(&credential, &secret);
-    tell(global, &credential, || {
-        format!("{} {} has a new secret ({})", style.ok(), credential.id.short(), ending(&credential))
-    });
+    show_rotated(global, style, &credential);
     Ok(Exit::Done)
+}
+
+pub fn show_rotated(global: &Global, style: Style, credential: &Credential) {
+    tell(global, credential, || {
+        format!("{} {} has a new secret ({})", style.ok(), credential.id.short(), ending(credential))
+    });
 }
 
 async fn rotate_master_key(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
@@ -210,19 +233,23 @@ async fn rotate_master_key(global: &Global, installation: &Installation, style: 
 }
 
 async fn remove(global: &Global, installation: &Installation, style: Style, id: &str) -> Result<Exit, Failure> {
-    let credential = find(installation, id).await?;
+    let credential = find(kept(installation).await?, id)?;
     if !installation.store.remove_credential(&credential.id).await? {
         return Err(unknown(id));
     }
-    tell(global, &credential, || {
-        let Credential { provider, scope, .. } = &credential;
+    show_removed(global, style, &credential);
+    Ok(Exit::Done)
+}
+
+pub fn show_removed(global: &Global, style: Style, credential: &Credential) {
+    tell(global, credential, || {
+        let Credential { provider, scope, .. } = credential;
         format!(
             "{} removed the {provider} key of {scope} ({}); also revoke it with {provider}",
             style.ok(),
-            ending(&credential)
+            ending(credential)
         )
     });
-    Ok(Exit::Done)
 }
 
 fn keychain(installation: &Installation) -> Keychain {
@@ -233,9 +260,11 @@ fn tell(global: &Global, credential: &Credential, line: impl FnOnce() -> String)
     let _ = if global.json { output::json(credential) } else { output::line(&line()) };
 }
 
-fn shown(credential: &Credential, usable: bool) -> serde_json::Value {
+fn shown(credential: &Credential, usable: Option<bool>) -> serde_json::Value {
     let mut shown = serde_json::to_value(credential).unwrap_or_default();
-    shown["usable"] = usable.into();
+    if let Some(usable) = usable {
+        shown["usable"] = usable.into();
+    }
     shown
 }
 
@@ -243,13 +272,14 @@ fn ending(credential: &Credential) -> String {
     if credential.last4.is_empty() { "…".to_owned() } else { format!("…{}", credential.last4) }
 }
 
+async fn kept(installation: &Installation) -> Result<Vec<Credential>, Failure> {
+    Ok(installation.store.credentials().await?.into_iter().map(|record| record.credential).collect())
+}
+
 /// The one credential whose id begins like this.
-async fn find(installation: &Installation, prefix: &str) -> Result<Credential, Failure> {
-    let records = installation.store.credentials().await?;
-    let mut fitting = records
-        .into_iter()
-        .map(|record| record.credential)
-        .filter(|one| !prefix.is_empty() && one.id.as_str().starts_with(&prefix.to_ascii_lowercase()));
+pub fn find(known: Vec<Credential>, prefix: &str) -> Result<Credential, Failure> {
+    let mut fitting =
+        known.into_iter().filter(|one| !prefix.is_empty() && one.id.as_str().starts_with(&prefix.to_ascii_lowercase()));
     match (fitting.next(), fitting.next()) {
         (Some(only), None) => Ok(only),
         (Some(_), Some(_)) => {

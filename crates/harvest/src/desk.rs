@@ -118,7 +118,8 @@ impl Desk for FrontDesk {
     }
 
     async fn agents(&self) -> Result<Vec<AgentInfo>, Refusal> {
-        let items = agent::items(&self.installation.environment, &self.installation.keys).await?;
+        let keys = self.installation.keys_now().await?;
+        let items = agent::items(&self.installation.environment, &keys).await?;
         let names = |providers: Vec<harvest_agents::Provider>| {
             providers.into_iter().map(|provider| provider.as_str().to_owned()).collect()
         };

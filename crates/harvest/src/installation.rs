@@ -76,6 +76,7 @@ pub struct Installation {
     pub redactor: Arc<Redactor>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
+    /// As of the start of this process.
     pub keys: ModelKeys,
     pub config: config::Source,
     /// How repositories are opened, with the account on GitHub if there is one.
@@ -89,6 +90,15 @@ pub struct Installation {
 }
 
 impl Installation {
+    /// Keys for models as of now: someone may have added or removed one since this process started.
+    pub async fn keys_now(&self) -> Result<ModelKeys, Failure> {
+        let records = self.store.credentials().await?;
+        let keychain = Keychain::of(&self.environment, self.data.path());
+        let opening = tokio::task::spawn_blocking(move || keychain.open(records).0);
+        let opened = opening.await.map_err(|error| Failure::failed(Code::Internal, error.to_string()))?;
+        Ok(self.environment.model_keys()?.and_of(&opened))
+    }
+
     /// Opens the data directory and puts right what a killed process left there.
     pub async fn open(global: &Global, environment: Environment) -> Result<Self, Failure> {
         let path = data_path(global, &environment)?;

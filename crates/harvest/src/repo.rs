@@ -19,16 +19,21 @@ use crate::gc::amount;
 use crate::installation::Installation;
 use crate::output;
 use crate::package_managers;
+use crate::remote::{self, Remote};
 use crate::run::on_signals;
 use crate::view::{Cell, Style, Table, age, clean, elapsed};
 
 const PROGRESS: usize = 256;
 const REPORTS: usize = 16;
-const COMMIT_SHOWN: usize = 10;
+pub const COMMIT_SHOWN: usize = 10;
+pub const COLUMNS: &[&str] = &["name", "state", "commit", "age", "size", "source", "branch"];
 const NAME_LENGTH: usize = 64;
 
 pub async fn repo(global: &Global, environment: Environment, command: Repo) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::repo(global, style, &remote, command).await;
+    }
     let installation = Installation::open(global, environment).await?;
     match command {
         Repo::Add(options) => add(global, &installation, style, *options).await,
@@ -43,13 +48,18 @@ async fn add(global: &Global, installation: &Installation, style: Style, options
     for setting in package_managers::unused(&installation.environment, &installation.registries()?) {
         output::complain(&clean(&format!("note: sandboxes do not use {} yet; {}", setting.value, setting.advice())));
     }
-    let _ = if global.json {
-        output::json(&repository)
-    } else {
-        let next = style.dim(&format!("build its first snapshot: harvest repo build {}", repository.name));
-        output::line(&format!("{} repository {} added\n  {next}", style.ok(), style.bold(&repository.name)))
-    };
+    show_added(global, style, &json!(repository), &repository.name);
     Ok(Exit::Done)
+}
+
+pub fn show_added(global: &Global, style: Style, repository: &Value, name: &str) {
+    let _ = if global.json {
+        output::json(repository)
+    } else {
+        let name = clean(name);
+        let next = style.dim(&format!("build its first snapshot: harvest repo build {name}"));
+        output::line(&format!("{} repository {} added\n  {next}", style.ok(), style.bold(&name)))
+    };
 }
 
 /// Checks a repository and keeps it.
@@ -141,7 +151,7 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
     if rows.is_empty() {
         output::complain("no repositories yet; add one: harvest repo add .");
     }
-    let mut table = Table::new(style, &["name", "state", "commit", "age", "size", "source", "branch"]);
+    let mut table = Table::new(style, COLUMNS);
     rows.iter().for_each(|(repository, standing)| table.row(cells(repository, standing, now)));
     let lines = table.lines();
     // The header comes before the rows.
@@ -185,13 +195,18 @@ fn describe(repository: &Repository, standing: &Standing) -> Value {
     })
 }
 
-fn cells(repository: &Repository, standing: &Standing, now: Timestamp) -> [Cell; 7] {
-    let word = state(standing);
-    let paint = match word {
+/// The colour of a snapshot's state.
+pub fn paint_of(state: &str) -> fn(Style, &str) -> String {
+    match state {
         "ready" => Style::good,
         "failed" | "outdated" => Style::bad,
         _ => Style::dim,
-    };
+    }
+}
+
+fn cells(repository: &Repository, standing: &Standing, now: Timestamp) -> [Cell; 7] {
+    let word = state(standing);
+    let paint = paint_of(word);
     let newest = standing.newest.as_ref();
     let commit = newest.map(|newest| newest.commit.get(..COMMIT_SHOWN).unwrap_or(&newest.commit)).unwrap_or_default();
     [

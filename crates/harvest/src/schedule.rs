@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use harvest_core::{Code, Prompt, Role, Source, TaskId, may_name_hosts};
+use harvest_core::{Code, Prompt, Role, Source, TaskId, Timestamp, may_name_hosts};
 use harvest_engine::{BadTimetable, Engine, Planner, Request, Run, Scheduler, Timetable};
 use harvest_server::Membership;
 use harvest_store::{AccessToken, MissedRuns, NewTask, OwnerRight, Schedule as Stored, ScheduleOwner, TokenKind};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{OnceCell, mpsc};
 
 use crate::ask;
@@ -18,6 +18,7 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::saved::SavedRequest;
 use crate::sign_in;
 use crate::view::{Cell, Style, Table, clean};
@@ -27,6 +28,9 @@ const ID_SHOWN: usize = 8;
 
 pub async fn schedule(global: &Global, environment: Environment, command: Schedule) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::schedule(global, style, &remote, command).await;
+    }
     let installation = Installation::open(global, environment).await?;
     match command {
         Schedule::Add(options) => add(global, &installation, style, *options).await,
@@ -51,13 +55,17 @@ async fn add(
     let times = When { cron: options.cron, time_zone, missed };
     let owner = ScheduleOwner { user: installation.environment.user(), right: OwnerRight::Installation };
     let stored = keep(installation, owner, times, saved, prompt).await?;
-    let _ = if global.json {
-        output::json(&stored)
-    } else {
-        let next = when(&stored);
-        output::line(&format!("{} schedule {} created; next run {next}", style.ok(), style.bold(short(&stored.id))))
-    };
+    show_new(global, style, &json!(stored));
     Ok(Exit::Done)
+}
+
+pub fn show_new(global: &Global, style: Style, schedule: &Value) {
+    let _ = if global.json {
+        output::json(schedule)
+    } else {
+        let id = style.bold(short(schedule["id"].as_str().unwrap_or_default()));
+        output::line(&format!("{} schedule {id} created; next run {}", style.ok(), when(schedule)))
+    };
 }
 
 /// When a schedule runs.
@@ -109,9 +117,14 @@ fn refuse(error: &BadTimetable) -> Failure {
 
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let schedules = installation.store.schedules().await?;
+    show_list(global, style, &schedules.iter().map(|stored| json!(stored)).collect::<Vec<_>>());
+    Ok(Exit::Done)
+}
+
+pub fn show_list(global: &Global, style: Style, schedules: &[Value]) {
     if global.json {
         let _ = output::json(&json!({ "items": schedules, "next_cursor": null }));
-        return Ok(Exit::Done);
+        return;
     }
     if schedules.is_empty() {
         output::complain(
@@ -119,48 +132,54 @@ async fn list(global: &Global, installation: &Installation, style: Style) -> Res
         );
     }
     let mut table = Table::new(style, &["id", "cron", "next", "prompt", "repository", "problem"]);
-    for stored in &schedules {
-        let saved = SavedRequest::read(&stored.request).unwrap_or_default();
+    for schedule in schedules {
+        let saved = SavedRequest::read(&schedule["request"]).unwrap_or_default();
         let prompt = saved.prompt.as_deref().unwrap_or_default();
         let title = clean(prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default());
+        let text = |field: &str| clean(schedule[field].as_str().unwrap_or_default());
         table.row([
-            Cell::new(short(&stored.id)).painted(Style::bold),
-            stored.cron.as_str().into(),
-            when(stored).into(),
+            Cell::new(short(&text("id"))).painted(Style::bold),
+            text("cron").into(),
+            when(schedule).into(),
             title.into(),
             Cell::new(clean(saved.repo.as_deref().unwrap_or_default())).painted(Style::dim),
-            Cell::new(clean(stored.problem.as_deref().unwrap_or_default())).painted(Style::bad),
+            Cell::new(text("problem")).painted(Style::bad),
         ]);
     }
     let _ = table.lines().iter().try_for_each(|line| output::line(line));
-    Ok(Exit::Done)
 }
 
 async fn remove(global: &Global, installation: &Installation, style: Style, prefix: &str) -> Result<Exit, Failure> {
-    let schedules = installation.store.schedules().await?;
-    let fitting: Vec<&str> = schedules
-        .iter()
-        .map(|stored| stored.id.as_str())
-        .filter(|id| !prefix.is_empty() && id.starts_with(prefix))
-        .collect();
-    let id = match fitting[..] {
-        [id] => id,
+    let schedules: Vec<Value> = installation.store.schedules().await?.iter().map(|stored| json!(stored)).collect();
+    let id = find(&schedules, prefix)?;
+    installation.store.remove_schedule(id).await?;
+    show_removed(global, style, id);
+    Ok(Exit::Done)
+}
+
+/// The one schedule whose id begins so.
+pub fn find<'s>(schedules: &'s [Value], prefix: &str) -> Result<&'s str, Failure> {
+    let ids = schedules.iter().filter_map(|schedule| schedule["id"].as_str());
+    let fitting: Vec<&str> = ids.filter(|id| !prefix.is_empty() && id.starts_with(prefix)).collect();
+    match fitting[..] {
+        [id] => Ok(id),
         [] => {
             let message = format!("no schedule's id begins with `{}`", clean(prefix));
-            return Err(Failure::refused(Code::UnknownSchedule, message, "see `harvest schedule list`"));
+            Err(Failure::refused(Code::UnknownSchedule, message, "see `harvest schedule list`"))
         }
         _ => {
             let message = format!("`{}` matches {} schedules: {}", clean(prefix), fitting.len(), fitting.join(", "));
-            return Err(Failure::refused(Code::AmbiguousId, message, "type more of the id"));
+            Err(Failure::refused(Code::AmbiguousId, message, "type more of the id"))
         }
-    };
-    installation.store.remove_schedule(id).await?;
+    }
+}
+
+pub fn show_removed(global: &Global, style: Style, id: &str) {
     let _ = if global.json {
         output::json(&json!({ "schedule_id": id, "removed": true }))
     } else {
         output::line(&format!("{} schedule {} is removed; tasks it has queued stay", style.ok(), short(id)))
     };
-    Ok(Exit::Done)
 }
 
 fn short(id: &str) -> &str {
@@ -168,10 +187,12 @@ fn short(id: &str) -> &str {
 }
 
 /// The next run by the schedule's own clock.
-fn when(stored: &Stored) -> String {
-    let Some(next) = stored.next else { return "never".to_owned() };
-    match next.in_tz(&stored.time_zone) {
-        Ok(local) => format!("{} {}", local.strftime("%Y-%m-%d %H:%M"), stored.time_zone),
+fn when(schedule: &Value) -> String {
+    let next: Option<Timestamp> = serde_json::from_value(schedule["next"].clone()).ok().flatten();
+    let Some(next) = next else { return "never".to_owned() };
+    let zone = clean(schedule["time_zone"].as_str().unwrap_or_default());
+    match next.in_tz(&zone) {
+        Ok(local) => format!("{} {zone}", local.strftime("%Y-%m-%d %H:%M")),
         Err(_) => next.to_string(),
     }
 }

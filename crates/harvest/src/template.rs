@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use harvest_core::{Code, Prompt};
 use harvest_store::Template as Stored;
 use minijinja::{Environment as Jinja, UndefinedBehavior};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::ask;
 use crate::cli::{Global, Template, TemplateAdd, TemplateUse};
@@ -13,12 +13,16 @@ use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::remote::{self, Remote};
 use crate::saved::SavedRequest;
 use crate::task;
 use crate::view::{Cell, Style, Table, clean};
 
 pub async fn template(global: &Global, environment: Environment, command: Template) -> Result<Exit, Failure> {
     let style = Style::detect(&environment);
+    if let Some(remote) = Remote::of(global, &environment)? {
+        return remote::template(global, style, &remote, command).await;
+    }
     let installation = Installation::open(global, environment).await?;
     match command {
         Template::Add(options) => add(global, &installation, style, *options).await,
@@ -37,15 +41,24 @@ async fn add(
     let prompt = ask::read_prompt(&options.ask.prompt)?;
     let saved = SavedRequest::new(&options.ask.options, &options.standing);
     let stored = keep(installation, installation.environment.user(), options.name, saved, prompt).await?;
-    let parameters = parameters(&stored.prompt)?;
-    let _ = if global.json {
-        output::json(&describe(&stored, &parameters))
-    } else {
-        let list: Vec<&str> = parameters.iter().map(String::as_str).collect();
-        let list = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
-        output::line(&format!("{} template {} saved; parameters: {list}", style.ok(), style.bold(&stored.name)))
-    };
+    show_new(global, style, &describe(&stored, &parameters(&stored.prompt)?));
     Ok(Exit::Done)
+}
+
+pub fn show_new(global: &Global, style: Style, template: &Value) {
+    let _ = if global.json {
+        output::json(template)
+    } else {
+        let list = parameters_of(template);
+        let list = if list.is_empty() { "none".to_owned() } else { list };
+        let name = style.bold(&clean(template["name"].as_str().unwrap_or_default()));
+        output::line(&format!("{} template {name} saved; parameters: {list}", style.ok()))
+    };
+}
+
+fn parameters_of(template: &Value) -> String {
+    let names = template["parameters"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    clean(&names.collect::<Vec<_>>().join(", "))
 }
 
 /// Checks a template as far as it can be before it is used, and keeps it.
@@ -71,7 +84,7 @@ pub async fn keep(
     Ok(stored)
 }
 
-fn describe(stored: &Stored, parameters: &BTreeSet<String>) -> serde_json::Value {
+fn describe(stored: &Stored, parameters: &BTreeSet<String>) -> Value {
     json!({
         "name": stored.name,
         "prompt": stored.prompt,
@@ -83,30 +96,32 @@ fn describe(stored: &Stored, parameters: &BTreeSet<String>) -> serde_json::Value
 
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let templates = installation.store.templates().await?;
-    let parameters_of = |stored: &Stored| parameters(&stored.prompt).unwrap_or_default();
+    let described = templates.iter().map(|stored| describe(stored, &parameters(&stored.prompt).unwrap_or_default()));
+    show_list(global, style, &described.collect::<Vec<_>>());
+    Ok(Exit::Done)
+}
+
+pub fn show_list(global: &Global, style: Style, templates: &[Value]) {
     if global.json {
-        let all: Vec<serde_json::Value> =
-            templates.iter().map(|stored| describe(stored, &parameters_of(stored))).collect();
-        let _ = output::json(&json!({ "items": all, "next_cursor": null }));
-        return Ok(Exit::Done);
+        let _ = output::json(&json!({ "items": templates, "next_cursor": null }));
+        return;
     }
     if templates.is_empty() {
         output::complain("no templates yet; keep one: harvest template add upgrade \"Upgrade {{ package }}\"");
     }
     let mut table = Table::new(style, &["name", "prompt", "repository", "parameters"]);
-    for stored in &templates {
-        let parameters: Vec<String> = parameters_of(stored).into_iter().collect();
-        let title = clean(stored.prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default());
-        let saved = SavedRequest::read(&stored.options).unwrap_or_default();
+    for template in templates {
+        let prompt = template["prompt"].as_str().unwrap_or_default();
+        let title = clean(prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or_default());
+        let saved = SavedRequest::read(&template["options"]).unwrap_or_default();
         table.row([
-            Cell::new(stored.name.as_str()).painted(Style::bold),
+            Cell::new(clean(template["name"].as_str().unwrap_or_default())).painted(Style::bold),
             title.into(),
             clean(saved.repo.as_deref().unwrap_or_default()).into(),
-            Cell::new(clean(&parameters.join(", "))).painted(Style::dim),
+            Cell::new(parameters_of(template)).painted(Style::dim),
         ]);
     }
     let _ = table.lines().iter().try_for_each(|line| output::line(line));
-    Ok(Exit::Done)
 }
 
 async fn make(
@@ -144,12 +159,16 @@ pub async fn find(installation: &Installation, name: &str) -> Result<Stored, Fai
 async fn remove(global: &Global, installation: &Installation, style: Style, name: &str) -> Result<Exit, Failure> {
     let stored = find(installation, name).await?;
     installation.store.remove_template(&stored.name).await?;
-    let _ = if global.json {
-        output::json(&json!({ "name": stored.name, "removed": true }))
-    } else {
-        output::line(&format!("{} template {} is removed; tasks made from it stay", style.ok(), stored.name))
-    };
+    show_removed(global, style, &stored.name);
     Ok(Exit::Done)
+}
+
+pub fn show_removed(global: &Global, style: Style, name: &str) {
+    let _ = if global.json {
+        output::json(&json!({ "name": name, "removed": true }))
+    } else {
+        output::line(&format!("{} template {} is removed; tasks made from it stay", style.ok(), clean(name)))
+    };
 }
 
 fn jinja() -> Jinja<'static> {

@@ -18,10 +18,12 @@ mod stats;
 mod step;
 mod task;
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use harvest_core::{
-    AttemptId, CredentialId, Event, EventBody, Outcome, OwnerId, Prompt, SandboxId, Session, SessionId, Stopping,
-    TaskId, Timestamp, Turn,
+    AttemptId, CredentialId, Event, EventBody, ListedTask, Outcome, OwnerId, Prompt, SandboxId, Session, SessionId,
+    Stopping, Task, TaskId, TaskStatus, Timestamp, Turn, Waiting,
 };
 use tokio::sync::watch;
 
@@ -47,7 +49,7 @@ pub use schedule::{MissedRuns, OwnerRight, Schedule, ScheduleOwner, Template};
 pub use session::{SessionPage, SessionQuery, SessionSummary};
 pub use stats::{Stat, StatKey, StatQuery};
 pub use step::{AttemptUpdate, End, PlanDecision, PlanVerdict, Requester, Step};
-pub use task::{IdempotencyKey, NewTask, NewTurn, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
+pub use task::{IdempotencyKey, ListedPage, NewTask, NewTurn, Order, Submitted, TaskDetail, TaskPage, TaskQuery};
 
 #[async_trait]
 pub trait Store:
@@ -155,6 +157,21 @@ pub trait Store:
     fn watch_queue(&self) -> watch::Receiver<u64>;
 
     async fn tasks(&self, query: TaskQuery) -> Result<TaskPage, Error>;
+
+    /// What the pending ones of these tasks wait for. Only tasks of these repositories have their status told.
+    async fn waiting(&self, tasks: Vec<TaskId>, among: Option<Vec<String>>)
+    -> Result<BTreeMap<TaskId, Waiting>, Error>;
+
+    /// Tasks with what they wait for.
+    async fn list(&self, query: TaskQuery) -> Result<ListedPage, Error> {
+        let among = query.among.clone();
+        let TaskPage { items, next_cursor } = self.tasks(query).await?;
+        let is_pending = |task: &&Task| task.status == TaskStatus::Pending;
+        let pending: Vec<TaskId> = items.iter().filter(is_pending).map(|task| task.id.clone()).collect();
+        let mut waiting = if pending.is_empty() { BTreeMap::new() } else { self.waiting(pending, among).await? };
+        let listed = |task: Task| ListedTask { waiting: waiting.remove(&task.id), task };
+        Ok(ListedPage { items: items.into_iter().map(listed).collect(), next_cursor })
+    }
 
     async fn task(&self, id: &TaskId) -> Result<TaskDetail, Error>;
 

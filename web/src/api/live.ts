@@ -1,7 +1,7 @@
 // News from /api/events keep what is shown up to date: a task that is on the screen changes in place, and lists are read again
 // when something is new to them, at most once a second.
 import type { InfiniteData, QueryClient } from "@tanstack/react-query";
-import type { SchemaPagePerson, SchemaPageTask, SchemaPerson, SchemaTask, SchemaTaskStatus } from "./schema";
+import type { SchemaPagePerson, SchemaPageListedTask, SchemaListedTask, SchemaPerson, SchemaTaskStatus } from "./schema";
 import { proved } from "./proof";
 import { taskPage, type TaskFilter } from "./queries";
 import { isOver } from "./words";
@@ -21,7 +21,7 @@ const REST = 5_000;
 /** Lists of more pages than this are not read again as a whole: what is new stands in the first. */
 const FEW_PAGES = 3;
 
-type Tasks = InfiniteData<SchemaPageTask, string | undefined>;
+type Tasks = InfiniteData<SchemaPageListedTask, string | undefined>;
 
 function isLong(data: unknown): data is Tasks {
   return typeof data === "object" && data !== null && "pages" in data && Array.isArray(data.pages) && data.pages.length > FEW_PAGES;
@@ -63,10 +63,10 @@ export function listen(client: QueryClient): () => void {
   const tell = () => {
     telling = undefined;
     const found = new Set<string>();
-    client.setQueriesData<InfiniteData<SchemaPageTask>>({ queryKey: ["tasks"] }, (lists) => {
+    client.setQueriesData<InfiniteData<SchemaPageListedTask>>({ queryKey: ["tasks"] }, (lists) => {
       if (!lists) return lists;
       const pages = lists.pages.map((page) => {
-        let items: SchemaTask[] | null = null;
+        let items: SchemaListedTask[] | null = null;
         for (const [index, task] of page.items.entries()) {
           const notice = news.get(task.id);
           if (!notice) continue;

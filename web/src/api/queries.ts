@@ -109,6 +109,11 @@ export const queries = {
   convoys: queryOptions({ queryKey: ["convoys"], queryFn: () => ok(api.GET("/api/convoys")) }),
   stats: (by: "day" | "repository" | "agent" | "model" | "person", from?: string, to?: string) =>
     queryOptions({ queryKey: ["stats", by, from, to], queryFn: () => ok(api.GET("/api/stats", { params: { query: { by, from, to } } })) }),
+  pullRequestStats: (by: "day" | "repository" | "agent" | "model" | "person", from?: string) =>
+    queryOptions({
+      queryKey: ["stats", "pull-requests", by, from],
+      queryFn: () => ok(api.GET("/api/stats/pull-requests", { params: { query: { by, from } } })),
+    }),
   audit: infiniteQueryOptions({
     queryKey: ["audit"],
     initialPageParam: undefined as string | undefined,

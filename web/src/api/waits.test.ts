@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SchemaTurnStatus } from "./schema";
-import { waitOf, type WaitFacts } from "./waits";
+import { waitOf, waitOfListed, type WaitFacts } from "./waits";
 import type { SchemaStatus } from "./words";
 
 const task = { status: "pending", after: [] as string[] } as const;
@@ -62,6 +62,18 @@ describe("what a pending task waits for", () => {
     expect(wait(["a", "b"], { statuses: known(["a", "completed"], ["b", "pending"]) })).toEqual({ for: "tasks", tasks: [{ id: "b", status: "pending" }] });
     expect(wait(["a"], { statuses: known(["a", "completed"]) })).toEqual({ for: "worker" });
     expect(wait(["a"], {})).toBeNull();
+  });
+
+  test("the list says what a task waits for, with nothing else read", () => {
+    const listed = (turn: SchemaTurnStatus, after: { id: string; status: SchemaStatus | null }[]) => waitOfListed(task, { turn, after }, queue);
+    const after: { id: string; status: SchemaStatus | null }[] = [
+      { id: "a", status: "running" },
+      { id: "b", status: null },
+    ];
+    expect(listed("blocked", after)).toEqual({ for: "tasks", tasks: after });
+    expect(listed("ready", [])).toEqual({ for: "worker" });
+    expect(listed("parked", [])).toEqual({ for: "cap" });
+    expect(listed("waiting", [])).toEqual({ for: "attempt" });
   });
 
   test("a task that a worker has taken waits for nothing", () => {

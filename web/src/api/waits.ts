@@ -1,6 +1,6 @@
 // What keeps a pending task from starting, decided from its turns, the tasks before it and the queue. The words for lists are those
 // of `harvest task show`.
-import type { SchemaQueue, SchemaTask, SchemaTurn } from "./schema";
+import type { SchemaQueue, SchemaTask, SchemaTurn, SchemaWaiting } from "./schema";
 import type { SchemaStatus } from "./words";
 
 type Reason = "approval" | "turns" | "queue" | "attempt" | "cap" | "workers" | "worker";
@@ -44,4 +44,10 @@ export function waitOf(task: Pick<SchemaTask, "status" | "after">, { turns, stat
   if (turn === "waiting") return { for: "attempt" };
   if (turn === "parked") return { for: "cap" };
   return { for: queue?.workers === 0 ? "workers" : "worker" };
+}
+
+/** For a task of a list, which names only the predecessors that have not completed. */
+export function waitOfListed(task: Pick<SchemaTask, "status">, waiting: SchemaWaiting, queue: WaitFacts["queue"]): Wait | null {
+  const statuses = new Map<string, SchemaStatus>(waiting.after.flatMap(({ id, status }) => (status ? [[id, status]] : [])));
+  return waitOf({ status: task.status, after: waiting.after.map(({ id }) => id) }, { turns: [{ status: waiting.turn }], statuses, queue });
 }

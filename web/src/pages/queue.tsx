@@ -4,9 +4,8 @@ import { Link } from "@tanstack/react-router";
 import { useState, type SubmitEvent } from "react";
 import { api, ok } from "../api/client";
 import { queries } from "../api/queries";
-import type { SchemaQueue, SchemaTask } from "../api/schema";
-import { useWait } from "../api/use-wait";
-import { WAITS_FOR } from "../api/waits";
+import type { SchemaListedTask, SchemaQueue, SchemaTask } from "../api/schema";
+import { WAITS_FOR, waitOfListed } from "../api/waits";
 import { shortRepository, type SchemaStatus } from "../api/words";
 import { money } from "../stream/sums";
 import { firstLine } from "../text/harmless";
@@ -95,7 +94,8 @@ export function QueuePage() {
 
 /** Tasks of a status, those that are worked on next first. */
 function QueuedTasks({ title, status, none }: { title: string; status: SchemaStatus; none: string }) {
-  const tasks = useInfiniteQuery(queries.tasks({ status }));
+  // No event tells that a turn was parked or released.
+  const tasks = useInfiniteQuery({ ...queries.tasks({ status }), refetchInterval: status === "pending" ? 10_000 : false });
   const rows = (tasks.data?.pages ?? []).flatMap((page) => page.items).toSorted(byTurn);
   return (
     <section aria-label={`${title} tasks`} className="flex flex-col gap-2">
@@ -129,7 +129,7 @@ function QueuedTasks({ title, status, none }: { title: string; status: SchemaSta
                   <Badge tone={row.priority === "low" ? "plain" : "warn"}>{words(row.priority)}</Badge>
                 ),
             },
-            ...(status === "pending" ? [{ name: "Waiting for", cell: (row: SchemaTask) => <WaitsFor task={row} /> }] : []),
+            ...(status === "pending" ? [{ name: "Waiting for", cell: (row: SchemaListedTask) => <WaitsFor task={row} /> }] : []),
             { name: "Created", cell: (row) => <When at={row.created_at} /> },
             { name: "", number: true, cell: (row) => <Cancel task={row} /> },
           ]}
@@ -151,15 +151,10 @@ function byTurn(one: SchemaTask, other: SchemaTask): number {
   return ORDER.indexOf(one.priority) - ORDER.indexOf(other.priority) || Date.parse(one.created_at) - Date.parse(other.created_at);
 }
 
-function WaitsFor({ task }: { task: SchemaTask }) {
+function WaitsFor({ task }: { task: SchemaListedTask }) {
   const queue = useQuery(queries.queue);
-  const counts = queue.data?.turns;
-  // Lists have no turns. While every turn is ready or claimed, there is nothing to ask for.
-  const differ = task.after.length > 0 || (counts !== undefined && counts.parked + counts.waiting > 0);
-  const detail = useQuery({ ...queries.task(task.id), enabled: differ, refetchInterval: 10_000 });
-  const turns = differ ? detail.data?.sessions.flatMap((session) => session.turns) : counts && [READY];
-  const wait = useWait(task, turns);
-  if (!wait || (differ && detail.isPending)) return null;
+  const wait = task.waiting && queue.data ? waitOfListed(task, task.waiting, queue.data) : null;
+  if (!wait) return null;
   if (wait.for !== "tasks") return <span className="text-dim">{WAITS_FOR[wait.for]}</span>;
   return (
     <span className="flex flex-wrap gap-1">
@@ -174,8 +169,6 @@ function WaitsFor({ task }: { task: SchemaTask }) {
     </span>
   );
 }
-
-const READY = { status: "ready" } as const;
 
 function Cancel({ task }: { task: SchemaTask }) {
   const me = useQuery(queries.me);

@@ -117,7 +117,55 @@ export function StatisticsPage() {
           )
         }
       </Shown>
+      <PullRequests by={by} from={from} />
     </Page>
+  );
+}
+
+/** What became of the pull requests that were opened in this period. */
+function PullRequests({ by, from }: { by: (typeof BY)[number]; from: string }) {
+  const stats = useQuery(queries.pullRequestStats(by, from));
+  const percent = (rate?: number | null) => (rate == null ? "–" : `${Math.round(rate * 100)}%`);
+  const time = (seconds?: number | null) => (seconds == null ? "–" : took(seconds * 1000));
+  return (
+    <Shown of={stats} what="pull requests">
+      {({ total, items }) =>
+        total.opened === 0 ? null : (
+          <section aria-label="Pull requests" className="flex flex-col gap-2">
+            <h2 className="font-semibold">Pull requests</h2>
+            <dl className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-6">
+              <Figure name="Opened" value={total.opened.toLocaleString()} />
+              <Figure name="Merged" value={total.merged.toLocaleString()} />
+              <Figure name="Closed without merge" value={total.closed.toLocaleString()} />
+              <Figure name="Merge rate" value={percent(total.merge_rate)} />
+              <Figure name="Time to open" value={time(total.mean_seconds_to_open)} />
+              <Figure name="Time to merge" value={time(total.mean_seconds_to_merge)} />
+            </dl>
+            <Table
+              label={`Pull requests by ${by}`}
+              rows={items}
+              id={(row) => row.key}
+              columns={[
+                {
+                  name: by.charAt(0).toUpperCase() + by.slice(1),
+                  cell: (row) => (
+                    <span className="font-medium" title={row.key}>
+                      {by === "repository" ? shortRepository(row.key) : row.key || "unnamed"}
+                    </span>
+                  ),
+                },
+                { name: "Opened", number: true, cell: (row) => row.opened },
+                { name: "Merged", number: true, cell: (row) => row.merged },
+                { name: "Closed", number: true, cell: (row) => row.closed },
+                { name: "Merge rate", number: true, cell: (row) => percent(row.merge_rate) },
+                { name: "Time to open", number: true, minor: true, cell: (row) => time(row.mean_seconds_to_open) },
+                { name: "Time to merge", number: true, minor: true, cell: (row) => time(row.mean_seconds_to_merge) },
+              ]}
+            />
+          </section>
+        )
+      }
+    </Shown>
   );
 }
 

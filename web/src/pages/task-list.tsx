@@ -2,7 +2,7 @@
 // moves in blocks, and scrolling within one draws nothing.
 import { useNavigate } from "@tanstack/react-router";
 import { memo, useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore, type MouseEvent } from "react";
-import type { SchemaPageTask, SchemaTask } from "../api/schema";
+import type { SchemaPageListedTask, SchemaTask } from "../api/schema";
 import { shortRepository, verdict } from "../api/words";
 import { isWriting } from "../keyboard";
 import { money } from "../stream/sums";
@@ -21,8 +21,8 @@ const BLOCK = 8;
 const AHEAD = 100;
 
 /** All tasks of the pages that were read, each once: what is new moves others to the next page, where they may be already. */
-export function useTasks(pages: SchemaPageTask[] | undefined): SchemaTask[] {
-  const made = useRef<{ pages: SchemaPageTask[]; ids: Set<string>; all: SchemaTask[] }>({ pages: [], ids: new Set(), all: [] });
+export function useTasks(pages: SchemaPageListedTask[] | undefined): SchemaTask[] {
+  const made = useRef<{ pages: SchemaPageListedTask[]; ids: Set<string>; all: SchemaTask[] }>({ pages: [], ids: new Set(), all: [] });
   const before = made.current;
   const wanted = pages ?? before.pages.slice(0, 0);
   if (before.pages === wanted || (before.pages.length === wanted.length && before.pages.every((page, index) => page === wanted[index]))) return before.all;

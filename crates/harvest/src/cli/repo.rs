@@ -6,6 +6,9 @@ use clap::{Args, Subcommand};
 
 use super::{convoy_name, duration};
 
+/// How often a build is tried unless someone says otherwise.
+pub const BUILD_TRIES: u32 = 3;
+
 #[derive(Debug, Subcommand)]
 pub enum Repo {
     /// Prepare snapshots of a repository, with its dependencies installed, for sessions to start from
@@ -78,7 +81,7 @@ pub struct RepoBuild {
     #[arg(long)]
     pub force: bool,
     /// How often to try fetching and installing, five seconds apart
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10))]
+    #[arg(long, value_name = "N", default_value_t = BUILD_TRIES, value_parser = clap::value_parser!(u32).range(1..=10))]
     pub tries: u32,
 }
 

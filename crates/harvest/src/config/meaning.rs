@@ -51,6 +51,12 @@ impl Layers {
         })
     }
 
+    /// The settings outside of projects, then those within each.
+    pub fn within_each(&self) -> impl Iterator<Item = Self> {
+        let within = self.projects.iter().map(|project| self.clone().within(project));
+        std::iter::once(self.clone()).chain(within)
+    }
+
     /// Those of them that agents get.
     pub fn servers(&self, catalogue: Catalogue) -> Result<Vec<McpServer>, Failure> {
         let catalogue = self.catalogue(catalogue)?;

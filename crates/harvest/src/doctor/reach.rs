@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use harvest_agents::mcp::Entry;
+use harvest_core::{McpAddress, McpCredential};
 use harvest_gateway::{KeyCheck, Upstream, egress, registry};
 use harvest_outbound::{Ask, Client};
 use harvest_sandbox::{Fact, State};
@@ -12,6 +14,7 @@ use super::fact;
 use crate::config::Key;
 use crate::failure::Failure;
 use crate::installation::Installation;
+use crate::mcp;
 use crate::package_managers;
 use crate::view::clean;
 
@@ -19,9 +22,14 @@ use crate::view::clean;
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub async fn reach(installation: &Installation) -> Result<Vec<Fact>, Failure> {
-    let (packages, models, forges, others) =
-        tokio::join!(registries(installation), models(installation), forges(installation), others(installation),);
-    Ok([packages?, models?, forges?, others?].concat())
+    let (packages, models, forges, tools, others) = tokio::join!(
+        registries(installation),
+        models(installation),
+        forges(installation),
+        tools(installation),
+        others(installation),
+    );
+    Ok([packages?, models?, forges?, tools?, others?].concat())
 }
 
 /// Public registries may be blocked on purpose; a mirror that someone named is needed.
@@ -118,21 +126,76 @@ async fn forges(installation: &Installation) -> Result<Vec<Fact>, Failure> {
     Ok(facts)
 }
 
+/// Hosts of MCP servers that the settings or a project name or enable, or that have a key. Presets that nobody uses are left
+/// out.
+async fn tools(installation: &Installation) -> Result<Vec<Fact>, Failure> {
+    let kept = installation.store.credentials().await?;
+    let keys: BTreeSet<&str> = kept
+        .iter()
+        .filter(|kept| kept.credential.provider == McpCredential::PROVIDER)
+        .map(|kept| kept.credential.name.as_str())
+        .collect();
+    let mut servers = BTreeSet::new();
+    for settings in installation.settings()?.within_each() {
+        let catalogue = match mcp::catalogue(&installation.environment).and_then(|known| settings.catalogue(known)) {
+            Ok(catalogue) => catalogue,
+            Err(failure) => {
+                return Ok(vec![fact("MCP servers", State::Missing, clean(&failure.message), failure.help.as_deref())]);
+            }
+        };
+        let enabled = settings.names(Key::McpServers);
+        let is_configured = |entry: &&Entry| {
+            let has_key = entry.server.credential.as_ref().is_some_and(|key| keys.contains(key.name.as_str()));
+            !entry.bundled || has_key || enabled.contains(&entry.server.name)
+        };
+        for entry in catalogue.iter().filter(is_configured) {
+            let name = clean(&entry.server.name);
+            match &entry.server.at {
+                McpAddress::Url { url } => drop(servers.insert((name, url.clone(), true))),
+                McpAddress::Program { .. } => {
+                    let rules = entry.server.hosts.iter().filter(|rule| !rule.starts_with('*'));
+                    servers.extend(rules.map(|rule| (name.clone(), rule.clone(), false)));
+                }
+            }
+        }
+    }
+    let network = egress::Network::default();
+    let tries = servers.iter().map(async |(name, host, is_url)| {
+        let trouble = match is_url {
+            true => Client::new(PATIENCE).ask(Ask::get(host)).await.err().and_then(|error| match error {
+                harvest_outbound::Error::TooLarge { .. } => None,
+                error => Some(error.to_string()),
+            }),
+            false => reach_rule(&network, host).await.err().map(|reason| format!("{host}: {reason}")),
+        };
+        match trouble {
+            None => fact("MCP server", State::Ok, format!("{name} at {}", clean(host)), None),
+            Some(trouble) => {
+                let fix = format!("let this machine reach that host, or correct it: harvest mcp show {name}");
+                fact("MCP server", State::Missing, format!("{name}: {}", clean(&trouble)), Some(&fix))
+            }
+        }
+    });
+    Ok(futures_util::future::join_all(tries).await)
+}
+
+/// Tries a host as a rule of `allow` names it, with its port or with 443.
+async fn reach_rule(network: &egress::Network, rule: &str) -> Result<(), String> {
+    let (host, port) = rule.rsplit_once(':').unwrap_or((rule, "443"));
+    network.reach(host, port.parse().unwrap_or(443)).await.map_err(|reason| reason.to_string())
+}
+
 /// Hosts that agents may reach, where traces go, and where people sign in.
 async fn others(installation: &Installation) -> Result<Vec<Fact>, Failure> {
     let settings = installation.settings()?;
     let network = egress::Network::default();
     let allowed = settings.egress();
     let allowed: Vec<String> = allowed.lines().filter(|rule| !rule.starts_with('*')).collect();
-    let tries = allowed.iter().map(async |rule| {
-        let (host, port) = rule.rsplit_once(':').unwrap_or((rule, "443"));
-        let tried = network.reach(host, port.parse().unwrap_or(443)).await;
-        match tried {
-            Ok(()) => fact("allowed host", State::Ok, rule.clone(), None),
-            Err(reason) => {
-                let fix = "agents cannot reach it either; correct `allow` under [egress] in harvest.toml";
-                fact("allowed host", State::Missing, format!("{rule}: {reason}"), Some(fix))
-            }
+    let tries = allowed.iter().map(async |rule| match reach_rule(&network, rule).await {
+        Ok(()) => fact("allowed host", State::Ok, rule.clone(), None),
+        Err(reason) => {
+            let fix = "agents cannot reach it either; correct `allow` under [egress] in harvest.toml";
+            fact("allowed host", State::Missing, format!("{rule}: {reason}"), Some(fix))
         }
     });
     let mut facts = futures_util::future::join_all(tries).await;

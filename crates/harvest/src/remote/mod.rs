@@ -1,24 +1,34 @@
 //! The same commands against a server: `HARVEST_URL` names it, and `harvest login` keeps the token for it.
 
+mod convoy;
+mod credential;
 mod interrupt;
 mod journal;
 mod queue;
 mod race;
 pub mod reach;
+mod repo;
 mod run;
+mod schedule;
 mod session;
 mod status;
 mod task;
+mod template;
 mod token;
 
+pub use convoy::convoy;
+pub use credential::credential;
 pub use interrupt::interrupt;
 pub use journal::Journal;
 pub use queue::queue;
 pub use race::table as race_table;
+pub use repo::repo;
 pub use run::run;
+pub use schedule::schedule;
 pub use session::session;
 pub use status::status;
 pub use task::task;
+pub use template::template;
 pub use token::token;
 
 use std::time::Duration;
@@ -77,6 +87,22 @@ impl Remote {
 
     pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
         read(&self.ask(self.request(Method::PATCH, path).json(body)).await?)
+    }
+
+    pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
+        read(&self.ask(self.request(Method::PUT, path).json(body)).await?)
+    }
+
+    /// Removes something; nothing comes back.
+    async fn delete(&self, path: &str) -> Result<(), Failure> {
+        let answer = self.ask(self.request(Method::DELETE, path)).await?;
+        if answer.is_success() { Ok(()) } else { Err(refusal(&answer)) }
+    }
+
+    /// All of a list that has no pages.
+    async fn items<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, Failure> {
+        let mut page: Value = self.get(path).await?;
+        serde_json::from_value(page["items"].take()).map_err(|error| not_ours(&error.to_string()))
     }
 
     /// With a key that makes asking twice the same as asking once.

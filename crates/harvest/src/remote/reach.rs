@@ -6,10 +6,7 @@
 
 use harvest_core::Code;
 
-use crate::cli::{
-    Agent, Audit, Cli, Command, Config, Convoy, Credential, Dev, Evidence, Export, Github, Import, Mcp, Repo, Schedule,
-    Template,
-};
+use crate::cli::{Agent, Audit, Cli, Command, Config, Dev, Evidence, Export, Github, Import, Mcp};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::output;
@@ -39,6 +36,11 @@ impl Reach {
             | Command::Stats(_)
             | Command::Interrupt(_)
             | Command::Queue(_)
+            | Command::Repo(_)
+            | Command::Convoy(_)
+            | Command::Schedule(_)
+            | Command::Template(_)
+            | Command::Credential(_)
             | Command::Race(_) => Self::Server,
             Command::Init(_)
             | Command::Demo(_)
@@ -53,20 +55,11 @@ impl Reach {
             | Command::Serve(_)
             | Command::Backup(_)
             | Command::Audit(Audit::Verify | Audit::Export)
-            | Command::Repo(Repo::List)
-            | Command::Convoy(Convoy::List | Convoy::Show { .. })
-            | Command::Schedule(Schedule::List)
-            | Command::Template(Template::List)
-            | Command::Credential(Credential::List)
             | Command::Mcp(Mcp::List | Mcp::Show { .. })
             | Command::Export(Export::Beads { .. })
             | Command::Evidence(Evidence::Export { .. } | Evidence::Key) => Self::Here,
             Command::Restore(_)
             | Command::Gc(_)
-            | Command::Repo(Repo::Add(_) | Repo::Build(_) | Repo::Remove { .. })
-            | Command::Schedule(Schedule::Add(_) | Schedule::Remove { .. })
-            | Command::Template(Template::Add(_) | Template::Use(_) | Template::Remove { .. })
-            | Command::Credential(Credential::Add(_) | Credential::Rotate { .. } | Credential::Remove { .. })
             | Command::Mcp(Mcp::Add(_) | Mcp::Remove { .. })
             | Command::Import(Import::Beads(_))
             | Command::Github(Github::Setup(_)) => Self::ChangesHere,
@@ -158,12 +151,12 @@ mod tests {
         ("backup x", Reach::Here),
         ("audit verify", Reach::Here),
         ("audit export", Reach::Here),
-        ("repo list", Reach::Here),
-        ("convoy list", Reach::Here),
-        ("convoy show x", Reach::Here),
-        ("schedule list", Reach::Here),
-        ("template list", Reach::Here),
-        ("credential list", Reach::Here),
+        ("repo list", Reach::Server),
+        ("convoy list", Reach::Server),
+        ("convoy show x", Reach::Server),
+        ("schedule list", Reach::Server),
+        ("template list", Reach::Server),
+        ("credential list", Reach::Server),
         ("mcp list", Reach::Here),
         ("mcp show x", Reach::Here),
         ("export beads x", Reach::Here),
@@ -171,17 +164,17 @@ mod tests {
         ("evidence key", Reach::Here),
         ("restore x", Reach::ChangesHere),
         ("gc", Reach::ChangesHere),
-        ("repo add x", Reach::ChangesHere),
-        ("repo build x", Reach::ChangesHere),
-        ("repo remove x", Reach::ChangesHere),
-        ("schedule add @daily x", Reach::ChangesHere),
-        ("schedule remove 1", Reach::ChangesHere),
-        ("template add x y", Reach::ChangesHere),
-        ("template use x", Reach::ChangesHere),
-        ("template remove x", Reach::ChangesHere),
-        ("credential add anthropic", Reach::ChangesHere),
-        ("credential rotate 1", Reach::ChangesHere),
-        ("credential remove 1", Reach::ChangesHere),
+        ("repo add x", Reach::Server),
+        ("repo build x", Reach::Server),
+        ("repo remove x", Reach::Server),
+        ("schedule add @daily x", Reach::Server),
+        ("schedule remove 1", Reach::Server),
+        ("template add x y", Reach::Server),
+        ("template use x", Reach::Server),
+        ("template remove x", Reach::Server),
+        ("credential add anthropic", Reach::Server),
+        ("credential rotate 1", Reach::Server),
+        ("credential remove 1", Reach::Server),
         ("mcp add x", Reach::ChangesHere),
         ("mcp remove x", Reach::ChangesHere),
         ("import beads x", Reach::ChangesHere),

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use harvest_core::{Clock, Code, Event, Overlap, Session, Task as CoreTask};
+use harvest_core::{Clock, Code, Event, ListedTask, Overlap, Prompt, Session, Task as CoreTask};
 use harvest_outbound::{Method, escape};
-use harvest_store::{TaskDetail, TaskPage};
+use harvest_store::{ListedPage, TaskDetail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::journal::Journal;
 use super::{Remote, race, refusal};
 use crate::ask;
-use crate::cli::{Ask, Global, OnFailed, QueueOptions, Task, TaskAdd};
+use crate::cli::{Ask, AskOptions, Global, OnFailed, QueueOptions, Standing, Task, TaskAdd};
 use crate::failure::{Exit, Failure};
 use crate::follow::{Following, ends};
 use crate::installation::SystemClock;
@@ -57,11 +57,10 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
                 ("limit", Some(limit.to_string())),
             ];
             let given = given.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", escape(&value?))));
-            let page: Page<CoreTask> =
+            let page: Page<ListedTask> =
                 remote.get(&format!("/api/tasks?{}", given.collect::<Vec<_>>().join("&"))).await?;
-            let page = TaskPage { items: page.items, next_cursor: page.next_cursor };
-            let awaited = statuses(remote, &page.items).await?;
-            look::list_page(global, style, &page, &awaited, SystemClock.now(), is_filtered);
+            let page = ListedPage { items: page.items, next_cursor: page.next_cursor };
+            look::list_page(global, style, &page, SystemClock.now(), is_filtered);
             Ok(Exit::Done)
         }
         Task::Show { id } => {
@@ -170,7 +169,24 @@ pub async fn submit(
     race: Option<Value>,
 ) -> Result<TaskDetail, Failure> {
     let prompt = ask::read_prompt(&ask.prompt)?;
-    let options = ask.options;
+    let mut body = ask_body(&prompt, ask.options, queue.standing)?;
+    body["after"] = json!(queue.after);
+    body["on_failed_dependency"] = match queue.on_failed_dependency {
+        OnFailed::Hold => "hold".into(),
+        OnFailed::Cancel => "cancel".into(),
+    };
+    let more = [("source_url", queue.source_url.map(Value::from)), ("race", race)];
+    for (name, value) in more {
+        if let Some(value) = value {
+            body[name] = value;
+        }
+    }
+    let Detail { task, sessions, .. } = remote.post_once("/api/tasks", &body, queue.idempotency_key).await?;
+    Ok(TaskDetail { task, sessions })
+}
+
+/// What is asked for, as the API takes it.
+pub fn ask_body(prompt: &Prompt, options: AskOptions, standing: Standing) -> Result<Value, Failure> {
     let care = options.care;
     let Some(repository) = options.repo else {
         let message = "the server does not know the folder you are in: --repo is missing";
@@ -185,11 +201,6 @@ pub async fn submit(
         "gate": care.gate,
         "mcp": care.mcp,
         "fallback_agents": options.fallback_agent,
-        "after": queue.after,
-        "on_failed_dependency": match queue.on_failed_dependency {
-            OnFailed::Hold => "hold",
-            OnFailed::Cancel => "cancel",
-        },
     });
     let more = [
         ("base", options.base.map(Value::from)),
@@ -198,21 +209,18 @@ pub async fn submit(
         ("test", options.test.map(Value::from)),
         ("timeout", options.timeout.map(|time| time.as_secs().max(1).into())),
         ("budget_usd", options.budget_usd.map(|cost| json!(cost))),
-        ("priority", queue.standing.priority.map(|priority| json!(priority))),
-        ("convoy", queue.standing.convoy.map(Value::from)),
-        ("retries", queue.standing.retries.map(Value::from)),
-        ("source_url", queue.source_url.map(Value::from)),
+        ("priority", standing.priority.map(|priority| json!(priority))),
+        ("convoy", standing.convoy.map(Value::from)),
+        ("retries", standing.retries.map(Value::from)),
         ("plan_review", care.review_plan.map(Value::from)),
         ("workflow", care.workflow.map(|workflow| workflow.name().into())),
-        ("race", race),
     ];
     for (name, value) in more {
         if let Some(value) = value {
             body[name] = value;
         }
     }
-    let Detail { task, sessions, .. } = remote.post_once("/api/tasks", &body, queue.idempotency_key).await?;
-    Ok(TaskDetail { task, sessions })
+    Ok(body)
 }
 
 async fn act(

@@ -6,7 +6,7 @@ use harvest_core::{
     Attempt, Code, Event, Evidence, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, TestVerdict, Timestamp,
     TurnStatus,
 };
-use harvest_store::{TaskDetail, TaskPage, TaskQuery};
+use harvest_store::{ListedPage, TaskDetail, TaskQuery};
 use serde_json::json;
 
 use super::interruption::{self, Interruption};
@@ -32,9 +32,8 @@ pub async fn list(
     query: TaskQuery,
 ) -> Result<Exit, Failure> {
     let is_filtered = query.status.is_some() || query.repository.is_some() || query.convoy.is_some();
-    let page = installation.store.tasks(query).await?;
-    let awaited = statuses(installation, &page.items).await?;
-    list_page(global, style, &page, &awaited, installation.clock.now(), is_filtered);
+    let page = installation.store.list(query).await?;
+    list_page(global, style, &page, installation.clock.now(), is_filtered);
     Ok(Exit::Done)
 }
 
@@ -62,14 +61,7 @@ fn unfinished<'t>(task: &'t Task, statuses: &Statuses) -> Vec<(&'t TaskId, TaskS
     task.after.iter().filter_map(status).filter(|(_, status)| *status != TaskStatus::Completed).collect()
 }
 
-pub fn list_page(
-    global: &Global,
-    style: Style,
-    page: &TaskPage,
-    statuses: &Statuses,
-    now: Timestamp,
-    is_filtered: bool,
-) {
+pub fn list_page(global: &Global, style: Style, page: &ListedPage, now: Timestamp, is_filtered: bool) {
     if global.json {
         let _ = output::json(page);
         return;
@@ -80,7 +72,7 @@ pub fn list_page(
             false => "no tasks yet; give one: harvest run \"Make the failing test pass\"",
         });
     }
-    for line in table(style, &page.items, statuses, now).lines() {
+    for line in listed_table(style, page, now).lines() {
         if output::line(&line).is_err() {
             return;
         }
@@ -88,6 +80,15 @@ pub fn list_page(
     if let Some(cursor) = &page.next_cursor {
         output::complain(&format!("more: harvest task list --cursor {cursor}"));
     }
+}
+
+/// The tasks of a list, with those that they wait for.
+pub fn listed_table(style: Style, page: &ListedPage, now: Timestamp) -> Table {
+    let tasks: Vec<Task> = page.items.iter().map(|listed| listed.task.clone()).collect();
+    let waiting = page.items.iter().filter_map(|listed| listed.waiting.as_ref());
+    let awaited = waiting.flat_map(|waiting| &waiting.after);
+    let statuses = awaited.filter_map(|awaited| Some((awaited.id.clone(), awaited.status?))).collect();
+    table(style, &tasks, &statuses, now)
 }
 
 /// Tasks as people read them, one in a row.

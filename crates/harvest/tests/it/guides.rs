@@ -209,6 +209,7 @@ impl<'w> Story<'w> {
             args.extend(["--model-script".to_owned(), self.script.to_str().unwrap().to_owned()]);
         }
         let ran = self.world.harvest(&args).finish();
+        assert!(!shown.is_empty() || ran.exit == Some(0), "{place}\n{ran:?}");
         let printed = format!("{}{}", ran.stdout, ran.stderr);
         let mut printed: Vec<String> = printed.lines().map(squeezed).filter(|line| !line.is_empty()).collect();
         let is_cut = shown.iter().any(|line| line.trim() == "…") || shown.is_empty();
@@ -231,7 +232,8 @@ impl<'w> Story<'w> {
         let kinds = Regex::new(
             r"(?x) (?<id>\b[0-9a-hjkmnp-tv-z]{8}\b) | (?<commit>\b[0-9a-f]{10}\b) | (?<money>\$[0-9.]+)
                  | (?<time>\d{4}-\d\d-\d\d[T\ ]\d\d:\d\d[:0-9.]*Z?) | (?<amount>\b[0-9.]+\ (?:s|min|ms|h|KiB|MiB|bytes)\b)
-                 | (?<count>\b\d+\ files,) | (?<rest>…)",
+                 | (?<count>\b\d+\ files,) | (?<packages>added\ \d+\ packages?\ in\ \d+m?s) | (?<long>\b[0-9a-hjkmnp-tv-z]{16}\b)
+                 | (?<rest>…)",
         )
         .unwrap();
         let shown = squeezed(&self.here(shown));
@@ -256,6 +258,8 @@ impl<'w> Story<'w> {
                 None if found.name("time").is_some() => r"\d{4}-\d\d-\d\d[T ][0-9:.]+Z?".to_owned(),
                 None if found.name("amount").is_some() => r"[0-9.]+ (?:s|min|ms|h|KiB|MiB|bytes)".to_owned(),
                 None if found.name("count").is_some() => r"\d+ files,".to_owned(),
+                None if found.name("packages").is_some() => r"added \d+ packages? in \d+m?s".to_owned(),
+                None if found.name("long").is_some() => "[0-9a-z]{16}".to_owned(),
                 None => ".*".to_owned(),
             });
         }
@@ -353,6 +357,181 @@ fn agents_and_settings_in_the_guide_are_what_the_program_prints() {
     let own = "budget_usd = 5\nretries = 1\nagents = 3\negress.allow = ['api.example.com', 'b.example.com']\n[registries]\nnpm = 'https://mirror.example.com/npm'\n";
     fs::write(world.home().join(".config/harvest/harvest.toml"), own).unwrap();
     story.tell(USER, "harvest config show");
+}
+
+#[test]
+fn the_status_in_the_guide_is_what_the_program_prints_while_three_agents_work() {
+    let world = World::new();
+    let mut story = Story::new(&world, &[("", json!([{ "shell": "sleep 600" }, {}]))]);
+    story.tell(USER, "harvest task add \"Make the failing basket");
+    let up = world.harvest(&["up", "--agents", "3", "--model-script"]).args(&[story.script.to_str().unwrap()]).start();
+    wait_until("three agents have called the model", || world.harvest(&["status"]).finish().stdout.contains("3 calls"));
+    story.tell(USER, "harvest status");
+    for task in world.tasks() {
+        world.harvest(&["task", "terminate", task["id"].as_str().unwrap()]).finish();
+    }
+    up.signal(rustix::process::Signal::TERM);
+    up.finish();
+}
+
+#[test]
+fn plans_forks_and_other_agents_in_the_guide_are_what_the_program_prints() {
+    let world = World::new();
+    let agent = world.home().join(".config/harvest/agents/other.toml");
+    fs::create_dir_all(agent.parent().unwrap()).unwrap();
+    let text = "[[agent]]\nid = 'other'\nname = 'Other'\nproviders = ['openai']\ndialect = 'text'\nprompt = 'stdin'
+command = '/bin/sh'\narguments = ['-c', 'cat > /dev/null; echo Done.']\ninstall_hint = 'It is a shell.'\n";
+    fs::write(agent, text).unwrap();
+    let fixed = json!([{ "shell": FIX }, {}]);
+    let plan = json!([{ "say": "1. Move prices to a file of their own." }]);
+    let conversations = [("Make a plan", plan), ("", fixed)];
+    // The tasks of the queue, whose ids the blocks below name.
+    let mut story = Story::new(&world, &conversations);
+    story.tell(USER, "harvest task add \"Make the failing basket");
+    let script = story.script.to_str().unwrap().to_owned();
+    let ran = world.harvest(&["up", "--until-empty", "--model-script", &script]).finish();
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let task = story.id_here("qb2q".to_owned());
+    let events = world.harvest(&["task", "logs", &task, "--json"]).finish().stdout;
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let checkpoint = events.rev().find(|event| event["type"] == "checkpoint.created").unwrap()["seq"].clone();
+    for before in ["--at ", "event "] {
+        story.names.push((format!("{before}41"), format!("{before}{checkpoint}")));
+    }
+    story.tell(USER, "harvest task logs qb2q --json | grep checkpoint.created");
+    story.names.push(("codex".to_owned(), "other".to_owned()));
+    story.tell(USER, "harvest session continue qb2q --agent codex");
+    story.ids.clear();
+    story.tell(USER, "harvest run \"Split the price module\" --plan");
+}
+
+#[test]
+fn what_gc_would_remove_in_the_guide_is_what_the_program_prints() {
+    let world = World::new();
+    let mut story = Story::new(&world, &[("", json!([{ "shell": FIX }, {}]))]);
+    let script = story.script.to_str().unwrap().to_owned();
+    for task in ["One", "Two", "Three"] {
+        let ran = world.harvest(&["run", task, "--model-script", &script]).finish();
+        assert_eq!(ran.exit, Some(0), "{ran:?}");
+    }
+    let age = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2]); db.commit()";
+    let update = "UPDATE tasks SET finished_at = '2020-01-31T00:00:00Z'";
+    let file = world.data().join("harvest.db");
+    let aged = Command::new("python3").args(["-c", age, file.to_str().unwrap(), update]).output().unwrap();
+    assert!(aged.status.success(), "{}", String::from_utf8_lossy(&aged.stderr));
+    story.tell(OPERATOR, "harvest gc --older-than 7d --dry-run");
+}
+
+#[test]
+fn mcp_servers_and_prepared_repositories_in_the_guide_are_what_the_program_prints() {
+    let world = World::new();
+    let mut story = Story::new(&world, &[]);
+    story.tell(USER, "harvest mcp list");
+    if Command::new("npm").arg("--version").output().is_err() {
+        return harvest_testing::skip("npm is not installed");
+    }
+    world.write("package.json", r#"{"name":"shop","version":"1.0.0","dependencies":{"price":"file:./price"}}"#);
+    world.write("price/package.json", r#"{"name":"price","version":"1.0.0"}"#);
+    let root = json!({ "name": "shop", "version": "1.0.0", "dependencies": { "price": "file:./price" } });
+    let link = json!({ "resolved": "price", "link": true });
+    let packages = json!({ "": root, "price": { "version": "1.0.0" }, "node_modules/price": link });
+    let lock = json!({ "name": "shop", "version": "1.0.0", "lockfileVersion": 3, "packages": packages });
+    world.write("package-lock.json", lock.to_string());
+    world.commit("Depend on something");
+    story.names.insert(0, ("/home/ada/shop".to_owned(), world.repo().display().to_string()));
+    story.names.push(("shop".to_owned(), "repo".to_owned()));
+    story.tell(USER, "harvest repo add .");
+}
+
+/// What the doctor says differs between machines: the names and their order do not, nor does what is said where the judgement
+/// is the same and no number or path is in it.
+#[test]
+fn the_doctor_in_the_guide_is_what_the_program_prints() {
+    let world = World::new();
+    let all = blocks(&documents().join(USER));
+    let block = all.iter().find(|block| block.lines[0] == "$ harvest doctor").unwrap();
+    let shown: Vec<&str> = block.lines[1..].iter().map(String::as_str).take_while(|line| *line != "…").collect();
+    let ran = world.harvest(&["doctor"]).finish();
+    let facts = |lines: &[&str]| -> Vec<(String, Vec<String>, Option<String>)> {
+        let mut facts: Vec<(String, Vec<String>, Option<String>)> = Vec::new();
+        for line in lines {
+            match (line.trim_start().strip_prefix("→ "), facts.last_mut()) {
+                (Some(hint), Some((_, _, last))) => *last = Some(hint.to_owned()),
+                _ => {
+                    let mut columns = line.split("  ").map(str::trim).filter(|column| !column.is_empty());
+                    let name = columns.next().unwrap().to_owned();
+                    facts.push((name, columns.map(str::to_owned).collect(), None));
+                }
+            }
+        }
+        facts
+    };
+    let printed = facts(&ran.stdout.lines().collect::<Vec<_>>());
+    let name = |fact: &(String, Vec<String>, Option<String>)| fact.0.split_once(' ').unwrap().1.to_owned();
+    let shown = facts(&shown);
+    let printed = &printed[..shown.len()];
+    assert_eq!(shown.iter().map(name).collect::<Vec<_>>(), printed.iter().map(name).collect::<Vec<_>>());
+    let differs = |text: &String| text.contains(|letter: char| letter.is_ascii_digit() || letter == '/');
+    for (shown, printed) in shown.iter().zip(printed) {
+        let is_same_judgement = shown.0 == printed.0 && shown.1.len() == printed.1.len();
+        let is_same_strength = shown.1.len() < 2 || shown.1.first() == printed.1.first();
+        if is_same_judgement && is_same_strength {
+            assert!(shown.1.iter().any(differs) || shown.1 == printed.1, "{shown:?}\n{printed:?}");
+            assert_eq!(shown.2, printed.2, "{}", shown.0);
+        }
+    }
+}
+
+#[test]
+fn the_last_event_in_the_readme_is_what_the_program_prints() {
+    let world = World::new();
+    world.write("Makefile", "test:\n\t@sh test.sh\n");
+    world.write("tests/three.sh", "true\n");
+    world.commit("Make");
+    let all = blocks(&documents().join("README.md"));
+    let block =
+        all.iter().find(|block| block.lines[0].starts_with("$ harvest run \"Make the failing test pass\" --json"));
+    let shown: Value = serde_json::from_str(&block.unwrap().lines[2..].join("\n")).unwrap();
+    let ran = world.run(&json!([{ "shell": FIX }, {}]), &[]);
+    assert_eq!(ran.exit, Some(0), "{ran:?}");
+    let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(last["type"], "task.finished");
+    // What the filter of the page picks, in its order.
+    let pick = |from: &Value, names: &[&str]| -> Value {
+        names.iter().map(|name| ((*name).to_owned(), from[*name].clone())).collect::<serde_json::Map<_, _>>().into()
+    };
+    let mut picked = pick(&last["data"], &["status", "branch", "cost_usd", "evidence"]);
+    let names = ["command", "exit_code", "passed", "failed", "baseline", "flags"];
+    picked["evidence"] = pick(&picked["evidence"].clone(), &names);
+    let branch = |value: &Value| value["branch"].as_str().unwrap().rsplit_once('-').unwrap().0.to_owned();
+    assert_eq!(branch(&picked), branch(&shown));
+    assert!(picked["cost_usd"].is_number() && shown["cost_usd"].is_number(), "{picked:#}");
+    for name in ["branch", "cost_usd"] {
+        picked[name] = shown[name].clone();
+    }
+    assert_eq!(picked, shown);
+}
+
+/// No block with output is left out: each is typed by a test above.
+#[test]
+fn every_block_with_output_in_the_guides_is_typed_by_a_test() {
+    let tests = include_str!("guides.rs").replace("\\\"", "\"");
+    let mut missing = Vec::new();
+    for page in pages() {
+        for block in blocks(&page).iter().filter(|block| block.lines.first().is_some_and(|line| line.starts_with("$ ")))
+        {
+            let command = block.lines[0].trim_start_matches("$ ");
+            let is_typed = (12..=command.len())
+                .any(|end| command.get(..end).is_some_and(|start| tests.contains(&format!("\"{start}\")"))));
+            if !is_typed
+                && !["harvest doctor"].contains(&command)
+                && !command.starts_with("harvest run \"Make the failing")
+            {
+                missing.push(format!("{}: {command}", block.place));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
 }
 
 /// What a shell printed in the folder above the repositories.

@@ -2,6 +2,7 @@
 //! to the verified branch.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -10,7 +11,11 @@ use crate::agents::Vendor;
 use crate::packages::{home, settings, toolchains};
 use crate::support::{World, git, init};
 
-/// Downloads and unpacks an archive, and commits it as it is.
+/// Projects whose archives have their tests.
+pub const CLICK: &str = "click-8.3.1.tar.gz";
+pub const SHELL_QUOTE: &str = "shell-quote-1.6.1.tgz";
+
+/// Downloads and unpacks an archive.
 const UNPACK: &str = r##"
 import io, re, sys, tarfile, urllib.request
 registry, name, file, folder = sys.argv[1:]
@@ -27,17 +32,22 @@ for member in archive.getmembers():
     archive.extract(member, folder, **safely)
 "##;
 
+/// Puts the files of a published archive into a folder; the settings name the registry.
+pub fn unpack(settings: &str, registry: &str, name: &str, file: &str, folder: &Path) {
+    let text = fs::read_to_string(settings).unwrap();
+    let address = text.lines().find_map(|line| line.strip_prefix(&format!("{registry} = '"))).unwrap();
+    let address = address.trim_end_matches('\'');
+    let mut python = Command::new("python3");
+    let unpacked = python.args(["-c", UNPACK, address, name, file]).arg(folder).output().unwrap();
+    assert!(unpacked.status.success(), "{}", String::from_utf8_lossy(&unpacked.stderr));
+}
+
 /// Sets up the project by `harvest init`, which runs the task as well; returns the task as `task show` tells it.
 fn day(registry: &str, name: &str, file: &str, change: &str) -> Value {
     let world = World::empty();
     init(&world.repo());
     let (_mirror, config) = settings(&world);
-    let text = fs::read_to_string(&config).unwrap();
-    let address = text.lines().find_map(|line| line.strip_prefix(&format!("{registry} = '"))).unwrap();
-    let address = address.trim_end_matches('\'');
-    let folder = world.repo().display().to_string();
-    let unpacked = Command::new("python3").args(["-c", UNPACK, address, name, file, &folder]).output().unwrap();
-    assert!(unpacked.status.success(), "{}", String::from_utf8_lossy(&unpacked.stderr));
+    unpack(&config, registry, name, file, &world.repo());
     world.commit("As published");
 
     let conversations = json!([{ "replies": [{ "shell": change }, { "say": "Done." }] }]);
@@ -69,7 +79,7 @@ fn counts(task: &Value) -> (u64, u64, Vec<&str>) {
 fn click_of_its_sdist_is_prepared_changed_and_verified_by_its_own_tests() {
     let change = "printf '\\n\\ndef shout(message: str) -> str:\\n    return message.upper()\\n' >> src/click/utils.py
 printf 'from click.utils import shout\\n\\n\\ndef test_shout():\\n    assert shout(\"pear\") == \"PEAR\"\\n' > tests/test_shout.py";
-    let task = day("pypi", "click", "click-8.3.1.tar.gz", change);
+    let task = day("pypi", "click", CLICK, change);
     // pytest names what passes only when it is asked to.
     let (before, after, _) = counts(&task);
     assert!(before > 1000 && after == before + 1, "{before} → {after}: {task:#}");
@@ -80,6 +90,6 @@ printf 'from click.utils import shout\\n\\n\\ndef test_shout():\\n    assert sho
 fn shell_quote_of_its_tarball_is_prepared_changed_and_verified_by_its_own_tests() {
     let change = "printf '\\nexports.version = \"1.6.1\";\\n' >> index.js
 printf 'var test = require(\"tape\");\\ntest(\"version\", function (t) { t.equal(require(\"../\").version, \"1.6.1\"); t.end(); });\\n' > test/version.js";
-    let task = day("npm", "shell-quote", "shell-quote-1.6.1.tgz", change);
+    let task = day("npm", "shell-quote", SHELL_QUOTE, change);
     assert_eq!(counts(&task), (95, 96, vec!["version › should be equal"]));
 }

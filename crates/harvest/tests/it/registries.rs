@@ -70,7 +70,10 @@ fn the_doctor_tries_every_host_that_the_settings_need() {
     let names = ["pypi", "cargo", "go", "maven", "rubygems", "packagist", "apt"];
     let mirrors: String = names.iter().map(|name| format!("{name} = '{open}'\n")).collect();
     let text = format!(
-        "[registries]\nnpm = '{shut}'\n{mirrors}\n[egress]\nallow = ['host.invalid']\n\n[telemetry]\notlp = '{trace}'\n"
+        "[registries]\nnpm = '{shut}'\n{mirrors}\n[egress]\nallow = ['host.invalid']\n\n[telemetry]\notlp = '{trace}'\n
+[mcp.docs]\nurl = '{open}/mcp'\n[mcp.gone]\nurl = '{shut}/mcp'\n
+[mcp.tracker]\ncommand = 'npx'\ncredential = 'tracker'\ncredential_as = 'TRACKER_KEY'\nhosts = ['tracker.invalid', '*.wide.invalid']\n
+[project.shop]\nrepositories = ['orchard']\n[project.shop.mcp.stock]\nurl = '{open}/stock'\n"
     );
     let config = settings(&world, &text);
     let origin = world.path().join("origin.git");
@@ -103,6 +106,16 @@ fn the_doctor_tries_every_host_that_the_settings_need() {
     let (state, detail) = item("traces");
     assert!(state == "missing" && detail.contains("cannot be reached"), "{detail}");
     assert_eq!(item("repository").0, "ok");
+    let is_server = |item: &&Value| item["name"] == "MCP server";
+    let servers: Vec<&Value> = report["items"].as_array().unwrap().iter().filter(is_server).collect();
+    let told =
+        |item: &&Value| (item["state"].as_str().unwrap().to_owned(), item["detail"].as_str().unwrap().to_owned());
+    let [docs, gone, stock, tracker] = servers.iter().map(told).collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!(docs, ("ok".into(), format!("docs at {open}/mcp")));
+    assert_eq!(stock, ("ok".into(), format!("stock at {open}/stock")), "of a project");
+    assert!(gone.0 == "missing" && gone.1.starts_with("gone: ") && gone.1.contains("cannot be reached"), "{gone:?}");
+    assert!(tracker.0 == "missing" && tracker.1.starts_with("tracker: tracker.invalid: "), "{tracker:?}");
+    assert!(servers[1]["fix"].as_str().unwrap().ends_with("harvest mcp show gone"), "{:?}", servers[1]);
     fs::remove_dir_all(&origin).unwrap();
     let ran = reached();
     assert!(ran.stdout.contains("git ls-remote"), "{ran:?}");

@@ -94,7 +94,7 @@ fn tasks_and_sessions_of_a_server() {
 fn commands_that_never_ask_the_server_say_so_or_are_refused() {
     let world = World::new();
     let url = "http://127.0.0.1:1";
-    for line in ["convoy list", "schedule list", "template list", "credential list", "repo list"] {
+    for line in ["mcp list", "audit verify", "evidence key"] {
         let ran = remote(&world, url, &line.split(' ').collect::<Vec<_>>()).finish();
         assert_eq!(ran.exit, Some(0), "{line}: {ran:?}");
         let note = format!(
@@ -102,7 +102,7 @@ fn commands_that_never_ask_the_server_say_so_or_are_refused() {
         );
         assert!(ran.stderr.contains(&note), "{line}: {ran:?}");
     }
-    for line in ["template add x Mend", "credential add anthropic", "schedule remove x", "gc", "repo add ."] {
+    for line in ["mcp remove x", "import beads x", "gc"] {
         let ran = remote(&world, url, &line.split(' ').collect::<Vec<_>>()).finish();
         assert_eq!(ran.exit, Some(2), "{line}: {ran:?}");
         let name = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
@@ -289,4 +289,101 @@ fn tokens_of_a_server_are_made_listed_and_revoked() {
     server.with(secret).get("/api/me").problem(401, "HV-0601");
     let link = at(&admin, &["token", "link"]);
     assert!(link.exit == Some(2) && link.stderr.contains("HARVEST_URL"), "{link:?}");
+}
+
+#[test]
+fn caps_convoys_schedules_and_templates_of_a_server() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let token = world.token(&[]);
+    let at = |args: &[&str]| remote(&world, &server.url, args).env("HARVEST_TOKEN", &token).finish();
+    let client = server.with(&token);
+    let repo = world.repo().display().to_string();
+    let capped = at(&["queue", "cap", "user:ada", "2"]);
+    assert_eq!(capped.stdout, "✓ at most 2 tasks of user:ada at a time\n", "{capped:?}");
+    assert_eq!(client.get("/api/queue").ok()["caps"][0]["size"], 2);
+    assert_eq!(at(&["queue", "cap", "user:ada", "none"]).exit, Some(0));
+    assert_eq!(client.get("/api/queue").ok()["caps"], json!([]));
+
+    let cron = ["schedule", "add", "0 3 * * 1-5", "Update the dependencies", "--time-zone", "Europe/Berlin"];
+    let unnamed = at(&cron);
+    assert!(unnamed.exit == Some(2) && unnamed.stderr.contains("--repo is missing"), "{unnamed:?}");
+    let made = at(&[&cron[..], &["--repo", &repo, "--missed", "skip", "--priority", "low"]].concat());
+    assert!(made.exit == Some(0) && made.stdout.contains("created; next run 2"), "{made:?}");
+    let kept = client.get("/api/schedules").ok();
+    let schedule = &kept["items"][0];
+    assert_eq!((&schedule["cron"], &schedule["missed"]), (&json!("0 3 * * 1-5"), &json!("skip")));
+    assert_eq!(json_of(&at(&["schedule", "list", "--json"]))["items"], kept["items"]);
+    let listed = at(&["schedule", "list"]).stdout;
+    assert!(listed.contains("Update the dependencies") && listed.contains("03:00 Europe/Berlin"), "{listed}");
+    assert_eq!(at(&["schedule", "remove", &schedule["id"].as_str().unwrap()[..8]]).exit, Some(0));
+    assert_eq!(client.get("/api/schedules").ok()["items"], json!([]));
+
+    let add = ["template", "add", "upgrade", "Upgrade {{ package }}", "--repo", &repo, "--convoy", "spring"];
+    assert_eq!(at(&add).stdout, "✓ template upgrade saved; parameters: package\n");
+    assert!(at(&["template", "list"]).stdout.contains("Upgrade {{ package }}"));
+    let other = at(&["template", "use", "upgrade", "--set", "package=serde", "--priority", "high"]);
+    assert!(other.exit == Some(2) && other.stderr.contains("leave it out, or unset HARVEST_URL"), "{other:?}");
+    let missing = at(&["template", "use", "upgrade"]);
+    assert!(missing.exit == Some(2) && missing.stderr.contains("needs a value for package"), "{missing:?}");
+    let task = json_of(&at(&["template", "use", "upgrade", "--set", "package=serde", "--json"]));
+    assert_eq!((&task["prompt"], &task["convoy"]), (&json!("Upgrade serde"), &json!("spring")));
+    assert_eq!(at(&["template", "remove", "upgrade"]).exit, Some(0));
+    assert_eq!(at(&["template", "remove", "upgrade"]).exit, Some(2));
+
+    assert_eq!(json_of(&at(&["convoy", "list", "--json"]))["items"], client.get("/api/convoys").ok()["items"]);
+    let shown = at(&["convoy", "show", "spring"]).stdout;
+    assert!(shown.contains("0 of 1 completed") && shown.contains("Upgrade serde"), "{shown}");
+    let unknown = at(&["convoy", "show", "autumn"]);
+    assert!(unknown.exit == Some(2) && unknown.stderr.contains("there is no convoy `autumn`"), "{unknown:?}");
+    // The list says what a task waits for, here and there.
+    let id = task["id"].as_str().unwrap();
+    let later = json_of(&at(&["task", "add", "Later", "--repo", &repo, "--after", id, "--json"]));
+    let list = json_of(&at(&["task", "list", "--json"]));
+    assert_eq!(list["items"][0]["id"], later["id"]);
+    let waiting = json!({ "turn": "blocked", "after": [{ "id": id, "status": "pending" }] });
+    assert_eq!(list["items"][0]["waiting"], waiting);
+    assert_eq!(world.json(&["task", "list"])["items"], list["items"]);
+    assert!(at(&["task", "list"]).stdout.contains(&format!("waits for {}", &id[..8])));
+}
+
+#[test]
+fn repositories_and_credentials_of_a_server() {
+    let world = World::new();
+    let server = world.serve(&["--agents", "0"]);
+    let token = world.token(&["--user", "ada"]);
+    let at = |args: &[&str]| remote(&world, &server.url, args).env("HARVEST_TOKEN", &token).finish();
+    let client = server.with(&token);
+    let repo = world.repo().display().to_string();
+    let unsaid = at(&["repo", "add", &repo, "--depth", "1"]);
+    assert!(unsaid.exit == Some(2) && unsaid.stderr.contains("--depth is for work on this machine"), "{unsaid:?}");
+    let added = at(&["repo", "add", &repo, "--name", "shop"]);
+    assert!(added.exit == Some(0) && added.stdout.starts_with("✓ repository shop added\n"), "{added:?}");
+    assert_eq!(json_of(&at(&["repo", "list", "--json"]))["items"][0]["name"], "shop");
+    let listed = at(&["repo", "list"]).stdout;
+    assert!(listed.contains("shop") && listed.contains(&repo) && listed.contains("HEAD"), "{listed}");
+    let built = at(&["repo", "build", "shop"]);
+    assert!(built.exit == Some(0) && built.stdout.contains("a build of shop is requested"), "{built:?}");
+    assert_eq!(at(&["repo", "remove", "shop"]).exit, Some(0));
+    assert_eq!(client.get("/api/repositories").ok()["items"], json!([]));
+
+    let key = "sk-ant-api03-over-the-api-0042";
+    world.give(key);
+    let add = ["credential", "add", "anthropic", "--name", "spare", "--from-stdin"];
+    let told =
+        |args: &[&str], key: &str| remote(&world, &server.url, args).env("HARVEST_TOKEN", &token).input(key).finish();
+    let added = told(&add, key);
+    assert!(added.exit == Some(0) && added.stdout.contains("anthropic key of user:ada saved as"), "{added:?}");
+    assert!(!format!("{added:?}").contains(key));
+    let kept = json_of(&at(&["credential", "list", "--json"]));
+    assert_eq!(kept["items"], client.get("/api/credentials").ok()["items"]);
+    assert!(at(&["credential", "list"]).stdout.contains("…0042"));
+    let id = &kept["items"][0]["id"].as_str().unwrap()[..8];
+    world.give("sk-ant-api03-over-the-api-0043");
+    let rotated = told(&["credential", "rotate", id, "--from-stdin"], "sk-ant-api03-over-the-api-0043");
+    assert!(rotated.exit == Some(0) && rotated.stdout.contains("has a new secret (…0043)"), "{rotated:?}");
+    let master = at(&["credential", "rotate", "--master-key"]);
+    assert!(master.exit == Some(2) && master.stderr.contains("unset HARVEST_URL"), "{master:?}");
+    assert_eq!(at(&["credential", "remove", id]).exit, Some(0));
+    assert_eq!(client.get("/api/credentials").ok()["items"], json!([]));
 }

@@ -8,7 +8,6 @@ use harvest_store::{PullRequestStat, Stat, StatKey, StatQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::api::page::Page;
 use crate::auth::Principal;
 use crate::extract::Params;
 use crate::problem::Problem;
@@ -42,7 +41,7 @@ impl From<By> for StatKey {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct StatFilter {
-    /// What to group by.
+    /// What to group by; default: the day, for pull requests the repository.
     #[param(inline)]
     by: Option<By>,
     /// The first day; default: the day of the first task.
@@ -51,6 +50,21 @@ pub struct StatFilter {
     /// The last day; default: today.
     #[param(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     to: Option<String>,
+}
+
+impl StatFilter {
+    fn query(self, by: By, app: &App, principal: &Principal) -> Result<StatQuery, Problem> {
+        let day = |field: &str, given: Option<String>, otherwise: String| match given {
+            Some(text) if !is_day(&text) => Err(Problem::bad(field, "a day is written like 2026-01-31")),
+            given => Ok(given.unwrap_or(otherwise)),
+        };
+        Ok(StatQuery {
+            by: by.into(),
+            from: day("from", self.from, "0000-00-00".to_owned())?,
+            to: day("to", self.to, day_of(app.clock.now()))?,
+            among: principal.repositories(),
+        })
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -133,54 +147,79 @@ pub async fn get(
     Params(filter): Params<StatFilter>,
 ) -> Result<Json<Stats>, Problem> {
     let by = filter.by.unwrap_or_default();
-    let day = |field: &str, given: Option<String>, otherwise: String| match given {
-        Some(text) if !is_day(&text) => Err(Problem::bad(field, "a day is written like 2026-01-31")),
-        given => Ok(given.unwrap_or(otherwise)),
-    };
-    let query = StatQuery {
-        by: by.into(),
-        from: day("from", filter.from, "0000-00-00".to_owned())?,
-        to: day("to", filter.to, day_of(app.clock.now()))?,
-        among: principal.repositories(),
-    };
+    let query = filter.query(by, &app, &principal)?;
     Ok(Json(Stats::new(by, app.store.statistics(query).await?)))
 }
 
-/// Statistics of the pull requests of a repository.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PullRequestStats {
+    by: By,
+    total: PullRequestSums,
+    items: Vec<PullRequestSums>,
+}
+
+/// Statistics of pull requests.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PullRequestSums {
-    repository: String,
+    /// The day, repository, agent, model or person; empty for the total and for tasks that named no model.
+    key: String,
     opened: u64,
     merged: u64,
     /// Closed without being merged.
     closed: u64,
-    /// The mean time from the creation of a task to its pull request.
+    /// The share of merged pull requests among merged and closed ones; absent if there are none.
+    merge_rate: Option<f64>,
+    /// The mean time from the creation of a task to its pull request; absent if there are none.
     mean_seconds_to_open: Option<f64>,
     /// The mean time from the pull request to its merge; absent while none is merged.
     mean_seconds_to_merge: Option<f64>,
 }
 
-/// Show statistics of pull requests
+impl From<PullRequestStat> for PullRequestSums {
+    fn from(stat: PullRequestStat) -> Self {
+        let PullRequestStat { key, opened, merged, closed, to_open_ms, to_merge_ms } = stat;
+        let share = |part: f64, whole: u64| (whole > 0).then(|| part / whole as f64);
+        Self {
+            merge_rate: share(merged as f64, merged + closed),
+            mean_seconds_to_open: share(to_open_ms as f64 / 1000.0, opened),
+            mean_seconds_to_merge: share(to_merge_ms as f64 / 1000.0, merged),
+            key,
+            opened,
+            merged,
+            closed,
+        }
+    }
+}
+
+impl PullRequestStats {
+    /// Each by itself, and all together.
+    pub fn new(by: By, items: Vec<PullRequestStat>) -> Self {
+        let total = items.iter().fold(PullRequestStat::default(), |sum, one| PullRequestStat {
+            key: String::new(),
+            opened: sum.opened + one.opened,
+            merged: sum.merged + one.merged,
+            closed: sum.closed + one.closed,
+            to_open_ms: sum.to_open_ms + one.to_open_ms,
+            to_merge_ms: sum.to_merge_ms + one.to_merge_ms,
+        });
+        Self { by, total: total.into(), items: items.into_iter().map(PullRequestSums::from).collect() }
+    }
+}
+
+/// Show statistics of pull requests, by the day they were opened, repository, agent, model or person
 #[utoipa::path(
-    get, path = "/api/stats/pull-requests", tag = "stats", operation_id = "stats.pull_requests",
+    get, path = "/api/stats/pull-requests", tag = "stats", operation_id = "stats.pull_requests", params(StatFilter),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
-    responses((status = 200, body = Page<PullRequestSums>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    responses((status = 200, body = PullRequestStats), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn pull_requests(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
-) -> Result<Page<PullRequestSums>, Problem> {
-    let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / 1000.0 / count as f64);
-    let sums = |stat: PullRequestStat| PullRequestSums {
-        mean_seconds_to_open: mean(stat.to_open_ms, stat.opened),
-        mean_seconds_to_merge: mean(stat.to_merge_ms, stat.merged),
-        repository: stat.repository,
-        opened: stat.opened,
-        merged: stat.merged,
-        closed: stat.closed,
-    };
-    let stats = app.store.pull_requests(principal.repositories()).await?;
-    Ok(Page::whole(stats.into_iter().map(sums).collect()))
+    Params(filter): Params<StatFilter>,
+) -> Result<Json<PullRequestStats>, Problem> {
+    let by = filter.by.unwrap_or(By::Repository);
+    let query = filter.query(by, &app, &principal)?;
+    Ok(Json(PullRequestStats::new(by, app.store.pull_requests(query).await?)))
 }
 
 /// Whether a text is written like a day; whether there is one like it is nobody's concern.

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
-use harvest_core::{Attempt, Code, MAX_PROMPT_BYTES, Overlap, Session, Stopping, Task, TaskId, TaskStatus};
+use harvest_core::{Attempt, Code, ListedTask, MAX_PROMPT_BYTES, Overlap, Session, Stopping, Task, TaskId, TaskStatus};
 use harvest_store::{PlanVerdict, TaskQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -84,20 +84,23 @@ pub async fn create(
 #[utoipa::path(
     get, path = "/api/tasks", tag = "tasks", operation_id = "task.list", params(TaskFilter),
     security(("token" = ["viewer"]), ("cookie" = ["viewer"])),
-    responses((status = 200, body = Page<Task>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+    responses((status = 200, body = Page<ListedTask>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
 pub async fn list(
     State(app): State<App>,
     Extension(principal): Extension<Principal>,
     Params(filter): Params<TaskFilter>,
-) -> Result<Page<Task>, Problem> {
+) -> Result<Page<ListedTask>, Problem> {
     if let Some(prefix) = filter.id {
         let found = match app.store.find_task(&prefix).await {
             Err(harvest_store::Error::UnknownTask(_)) => None,
             found => Some(app.store.task(&found?).await?.task),
         };
-        let seen = found.filter(|task| principal.sees_repository(&task.repository));
-        return Ok(Page::whole(seen.into_iter().collect()));
+        let Some(task) = found.filter(|task| principal.sees_repository(&task.repository)) else {
+            return Ok(Page::whole(Vec::new()));
+        };
+        let waiting = app.store.waiting(vec![task.id.clone()], principal.repositories()).await?.remove(&task.id);
+        return Ok(Page::whole(vec![ListedTask { task, waiting }]));
     }
     let query = TaskQuery {
         status: filter.status,
@@ -111,7 +114,7 @@ pub async fn list(
         cursor: page::cursor(filter.cursor)?,
         limit: page::limit(filter.limit)?,
     };
-    let page = app.store.tasks(query).await?;
+    let page = app.store.list(query).await?;
     Ok(Page { items: page.items, next_cursor: page.next_cursor })
 }
 

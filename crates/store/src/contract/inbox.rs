@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use harvest_core::{SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::StatQuery;
 use crate::Error;
 
 #[async_trait]
@@ -32,8 +33,8 @@ pub trait Inbox {
     /// A pull request is over. False when it was before, or is none of ours.
     async fn close_link(&self, url: &str, end: LinkEnd, at: Timestamp) -> Result<bool, Error>;
 
-    /// How long pull requests took, by repository.
-    async fn pull_requests(&self, among: Option<Vec<String>>) -> Result<Vec<PullRequestStat>, Error>;
+    /// Pull requests that were opened on these days: how they ended and how long they took.
+    async fn pull_requests(&self, query: StatQuery) -> Result<Vec<PullRequestStat>, Error>;
 }
 
 /// A webhook.
@@ -75,10 +76,10 @@ pub enum LinkEnd {
     Closed,
 }
 
-/// The pull requests of a repository.
+/// The pull requests of a day, repository, agent, model or person.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct PullRequestStat {
-    pub repository: String,
+    pub key: String,
     pub opened: u64,
     pub merged: u64,
     pub closed: u64,

@@ -137,7 +137,7 @@ pub struct Cap {
 }
 
 /// A named batch of tasks followed as one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Convoy {
     pub name: String,
     /// Tasks by status.

@@ -1,8 +1,8 @@
 //! Tasks as they come in and as they are listed.
 
 use harvest_core::{
-    BranchName, Cost, OnFailedDependency, OwnerId, Priority, Prompt, Session, SessionId, Settings, Source, Task,
-    TaskId, TaskKind, TaskStatus, Timestamp, TurnId,
+    BranchName, Cost, ListedTask, OnFailedDependency, OwnerId, Priority, Prompt, Session, SessionId, Settings, Source,
+    Task, TaskId, TaskKind, TaskStatus, Timestamp, TurnId,
 };
 use serde::Serialize;
 
@@ -123,6 +123,13 @@ impl Order {
 #[derive(Debug, Clone, Serialize)]
 pub struct TaskPage {
     pub items: Vec<Task>,
+    pub next_cursor: Option<String>,
+}
+
+/// A page of a list that people or programs read.
+#[derive(Debug, Clone, Serialize)]
+pub struct ListedPage {
+    pub items: Vec<ListedTask>,
     pub next_cursor: Option<String>,
 }
 

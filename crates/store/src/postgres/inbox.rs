@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::read::{number, time};
 use super::step::text;
 use crate::Error;
-use crate::contract::{Delivery, Inbox, Link, LinkEnd, PullRequestStat};
+use crate::contract::{Delivery, Inbox, Link, LinkEnd, PullRequestStat, StatKey, StatQuery};
 use crate::decode::{from_word, id, milliseconds, to_word};
 
 #[async_trait]
@@ -79,19 +79,30 @@ impl Inbox for Postgres {
         Ok(lent.get()?.execute(sql, &[&text(url), &to_word(&end)?, &at.as_millisecond()]).await? > 0)
     }
 
-    async fn pull_requests(&self, among: Option<Vec<String>>) -> Result<Vec<PullRequestStat>, Error> {
+    async fn pull_requests(&self, query: StatQuery) -> Result<Vec<PullRequestStat>, Error> {
         let lent = self.lend().await?;
-        let sql = "SELECT links.repository, count(*) AS opened, count(*) FILTER (WHERE ended = 'merged') AS merged,
-                     count(*) FILTER (WHERE ended = 'closed') AS closed,
-                     sum(greatest(0, opened_ms - (extract(epoch FROM tasks.created_at::timestamptz) * 1000)::bigint))::bigint
-                       AS to_open,
-                     coalesce(sum(greatest(0, ended_ms - opened_ms)) FILTER (WHERE ended = 'merged'), 0)::bigint AS to_merge
-                   FROM links JOIN sessions ON sessions.id = links.session_id JOIN tasks ON tasks.id = sessions.task_id
-                   WHERE links.kind = 'pull_request' AND ($1::text[] IS NULL OR links.repository = ANY($1))
-                   GROUP BY links.repository ORDER BY links.repository COLLATE \"C\"";
-        let rows = lent.get()?.query(sql, &[&among]).await?;
+        let day = "to_char(to_timestamp(opened_ms / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD') COLLATE \"C\"";
+        let key = match query.by {
+            StatKey::Day => day,
+            StatKey::Repository => "links.repository COLLATE \"C\"",
+            StatKey::Agent => "tasks.agent COLLATE \"C\"",
+            StatKey::Model => "coalesce(tasks.model, '') COLLATE \"C\"",
+            StatKey::Person => "tasks.requested_by COLLATE \"C\"",
+        };
+        let sql = format!(
+            "SELECT {key} AS key, count(*) AS opened, count(*) FILTER (WHERE ended = 'merged') AS merged,
+               count(*) FILTER (WHERE ended = 'closed') AS closed,
+               sum(greatest(0, opened_ms - (extract(epoch FROM tasks.created_at::timestamptz) * 1000)::bigint))::bigint
+                 AS to_open,
+               coalesce(sum(greatest(0, ended_ms - opened_ms)) FILTER (WHERE ended = 'merged'), 0)::bigint AS to_merge
+             FROM links JOIN sessions ON sessions.id = links.session_id JOIN tasks ON tasks.id = sessions.task_id
+             WHERE links.kind = 'pull_request' AND {day} BETWEEN $1 AND $2
+               AND ($3::text[] IS NULL OR links.repository = ANY($3))
+             GROUP BY 1 ORDER BY 1"
+        );
+        let rows = lent.get()?.query(&sql, &[&query.from, &query.to, &query.among]).await?;
         let stat = |row: &Row| PullRequestStat {
-            repository: row.get("repository"),
+            key: row.get("key"),
             opened: number(row, "opened"),
             merged: number(row, "merged"),
             closed: number(row, "closed"),

@@ -31,12 +31,13 @@ mod tell;
 mod tls;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use harvest_core::{
     AttemptId, CredentialId, Event, EventBody, Move, Outcome, OwnerId, Prompt, SandboxId, Session, SessionId, Stopping,
-    TaskId, Timestamp, Turn,
+    TaskId, Timestamp, Turn, Waiting,
 };
 use tokio::sync::watch;
 
@@ -276,6 +277,14 @@ impl Store for Postgres {
 
     async fn tasks(&self, query: TaskQuery) -> Result<TaskPage, Error> {
         read::tasks(self.lend().await?.get()?, &query).await
+    }
+
+    async fn waiting(
+        &self,
+        tasks: Vec<TaskId>,
+        among: Option<Vec<String>>,
+    ) -> Result<BTreeMap<TaskId, Waiting>, Error> {
+        read::waiting(self.lend().await?.get()?, &tasks, among.as_deref()).await
     }
 
     async fn task(&self, id: &TaskId) -> Result<TaskDetail, Error> {

@@ -1,11 +1,11 @@
 //! Tasks and journals, as they are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::str::FromStr;
 
 use harvest_core::{
-    Attempt, AttemptId, Cost, Event, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus, Timestamp,
-    Turn, TurnId, Usage,
+    Attempt, AttemptId, Awaited, Cost, Event, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus,
+    Timestamp, Turn, TurnId, Usage, Waiting,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -101,6 +101,34 @@ fn among(status: TaskStatus) -> String {
         TaskStatus::Pending | TaskStatus::AwaitingApproval | TaskStatus::Interrupted => return String::new(),
     };
     format!("JOIN ({tasks} ORDER BY task DESC) AS t ON number = t.task")
+}
+
+pub(super) async fn waiting(
+    db: &Connection,
+    tasks: &[TaskId],
+    among: Option<&[String]>,
+) -> Result<BTreeMap<TaskId, Waiting>, Error> {
+    let tasks: Vec<&str> = tasks.iter().map(TaskId::as_str).collect();
+    let sql = "SELECT sessions.task_id, turns.status FROM turns JOIN sessions ON sessions.id = turns.session_id
+               JOIN tasks ON tasks.id = sessions.task_id
+               WHERE sessions.task_id = ANY($1) AND tasks.status = 'pending' AND turns.status <> 'done'
+               ORDER BY sessions.number, turns.ordinal";
+    let mut found = BTreeMap::new();
+    for row in db.query(sql, &[&tasks]).await? {
+        let turn = from_word(row.get("status"), "turns.status")?;
+        found.entry(id(row.get("task_id"))?).or_insert(Waiting { turn, after: Vec::new() });
+    }
+    let sql = "SELECT dependencies.task_id, after_id, status, repository
+               FROM dependencies JOIN tasks ON tasks.id = after_id
+               WHERE dependencies.task_id = ANY($1) AND status <> 'completed' ORDER BY dependencies.task_id, after_id";
+    for row in db.query(sql, &[&tasks]).await? {
+        let Some(waiting) = found.get_mut(&id::<TaskId>(row.get("task_id"))?) else { continue };
+        let (status, repository): (String, String) = (row.get("status"), row.get("repository"));
+        let status = TaskStatus::parse(&status).ok_or_else(|| Error::corrupt("tasks.status", status))?;
+        let is_seen = among.is_none_or(|among| among.contains(&repository));
+        waiting.after.push(Awaited { id: id(row.get("after_id"))?, status: is_seen.then_some(status) });
+    }
+    Ok(found)
 }
 
 pub(super) async fn tasks_by_id(db: &Connection, ids: &[&TaskId]) -> Result<HashMap<TaskId, Task>, Error> {

@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::Sqlite;
 use super::read::time;
 use crate::Error;
-use crate::contract::{Delivery, Inbox, Link, LinkEnd, PullRequestStat};
-use crate::decode::{from_word, id, milliseconds, to_word};
+use crate::contract::{Delivery, Inbox, Link, LinkEnd, PullRequestStat, StatKey, StatQuery};
+use crate::decode::{from_word, id, milliseconds, to_json, to_word};
 
 const LINK: &str = "SELECT url, kind, session_id, repository, opened_ms, ended, ended_ms FROM links";
 
@@ -84,8 +84,8 @@ impl Inbox for Sqlite {
         .await
     }
 
-    async fn pull_requests(&self, among: Option<Vec<String>>) -> Result<Vec<PullRequestStat>, Error> {
-        self.read(move |db| pull_requests(db, among.as_deref())).await
+    async fn pull_requests(&self, query: StatQuery) -> Result<Vec<PullRequestStat>, Error> {
+        self.read(move |db| pull_requests(db, &query)).await
     }
 }
 
@@ -128,17 +128,29 @@ fn link_from(row: &Row<'_>) -> Result<Link, Error> {
     })
 }
 
-fn pull_requests(db: &Connection, among: Option<&[String]>) -> Result<Vec<PullRequestStat>, Error> {
-    let sql = "SELECT links.repository, count(*), count(*) FILTER (WHERE ended = 'merged'),
-                 count(*) FILTER (WHERE ended = 'closed'),
-                 sum(max(0, opened_ms - cast(unixepoch(tasks.created_at, 'subsec') * 1000 AS INTEGER))),
-                 coalesce(sum(max(0, ended_ms - opened_ms)) FILTER (WHERE ended = 'merged'), 0)
-               FROM links JOIN sessions ON sessions.id = links.session_id JOIN tasks ON tasks.id = sessions.task_id
-               WHERE links.kind = 'pull_request' GROUP BY links.repository ORDER BY links.repository";
-    let mut statement = db.prepare_cached(sql)?;
-    let stats = statement.query_map([], |row| {
+fn pull_requests(db: &Connection, query: &StatQuery) -> Result<Vec<PullRequestStat>, Error> {
+    let among = query.among.as_ref().map(|among| to_json(among, "repositories")).transpose()?;
+    let day = "strftime('%Y-%m-%d', opened_ms / 1000, 'unixepoch')";
+    let key = match query.by {
+        StatKey::Day => day,
+        StatKey::Repository => "links.repository",
+        StatKey::Agent => "tasks.agent",
+        StatKey::Model => "coalesce(tasks.model, '')",
+        StatKey::Person => "tasks.requested_by",
+    };
+    let sql = format!(
+        "SELECT {key}, count(*), count(*) FILTER (WHERE ended = 'merged'), count(*) FILTER (WHERE ended = 'closed'),
+           sum(max(0, opened_ms - cast(unixepoch(tasks.created_at, 'subsec') * 1000 AS INTEGER))),
+           coalesce(sum(max(0, ended_ms - opened_ms)) FILTER (WHERE ended = 'merged'), 0)
+         FROM links JOIN sessions ON sessions.id = links.session_id JOIN tasks ON tasks.id = sessions.task_id
+         WHERE links.kind = 'pull_request' AND {day} BETWEEN ?1 AND ?2
+           AND (?3 IS NULL OR links.repository IN (SELECT value FROM json_each(?3)))
+         GROUP BY 1 ORDER BY 1"
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let stats = statement.query_map(params![query.from, query.to, among], |row| {
         Ok(PullRequestStat {
-            repository: row.get(0)?,
+            key: row.get(0)?,
             opened: row.get(1)?,
             merged: row.get(2)?,
             closed: row.get(3)?,
@@ -146,6 +158,5 @@ fn pull_requests(db: &Connection, among: Option<&[String]>) -> Result<Vec<PullRe
             to_merge_ms: row.get(5)?,
         })
     })?;
-    let stats = stats.collect::<Result<Vec<_>, _>>()?;
-    Ok(stats.into_iter().filter(|stat| among.is_none_or(|among| among.contains(&stat.repository))).collect())
+    Ok(stats.collect::<Result<Vec<_>, _>>()?)
 }

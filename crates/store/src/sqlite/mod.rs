@@ -18,7 +18,7 @@ mod wake;
 mod write;
 mod writer;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use harvest_core::{
     AttemptId, CredentialId, Event, EventBody, Move, Outcome, OwnerId, Prompt, SandboxId, Session, SessionId, Stopping,
-    TaskId, Timestamp, Turn,
+    TaskId, Timestamp, Turn, Waiting,
 };
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -377,6 +377,14 @@ impl Store for Sqlite {
 
     async fn tasks(&self, query: TaskQuery) -> Result<TaskPage, Error> {
         self.read(move |db| read::tasks(db, &query)).await
+    }
+
+    async fn waiting(
+        &self,
+        tasks: Vec<TaskId>,
+        among: Option<Vec<String>>,
+    ) -> Result<BTreeMap<TaskId, Waiting>, Error> {
+        self.read(move |db| read::waiting(db, &tasks, among.as_deref())).await
     }
 
     async fn task(&self, id: &TaskId) -> Result<TaskDetail, Error> {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use harvest_core::{
-    Attempt, AttemptId, Cost, Event, EventBody, FailureReason, IdError, Session, SessionId, Task, TaskId, TaskStatus,
-    Timestamp, Turn, TurnId, Usage,
+    Attempt, AttemptId, Awaited, Cost, Event, EventBody, FailureReason, IdError, Session, SessionId, Task, TaskId,
+    TaskStatus, Timestamp, Turn, TurnId, Usage, Waiting,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -85,6 +85,39 @@ pub(super) fn tasks(db: &Connection, query: &TaskQuery) -> Result<TaskPage, Erro
         items.push(task_from(row)?);
     }
     Ok(TaskPage { items, next_cursor: None })
+}
+
+pub(super) fn waiting(
+    db: &Connection,
+    tasks: &[TaskId],
+    among: Option<&[String]>,
+) -> Result<BTreeMap<TaskId, Waiting>, Error> {
+    let tasks = to_json(&tasks, "tasks")?;
+    let mut found = BTreeMap::new();
+    let mut statement = db.prepare_cached(
+        "SELECT sessions.task_id, turns.status FROM turns JOIN sessions ON sessions.id = turns.session_id
+         JOIN tasks ON tasks.id = sessions.task_id
+         WHERE sessions.task_id IN (SELECT value FROM json_each(?1)) AND tasks.status = 'pending' AND turns.status <> 'done'
+         ORDER BY sessions.number, turns.ordinal",
+    )?;
+    let mut rows = statement.query([&tasks])?;
+    while let Some(row) = rows.next()? {
+        let turn = from_word(&row.get::<_, String>(1)?, "turns.status")?;
+        found.entry(id_at(row, 0)?).or_insert(Waiting { turn, after: Vec::new() });
+    }
+    let mut statement = db.prepare_cached(
+        "SELECT task_id, after_id, status, repository FROM dependencies JOIN tasks ON tasks.id = after_id
+         WHERE task_id IN (SELECT value FROM json_each(?1)) AND status <> 'completed' ORDER BY task_id, after_id",
+    )?;
+    let mut rows = statement.query([&tasks])?;
+    while let Some(row) = rows.next()? {
+        let Some(waiting) = found.get_mut(&id_at::<TaskId>(row, 0)?) else { continue };
+        let (status, repository): (String, String) = (row.get(2)?, row.get(3)?);
+        let status = TaskStatus::parse(&status).ok_or_else(|| Error::corrupt("tasks.status", status))?;
+        let is_seen = among.is_none_or(|among| among.contains(&repository));
+        waiting.after.push(Awaited { id: id_at(row, 1)?, status: is_seen.then_some(status) });
+    }
+    Ok(found)
 }
 
 pub(super) fn task(db: &Connection, id: &TaskId) -> Result<Task, Error> {

@@ -1,6 +1,6 @@
 //! What forges tell is kept once and acted on by one; issues and pull requests find their sessions.
 
-use harvest_store::{Delivery, Link, LinkEnd, LinkKind, PullRequestStat};
+use harvest_store::{Delivery, Link, LinkEnd, LinkKind, PullRequestStat, StatKey, StatQuery, day_of};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -77,11 +77,29 @@ on_both! {
         assert!(store.close_link("p2", LinkEnd::Closed, later(50)).await.unwrap());
         assert!(!store.close_link("p9", LinkEnd::Closed, later(50)).await.unwrap(), "none of ours");
         let expected = PullRequestStat {
-            repository: "r".into(), opened: 3, merged: 1, closed: 1, to_open_ms: 30_000, to_merge_ms: 30_000,
+            key: "r".into(), opened: 3, merged: 1, closed: 1, to_open_ms: 30_000, to_merge_ms: 30_000,
         };
-        assert_eq!(store.pull_requests(None).await.unwrap(), std::slice::from_ref(&expected));
-        assert_eq!(store.pull_requests(Some(vec!["r".into()])).await.unwrap(), [expected]);
-        assert_eq!(store.pull_requests(Some(vec!["s".into()])).await.unwrap(), []);
+        let by = |by| StatQuery { by, from: "0000-00-00".into(), to: "9999-12-31".into(), among: None };
+        let all = by(StatKey::Repository);
+        assert_eq!(store.pull_requests(all.clone()).await.unwrap(), std::slice::from_ref(&expected));
+        let among = |repository: &str| StatQuery { among: Some(vec![repository.into()]), ..all.clone() };
+        assert_eq!(store.pull_requests(among("r")).await.unwrap(), std::slice::from_ref(&expected));
+        assert_eq!(store.pull_requests(among("s")).await.unwrap(), []);
+        let day = day_of(later(10));
+        let task = &made[0].task;
+        let keys = [
+            (StatKey::Day, day.clone()),
+            (StatKey::Agent, task.agent.clone()),
+            (StatKey::Model, task.model.clone().unwrap_or_default()),
+            (StatKey::Person, task.requested_by.clone()),
+        ];
+        for (key, value) in keys {
+            let expected = PullRequestStat { key: value, ..expected.clone() };
+            assert_eq!(store.pull_requests(by(key)).await.unwrap(), [expected], "{key:?}");
+        }
+        let on = |from: &str, to: &str| StatQuery { from: from.into(), to: to.into(), ..all.clone() };
+        assert_eq!(store.pull_requests(on(&day, &day)).await.unwrap(), [expected]);
+        assert_eq!(store.pull_requests(on("0000-00-00", "1999-12-31")).await.unwrap(), []);
         let of = store.pull_request_of(&made[0].session).await.unwrap().unwrap();
         assert_eq!((of.url.as_str(), of.end), ("p1", Some((LinkEnd::Merged, later(40)))));
     }

@@ -1,7 +1,9 @@
 //! Lists, prefixes, details.
 
-use harvest_core::{Attempt, AttemptId, Move, SandboxId, SandboxPurpose, TaskStatus};
-use harvest_store::{AttemptUpdate, Error, SandboxRecord, Step, TaskQuery};
+use harvest_core::{
+    Attempt, AttemptId, Awaited, Move, SandboxId, SandboxPurpose, TaskId, TaskStatus, TurnStatus, Waiting,
+};
+use harvest_store::{AttemptUpdate, Error, NewTask, SandboxRecord, Step, TaskQuery};
 
 use crate::support::make::*;
 use crate::support::on_both;
@@ -28,6 +30,34 @@ on_both! {
         assert_eq!(store.tasks(none).await.unwrap().items, []);
         let bad = TaskQuery { cursor: Some("x'; DROP TABLE tasks".into()), limit: 10, ..TaskQuery::default() };
         assert!(store.tasks(bad).await.is_err());
+    }
+
+    async fn a_list_says_what_pending_tasks_wait_for(place) {
+        let store = place.open().await;
+        let (done, first) = (submit(&store).await, submit(&store).await);
+        complete(&store, &claim(&store, &done.turn).await).await;
+        let running = submit(&store).await;
+        claim(&store, &running.turn).await;
+        let after = vec![done.task.id.clone(), first.task.id.clone()];
+        let blocked = create(&store, NewTask { after, ..new_task("later") }).await;
+        let all = |among| TaskQuery { limit: 10, among, ..TaskQuery::default() };
+        let waits = |turn, after: &[(&TaskId, Option<TaskStatus>)]| {
+            let awaited = |(id, status): &(&TaskId, Option<TaskStatus>)| Awaited { id: (*id).clone(), status: *status };
+            Some(Waiting { turn, after: after.iter().map(awaited).collect() })
+        };
+        let listed = store.list(all(None)).await.unwrap().items;
+        let waiting: Vec<_> = listed.iter().map(|listed| (&listed.task.id, listed.waiting.clone())).collect();
+        let pending = Some(TaskStatus::Pending);
+        let expected = [
+            (&blocked.task.id, waits(TurnStatus::Blocked, &[(&first.task.id, pending)])),
+            (&running.task.id, None),
+            (&first.task.id, waits(TurnStatus::Ready, &[])),
+            (&done.task.id, None),
+        ];
+        assert_eq!(waiting, expected);
+        // The status of a task that the reader may not see is not told.
+        let told = store.waiting(vec![blocked.task.id.clone()], Some(vec!["elsewhere".into()])).await.unwrap();
+        assert_eq!(told.get(&blocked.task.id).cloned(), waits(TurnStatus::Blocked, &[(&first.task.id, None)]));
     }
 
     async fn a_prefix_finds_its_one_task(place) {
