@@ -43,6 +43,7 @@ impl Hosts {
 
 /// Troubles with registries that one sandbox is told of.
 const MOST_TROUBLES: usize = 20;
+const NO_PACKAGES: &str = "no packages from a registry";
 
 #[derive(Debug)]
 struct Journaled {
@@ -68,9 +69,14 @@ impl Recorder for Journaled {
     }
 
     async fn registry_paused(&self, trouble: Trouble) {
-        // After the failure itself, a pause says nothing new.
+        // After the failure itself, a pause says nothing new. Another sandbox of the same try may have met it.
         if self.is_new(&trouble, |(ecosystem, _)| *ecosystem == trouble.ecosystem) {
-            self.tell(&trouble).await;
+            let begins = format!("{NO_PACKAGES}: {}:", trouble.ecosystem);
+            match self.journal.has_warned(&begins).await {
+                Ok(true) => {}
+                Ok(false) => self.tell(&trouble).await,
+                Err(error) => tracing::error!(%error, "trouble with a registry could not be recorded"),
+            }
         }
     }
 }
@@ -86,7 +92,7 @@ impl Journaled {
 
     /// Another sandbox of the same try may have told it before.
     async fn tell(&self, trouble: &Trouble) {
-        let message = format!("no packages from a registry: {trouble}{}", way_out(trouble));
+        let message = format!("{NO_PACKAGES}: {trouble}{}", way_out(trouble));
         if let Err(error) = self.journal.tell_once(EventBody::Warning { message }).await {
             tracing::error!(%error, "trouble with a registry could not be recorded");
         }

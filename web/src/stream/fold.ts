@@ -346,7 +346,11 @@ export class Fold {
         this.stateChanges += 1;
         // A person who asks for it does not wait.
         this.retried = event.data.delay_ms === 0;
-        this.note(common, this.retried ? `Trying again: ${event.data.error}` : `Retrying in ${Math.round(event.data.delay_ms / 1000)} s: ${event.data.error}`, "warn");
+        this.note(
+          common,
+          this.retried ? `Trying again: ${event.data.error}` : `Retrying in ${Math.round(event.data.delay_ms / 1000)} s: ${event.data.error}`,
+          "warn",
+        );
         break;
       case "turn.finished":
         this.rest(at);

@@ -67,7 +67,7 @@ fn a_task_tells_once_that_a_registry_cannot_be_reached_with_the_way_out() {
     let world = World::new();
     let config = settings(&world, &format!("[registries]\nnpm = '{}'\n", closed()));
     // Asked for three times in the agent's sandbox, and once more in each of those that test.
-    let ask = "python3 -c 'import os, urllib.request as r; r.urlopen(os.environ[\"npm_config_registry\"] + \"/pear\")' 2>/dev/null";
+    let ask = "python3 -c 'import os, urllib.request as r; r.urlopen(os.environ[\"npm_config_registry\"] + \"pear\")' 2>/dev/null";
     let test = format!("{ask}; sh test.sh");
     let replies = json!([{ "shell": format!("{FIX}; {ask}; {ask}; {ask}") }, {}]);
     let script = world.script(&replies);
@@ -78,10 +78,10 @@ fn a_task_tells_once_that_a_registry_cannot_be_reached_with_the_way_out() {
     let outcome = ran.assert_ended(0, "completed", None);
     let warnings = ran.of_type("warning");
     let told: Vec<&str> = warnings.iter().map(|told| told["message"].as_str().unwrap()).collect();
-    let told: Vec<&&str> = told.iter().filter(|told| told.contains("no packages from a registry")).collect();
+    let told: Vec<&str> = told.into_iter().filter(|told| told.contains("registry")).collect();
     let expected = "no packages from a registry: npm: 127.0.0.1 cannot be reached: it does not answer; `harvest doctor --reach` \
                     tries all hosts; name a mirror under [registries] in harvest.toml";
-    assert_eq!(told.iter().filter(|told| ***told == expected).count(), 1, "{told:?}");
+    assert_eq!(told, [expected]);
     let logs = world.harvest(&["task", "logs", outcome["task_id"].as_str().unwrap()]).finish().stdout;
     assert!(logs.contains(&format!("warning: {expected}")), "{logs}");
     world.assert_nothing_left();
