@@ -246,6 +246,8 @@ class ChangedFiles(TypedDict):
     ci: list[str]
     command: NotRequired[list[str]]
     """Files that define the test command; their versions at the base were used."""
+    helpers: NotRequired[list[str]]
+    """Helper files that the test command loads; the tests ran with the changed versions."""
     settings: list[str]
     tests: list[str]
 
@@ -407,7 +409,7 @@ class Filling(TypedDict):
 
 
 # A reason to read the evidence with caution.
-Flag = Literal["test_command_changed", "tests_changed", "tests_deleted", "fewer_tests", "tests_skipped", "ci_changed", "settings_changed", "tests_timed_out", "not_isolated"]
+Flag = Literal["test_command_changed", "test_helpers_changed", "tests_changed", "tests_deleted", "fewer_tests", "tests_skipped", "ci_changed", "settings_changed", "tests_timed_out", "not_isolated"]
 
 
 class Hook(TypedDict):
@@ -510,6 +512,10 @@ MessageRole = Literal["assistant", "user"]
 
 # What happens to runs that were missed while Harvest was not running.
 Missed = Literal["skip", "run_once"]
+
+
+# Why not all tests of a run are known by name.
+MissingNames = Literal["output_too_long", "too_many_failed", "too_many_passed", "unnamed_failure"]
 
 
 ModelProvider = Literal["anthropic", "openai", "gemini", "ollama", "github", "mcp"]
@@ -1176,6 +1182,8 @@ class TestChanges(TypedDict):
     """Tests that fail at the result and did not fail at the base."""
     fixed: NotRequired[list[str]]
     """Tests that failed at the base and pass at the result."""
+    incomplete: NotRequired[str | None]
+    """Why the comparison is incomplete, if names were cut off at the base or at the result."""
     left_off: NotRequired[int]
     """The number of names that were left out."""
     still_failing: NotRequired[list[str]]
@@ -1187,8 +1195,9 @@ class TestChanges(TypedDict):
 class TestNames(TypedDict):
     """The tests that a test runner reported by name in one run."""
     cut: NotRequired[bool]
-    """True if some names were left out because there were too many."""
+    """True if some names are missing."""
     failed: NotRequired[list[str]]
+    missing: NotRequired["MissingNames | None"]
     passed: NotRequired[list[str]]
     skipped: NotRequired[list[str]]
 
@@ -1241,12 +1250,16 @@ class Turn(TypedDict):
     attempts: list["Attempt"]
     author: str
     created_at: str
+    ended: NotRequired["TurnEnd | None"]
     id: "TurnId"
     model: NotRequired[str | None]
     number: int
     prompt: "Prompt"
     session_id: "SessionId"
     status: "TurnStatus"
+
+
+TurnEnd = Literal["completed", "failed", "cancelled", "withdrawn"]
 
 
 # The id of a turn.

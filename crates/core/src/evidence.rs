@@ -93,9 +93,41 @@ pub struct TestNames {
     pub failed: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
-    /// True if some names were left out because there were too many.
+    /// True if some names are missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
+    /// Why they are missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<MissingNames>,
+}
+
+/// Why not all tests of a run are known by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum MissingNames {
+    /// Only the end of the test output was read.
+    OutputTooLong,
+    /// Names of failed tests were left out because there were too many.
+    TooManyFailed,
+    /// The names of passed and skipped tests were left out because there were too many.
+    TooManyPassed,
+    /// Something failed that is no test, such as a build.
+    UnnamedFailure,
+}
+
+impl MissingNames {
+    /// In words, where names were cut off; a failure that is no test cuts nothing off.
+    pub fn explain(self) -> Option<&'static str> {
+        match self {
+            Self::OutputTooLong => Some("the output is longer than 1 MiB, and only its end was read"),
+            Self::TooManyFailed => {
+                Some("the names of the failed tests are longer than 16 KiB, and the rest was left out")
+            }
+            Self::TooManyPassed => Some("the names of the passed tests are longer than 256 KiB, and were left out"),
+            Self::UnnamedFailure => None,
+        }
+    }
 }
 
 impl TestNames {
@@ -126,6 +158,9 @@ pub struct TestChanges {
     /// The number of names that were left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_off: u64,
+    /// Why the comparison is incomplete, if names were cut off at the base or at the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -170,18 +205,25 @@ pub struct ChangedFiles {
     /// Files that define the test command; their versions at the base were used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// Helper files that the test command loads; the tests ran with the changed versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub helpers: Vec<String>,
 }
 
 impl ChangedFiles {
     /// The changed files of the test command for a sentence; `None` when there are none.
     pub fn command_files(&self) -> Option<String> {
-        Some(match self.command.as_slice() {
-            [] => return None,
-            [one] => one.clone(),
-            [one, other] => format!("{one} and {other}"),
-            [first, more @ ..] => format!("{first} and {} more files", more.len()),
-        })
+        in_a_sentence(&self.command)
     }
+}
+
+fn in_a_sentence(files: &[String]) -> Option<String> {
+    Some(match files {
+        [] => return None,
+        [one] => one.clone(),
+        [one, other] => format!("{one} and {other}"),
+        [first, more @ ..] => format!("{first} and {} more files", more.len()),
+    })
 }
 
 /// A reason to read the evidence with caution.
@@ -191,6 +233,8 @@ impl ChangedFiles {
 pub enum Flag {
     /// Files that the test command itself is made of were changed; the base's versions were used.
     TestCommandChanged,
+    /// Helper files that the test command loads were changed; the changed versions were used.
+    TestHelpersChanged,
     /// Existing tests were edited.
     TestsChanged,
     /// Existing test files are gone.
@@ -218,6 +262,7 @@ impl Flag {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TestCommandChanged => "test_command_changed",
+            Self::TestHelpersChanged => "test_helpers_changed",
             Self::TestsChanged => "tests_changed",
             Self::TestsDeleted => "tests_deleted",
             Self::FewerTests => "fewer_tests",
@@ -229,9 +274,26 @@ impl Flag {
         }
     }
 
+    /// In two or three words, for lists.
+    pub fn brief(self) -> &'static str {
+        match self {
+            Self::TestCommandChanged => "test command edited",
+            Self::TestHelpersChanged => "test helpers edited",
+            Self::TestsChanged => "tests edited",
+            Self::TestsDeleted => "tests deleted",
+            Self::FewerTests => "fewer tests",
+            Self::TestsSkipped => "more tests skipped",
+            Self::CiChanged => "CI edited",
+            Self::SettingsChanged => "settings edited",
+            Self::TestsTimedOut => "tests timed out",
+            Self::NotIsolated => "not isolated",
+        }
+    }
+
     pub fn explain(self) -> &'static str {
         match self {
             Self::TestCommandChanged => "files of the test command were changed; the base's versions were used",
+            Self::TestHelpersChanged => "helper files of the tests were changed, and the changed versions were used",
             Self::TestsChanged => "existing tests were edited",
             Self::TestsDeleted => "existing test files were deleted",
             Self::FewerTests => "fewer tests ran than at the base",
@@ -247,9 +309,28 @@ impl Flag {
 impl Evidence {
     /// A flag in a sentence, with the files that it is about.
     pub fn explain(&self, flag: Flag) -> String {
-        match (flag, self.changed.command_files()) {
-            (Flag::TestCommandChanged, Some(files)) => format!("{} ({files})", flag.explain()),
-            _ => flag.explain().to_owned(),
+        let files = match flag {
+            Flag::TestCommandChanged => self.changed.command_files(),
+            Flag::TestHelpersChanged => in_a_sentence(&self.changed.helpers),
+            _ => None,
+        };
+        files.map_or_else(|| flag.explain().to_owned(), |files| format!("{} ({files})", flag.explain()))
+    }
+
+    /// Why a person should look at a verified result, in a few words.
+    pub fn doubt(&self) -> Option<String> {
+        match self.flags.as_slice() {
+            [] => None,
+            [one] => Some(one.brief().to_owned()),
+            [first, more @ ..] => Some(format!("{} and {} more", first.brief(), more.len())),
+        }
+    }
+
+    /// The verdict for people, with what makes a verified result doubtful.
+    pub fn verdict_words(&self) -> String {
+        match (self.verdict(), self.doubt()) {
+            (TestVerdict::Verified, Some(doubt)) => format!("verified, {doubt}"),
+            (verdict, _) => verdict.explain().to_owned(),
         }
     }
 

@@ -36,7 +36,7 @@ pub use event::{
     EgressVerdict, Event, EventBody, FileChange, McpOutcome, MessageRole, OutputStream, Remedy, SandboxPurpose,
     StageName, SupervisedLimit, TestRun, WorkspaceKind,
 };
-pub use evidence::{Baseline, ChangedFiles, Evidence, Flag, TestChanges, TestNames, TestVerdict};
+pub use evidence::{Baseline, ChangedFiles, Evidence, Flag, MissingNames, TestChanges, TestNames, TestVerdict};
 pub use id::{
     AttemptId, CallId, CommentId, CredentialId, Entropy, IdError, OwnerId, SandboxId, SessionId, TaskId, TokenId,
     TurnId,
@@ -53,6 +53,6 @@ pub use role::Role;
 pub use status::{IllegalMove, Move, TaskStatus};
 pub use task::{
     Attempt, Awaited, CHECKS_AUTHOR, Hook, HookStage, ListedTask, Origin, Outcome, Session, Settings, Source, Stopping,
-    Supervision, Task, TaskKind, Trust, Turn, TurnStatus, Waiting, Workflow, belongs_to_github, is_automatic,
+    Supervision, Task, TaskKind, Trust, Turn, TurnEnd, TurnStatus, Waiting, Workflow, belongs_to_github, is_automatic,
 };
 pub use time::{Clock, Timestamp};

@@ -332,6 +332,9 @@ pub struct Turn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     pub status: TurnStatus,
+    /// How a turn that is done ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<TurnEnd>,
     pub created_at: Timestamp,
     pub attempts: Vec<Attempt>,
     /// The person it acts for since they retried it or told its agent something new; `None`: its author.
@@ -405,6 +408,28 @@ pub struct Awaited {
     pub status: Option<TaskStatus>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TurnEnd {
+    Completed,
+    Failed,
+    Cancelled,
+    /// It was cancelled while it waited, and the task kept its earlier result.
+    Withdrawn,
+}
+
+impl TurnEnd {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
 /// What someone wants of a task that is being worked on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -458,6 +483,14 @@ pub struct Attempt {
 
 impl Attempt {
     pub const TAIL_BYTES: usize = 16 * 1024;
+}
+
+impl Task {
+    /// Whether it changed something that is on no branch: Harvest keeps the work, and `harvest task diff` shows it.
+    pub fn has_undelivered_work(&self) -> bool {
+        let is_changed = self.commit.as_ref().is_some_and(|commit| *commit != self.base);
+        self.branch.is_none() && is_changed && self.kind != TaskKind::PrReview
+    }
 }
 
 /// How a task ended; the `data` of `task.finished`.

@@ -68,6 +68,7 @@ mod tests {
             agent: None,
             model: None,
             status: TurnStatus::Claimed,
+            ended: None,
             created_at: Timestamp::UNIX_EPOCH,
             attempts: Vec::new(),
             acts_for: None,

@@ -1,14 +1,14 @@
 //! What a sandbox may reach, and what it is told so that its package managers know: the session's policy, the journal of
 //! what was reached, and the environment of every process.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use harvest_core::{EventBody, Task, Trust};
 use harvest_gateway::ServerTools;
 use harvest_gateway::egress::{Access, Policy, Record, Recorder};
-use harvest_gateway::registry::{Environment, environment};
+use harvest_gateway::registry::{Ecosystem, Environment, Trouble, environment};
 use harvest_sandbox::{File, Sandbox};
 
 use crate::Engine;
@@ -41,17 +41,69 @@ impl Hosts {
     }
 }
 
+/// Troubles with registries that one sandbox is told of.
+const MOST_TROUBLES: usize = 20;
+const NO_PACKAGES: &str = "no packages from a registry";
+
 #[derive(Debug)]
-struct Journaled(Journal);
+struct Journaled {
+    journal: Journal,
+    /// The registries that could not be used, each with its reason.
+    troubles: Mutex<BTreeSet<(Ecosystem, String)>>,
+}
 
 #[async_trait]
 impl Recorder for Journaled {
     async fn record(&self, record: Record) {
         let Record { host, port, verdict, reason, connections, sent_bytes, received_bytes } = record;
         let event = EventBody::Egress { host, port, verdict, reason, connections, sent_bytes, received_bytes };
-        if let Err(error) = self.0.write(vec![event]).await {
+        if let Err(error) = self.journal.write(vec![event]).await {
             tracing::error!(%error, "what a sandbox reached could not be recorded");
         }
+    }
+
+    async fn registry_failed(&self, trouble: Trouble) {
+        if self.is_new(&trouble, |(ecosystem, reason)| *ecosystem == trouble.ecosystem && *reason == trouble.reason) {
+            self.tell(&trouble).await;
+        }
+    }
+
+    async fn registry_paused(&self, trouble: Trouble) {
+        // After the failure itself, a pause says nothing new. Another sandbox of the same try may have met it.
+        if self.is_new(&trouble, |(ecosystem, _)| *ecosystem == trouble.ecosystem) {
+            let begins = format!("{NO_PACKAGES}: {}:", trouble.ecosystem);
+            match self.journal.has_warned(&begins).await {
+                Ok(true) => {}
+                Ok(false) => self.tell(&trouble).await,
+                Err(error) => tracing::error!(%error, "trouble with a registry could not be recorded"),
+            }
+        }
+    }
+}
+
+impl Journaled {
+    /// Notes a trouble, unless one like it was told or there were too many.
+    fn is_new(&self, trouble: &Trouble, is_alike: impl Fn(&(Ecosystem, String)) -> bool) -> bool {
+        let mut told = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        told.len() < MOST_TROUBLES
+            && !told.iter().any(is_alike)
+            && told.insert((trouble.ecosystem, trouble.reason.clone()))
+    }
+
+    /// Another sandbox of the same try may have told it before.
+    async fn tell(&self, trouble: &Trouble) {
+        let message = format!("{NO_PACKAGES}: {trouble}{}", way_out(trouble));
+        if let Err(error) = self.journal.tell_once(EventBody::Warning { message }).await {
+            tracing::error!(%error, "trouble with a registry could not be recorded");
+        }
+    }
+}
+
+/// What a person can do about a registry, unless its trouble says so.
+fn way_out(trouble: &Trouble) -> &'static str {
+    match trouble.reason.contains("[registries]") {
+        true => "",
+        false => "; `harvest doctor --reach` tries all hosts; name a mirror under [registries] in harvest.toml",
     }
 }
 
@@ -63,7 +115,7 @@ pub(crate) fn is_closed(task: &Task, plans: bool) -> bool {
 
 /// Who writes down what was reached.
 pub(crate) fn recorder(journal: &Journal) -> Arc<dyn Recorder> {
-    Arc::new(Journaled(journal.clone()))
+    Arc::new(Journaled { journal: journal.clone(), troubles: Mutex::default() })
 }
 
 impl Turn {

@@ -16,6 +16,9 @@ use crate::{Error, Failure, lint};
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 const TAIL_SHOWN: usize = 8 * 1024;
+/// Lines of a failed hook's output that its failure tells, and how long they may be together.
+const LINES_TOLD: usize = 3;
+const MOST_TOLD: usize = 500;
 /// Findings told of one delivery.
 const MOST_FINDINGS: usize = 20;
 /// Commits that git lists; where there are more, some would not be looked at.
@@ -166,33 +169,55 @@ impl Turn {
         let Outcome { exit_code, output, took } = outcome;
         let output = self.journal.clean(&output);
         let start = output.ceil_char_boundary(output.len().saturating_sub(TAIL_SHOWN));
-        self.journal
-            .write(vec![EventBody::HookFinished {
-                stage: hook.stage,
-                run: hook.run.clone(),
-                required: hook.required,
-                exit_code,
-                duration_ms: millis(took),
-                output_tail: output.get(start..).unwrap_or_default().to_owned(),
-            }])
-            .await?;
+        let finished = EventBody::HookFinished {
+            stage: hook.stage,
+            run: hook.run.clone(),
+            required: hook.required,
+            exit_code,
+            duration_ms: millis(took),
+            output_tail: output.get(start..).unwrap_or_default().to_owned(),
+        };
+        self.journal.write(vec![finished]).await?;
         if exit_code == 0 || !hook.required {
             return Ok(None);
         }
-        let first = output.lines().next().unwrap_or_default();
-        let message = if hook.run == Hook::SECRET_SCAN {
-            format!("the commits to be delivered contain a key: {first}; the branch is kept here")
-        } else if hook.run == Hook::SECURITY_LINT {
-            format!("what would be delivered is dangerous: {first}")
-        } else {
-            format!(
-                "the hook `{}` {} ended with exit code {exit_code}",
-                hook.run,
-                hook.stage.as_str().replace('_', " ")
-            )
-        };
+        let mut message = why_failed(hook, exit_code, &output);
+        if hook.stage == HookStage::BeforeDeliver {
+            let before =
+                self.task.branch.as_ref().map(|branch| format!("branch {branch} is as before; ")).unwrap_or_default();
+            let kept = format!("{before}the work is kept in Harvest: harvest task diff {}", self.task.id.short());
+            self.journal.warn(format!("the delivery was refused; {kept}")).await?;
+            message = format!("{message}; {kept}");
+        }
         Ok(Some(Failure::new(FailureReason::Hook, message)))
     }
+}
+
+/// Which hook failed at which stage, and the last lines that it printed.
+fn why_failed(hook: &Hook, exit_code: i32, output: &str) -> String {
+    let stage = hook.stage.as_str();
+    let what = match hook.stage {
+        HookStage::BeforeDeliver => format!("the {stage} hook `{}` refused the delivery", hook.run),
+        _ => format!("the {stage} hook `{}` failed", hook.run),
+    };
+    let first = output.lines().next().unwrap_or_default();
+    match hook.run.as_str() {
+        Hook::SECRET_SCAN => format!("{what}: the commits contain a key: {first}"),
+        Hook::SECURITY_LINT => format!("{what}: the changes are dangerous: {first}"),
+        _ => match last_lines(output) {
+            lines if lines.is_empty() => format!("{what} with exit code {exit_code} and no output"),
+            lines => format!("{what} with exit code {exit_code}: {lines}"),
+        },
+    }
+}
+
+/// The last lines of a hook's output that are not blank, in one line.
+fn last_lines(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let text = lines[lines.len().saturating_sub(LINES_TOLD)..].join(" / ");
+    let start = text.ceil_char_boundary(text.len().saturating_sub(MOST_TOLD));
+    let cut = if start > 0 { "…" } else { "" };
+    format!("{cut}{}", text.get(start..).unwrap_or_default())
 }
 
 /// Where in a diff a line is added that holds a secret, as `path:line`.
@@ -243,6 +268,22 @@ fn counted(range: &str) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failed_hook_is_named_with_its_last_lines() {
+        let hook = |stage, run: &str| Hook { stage, run: run.into(), required: true };
+        let audit = hook(HookStage::BeforeDeliver, "make audit");
+        assert_eq!(
+            why_failed(&audit, 9, "one\ntwo\n\nthree\n  four\n"),
+            "the before_deliver hook `make audit` refused the delivery with exit code 9: two / three / four"
+        );
+        assert_eq!(
+            why_failed(&hook(HookStage::AfterExecute, "exit 3"), 3, "\n"),
+            "the after_execute hook `exit 3` failed with exit code 3 and no output"
+        );
+        let long = why_failed(&audit, 9, &"ä".repeat(1000));
+        assert!(long.contains(": …ä") && long.len() < 700, "{long}");
+    }
 
     #[test]
     fn what_is_added_is_looked_at_and_found_by_line() {

@@ -208,6 +208,13 @@ impl Journal {
         if known { Ok(()) } else { self.write(vec![told]).await }
     }
 
+    /// Whether this try has a warning that begins like this.
+    pub(crate) async fn has_warned(&self, begins: &str) -> Result<bool, harvest_store::Error> {
+        let is_such =
+            |event: Event| matches!(event.body, EventBody::Warning { message } if message.starts_with(begins));
+        Ok(self.of_this_try().await?.into_iter().any(is_such))
+    }
+
     /// Where a branch of the session was published last.
     pub(crate) async fn last_delivered(&self, wanted: &BranchName) -> Result<Option<String>, harvest_store::Error> {
         let delivered = self.all().await?.into_iter().rev().find_map(|event| match event.body {

@@ -357,7 +357,12 @@ impl Turn {
                 return self.suspend(&execution.commit).await;
             }
             Err(Halt::Turn(undelivered)) => {
-                failure.get_or_insert(undelivered);
+                failure = Some(match failure {
+                    Some(Failure { reason, message }) => {
+                        Failure { reason, message: format!("{message}; {}", undelivered.message) }
+                    }
+                    None => undelivered,
+                });
                 None
             }
         };

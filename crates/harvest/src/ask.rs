@@ -126,7 +126,7 @@ pub async fn request(
 /// The request with what `.harvest.toml` of its repository says, as far as nothing stronger speaks.
 pub async fn as_the_repository_says(
     installation: &Installation,
-    request: Request,
+    mut request: Request,
     options: &AskOptions,
     decide: Decide<'_>,
 ) -> Result<Request, Failure> {
@@ -138,6 +138,7 @@ pub async fn as_the_repository_says(
     let programs = installation.environment.search_path();
     let (agent, model) =
         agent_and_model(Known { registry: &registry, programs, has_key: &has_key }, &settings, decide)?;
+    request.base.warnings.extend(settings.refusals());
     Ok(Request {
         agent,
         model,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harvest_core::{Outcome, TaskStatus};
+use harvest_core::{Evidence, Outcome, TaskStatus};
 use harvest_engine::{Limits, Notice, Stop, Summary, warm};
 use serde_json::json;
 use tokio::signal::unix::SignalKind;
@@ -123,7 +123,15 @@ fn finished(style: Style, outcome: &Outcome) -> String {
     match (outcome.status, outcome.reason) {
         (TaskStatus::Completed, _) => {
             let branch = outcome.branch.as_ref().map_or("no changes", |branch| branch.as_str());
-            format!("{} {id} completed {} {branch} {} {}", style.ok(), style.dot(), style.dot(), outcome.cost_usd)
+            let doubt = outcome.evidence.as_ref().filter(|_| outcome.branch.is_some()).and_then(Evidence::doubt);
+            let doubt = doubt.map(|doubt| format!(", {doubt}")).unwrap_or_default();
+            format!(
+                "{} {id} completed{doubt} {} {branch} {} {}",
+                style.ok(),
+                style.dot(),
+                style.dot(),
+                outcome.cost_usd
+            )
         }
         (_, Some(reason)) if reason.is_stop() => format!("{} {id} stopped: {reason}", style.stopped()),
         (status, _) => {

@@ -40,6 +40,14 @@ export function hasWork(task: Pick<SchemaTask, "branch" | "commit" | "base">): b
   return Boolean(task.branch) || (task.commit != null && task.commit !== task.base);
 }
 
+/** Where the work of a task is that did not complete. */
+export function keptWords(task: Pick<SchemaTask, "status" | "reason" | "branch" | "commit" | "base">): string | null {
+  if (task.status !== "failed" && task.status !== "cancelled") return null;
+  if (!task.branch) return hasWork(task) ? "The work was not delivered. Harvest keeps it here." : null;
+  // The error of a failed hook says whether the work has left.
+  return task.status === "failed" && task.reason !== "hook" ? "The work is on its branch; nothing was merged." : null;
+}
+
 /** Whether the work of a task that has ended can still become a pull request. */
 export function mayBeProposed(task: Pick<SchemaTask, "status" | "branch" | "commit" | "base" | "kind" | "repository">, hasPullRequest: boolean): boolean {
   return isOver(task.status) && hasWork(task) && task.kind !== "pr_review" && /^https?:/.test(task.repository) && !hasPullRequest;
@@ -48,6 +56,26 @@ export function mayBeProposed(task: Pick<SchemaTask, "status" | "branch" | "comm
 /** What approving a finished result does. */
 export function deliveryWords(task: Pick<SchemaTask, "source">): string {
   return task.source === "github_issue" || task.source === "github_pr" ? "Create pull request" : "Deliver";
+}
+
+/** Why a person should look at a result whose tests pass, in two or three words. */
+const DOUBTS: Record<Evidence["flags"][number], string> = {
+  test_command_changed: "test command edited",
+  test_helpers_changed: "test helpers edited",
+  tests_changed: "tests edited",
+  tests_deleted: "tests deleted",
+  fewer_tests: "fewer tests",
+  tests_skipped: "more tests skipped",
+  ci_changed: "CI edited",
+  settings_changed: "settings edited",
+  tests_timed_out: "tests timed out",
+  not_isolated: "not isolated",
+};
+
+function doubts(flags: Evidence["flags"]): string {
+  const [first, ...more] = flags;
+  if (!first) return "";
+  return `, ${DOUBTS[first]}${more.length > 0 ? ` and ${more.length} more` : ""}`;
 }
 
 /** What the evidence of a task says, in a few words. Tests prove nothing about work that is not there. */
@@ -63,7 +91,7 @@ export function verdict(task: Pick<SchemaTask, "evidence" | "status" | "branch" 
         : `exit ${evidence.exit_code}`;
   switch (outcome(evidence)) {
     case "verified":
-      return { text: counted, tone: evidence.flags.length > 0 ? "warn" : "good" };
+      return { text: `${counted}${doubts(evidence.flags)}`, tone: evidence.flags.length > 0 ? "warn" : "good" };
     case "unchanged":
       return { text: `unchanged: ${counted}`, tone: "warn" };
     case "no_tests":

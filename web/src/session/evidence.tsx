@@ -5,7 +5,7 @@ import { queries } from "../api/queries";
 import type { SchemaTask } from "../api/schema";
 import { changedNothing, isOver, outcome } from "../api/words";
 import type { Journal } from "../stream/journal";
-import { firstLine, harmless } from "../text/harmless";
+import { firstLine, harmless, reason } from "../text/harmless";
 import { Stranger } from "../text/show";
 import { words } from "../ui/icons";
 import { Badge, Button, Code, CopyButton, Empty, Trouble } from "../ui/parts";
@@ -16,6 +16,7 @@ import { Facts, Part, Section } from "./part";
 
 const FLAGS: Record<string, string> = {
   test_command_changed: "Files that the test command uses were changed; the versions at the base were used",
+  test_helpers_changed: "Helper files of the tests were changed; the changed versions were used",
   tests_changed: "Existing tests were changed",
   tests_deleted: "Tests were deleted",
   fewer_tests: "Fewer tests ran than before the change",
@@ -46,7 +47,7 @@ const CHANGES = [
 /** Which tests differ between the base and the result, by name. */
 function TestChanges({ of }: { of: NonNullable<NonNullable<SchemaTask["evidence"]>["tests"]> }) {
   const lists = CHANGES.filter(([name]) => (of[name] ?? []).length > 0);
-  if (lists.length === 0) return null;
+  if (lists.length === 0 && !of.incomplete) return null;
   return (
     <section aria-labelledby="test-changes">
       <h2 id="test-changes" className="mb-2 font-semibold">
@@ -69,6 +70,11 @@ function TestChanges({ of }: { of: NonNullable<NonNullable<SchemaTask["evidence"
         ))}
       </dl>
       {of.left_off ? <p className="mt-1 text-dim">and {of.left_off} more</p> : null}
+      {of.incomplete && (
+        <p role="note" className="mt-1 text-warn">
+          {reason(of.incomplete)}
+        </p>
+      )}
     </section>
   );
 }
@@ -107,7 +113,7 @@ export function EvidenceTab({ task, journal }: { task: SchemaTask; journal: Jour
   }
   const files = evidence?.changed;
   // A file of the test command may be one of the settings as well.
-  const changed = files ? [...new Set([...(files.command ?? []), ...files.tests, ...files.ci, ...files.settings])] : [];
+  const changed = files ? [...new Set([...(files.command ?? []), ...(files.helpers ?? []), ...files.tests, ...files.ci, ...files.settings])] : [];
   return (
     <Part label="Evidence">
       {evidence && (

@@ -8,7 +8,7 @@ import { queries } from "../api/queries";
 import type { SchemaSessionDetail, SchemaTask } from "../api/schema";
 import { useWait } from "../api/use-wait";
 import type { Wait } from "../api/waits";
-import { changedNothing, hasWork, isOver, mayBeProposed, outcome, shortRepository, verdict, type SchemaStatus } from "../api/words";
+import { changedNothing, hasWork, isOver, keptWords, mayBeProposed, outcome, shortRepository, verdict, type SchemaStatus } from "../api/words";
 import type { Journal } from "../stream/journal";
 import { money } from "../stream/sums";
 import { firstLine, plainWords, reason } from "../text/harmless";
@@ -97,11 +97,7 @@ function Next({ session, journal }: { session: SchemaSessionDetail; journal: Jou
   if (!isOver(task.status) || !hasWork(task)) return null;
   return (
     <div className="flex flex-wrap items-center gap-2">
-      {task.status === "failed" && (
-        <span className="text-dim">
-          {task.branch ? "The work is on its branch; nothing was merged." : "The task failed, so its work was not pushed. Harvest keeps it here."}
-        </span>
-      )}
+      {keptWords(task) && <span className="text-dim">{keptWords(task)}</span>}
       <Link
         to="."
         search={{ tab: "changes" }}

@@ -64,6 +64,8 @@ export class Fold {
   private waiting = new Set<string>();
   /** The last of them was cancelled, and the former result is about to be told again. */
   private withdrawn = false;
+  /** A person wants it tried again, and nobody has begun. */
+  private retried = false;
   private agent: Span | null = null;
   private person: Span | null = null;
   private tip: string | null = null;
@@ -85,6 +87,7 @@ export class Fold {
       case "turn.started":
         this.work(at);
         this.outcome = null;
+        this.retried = false;
         this.waiting.delete(event.data.turn_id);
         this.stateChanges += 1;
         if (this.turns.at(-1)?.number !== event.data.number)
@@ -341,7 +344,13 @@ export class Fold {
       case "task.retried":
         this.rest(at);
         this.stateChanges += 1;
-        this.note(common, `Retrying in ${Math.round(event.data.delay_ms / 1000)} s: ${event.data.error}`, "warn");
+        // A person who asks for it does not wait.
+        this.retried = event.data.delay_ms === 0;
+        this.note(
+          common,
+          this.retried ? `Trying again: ${event.data.error}` : `Retrying in ${Math.round(event.data.delay_ms / 1000)} s: ${event.data.error}`,
+          "warn",
+        );
         break;
       case "turn.finished":
         this.rest(at);
@@ -360,6 +369,11 @@ export class Fold {
         const turn = this.turns.at(-1);
         this.tip = event.data.commit;
         if (turn) turn.to = this.tip;
+        if (this.retried) {
+          this.withdrawn = true;
+          this.note(common, "The retry was cancelled before it began", "warn");
+        }
+        this.retried = false;
         // The former result holds again; its end is in the timeline already.
         if (!this.withdrawn) this.push({ ...common, kind: "end", outcome: event.data });
         this.withdrawn = false;

@@ -53,6 +53,26 @@ it("gathers steps of Harvest, from the last of which that saved something one ca
   ]);
 });
 
+it("tells that a retry was cancelled while it waited, and the former result only once", () => {
+  const failed = { status: "failed", commit: "c".repeat(40), cost_usd: 0, error: "2 tests fail" };
+  const retried = { reason: "tests", error: "2 tests fail", tries: 1, delay_ms: 0 };
+  const fold = folded(
+    [0, "turn.started", { turn_id: "t1", number: 1, author: "ada" }],
+    [1, "turn.finished", { turn_id: "t1", reason: "tests" }],
+    [2, "task.finished", failed],
+    [3, "task.retried", retried],
+    [4, "task.finished", failed],
+    [5, "task.retried", retried],
+    [6, "turn.started", { turn_id: "t1", number: 1, author: "ada" }],
+    [7, "turn.finished", { turn_id: "t1", reason: "tests" }],
+    [8, "task.finished", failed],
+  );
+  const told = fold.entries.map((entry) => (entry.kind === "note" ? entry.text : entry.kind));
+  expect(told.filter((text) => text === "end")).toHaveLength(2);
+  expect(told).toContain("The retry was cancelled before it began");
+  expect(told).toContain("Trying again: 2 tests fail");
+});
+
 it("tells that a follow-up was cancelled while it waited, and the former result only once", () => {
   const done = { status: "completed", commit: "c".repeat(40), cost_usd: 0 };
   const fold = folded(

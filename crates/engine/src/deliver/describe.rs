@@ -124,6 +124,7 @@ fn evidence(evidence: Option<&Evidence>) -> String {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         lines.push(format!("\n**{title}** ({}): {}{more}", names.len(), shown.join(", ")));
     }
+    lines.extend(evidence.tests.incomplete.as_deref().map(|why| format!("\n⚠ {}", sentence(&quiet(why)))));
     lines.extend(evidence.hint.as_deref().map(|hint| format!("\n{}", sentence(&quiet(hint)))));
     if !evidence.output.is_empty() {
         let block = fenced(&evidence.output, usize::MAX);
@@ -182,7 +183,8 @@ fn in_code(text: &str) -> String {
 fn checklist(evidence: Option<&Evidence>) -> String {
     let tick = |done: bool, text: &str| format!("- [{}] {text}", if done { "x" } else { " " });
     let proved = evidence.is_some_and(Evidence::proves_success);
-    let untouched = evidence.is_some_and(|evidence| evidence.changed.tests.is_empty());
+    let untouched =
+        evidence.is_some_and(|evidence| evidence.changed.tests.is_empty() && evidence.changed.helpers.is_empty());
     let quiet = evidence.is_some_and(|evidence| evidence.changed.ci.is_empty() && evidence.changed.settings.is_empty());
     [
         tick(proved, "the tests pass in a clean sandbox"),

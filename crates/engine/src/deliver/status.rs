@@ -1,6 +1,6 @@
 //! One comment per task where it was asked for, edited as the work advances.
 
-use harvest_core::{FailureReason, Outcome, SessionId, Source, Task, TaskKind, TaskStatus, TestVerdict};
+use harvest_core::{Evidence, FailureReason, Outcome, SessionId, Source, Task, TaskKind, TaskStatus, TestVerdict};
 use harvest_forge::Hosting;
 
 use super::describe;
@@ -99,9 +99,10 @@ impl Engine {
         let text = match outcome.status {
             TaskStatus::Completed if task.kind == TaskKind::PrReview => format!("✅ **Reviewed** · {link}"),
             TaskStatus::Completed => {
-                let verdict = outcome.evidence.as_ref().map(harvest_core::Evidence::verdict);
-                let verdict = verdict.filter(|verdict| *verdict != TestVerdict::Verified);
-                let verdict = verdict.map(|verdict| format!(" · {}", verdict.explain())).unwrap_or_default();
+                let told =
+                    |evidence: &&Evidence| evidence.verdict() != TestVerdict::Verified || !evidence.flags.is_empty();
+                let verdict = outcome.evidence.as_ref().filter(told);
+                let verdict = verdict.map(|evidence| format!(" · {}", evidence.verdict_words())).unwrap_or_default();
                 match pull {
                     Some(url) => format!("✅ **Done**: {url}{verdict} · {link}"),
                     None => format!("✅ **Done**: no changes · {link}"),

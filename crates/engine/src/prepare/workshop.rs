@@ -64,7 +64,7 @@ impl Recorder for NetworkLog {
         }
     }
 
-    fn registry_failed(&self, trouble: Trouble) {
+    async fn registry_failed(&self, trouble: Trouble) {
         self.trouble.send_if_modified(|first| {
             let is_first = first.is_none();
             first.get_or_insert(trouble);

@@ -9,9 +9,14 @@
 //!   scripts (`scripts`, `ci`, `tools` and their like); elsewhere what has a name that says so (`check.py`, `run-tests.js`), and
 //!   the shell script that a recipe runs as its runner (`run.sh`, `tests/run.sh`, `all.sh`).
 //!
+//! A file that such a script loads as code (`. tests/lib.sh`, `import helper`) and that is neither a script nor a program of the
+//! product is a helper: its edited version runs, and the change is reported. A helper is in a folder for tests, or its name says
+//! that it helps (`lib.sh`, `helpers.py`, `harness.js`).
+//!
 //! Everything else stays as the agent left it. Any other file in a folder for tests is a test, and is reported as one. Of a Makefile, a
 //! justfile and a `package.json` only the targets that the command asks for are followed. The walk is bounded.
 
+mod loads;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -73,12 +78,19 @@ pub(super) struct CommandFiles {
     of_base: BTreeSet<String>,
     /// Paths where the command's tools look for their files, whether there is one at the base or not.
     looked_for: BTreeSet<String>,
+    /// Paths of helpers that scripts of the command load, whether there is one at the base or not.
+    helpers: BTreeSet<String>,
 }
 
 impl CommandFiles {
     /// Whether the base's version of this file is used.
     pub(super) fn contains(&self, path: &str) -> bool {
         self.of_base.contains(path)
+    }
+
+    /// Whether a script of the command loads this file, and loads it as the agent left it.
+    pub(super) fn loads(&self, path: &str) -> bool {
+        self.helpers.contains(path) && !self.of_base.contains(path)
     }
 
     /// Whether a tool of the command would read a file that is new at this path.
@@ -114,6 +126,8 @@ struct Named {
     is_run: bool,
     /// It is the file that a tool looks for, or one that such a file includes.
     is_recipe: bool,
+    /// A script of the command loads it as code.
+    is_loaded: bool,
     /// Of a tool's file, the words of the text that names it: targets to make among them.
     asked: Arc<BTreeSet<String>>,
     /// Folders that the text's paths may start from.
@@ -124,7 +138,7 @@ struct Named {
 /// How a file was named so far.
 #[derive(Debug, Default)]
 struct Known {
-    named: BTreeSet<(By, bool, bool)>,
+    named: BTreeSet<(By, bool, bool, bool)>,
     asked: BTreeSet<String>,
 }
 
@@ -163,10 +177,18 @@ impl Walk {
             self.found.of_base.insert(named.path.clone());
         }
         // The runner of a folder of tests is a test, and leads on to scripts.
-        if !(is_part || (is_shell && place_of(&named.path) == Place::Tests)) || named.depth == MOST_DEPTH {
+        let is_runner = place_of(&named.path) == Place::Tests
+            && (is_shell || (named.by != By::Script && is_one_of(CODE_EXTENSIONS, extension(&named.path))));
+        if !(is_part || is_runner || named.is_loaded) || named.depth == MOST_DEPTH {
             return;
         }
         let own = folder_of(&named.path).to_owned();
+        if !named.is_recipe {
+            self.load(named, is_shell, content, &own);
+        }
+        if !(is_part || is_shell) {
+            return;
+        }
         let (by, folders) = if named.is_recipe {
             (By::Recipe, vec![own])
         } else {
@@ -176,6 +198,22 @@ impl Walk {
         };
         let followed = asked_for(&named.path, content, &named.asked);
         self.scan(&followed, by, &folders, named.depth + 1);
+    }
+
+    /// Notes the helpers that a script loads, and queues those that exist.
+    fn load(&mut self, named: &Named, is_shell: bool, content: &str, own: &str) {
+        let folders = [own.to_owned(), String::new()];
+        for path in loads::loaded_by(&named.path, is_shell, content, &folders) {
+            if is_helper(&path) {
+                self.found.helpers.insert(path.clone());
+            }
+            if is_helper(&path) || place_of(&path) == Place::Scripts {
+                let (by, folders) = (By::Script, named.folders.clone());
+                let asked = Arc::default();
+                let depth = named.depth + 1;
+                self.queue(Named { path, by, is_run: false, is_recipe: false, is_loaded: true, asked, folders, depth });
+            }
+        }
     }
 
     /// Queues what a text names.
@@ -207,6 +245,7 @@ impl Walk {
                             by,
                             is_run,
                             is_recipe: true,
+                            is_loaded: false,
                             asked: asked.clone(),
                             folders: folders.clone(),
                             depth,
@@ -225,6 +264,7 @@ impl Walk {
                     by,
                     is_run,
                     is_recipe,
+                    is_loaded: false,
                     asked: asked.clone(),
                     folders: folders.clone(),
                     depth,
@@ -239,7 +279,7 @@ impl Walk {
         }
         // The same file may be asked for more, and may be run where it was only mentioned before.
         let known = self.known.entry(named.path.clone()).or_default();
-        let is_new = known.named.insert((named.by, named.is_run, named.is_recipe));
+        let is_new = known.named.insert((named.by, named.is_run, named.is_recipe, named.is_loaded));
         let before = known.asked.len();
         if named.is_recipe {
             known.asked.extend(named.asked.iter().cloned());
@@ -320,6 +360,26 @@ fn says_run(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     let stem = name.split('.').next().unwrap_or_default();
     stem.starts_with("run") || matches!(stem, "all" | "main" | "test" | "tests" | "check")
+}
+
+/// Whether a file that a script loads serves the tests. One with the name of a test is a test.
+fn is_helper(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    match place_of(path) {
+        Place::Tests => !is_test(name),
+        Place::Scripts => false,
+        Place::Source => says_check(path),
+        Place::Elsewhere => says_check(path) && !is_test(name) || says_help(name),
+    }
+}
+
+/// Whether a file's name says that it helps scripts. Shell scripts have more such names than programs.
+fn says_help(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let helps = ["helper", "helpers", "harness", "assert", "asserts", "assertions", "fixture", "fixtures"];
+    let shell_helps = ["lib", "common", "functions", "util", "utils", "setup", "env"];
+    let is_shell = is_one_of(SHELL_EXTENSIONS, extension(name));
+    stem.split(['-', '_']).any(|word| is_one_of(&helps, word) || (is_shell && is_one_of(&shell_helps, word)))
 }
 
 fn is_shell(path: &str, content: &str) -> bool {
@@ -422,6 +482,42 @@ pub(super) mod tests {
         );
         assert_eq!(files("python3 src/app.py --selftest", &repository), [""; 0]);
         assert_eq!(files("sh tests/run.sh", &repository), ["ci/prepare.sh", "tests/run.sh"], "the command names it");
+    }
+
+    #[test]
+    fn helpers_that_a_runner_loads_are_known_and_the_product_is_not_among_them() {
+        let helpers = |command: &str, repository: &[(&str, &str)]| -> Vec<String> {
+            let found = command_files(command, repository);
+            let all = found.helpers.iter().filter(|path| found.loads(path)).cloned();
+            all.filter(|path| repository.iter().any(|(known, _)| known == path)).collect()
+        };
+        let shell = [
+            ("run.sh", ". ./lib.sh\n. src/app.sh\n. ./product.sh\nsh tests/all.sh\n"),
+            ("lib.sh", ". \"$(dirname \"$0\")/assert.sh\"\n"),
+            ("assert.sh", ""),
+            ("src/app.sh", ""),
+            ("product.sh", ""),
+            ("tests/all.sh", "source tests/more.sh\n. tests/test_one.sh\n"),
+            ("tests/more.sh", ""),
+            ("tests/test_one.sh", ""),
+        ];
+        assert_eq!(helpers("sh run.sh", &shell), ["assert.sh", "lib.sh", "tests/more.sh"]);
+        let python = [
+            ("Makefile", "test:\n\tpython3 tests/run.py\n"),
+            ("tests/run.py", "import app, test_a\nfrom helper import check\n"),
+            ("tests/helper.py", "from . import deep\n"),
+            ("tests/deep.py", ""),
+            ("tests/test_a.py", ""),
+            ("app.py", ""),
+        ];
+        for command in ["make test", "python3 tests/run.py"] {
+            assert_eq!(helpers(command, &python), ["tests/deep.py", "tests/helper.py"], "{command}");
+        }
+        let script = [("tools/check.js", "require('./count')\n"), ("tools/count.js", "")];
+        assert_eq!(helpers("node tools/check.js", &script), [""; 0]);
+        assert_eq!(files("node tools/check.js", &script), ["tools/check.js", "tools/count.js"], "a script is restored");
+        let new = command_files("sh tests/run.sh", &[("tests/run.sh", "[ -f tests/env.sh ] && . tests/env.sh\n")]);
+        assert!(new.loads("tests/env.sh"), "one that is not there yet");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use harvest_core::{Flag, TestChanges, TestNames, TestRun, TestVerdict};
+use harvest_core::{Flag, MissingNames, TestChanges, TestNames, TestRun, TestVerdict};
 
 use super::Counts;
 use super::report::is_package;
@@ -26,9 +26,11 @@ pub(super) fn compare(base: &TestNames, result: &TestNames) -> TestChanges {
         left_off += names.len().saturating_sub(MOST_NAMES) as u64;
         names.into_iter().take(MOST_NAMES).collect::<Vec<_>>()
     };
-    let fixed = failed_then.iter().filter(|name| {
-        if named_now { passed_now.contains(*name) } else { !known_now.contains(name) && !result.is_empty() }
-    });
+    // A failed test that is not named any more may be among the names that are missing.
+    let all_failures_named = !result.is_empty() && (!result.cut || result.missing == Some(MissingNames::TooManyPassed));
+    let fixed = failed_then
+        .iter()
+        .filter(|name| passed_now.contains(*name) || (!named_now && all_failures_named && !known_now.contains(name)));
     let added = passed_now.iter().filter(|name| named_then && !known_then.contains(name));
     let vanished = known_then.iter().filter(|name| named_now && !known_now.contains(**name) && !is_package(name));
     TestChanges {
@@ -38,7 +40,21 @@ pub(super) fn compare(base: &TestNames, result: &TestNames) -> TestChanges {
         added: list(added.cloned().collect()),
         vanished: list(vanished.map(|name| (*name).clone()).collect()),
         left_off,
+        incomplete: incomplete(base, result),
     }
+}
+
+/// What cannot be told since names were cut off.
+fn incomplete(base: &TestNames, result: &TestNames) -> Option<String> {
+    let cut = |names: &TestNames| names.missing.and_then(MissingNames::explain);
+    let why = match (cut(base), cut(result)) {
+        (None, None) => return None,
+        (Some(base), None) => format!("at the base {base}"),
+        (None, Some(result)) => format!("at the result {result}"),
+        (Some(base), Some(result)) if base == result => format!("at the base and at the result {base}"),
+        (Some(base), Some(result)) => format!("at the base {base}; at the result {result}"),
+    };
+    Some(format!("not all tests are known by name: {why}; new and vanished tests cannot be told"))
 }
 
 /// What both runs come to.
@@ -126,6 +142,31 @@ mod tests {
         let changes = compare(&names(&[], &["b", "c"]), &names(&[], &["c"]));
         let lists = changes.lists().map(|(_, names)| names.join(" "));
         assert_eq!(lists, ["b", "", "c", "", ""]);
+    }
+
+    #[test]
+    fn names_that_were_cut_off_are_told_and_count_neither_as_new_nor_gone_nor_fixed() {
+        let cut = |why, names: TestNames| TestNames { cut: true, missing: Some(why), ..names };
+        let whole = names(&["a", "b"], &["c"]);
+        let lists = |changes: &TestChanges| changes.lists().map(|(_, names)| names.join(" "));
+        for why in [MissingNames::OutputTooLong, MissingNames::TooManyFailed] {
+            let changes = compare(&whole, &cut(why, names(&[], &["x"])));
+            assert_eq!(lists(&changes), ["", "x", "", "", ""], "{why:?}");
+            let told = changes.incomplete.unwrap();
+            assert!(told.contains("at the result the") && told.ends_with("vanished tests cannot be told"), "{told}");
+        }
+        let changes = compare(&whole, &cut(MissingNames::TooManyPassed, names(&[], &["x"])));
+        assert_eq!(lists(&changes), ["c", "x", "", "", ""], "every failure is named");
+        let changes = compare(&cut(MissingNames::OutputTooLong, names(&[], &[])), &whole);
+        assert_eq!(lists(&changes), ["", "c", "", "", ""]);
+        assert!(changes.incomplete.unwrap().contains("at the base the output is longer"));
+        let built = compare(&whole, &cut(MissingNames::UnnamedFailure, names(&[], &[])));
+        assert_eq!(
+            (lists(&built).concat(), built.incomplete),
+            (String::new(), None),
+            "a build that fails fixes nothing"
+        );
+        assert_eq!(compare(&whole, &whole).incomplete, None);
     }
 
     #[test]

@@ -42,9 +42,13 @@ impl Guard {
             if !existed && ((goes_first && command.would_read(path)) || is_runner_module(path)) {
                 guard.remove.push(path.clone());
             }
+            let is_helper = command.loads(path);
+            if is_helper {
+                guard.changed.helpers.push(path.clone());
+            }
             if is_test(path) {
                 guard.changed.tests.push(path.clone());
-                guard.edited_tests |= *change == FileChange::Modified;
+                guard.edited_tests |= *change == FileChange::Modified && !is_helper;
                 guard.deleted_tests |= *change == FileChange::Deleted;
             }
             if is_ci(path) {
@@ -93,6 +97,7 @@ impl Guard {
             }
         };
         flag(!self.restore.is_empty() || !self.remove.is_empty(), Flag::TestCommandChanged);
+        flag(!self.changed.helpers.is_empty(), Flag::TestHelpersChanged);
         flag(vanished, Flag::TestsDeleted);
         flag(self.edited_tests || (self.deleted_tests && !vanished), Flag::TestsChanged);
         flag(fewer, Flag::FewerTests);
@@ -223,6 +228,23 @@ mod tests {
         let shadowed =
             guard("make test", &[change("GNUmakefile", FileChange::Added), change("Makefile", FileChange::Added)]);
         assert_eq!(shadowed.remove(), ["GNUmakefile"]);
+    }
+
+    #[test]
+    fn an_edited_helper_of_the_runner_is_flagged_and_stays_as_it_is() {
+        let files = command_files::tests::command_files(
+            "sh tests/run.sh",
+            &[("tests/run.sh", ". tests/lib.sh\n"), ("tests/lib.sh", ""), ("tests/one.sh", "")],
+        );
+        let flags = |changes: &[Change]| {
+            let guard = Guard::new(&files, changes);
+            assert_eq!(guard.restore(), [""; 0]);
+            (guard.changed().helpers, guard.flags(&run(Some(1), Some(0), 0), &run(Some(1), Some(0), 0)))
+        };
+        let edited = flags(&[change("tests/lib.sh", FileChange::Modified)]);
+        assert_eq!(edited, (vec!["tests/lib.sh".to_owned()], vec![Flag::TestHelpersChanged]));
+        let both = flags(&[change("tests/lib.sh", FileChange::Modified), change("tests/one.sh", FileChange::Modified)]);
+        assert_eq!(both.1, [Flag::TestHelpersChanged, Flag::TestsChanged]);
     }
 
     #[test]

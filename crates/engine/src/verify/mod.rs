@@ -11,7 +11,9 @@ mod report;
 
 use std::time::Duration;
 
-use harvest_core::{Baseline, EventBody, Evidence, FailureReason, Flag, SandboxPurpose, TestRun, TestVerdict};
+use harvest_core::{
+    Baseline, EventBody, Evidence, FailureReason, Flag, MissingNames, SandboxPurpose, TestRun, TestVerdict,
+};
 use harvest_workspace::script;
 use sha2::{Digest, Sha256};
 
@@ -221,7 +223,10 @@ impl Turn {
             None => KILLED,
         };
         let mut names = report::bounded_names(&printed, ran.is_whole);
-        names.cut |= exit_code != 0 && report::has_unnamed_failure(&printed);
+        if exit_code != 0 && report::has_unnamed_failure(&printed) {
+            names.cut = true;
+            names.missing.get_or_insert(MissingNames::UnnamedFailure);
+        }
         let run = TestRun {
             purpose,
             commit: commit.to_owned(),

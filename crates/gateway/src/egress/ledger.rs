@@ -36,7 +36,10 @@ pub trait Recorder: Send + Sync + Debug {
     async fn record(&self, record: Record);
 
     /// A package registry could not be used; told each time that someone asks for something there.
-    fn registry_failed(&self, _trouble: Trouble) {}
+    async fn registry_failed(&self, _trouble: Trouble) {}
+
+    /// A package registry is not asked, since it could not be reached a moment ago, perhaps by another session.
+    async fn registry_paused(&self, _trouble: Trouble) {}
 }
 
 #[derive(Debug)]

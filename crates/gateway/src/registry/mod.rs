@@ -197,12 +197,17 @@ impl Registries {
             }
             Err(problem) => Err(problem),
         };
-        answered.unwrap_or_else(|problem| {
-            if let Some(trouble) = problem.trouble(ecosystem) {
-                recorder.registry_failed(trouble);
+        match answered {
+            Ok(response) => response,
+            Err(problem) => {
+                if let Some(trouble) = problem.trouble(ecosystem) {
+                    recorder.registry_failed(trouble).await;
+                } else if let Some(trouble) = problem.pause(ecosystem) {
+                    recorder.registry_paused(trouble).await;
+                }
+                refuse(ecosystem, &problem)
             }
-            refuse(ecosystem, &problem)
-        })
+        }
     }
 
     async fn route(

@@ -102,6 +102,12 @@ impl Problem {
         is_about_all.then(|| Trouble { ecosystem, reason: self.to_string(), is_lasting: self.is_lasting() })
     }
 
+    /// Whether the registry is left alone for a while.
+    pub(super) fn pause(&self, ecosystem: Ecosystem) -> Option<Trouble> {
+        let paused = matches!(self, Self::Paused { .. });
+        paused.then(|| Trouble { ecosystem, reason: self.to_string(), is_lasting: false })
+    }
+
     /// Whether it stays so until someone changes something.
     fn is_lasting(&self) -> bool {
         match self {

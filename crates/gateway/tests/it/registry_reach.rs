@@ -30,7 +30,7 @@ struct Troubles(Mutex<Vec<Trouble>>);
 impl Recorder for Troubles {
     async fn record(&self, _record: Record) {}
 
-    fn registry_failed(&self, trouble: Trouble) {
+    async fn registry_failed(&self, trouble: Trouble) {
         self.0.lock().unwrap().push(trouble);
     }
 }

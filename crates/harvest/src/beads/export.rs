@@ -163,7 +163,11 @@ fn close_reason(task: &Task) -> String {
 fn note(task: &Task) -> String {
     let reason = task.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
     let error = task.error.as_deref().map(|error| format!(": {}", error.trim())).unwrap_or_default();
-    let branch = task.branch.as_ref().map(|branch| format!("; branch {branch}")).unwrap_or_default();
+    let branch = match &task.branch {
+        Some(branch) => format!("; branch {branch}"),
+        None if task.has_undelivered_work() => format!("; not delivered: harvest task diff {}", task.id.short()),
+        None => String::new(),
+    };
     format!("Harvest: task {} {}{reason}{error}{branch}", task.id, task.status)
 }
 

@@ -340,8 +340,8 @@ impl Layers {
                 && layer.origin.is_repository()
                 && wanted > allowed
             {
-                found.note =
-                    Some(format!("{} asks for {}, which is more than allowed", layer.origin.describe(), value.text()));
+                let (asks, most) = (layer.origin.describe(), Value::Money(*allowed).text());
+                found.note = Some(format!("{asks} asks for {}, but at most {most} is allowed", value.text()));
                 continue;
             }
             if let (Some(Value::Hosts(allowed)), Value::Hosts(wanted)) = (&found.value, value)
@@ -362,6 +362,18 @@ impl Layers {
             found = Setting { key, value: Some(value.clone()), origin: layer.origin.clone(), note: None };
         }
         found
+    }
+
+    /// What the repository asks for and does not get, with the way out.
+    pub fn refusals(&self) -> Vec<String> {
+        let noted = self.all().into_iter().filter_map(|setting| Some((setting.key, setting.note?)));
+        let told = noted.map(|(key, note)| match key {
+            Key::BudgetUsd => {
+                format!("{note}; give the task more with --budget-usd, or raise `{}` in harvest.toml", key.name())
+            }
+            key => format!("{note}; allow it with `{}` in harvest.toml", key.name()),
+        });
+        told.collect()
     }
 
     pub fn all(&self) -> Vec<Setting> {
@@ -567,7 +579,7 @@ mod tests {
     fn a_repository_that_asks_for_more_money_is_told_about() {
         let layers = Layers::defaults().with(repository("budget_usd = 50").unwrap());
         let note = layers.get(Key::BudgetUsd).note.unwrap();
-        assert_eq!(note, ".harvest.toml of /srv/shop at 0123456789 asks for $50.00, which is more than allowed");
+        assert_eq!(note, ".harvest.toml of /srv/shop at 0123456789 asks for $50.00, but at most $10.00 is allowed");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::task::cancel::ended;
 use crate::task::delete::say_deleted;
 use crate::task::look;
 use crate::task::plan::read_plan;
+use crate::task::warnings;
 use crate::view::{Activity, Style};
 
 /// The same object as the server's.
@@ -66,7 +67,12 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
         Task::Show { id } => {
             let Detail { task, sessions, overlaps } = detail(remote, &id).await?;
             let awaited = statuses(remote, std::slice::from_ref(&task)).await?;
-            look::show_detail(global, style, &TaskDetail { task, sessions }, &overlaps, None, None, &awaited);
+            let warnings = match sessions.first() {
+                Some(session) => warnings_of(remote, session.id.as_str()).await?,
+                None => Vec::new(),
+            };
+            let beside = look::Beside { overlaps, warnings, statuses: awaited, ..look::Beside::default() };
+            look::show_detail(global, style, &TaskDetail { task, sessions }, &beside);
             Ok(Exit::Done)
         }
         Task::Logs { id, follow } => logs(global, style, remote, &id, follow).await,
@@ -113,6 +119,13 @@ pub async fn task(global: &Global, style: Style, remote: &Remote, command: Task)
     }
 }
 
+/// What people were warned of when a task was given.
+async fn warnings_of(remote: &Remote, session: &str) -> Result<Vec<String>, Failure> {
+    let path = format!("/api/sessions/{session}/events?limit={}", warnings::FIRST_EVENTS);
+    let page: EventPage = remote.get(&path).await?;
+    Ok(warnings::among(page.items))
+}
+
 async fn find(remote: &Remote, prefix: &str) -> Result<String, Failure> {
     remote.find("/api/tasks", prefix).await?.ok_or_else(|| {
         let message = format!("no task's id begins with `{}`", crate::view::clean(prefix));
@@ -138,7 +151,7 @@ async fn detail(remote: &Remote, prefix: &str) -> Result<Detail, Failure> {
 
 async fn add(global: &Global, style: Style, remote: &Remote, add: TaskAdd) -> Result<Exit, Failure> {
     let race = add.race.race.as_ref().map(|entrants| race::body(entrants, &add.race));
-    let TaskDetail { task, .. } = submit(remote, add.ask, add.queue, race).await?;
+    let TaskDetail { task, sessions } = submit(remote, add.ask, add.queue, race).await?;
     if let Some(race) = &task.settings.race {
         return race::added(global, style, remote, race).await;
     }
@@ -153,6 +166,9 @@ async fn add(global: &Global, style: Style, remote: &Remote, add: TaskAdd) -> Re
             remote.url()
         ))
     };
+    if let Some(session) = sessions.first() {
+        warnings::say(&warnings_of(remote, session.id.as_str()).await?);
+    }
     Ok(Exit::Done)
 }
 

@@ -1,6 +1,6 @@
 //! `harvest session show`.
 
-use harvest_core::{Session, SessionId, Task, TaskStatus, Turn};
+use harvest_core::{Session, SessionId, Task, TaskStatus, Turn, TurnEnd};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -36,10 +36,12 @@ fn page(style: Style, session: &Session, task: &Task) -> String {
     field("repository", &task.repository);
     if task.branch.is_none() && task.status == TaskStatus::Completed {
         field("changes", "no changes");
+    } else if task.has_undelivered_work() {
+        field("branch", &format!("{} (not delivered; the work is kept in Harvest)", session.branch));
     } else {
         field("branch", session.branch.as_str());
     }
-    if let Some(commit) = task.commit.as_ref().filter(|_| task.branch.is_some()) {
+    if let Some(commit) = task.commit.as_ref().filter(|_| task.branch.is_some() || task.has_undelivered_work()) {
         field("commit", commit);
     }
     let mut agent = &task.agent;
@@ -52,6 +54,9 @@ fn page(style: Style, session: &Session, task: &Task) -> String {
 
 fn about(style: Style, turn: &Turn, agent: &str) -> String {
     let status = serde_json::to_value(turn.status).unwrap_or_default();
-    let status = status.as_str().unwrap_or_default();
+    let status = match turn.ended {
+        Some(end) if end != TurnEnd::Completed => end.as_str(),
+        _ => status.as_str().unwrap_or_default(),
+    };
     format!("{status} {dot} {agent} {dot} {}: {}", turn.author, turn.prompt.title(), dot = style.dot())
 }

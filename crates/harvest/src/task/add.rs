@@ -10,6 +10,7 @@ use crate::config::Key;
 use crate::failure::{Exit, Failure};
 use crate::installation::Installation;
 use crate::output;
+use crate::task::warnings;
 use crate::view::Style;
 use crate::{ask, race};
 
@@ -67,6 +68,7 @@ pub async fn submit(
             task.priority.as_str()
         ))
     };
+    warnings::say(&warnings::of(installation.store.as_ref(), &submitted.session).await?);
     Ok(Exit::Done)
 }
 

@@ -77,6 +77,14 @@ fn must_have_branch(task: &Task) -> Result<(), Failure> {
         let help = format!("see what it proposes: harvest task show {short}; then harvest task approve {short}");
         return Err(Failure::refused(Code::NothingToApply, message, help));
     }
+    if task.has_undelivered_work() {
+        let why = task.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        let message = format!("task {short} has no branch: it is {} and its work was not delivered{why}", task.status);
+        let help = format!(
+            "the work is kept in Harvest; see it: harvest task diff {short}; try again: harvest task retry {short}"
+        );
+        return Err(Failure::refused(Code::NothingToApply, message, help));
+    }
     let message = format!("task {short} has no branch: it is {} with no changes", task.status);
     Err(Failure::refused(Code::NothingToApply, message, format!("see what happened: harvest task logs {short}")))
 }

@@ -42,12 +42,14 @@ pub async fn stop(
     Ok(Exit::Done)
 }
 
-/// What a task is after it was stopped. A follow-up that `waited` leaves the task with the result that it had.
+/// What a task is after it was stopped. A follow-up or retry that `waited` leaves the task with the result that it had.
 pub fn ended(style: Style, task: &Task, waited: bool) -> String {
     let (sign, id, status) = (style.ok(), task.id.short(), task.status);
     let kept = task.branch.as_ref().map(|branch| format!("; its work is on {branch}")).unwrap_or_default();
     if waited && status != TaskStatus::Cancelled {
-        return format!("{sign} the waiting follow-up is cancelled; task {id} is {status} as before{kept}");
+        // A completed task is not tried again.
+        let what = if status == TaskStatus::Completed { "follow-up" } else { "turn" };
+        return format!("{sign} the waiting {what} is cancelled; task {id} is {status} as before{kept}");
     }
     format!("{sign} task {id} is {status}{kept}")
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use harvest_core::{
-    Attempt, Code, Event, Evidence, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, TestVerdict, Timestamp,
-    TurnStatus,
+    Attempt, Code, Event, Evidence, FailureReason, Overlap, Session, Task, TaskId, TaskStatus, Timestamp, TurnStatus,
 };
 use harvest_store::{ListedPage, TaskDetail, TaskQuery};
 use serde_json::json;
 
 use super::interruption::{self, Interruption};
 use super::proposal::{self, Proposal, Review};
+use super::warnings;
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
 use crate::follow::{Follow, ends, tell_idle_here};
@@ -105,6 +105,7 @@ pub fn table(style: Style, tasks: &[Task], statuses: &Statuses, now: Timestamp) 
         let branch = match (&task.branch, task.status) {
             (Some(branch), _) => branch.as_str(),
             (None, TaskStatus::Completed) => "no changes",
+            (None, TaskStatus::Failed | TaskStatus::Cancelled) if task.has_undelivered_work() => "not delivered",
             (None, _) => "",
         };
         table.row([
@@ -123,17 +124,18 @@ pub fn table(style: Style, tasks: &[Task], statuses: &Statuses, now: Timestamp) 
 fn state(task: &Task, statuses: &Statuses) -> String {
     match (task.reason, unfinished(task, statuses).as_slice()) {
         (Some(reason), _) if task.status == TaskStatus::Failed => format!("{}: {reason}", task.status),
-        (_, []) if is_verified(task) => format!("{}, verified", task.status),
+        (_, []) if let Some(verified) = verified(task) => format!("{}, {verified}", task.status),
         (_, []) => task.status.to_string(),
         (_, [(first, _)]) => format!("waits for {}", first.short()),
         (_, [(first, _), rest @ ..]) => format!("waits for {} and {} more", first.short(), rest.len()),
     }
 }
 
-/// Whether tests have proved what it delivered.
-fn is_verified(task: &Task) -> bool {
-    let proved = task.evidence.as_ref().is_some_and(Evidence::proves_success);
-    task.status == TaskStatus::Completed && task.branch.is_some() && proved
+/// That tests have proved what it delivered, with what a person should look at.
+fn verified(task: &Task) -> Option<String> {
+    let is_delivered = task.status == TaskStatus::Completed && task.branch.is_some();
+    let evidence = task.evidence.as_ref().filter(|evidence| is_delivered && evidence.proves_success())?;
+    Some(evidence.verdict_words())
 }
 
 /// What a completed task came to, in the words of the page.
@@ -141,8 +143,8 @@ fn verdict(task: &Task) -> Option<String> {
     if task.status != TaskStatus::Completed || task.branch.is_none() {
         return None;
     }
-    let verdict = task.evidence.as_ref().map(Evidence::verdict);
-    Some(verdict.map_or("not verified: there was no test command", TestVerdict::explain).to_owned())
+    let verdict = task.evidence.as_ref().map(Evidence::verdict_words);
+    Some(verdict.unwrap_or_else(|| "not verified: there was no test command".to_owned()))
 }
 
 /// The last part of a path, and owner and name of a repository behind a URL.
@@ -163,20 +165,29 @@ pub async fn show(global: &Global, installation: &Installation, style: Style, id
     let overlaps = installation.store.overlaps(id).await?;
     let statuses = statuses(installation, std::slice::from_ref(&detail.task)).await?;
     let interruption = interruption::of(installation, &detail).await?;
-    show_detail(global, style, &detail, &overlaps, proposal.as_ref(), interruption.as_ref(), &statuses);
+    let warnings = match detail.sessions.first() {
+        Some(session) => warnings::of(installation.store.as_ref(), &session.id).await?,
+        None => Vec::new(),
+    };
+    let beside = Beside { overlaps, proposal, interruption, warnings, statuses };
+    show_detail(global, style, &detail, &beside);
     Ok(Exit::Done)
 }
 
+/// What is shown with a task and is not part of its record.
+#[derive(Default)]
+pub struct Beside {
+    pub overlaps: Vec<Overlap>,
+    pub proposal: Option<Proposal>,
+    pub interruption: Option<Interruption>,
+    /// What people were warned of when it was given.
+    pub warnings: Vec<String>,
+    pub statuses: Statuses,
+}
+
 /// A task and, where someone has to decide, on what.
-pub fn show_detail(
-    global: &Global,
-    style: Style,
-    detail: &TaskDetail,
-    overlaps: &[Overlap],
-    proposal: Option<&Proposal>,
-    interruption: Option<&Interruption>,
-    statuses: &Statuses,
-) {
+pub fn show_detail(global: &Global, style: Style, detail: &TaskDetail, beside: &Beside) {
+    let Beside { overlaps, proposal, interruption, warnings, statuses } = beside;
     let _ = if global.json {
         let mut shown = serde_json::to_value(detail).unwrap_or_default();
         shown["overlaps"] = serde_json::to_value(overlaps).unwrap_or_default();
@@ -186,9 +197,15 @@ pub fn show_detail(
         if let Some(interruption) = interruption {
             shown["interruption"] = serde_json::to_value(interruption).unwrap_or_default();
         }
+        if !warnings.is_empty() {
+            shown["warnings"] = json!(warnings);
+        }
         output::json(&shown)
     } else {
-        let mut text = page(style, detail, interruption, statuses);
+        let mut text = page(style, detail, interruption.as_ref(), statuses);
+        for warning in warnings {
+            text.push_str(&format!("\n  {}  {}", style.dim(&format!("{:<10}", "warning")), clean(warning)));
+        }
         for overlap in overlaps {
             let name = style.dim(&format!("{:<10}", "overlaps"));
             let paths = clean(&overlap.paths.join(", "));
@@ -256,8 +273,10 @@ fn page(
         field("branch", &format!("{branch}{kept}"));
     } else if task.status == TaskStatus::Completed {
         field("changes", "no changes");
+    } else if task.has_undelivered_work() {
+        field("branch", &format!("none: the work is kept in Harvest; harvest task diff {}", task.id.short()));
     }
-    if let Some(commit) = task.commit.as_ref().filter(|_| task.branch.is_some()) {
+    if let Some(commit) = task.commit.as_ref().filter(|_| task.branch.is_some() || task.has_undelivered_work()) {
         field("commit", commit);
     }
     let model = task.model.as_deref().unwrap_or("the worker's model");

@@ -8,6 +8,7 @@ mod interruption;
 pub mod look;
 pub mod plan;
 mod proposal;
+pub mod warnings;
 
 pub use add::submit;
 

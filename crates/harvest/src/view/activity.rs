@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use harvest_core::{
-    EgressVerdict, EventBody, FileChange, McpOutcome, MessageRole, OutputStream, Remedy, SandboxPurpose, TestRun,
-    TurnId,
+    EgressVerdict, EventBody, FileChange, McpOutcome, MessageRole, MissingNames, OutputStream, Remedy, SandboxPurpose,
+    TestRun, TurnId,
 };
 
 use super::style::{Style, clean};
@@ -12,7 +12,7 @@ use super::time::elapsed;
 
 const OUTPUT_LINES: usize = 4;
 const WIDTH: usize = 110;
-/// Of what failing tests printed.
+/// Of what failing tests or hooks printed.
 const LAST_LINES: usize = 8;
 
 /// Turns the events of one session into lines for a person. Keeps what it needs between events.
@@ -24,11 +24,13 @@ pub struct Activity {
     streamed: bool,
     /// Follow-ups that nobody has begun, with their numbers.
     waiting: BTreeMap<TurnId, u32>,
+    /// A person wants it tried again, and nobody has begun.
+    retried: bool,
 }
 
 impl Activity {
     pub fn new(style: Style) -> Self {
-        Self { style, streaming: String::new(), streamed: false, waiting: BTreeMap::new() }
+        Self { style, streaming: String::new(), streamed: false, waiting: BTreeMap::new(), retried: false }
     }
 
     /// The lines to print for an event; often none.
@@ -53,10 +55,16 @@ impl Activity {
                 lines.extend(said(text).into_iter().map(|line| format!("  {line}")));
                 lines
             }
-            EventBody::PlanDecided { approved, author, comment, .. } => {
+            EventBody::PlanDecided { approved, author, comment, plan } => {
                 let (sign, what) = if *approved { (style.ok(), "approved") } else { (style.stopped(), "turned down") };
                 let why = comment.as_deref().map(|comment| format!(": {comment}")).unwrap_or_default();
-                vec![format!("  {sign} {}", clean(&format!("{what} by {author}{why}")))]
+                let Some(plan) = plan else {
+                    return vec![format!("  {sign} {}", clean(&format!("{what} by {author}{why}")))];
+                };
+                let edited = clean(&format!("{what} by {author}{why}, who edited the plan:"));
+                let mut lines = vec![format!("  {sign} {edited}")];
+                lines.extend(said(plan).into_iter().map(|line| format!("  {line}")));
+                lines
             }
             EventBody::PlanReviewed { agent, text } => {
                 let mut lines = vec![format!("  {}", style.bold(&format!("review of the plan by {agent}:")))];
@@ -93,7 +101,15 @@ impl Activity {
                 vec![format!("  {}", clean(&format!("{agent} finds task {} the best: {reason}", winner.short())))]
             }
             EventBody::RaceDecided { .. } => vec![format!("  {} it wins the race", style.ok())],
+            EventBody::TaskRetried { delay_ms: 0, .. } => {
+                self.retried = true;
+                vec![format!("  {}", style.bold("it is to be tried again"))]
+            }
+            EventBody::TaskFinished(_) if std::mem::take(&mut self.retried) => {
+                vec![format!("  {} the retry was cancelled before it began", style.stopped())]
+            }
             EventBody::TurnStarted { turn_id, .. } => {
+                self.retried = false;
                 self.waiting.remove(turn_id);
                 Vec::new()
             }
@@ -128,9 +144,14 @@ impl Activity {
             EventBody::LimitReached { message, .. } => {
                 vec![format!("  {} {}", style.warn("ending it:"), clean(message))]
             }
-            EventBody::HookFinished { stage, run, exit_code, .. } => {
-                let sign = if *exit_code == 0 { style.good("✓") } else { style.bad("✗") };
-                vec![format!("  {sign} {}", style.dim(&clean(&format!("{}: {run}", stage.as_str()))))]
+            EventBody::HookFinished { stage, run, exit_code: 0, .. } => {
+                vec![format!("  {} {}", style.good("✓"), style.dim(&clean(&format!("{}: {run}", stage.as_str()))))]
+            }
+            EventBody::HookFinished { stage, run, exit_code, output_tail, .. } => {
+                let told = style.dim(&clean(&format!("{}: {run} (exit code {exit_code})", stage.as_str())));
+                let mut lines = vec![format!("  {} {told}", style.bad("✗"))];
+                lines.extend(last_lines(style, output_tail));
+                lines
             }
             EventBody::Warning { message } => vec![format!("  {} {}", style.warn("warning:"), clean(message))],
             // The sums at the end say nothing new to a person.
@@ -235,12 +256,20 @@ fn tests(style: Style, run: &TestRun) -> Vec<String> {
     };
     let took = style.dim(&format!("({})", elapsed(run.duration_ms)));
     let mut lines = vec![format!("  {sign} tests {place}: {counts} {took}")];
+    if let Some(why) = run.names.missing.and_then(MissingNames::explain) {
+        lines.push(format!("    {} not all tests are known by name: {why}", style.warn("warning:")));
+    }
     if run.exit_code != 0 && run.purpose != SandboxPurpose::Baseline {
-        let printed: Vec<&str> = run.output_tail.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        let start = printed.len().saturating_sub(LAST_LINES);
-        lines.extend(printed[start..].iter().map(|line| format!("    {}", style.dim(&shorten(style, &clean(line))))));
+        lines.extend(last_lines(style, &run.output_tail));
     }
     lines
+}
+
+/// The last lines of what a command printed.
+fn last_lines(style: Style, output: &str) -> Vec<String> {
+    let printed: Vec<&str> = output.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let start = printed.len().saturating_sub(LAST_LINES);
+    printed[start..].iter().map(|line| format!("    {}", style.dim(&shorten(style, &clean(line))))).collect()
 }
 
 fn shorten(style: Style, line: &str) -> String {

@@ -27,6 +27,8 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
         for (index, line) in diff_stat.lines().enumerate() {
             field(if index == 0 { "changes" } else { "" }, clean(line.trim()));
         }
+    } else if outcome.commit != outcome.base && outcome.status != TaskStatus::Completed {
+        field("changes", "not delivered; the work is kept in Harvest".to_owned());
     } else {
         field("changes", "no changes".to_owned());
     }
@@ -57,6 +59,9 @@ pub fn summary(style: Style, outcome: &Outcome, commits: &[String], diff_stat: &
             field("next", style.accent(&format!("harvest task apply {id}")));
         }
         (Some(_), _) => field("next", style.accent(&format!("harvest task diff {id}"))),
+        (None, TaskStatus::Failed | TaskStatus::Cancelled) if outcome.commit != outcome.base => {
+            field("next", style.accent(&format!("harvest task diff {id}")));
+        }
         _ => field("next", style.accent(&format!("harvest task logs {id}"))),
     }
     lines.join("\n")
@@ -66,10 +71,11 @@ fn headline(style: Style, outcome: &Outcome) -> String {
     let why = outcome.error.as_deref().map(clean).unwrap_or_default();
     match (outcome.status, outcome.reason) {
         (TaskStatus::Completed, _) => {
-            let verdict = match outcome.evidence.as_ref().map(Evidence::verdict) {
+            let verdict = match outcome.evidence.as_ref().map(|evidence| (evidence.verdict(), evidence.verdict_words()))
+            {
                 _ if outcome.branch.is_none() => "completed, nothing changed".to_owned(),
-                Some(TestVerdict::Verified) => "completed and verified".to_owned(),
-                Some(verdict) => format!("completed, {}", verdict.explain()),
+                Some((TestVerdict::Verified, words)) => format!("completed and {words}"),
+                Some((_, words)) => format!("completed, {words}"),
                 None => "completed, not verified".to_owned(),
             };
             format!("{} {}", style.ok(), style.bold(&verdict))
@@ -118,6 +124,7 @@ fn evidence_notes(style: Style, evidence: &Evidence) -> Vec<String> {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         lines.push(format!("{title}: {shown}{more}"));
     }
+    lines.extend(evidence.tests.incomplete.as_deref().map(|why| style.warn(&clean(why))));
     lines.extend(evidence.hint.as_deref().map(|hint| style.warn(&clean(hint))));
     lines
 }

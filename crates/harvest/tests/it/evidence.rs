@@ -137,6 +137,56 @@ fn an_edited_test_is_told_about() {
 }
 
 #[test]
+fn an_edited_test_is_told_wherever_a_result_is_called_verified() {
+    let world = World::new();
+    let script = world.script(&json!([{ "shell": "echo true > tests/two.sh" }, {}]));
+    let ran = world.harvest(&["run", "Fix it", "--model-script", script.to_str().unwrap()]).finish();
+    assert!(ran.stdout.contains("completed and verified, tests edited"), "{ran:?}");
+    let list = world.harvest(&["task", "list"]).finish().stdout;
+    assert!(list.contains("completed, verified, tests edited"), "{list}");
+    let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
+    let show = world.harvest(&["task", "show", &id]).finish().stdout;
+    assert!(show.contains("verified, tests edited"), "{show}");
+    world.json(&["task", "add", "Fix it"]);
+    let up = world.harvest(&["up", "--until-empty", "--model-script", script.to_str().unwrap()]).finish();
+    assert!(up.stdout.contains("completed, tests edited"), "{up:?}");
+}
+
+#[test]
+fn an_edited_helper_of_the_test_runner_is_told_about() {
+    let world = World::new();
+    world.write("lib.sh", "check() { sh \"$1\"; }\n");
+    world.write("run.sh", ". ./lib.sh\nfor test in tests/*.sh; do check \"$test\" || exit 1; done\n");
+    world.commit("A runner with a helper");
+    let trick = json!([{ "shell": "echo 'check() { true; }' > lib.sh" }, {}]);
+    let outcome = world.run(&trick, &["--test", "sh run.sh"]).outcome();
+    assert!(has_flag(&outcome, "test_helpers_changed"), "{outcome:#}");
+    assert_eq!(outcome["evidence"]["changed"]["helpers"], json!(["lib.sh"]));
+    let show = world.harvest(&["task", "show", outcome["task_id"].as_str().unwrap()]).finish().stdout;
+    assert!(show.contains("verified, test helpers edited") && show.contains("(lib.sh)"), "{show}");
+}
+
+#[test]
+fn a_list_of_tests_that_was_cut_off_is_told() {
+    let world = World::new();
+    let name = "x".repeat(60);
+    let many = format!("i=0; while [ $i -lt 6000 ]; do echo \"ok $i - {name}$i\"; i=$((i + 1)); done; echo 1..6000\n");
+    world.write("many.sh", many);
+    world.commit("Many tests");
+    let ran = world.run(&json!([{ "shell": FIX }, {}]), &["--test", "sh many.sh"]);
+    let outcome = ran.assert_ended(0, "completed", None);
+    assert_eq!(ran.of_type("tests.finished")[0]["names"]["missing"], "too_many_passed", "{outcome:#}");
+    let told = "not all tests are known by name: at the base and at the result the names of the passed tests are longer than \
+                256 KiB, and were left out; new and vanished tests cannot be told";
+    assert_eq!(outcome["evidence"]["tests"]["incomplete"], told);
+    let id = outcome["task_id"].as_str().unwrap();
+    let show = world.harvest(&["task", "show", id]).finish().stdout;
+    assert!(show.contains(told), "{show}");
+    let logs = world.harvest(&["task", "logs", id]).finish().stdout;
+    assert!(logs.contains("warning: not all tests are known by name: the names"), "{logs}");
+}
+
+#[test]
 fn nothing_changed_is_no_branch_and_the_evidence_decides() {
     let world = World::new();
     let outcome = world.run(&json!([{ "say": "Nothing to do." }]), &[]).assert_ended(0, "completed", None);

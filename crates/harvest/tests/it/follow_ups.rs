@@ -32,6 +32,11 @@ fn cancelling_a_waiting_follow_up_leaves_the_verified_result_as_it_was() {
     assert_eq!(world.tasks()[0]["status"], "completed");
     let logs = world.harvest(&["task", "logs", task]).finish();
     assert!(logs.stdout.contains("turn 2 was cancelled before it began"), "{logs:?}");
+    let session = world.harvest(&["session", "show", task]).finish().stdout;
+    let says = |turn: &str, word: &str| session.lines().any(|line| line.contains(turn) && line.contains(word));
+    assert!(says("turn 1", "done ·") && says("turn 2", "withdrawn ·"), "{session}");
+    let turns = world.json(&["session", "show", task])["turns"].clone();
+    assert_eq!((&turns[0]["ended"], &turns[1]["ended"]), (&json!("completed"), &json!("withdrawn")));
     // Nothing is left to work on, and the result is merged like any verified one.
     let up = world.work_off(&[("write it down", json!([{ "shell": "echo x > NOTES" }, {}]))]);
     assert!(!up.stdout.contains("started"), "{up:?}");
@@ -43,6 +48,35 @@ fn cancelling_a_waiting_follow_up_leaves_the_verified_result_as_it_was() {
     let shown = world.json(&["task", "show", task]);
     assert_eq!(shown["status"], "completed", "{shown:#}");
     assert_eq!(world.show(&format!("{}:NOTES", shown["branch"].as_str().unwrap())), "echo two");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn cancelling_a_waiting_retry_brings_the_failed_result_back() {
+    let world = World::new();
+    let breaks = json!([{ "shell": format!("{FIX}; echo 'exit 1' > src/one.sh") }, { "say": "Broken." }]);
+    let ended = world.run(&breaks, &[]).assert_ended(1, "failed", Some("tests"));
+    let task = ended["task_id"].as_str().unwrap();
+    let before = world.json(&["task", "show", task]);
+    assert_eq!((&before["evidence"]["exit_code"], before["branch"].is_string()), (&json!(1), true), "{before:#}");
+    world.json(&["task", "retry", task]);
+    assert_eq!(world.status_of(task), "pending");
+    let cancelled = world.harvest(&["task", "cancel", task]).finish();
+    assert_eq!(cancelled.exit, Some(0), "{cancelled:?}");
+    assert!(cancelled.stdout.contains("the waiting turn is cancelled; task"), "{cancelled:?}");
+    assert!(cancelled.stdout.contains("is failed as before; its work is on harvest/"), "{cancelled:?}");
+    let after = world.json(&["task", "show", task]);
+    for field in ["status", "reason", "error", "evidence", "branch", "commit", "cost_usd", "finished_at", "tries"] {
+        assert_eq!(after[field], before[field], "{field} of {after:#}");
+    }
+    let logs = world.harvest(&["task", "logs", task]).finish();
+    assert!(logs.stdout.contains("the retry was cancelled before it began"), "{logs:?}");
+    // Another retry is worked on as if the first had not been asked for.
+    world.json(&["task", "retry", task]);
+    let mends = "printf 'echo one\\n' > src/one.sh";
+    world.work_off(&[("Make the failing test pass", json!([{ "shell": mends }, {}]))]);
+    let mended = world.json(&["task", "show", task]);
+    assert_eq!(mended["status"], "completed", "{mended:#}");
     world.assert_nothing_left();
 }
 
@@ -60,6 +94,8 @@ fn a_follow_up_that_is_cancelled_at_work_says_where_the_result_before_it_is() {
     assert_eq!(cancelled["status"], "cancelled");
     up.finish();
     let shown = world.json(&["task", "show", task]);
+    let session = world.harvest(&["session", "show", task]).finish().stdout;
+    assert!(session.lines().any(|line| line.contains("turn 2") && line.contains("cancelled ·")), "{session}");
     let error = shown["error"].as_str().unwrap();
     assert!(error.contains(&format!("git merge {}", &commit[..10])), "{error}");
     git(&world.repo(), &["merge", "--ff-only", commit]);

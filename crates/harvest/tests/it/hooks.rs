@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{FIX, World};
+use crate::support::{FIX, World, git};
 
 fn hooks(world: &World, hooks: &[&str]) {
     let file = world.home().join(".config/harvest/harvest.toml");
@@ -63,12 +63,69 @@ fn a_required_hook_that_fails_ends_the_turn() {
         let ran = world.run(&json!([{ "shell": FIX }, {}]), &[]);
         let outcome = ran.assert_ended(1, "failed", Some("hook"));
         assert!(ran.stderr.starts_with("error[HV-0411]:"), "{}", ran.stderr);
-        assert!(outcome["error"].as_str().unwrap().ends_with("ended with exit code 9"), "{outcome:#}");
+        let error = outcome["error"].as_str().unwrap();
+        let (stage, run) = hook.split_once(": ").unwrap();
+        assert!(error.starts_with(&format!("the {stage} hook `{run}` ")), "{error}");
+        assert!(error.contains("with exit code 9"), "{error}");
         assert_eq!(!ran.of_type("agent.started").is_empty(), agent_ran, "{hook}");
         assert_eq!(outcome["branch"].is_string(), delivered, "{hook}");
         assert_eq!(world.show("HEAD:src/two.sh"), "echo three");
         world.assert_nothing_left();
     }
+}
+
+#[test]
+fn a_refused_delivery_is_told_with_the_hook_its_output_and_where_the_work_is() {
+    // Tests that fail do not hide it.
+    let breaks = format!("{FIX}; echo 'exit 1' > src/one.sh");
+    for (work, reason, first) in [(FIX, "hook", "the before_deliver hook"), (&breaks, "tests", "`sh test.sh`")] {
+        let world = World::new();
+        hooks(&world, &["before_deliver: echo checking; echo licence missing in two.sh; exit 9"]);
+        let script = world.script(&json!([{ "shell": work }, {}]));
+        let ran = world.harvest(&["run", "Fix it", "--model-script", script.to_str().unwrap()]).finish();
+        assert_eq!(ran.exit, Some(1), "{ran:?}");
+        let task = world.tasks().remove(0);
+        let id = &task["id"].as_str().unwrap()[..8];
+        let error = task["error"].as_str().unwrap();
+        assert_eq!(task["reason"], reason, "{error}");
+        assert!(error.starts_with(first), "{error}");
+        let told = "refused the delivery with exit code 9: checking / licence missing in two.sh; the work is kept in \
+                    Harvest: harvest task diff";
+        assert!(error.contains(told), "{error}");
+        let words = |arguments: &[&str]| world.harvest(arguments).finish().stdout;
+        let show = words(&["task", "show", id]);
+        assert!(show.contains("licence missing in two.sh") && show.contains("harvest task diff"), "{show}");
+        assert!(show.contains("none: the work is kept in Harvest"), "{show}");
+        let logs = words(&["task", "logs", id]);
+        assert!(logs.contains("(exit code 9)\n    checking\n    licence missing in two.sh"), "{logs}");
+        assert!(logs.contains("warning: the delivery was refused; the work is kept in Harvest"), "{logs}");
+        assert!(words(&["task", "list"]).contains("not delivered"));
+        assert!(words(&["session", "show", id]).contains("(not delivered; the work is kept in Harvest)"));
+        assert!(words(&["task", "diff", id]).contains("+echo two"));
+        let apply = world.harvest(&["task", "apply", id]).finish();
+        assert!(apply.stderr.contains("its work was not delivered: "), "{apply:?}");
+        for shown in [&ran.stdout, &show, &logs, &apply.stderr] {
+            assert!(!shown.contains("no changes"), "{shown}");
+        }
+        world.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_follow_up_whose_delivery_is_refused_leaves_the_branch_as_it_was() {
+    let world = World::new();
+    hooks(&world, &["before_deliver: ! test -e NOTES"]);
+    let first = world.run(&json!([{ "shell": FIX }, {}]), &[]).assert_ended(0, "completed", None);
+    let (id, branch) = (first["task_id"].as_str().unwrap(), first["branch"].as_str().unwrap());
+    world.json(&["session", "prompt", id, "Now write it down"]);
+    world.work_off(&[("write it down", json!([{ "shell": "cat src/two.sh > NOTES" }, {}]))]);
+    let shown = world.json(&["task", "show", id]);
+    let error = shown["error"].as_str().unwrap();
+    assert_eq!((&shown["status"], &shown["reason"]), (&json!("failed"), &json!("hook")), "{shown:#}");
+    assert!(error.contains("refused the delivery with exit code 1 and no output"), "{error}");
+    assert!(error.contains(&format!("branch {branch} is as before; the work is kept in Harvest")), "{error}");
+    assert_eq!(git(&world.repo(), &["rev-parse", branch]), first["commit"].as_str().unwrap());
+    assert!(world.harvest(&["task", "diff", id]).finish().stdout.contains("NOTES"));
 }
 
 /// Put together here, so that it is not found in the script of the model.
@@ -91,10 +148,12 @@ fn a_key_is_not_delivered() {
         let ran = world.run(&json!([{ "shell": commands }, {}]), &[]);
         let outcome = ran.assert_ended(1, "failed", Some("hook"));
         let error = outcome["error"].as_str().unwrap();
-        assert!(error.starts_with(&format!("the commits to be delivered contain a key: {place} in ")), "{error}");
+        let told = "the before_deliver hook `secret-scan` refused the delivery: the commits contain a key";
+        assert!(error.starts_with(&format!("{told}: {place} in ")), "{error}");
+        assert!(error.contains("; the work is kept in Harvest: harvest task diff "), "{error}");
         assert_eq!(outcome["branch"], Value::Null);
         assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("ghp_0123"), "{}", ran.stdout);
-        let branches = crate::support::git(&world.repo(), &["branch", "--list", "harvest/*"]);
+        let branches = git(&world.repo(), &["branch", "--list", "harvest/*"]);
         assert_eq!(branches, "", "nothing was published");
     }
     let world = World::new();
@@ -112,7 +171,8 @@ fn what_is_dangerous_is_told_by_file_line_and_reason() {
     let ran = world.run(&json!([{ "shell": dangerous }, {}]), &[]);
     let outcome = ran.assert_ended(1, "failed", Some("hook"));
     let error = outcome["error"].as_str().unwrap();
-    assert!(error.starts_with("what would be delivered is dangerous: run.py:2: a shell takes"), "{error}");
+    let told = "the before_deliver hook `security-lint` refused the delivery: the changes are dangerous";
+    assert!(error.starts_with(&format!("{told}: run.py:2: a shell takes")), "{error}");
     assert_eq!(outcome["branch"], Value::Null);
     // Told, and left to people.
     hooks(&world, &["after_verify?: security-lint"]);

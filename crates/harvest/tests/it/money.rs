@@ -9,7 +9,7 @@ use harvest_store::{Sqlite, Store};
 use serde_json::{Value, json};
 
 use crate::credentials::{add_at, holding, list};
-use crate::support::World;
+use crate::support::{FIX, World};
 
 const KEY: &str = "sk-ant-api03-canary-0123456789-wxyz";
 
@@ -87,6 +87,36 @@ fn run(world: &World, more: &[&str]) -> crate::support::Harvest {
 
 fn usage(events: &[Value]) -> Vec<Value> {
     events.iter().filter(|event| event["type"] == "usage").map(|event| event["data"].clone()).collect()
+}
+
+#[test]
+fn a_repository_that_asks_for_a_larger_budget_than_allowed_is_told_both_amounts() {
+    let world = World::new();
+    world.write(".harvest.toml", "budget_usd = 50\n");
+    world.commit("A large budget");
+    let told = "asks for $50.00, but at most $10.00 is allowed";
+    let added = world.harvest(&["task", "add", "Fix it"]).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    assert!(added.stderr.contains("warning: .harvest.toml of ") && added.stderr.contains(told), "{added:?}");
+    assert!(added.stderr.contains("--budget-usd"), "the way out: {added:?}");
+    let task = world.tasks().remove(0);
+    let id = task["id"].as_str().unwrap();
+    assert_eq!(task["budget_usd"], 10.0);
+    for command in ["show", "logs"] {
+        let shown = world.harvest(&["task", command, id]).finish().stdout;
+        assert!(shown.contains(told), "{command}: {shown}");
+    }
+    assert!(world.json(&["task", "show", id])["warnings"][0].as_str().unwrap().contains(told));
+    let script = world.script(&json!([{ "shell": FIX }, {}]));
+    let ran = world.harvest(&["run", "Fix it", "--model-script", script.to_str().unwrap()]).finish();
+    assert!(ran.stdout.contains(told), "{ran:?}");
+    // Nobody is warned where the person decides, or the repository asks for less.
+    let own = world.harvest(&["task", "add", "Fix it", "--budget-usd", "60"]).finish();
+    assert!(!own.stderr.contains("warning"), "{own:?}");
+    world.write(".harvest.toml", "budget_usd = 5\n");
+    world.commit("A small budget");
+    let less = world.harvest(&["task", "add", "Fix it"]).finish();
+    assert!(!less.stderr.contains("warning"), "{less:?}");
 }
 
 #[test]

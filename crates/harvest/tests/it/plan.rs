@@ -39,6 +39,9 @@ fn a_plan_is_made_changed_approved_and_carried_out() {
     assert_eq!(world.show(&format!("{}:NOTES", shown["branch"].as_str().unwrap())), "mended");
     let journal = world.journal(task);
     assert_eq!(of_type(&journal, "plan.decided")[0]["approved"], true);
+    let logs = world.harvest(&["task", "logs", task]).finish().stdout;
+    let (_, after) = logs.split_once(", who edited the plan:\n").expect("the logs tell that the plan was edited");
+    assert!(after.trim_start().starts_with("Mend two.sh and write it down in NOTES."), "{logs}");
     assert_eq!(of_type(&journal, "plan.proposed").len(), 1);
     world.assert_nothing_left();
 }

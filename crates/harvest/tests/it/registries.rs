@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use serde_json::{Value, json};
 
 use crate::first_day::at_a_terminal;
-use crate::support::{World, git};
+use crate::support::{FIX, World, git};
 
 /// An address where nobody listens.
 fn closed() -> String {
@@ -59,6 +59,31 @@ fn a_build_ends_with_the_reason_when_a_registry_cannot_be_reached() {
     let error = report["error"].as_str().unwrap();
     assert!(error.starts_with("`npm install"), "{error}");
     assert!(error.ends_with(" failed: npm: 127.0.0.1 cannot be reached: it does not answer"), "{error}");
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_task_tells_once_that_a_registry_cannot_be_reached_with_the_way_out() {
+    let world = World::new();
+    let config = settings(&world, &format!("[registries]\nnpm = '{}'\n", closed()));
+    // Asked for three times in the agent's sandbox, and once more in each of those that test.
+    let ask = "python3 -c 'import os, urllib.request as r; r.urlopen(os.environ[\"npm_config_registry\"] + \"pear\")' 2>/dev/null";
+    let test = format!("{ask}; sh test.sh");
+    let replies = json!([{ "shell": format!("{FIX}; {ask}; {ask}; {ask}") }, {}]);
+    let script = world.script(&replies);
+    let args = ["--config", &config, "run", "Fix it", "--json", "--test", &test, "--model-script"];
+    let mut run = world.harvest(&args);
+    run.command.arg(script);
+    let ran = run.finish();
+    let outcome = ran.assert_ended(0, "completed", None);
+    let warnings = ran.of_type("warning");
+    let told: Vec<&str> = warnings.iter().map(|told| told["message"].as_str().unwrap()).collect();
+    let told: Vec<&str> = told.into_iter().filter(|told| told.contains("registry")).collect();
+    let expected = "no packages from a registry: npm: 127.0.0.1 cannot be reached: it does not answer; `harvest doctor --reach` \
+                    tries all hosts; name a mirror under [registries] in harvest.toml";
+    assert_eq!(told, [expected]);
+    let logs = world.harvest(&["task", "logs", outcome["task_id"].as_str().unwrap()]).finish().stdout;
+    assert!(logs.contains(&format!("warning: {expected}")), "{logs}");
     world.assert_nothing_left();
 }
 

@@ -174,7 +174,8 @@ pub(super) async fn turn(db: &Connection, turn: &TurnId) -> Result<Turn, Error> 
 
 async fn turns(db: &Connection, which: &str, of: Params<'_>) -> Result<Vec<Turn>, Error> {
     let sql = format!(
-        "SELECT id, ordinal, author, prompt, status, created_at, session_id, agent, model, acts_for, token
+        "SELECT id, ordinal, author, prompt, status, created_at, session_id, agent, model, acts_for, token,
+             CASE status WHEN 'done' THEN ended END AS ended
          FROM turns WHERE {which} ORDER BY ordinal"
     );
     let mut turns = Vec::new();
@@ -190,6 +191,7 @@ async fn turns(db: &Connection, which: &str, of: Params<'_>) -> Result<Vec<Turn>
             agent: row.get("agent"),
             model: row.get("model"),
             status: from_word(row.get("status"), "turns.status")?,
+            ended: row.get::<_, Option<&str>>("ended").map(|word| from_word(word, "turns.ended")).transpose()?,
             created_at: time(&row, "created_at")?,
             acts_for: row.get("acts_for"),
             token: row.get::<_, Option<&str>>("token").map(id).transpose()?,

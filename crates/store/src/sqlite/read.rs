@@ -161,7 +161,8 @@ pub(super) fn turn(db: &Connection, turn: &TurnId) -> Result<Turn, Error> {
 
 fn turns(db: &Connection, which: &str, of: &str) -> Result<Vec<Turn>, Error> {
     let sql = format!(
-        "SELECT id, ordinal, author, prompt, status, created_at, session_id, agent, model, acts_for, token
+        "SELECT id, ordinal, author, prompt, status, created_at, session_id, agent, model, acts_for, token,
+             CASE status WHEN 'done' THEN ended END
          FROM turns WHERE {which} ORDER BY ordinal"
     );
     let mut statement = db.prepare_cached(&sql)?;
@@ -179,6 +180,7 @@ fn turns(db: &Connection, which: &str, of: &str) -> Result<Vec<Turn>, Error> {
             agent: row.get(7)?,
             model: row.get(8)?,
             status: from_word(&row.get::<_, String>(4)?, "turns.status")?,
+            ended: row.get::<_, Option<String>>(11)?.map(|word| from_word(&word, "turns.ended")).transpose()?,
             created_at: time(row, 5)?,
             acts_for: row.get(9)?,
             token: row.get::<_, Option<String>>(10)?.as_deref().map(id).transpose()?,

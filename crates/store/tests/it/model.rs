@@ -41,8 +41,10 @@ pub struct Entry {
     fences: BTreeMap<usize, u64>,
     /// Follow-ups that were cancelled before anyone worked on them.
     pub withdrawn: BTreeSet<usize>,
-    /// How it had ended before its current follow-up, and after how many tries.
+    /// How it had ended before its current follow-up or retry, and after how many tries.
     former: Option<(TaskStatus, u32)>,
+    /// The fencing number of the turn when it was last to be tried again; `None` for a follow-up.
+    retried_at: Option<u64>,
     pub tries: u32,
     pub retries_left: u32,
 }
@@ -75,6 +77,7 @@ impl Model {
             fences: BTreeMap::new(),
             withdrawn: BTreeSet::new(),
             former: None,
+            retried_at: None,
             tries: 0,
             retries_left,
         });
@@ -125,6 +128,7 @@ impl Model {
         let next = (entry.current + 1..entry.turns.len()).find(|turn| !entry.withdrawn.contains(turn));
         let (Some(next), State::Done(status)) = (next, &entry.state) else { return false };
         entry.former = Some((*status, entry.tries));
+        entry.retried_at = None;
         entry.tries = 0;
         entry.current = next;
         entry.fence = 0;
@@ -176,9 +180,11 @@ impl Model {
     /// Whether there was anything to cancel.
     pub fn cancel(&mut self, place: usize) -> bool {
         let entry = &mut self.tasks[place];
-        let unbegun = matches!(entry.state, State::Blocked | State::Available) && entry.fence == 0;
+        let unbegun = matches!(entry.state, State::Blocked | State::Available)
+            && entry.fence == entry.retried_at.unwrap_or_default();
         if let Some((status, tries)) = entry.former.filter(|_| unbegun) {
-            entry.withdrawn.extend(entry.current..entry.turns.len());
+            let first = if entry.retried_at.is_some() { entry.current + 1 } else { entry.current };
+            entry.withdrawn.extend(first..entry.turns.len());
             entry.current = entry.turns.len() - 1;
             entry.former = None;
             entry.tries = tries;
@@ -220,7 +226,9 @@ impl Model {
             entry.current = last.expect("a task that ended has a turn that is done");
             entry.withdrawn.remove(&entry.current);
             entry.fence = entry.fences.get(&entry.current).copied().unwrap_or(0);
-            entry.former = None;
+            let State::Done(status) = entry.state else { return false };
+            entry.former = Some((status, entry.tries));
+            entry.retried_at = Some(entry.fence);
             self.settle(place);
         }
         ended

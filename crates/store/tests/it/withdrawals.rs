@@ -1,20 +1,25 @@
-//! Follow-ups that are cancelled before anyone works on them: the task has its former result again.
+//! Follow-ups and retries that are cancelled before anyone works on them: the task has its former result again.
 
-use harvest_core::{EventBody, Evidence, FailureReason, Move, OnFailedDependency, TaskStatus, TurnStatus};
+use harvest_core::{
+    EventBody, Evidence, FailureReason, Move, OnFailedDependency, Outcome, TaskStatus, TurnEnd, TurnStatus,
+};
 use harvest_store::{Admission, NewTask, NewTurn, PlanDecision, PlanVerdict, Step, Store};
 
 use crate::support::make::*;
 use crate::support::on_both;
 
-/// Completes a turn with evidence and a branch.
-async fn verify(store: &std::sync::Arc<dyn Store>, lease: &harvest_store::Lease) {
-    let evidence: Evidence = serde_json::from_value(serde_json::json!({
+fn evidence() -> Evidence {
+    serde_json::from_value(serde_json::json!({
         "commit": "c".repeat(40), "command": "make test", "exit_code": 0, "passed": 3, "failed": 0, "duration_ms": 5,
         "environment": "e", "baseline": { "exit_code": 1, "passed": 2, "failed": 1 }, "flags": [],
     }))
-    .unwrap();
+    .unwrap()
+}
+
+/// Completes a turn with evidence and a branch.
+async fn verify(store: &std::sync::Arc<dyn Store>, lease: &harvest_store::Lease) {
     let mut outcome = outcome(lease, TaskStatus::Completed, None);
-    outcome.evidence = Some(evidence);
+    outcome.evidence = Some(evidence());
     outcome.branch = Some(serde_json::from_value("harvest/mend-it-00000000".into()).unwrap());
     store.append(lease, Step::new(now(), Vec::new()).moving(Move::Start)).await.unwrap();
     let end = Step::new(now(), vec![EventBody::TaskFinished(outcome.clone())]).moving(Move::Complete).ending(outcome);
@@ -40,6 +45,8 @@ on_both! {
         assert_eq!((outcome.branch, Some(outcome.commit)), (before.branch, before.commit));
         let turns = &detail.sessions[0].turns;
         assert!(turns.iter().all(|turn| turn.status == TurnStatus::Done && turn.agent.is_none()), "{turns:?}");
+        let ends: Vec<_> = turns.iter().map(|turn| turn.ended.unwrap()).collect();
+        assert_eq!(ends, [TurnEnd::Completed, TurnEnd::Withdrawn, TurnEnd::Withdrawn]);
         let events = store.events(&first.session, 0, 100).await.unwrap();
         let last: Vec<&EventBody> = events.iter().rev().take(3).map(|event| &event.body).collect();
         let cancelled = |turn_id| EventBody::TurnFinished { turn_id, reason: Some(FailureReason::Cancelled) };
@@ -88,6 +95,62 @@ on_both! {
         assert_eq!(store.session(&first.session).await.unwrap().turns[0].acts_for.as_deref(), Some("lin"));
     }
 
+    async fn a_retry_that_is_cancelled_while_it_waits_leaves_the_task_as_it_was(place) {
+        let store = place.open().await;
+        let first = submit(&store).await;
+        let asked = NewTurn { agent: Some("codex".into()), ..new_turn(&first.session, "more") };
+        verify(&store, &claim(&store, &first.turn).await).await;
+        let second = store.prompt(asked).await.unwrap();
+        let lease = claim(&store, &second.id).await;
+        let branch = store.task(&first.task.id).await.unwrap().task.branch;
+        let failed = Outcome {
+            evidence: Some(evidence()),
+            branch,
+            error: Some("2 tests fail".into()),
+            ..outcome(&lease, TaskStatus::Failed, Some(FailureReason::Tests))
+        };
+        store.append(&lease, Step::new(now(), Vec::new()).moving(Move::Start)).await.unwrap();
+        store.append(&lease, Step::new(now(), Vec::new()).moving(Move::Fail).ending(failed)).await.unwrap();
+        let before = store.task(&first.task.id).await.unwrap();
+        assert!(before.task.evidence.is_some() && before.task.branch.is_some() && before.task.error.is_some());
+        for _ in 0..2 {
+            store.retry(&first.task.id, Admission::default(), now()).await.unwrap();
+            let in_line = store.prompt(new_turn(&first.session, "and more")).await.unwrap();
+            assert_eq!(in_line.status, TurnStatus::Queued);
+            let outcome = store.cancel_waiting(&first.task.id, later(60)).await.unwrap().unwrap();
+            assert_eq!((outcome.status, outcome.reason), (TaskStatus::Failed, Some(FailureReason::Tests)));
+            assert_eq!((outcome.error, outcome.evidence), (before.task.error.clone(), before.task.evidence.clone()));
+            let after = store.task(&first.task.id).await.unwrap();
+            assert_eq!(after.task, before.task);
+            assert_eq!(after.sessions[0].turns[..2], before.sessions[0].turns[..2], "the agent that was asked for stays");
+            assert!(after.sessions[0].turns.iter().all(|turn| turn.status == TurnStatus::Done));
+            let events = store.events(&first.session, 0, 100).await.unwrap();
+            let last: Vec<&EventBody> = events.iter().rev().take(2).map(|event| &event.body).collect();
+            assert_eq!(last[1], &EventBody::TurnFinished { turn_id: in_line.id, reason: Some(FailureReason::Cancelled) });
+            assert!(matches!(last[0], EventBody::TaskFinished(outcome) if outcome.status == TaskStatus::Failed));
+            assert_eq!(claim_any(&store, &owner()).await, None);
+        }
+        // It can be tried again, and what was begun ends as cancelled.
+        store.retry(&first.task.id, Admission::default(), now()).await.unwrap();
+        let me = owner();
+        assert_eq!(claim_any(&store, &me).await.unwrap().turn, second.id);
+        store.release(&me, now()).await.unwrap();
+        let outcome = store.cancel_waiting(&first.task.id, now()).await.unwrap().unwrap();
+        assert_eq!((outcome.status, outcome.reason), (TaskStatus::Cancelled, Some(FailureReason::Cancelled)));
+    }
+
+    async fn a_cancelled_task_whose_retry_is_cancelled_keeps_why_it_was_cancelled(place) {
+        let store = place.open().await;
+        let first = submit(&store).await;
+        store.cancel_waiting(&first.task.id, now()).await.unwrap().unwrap();
+        let before = store.task(&first.task.id).await.unwrap().task;
+        store.retry(&first.task.id, Admission::default(), later(5)).await.unwrap();
+        store.cancel_waiting(&first.task.id, later(60)).await.unwrap().unwrap();
+        assert_eq!(store.task(&first.task.id).await.unwrap().task, before);
+        store.retry(&first.task.id, Admission::default(), later(65)).await.unwrap();
+        assert_eq!(claim_any(&store, &owner()).await.unwrap().turn, first.turn);
+    }
+
     async fn a_follow_up_that_was_begun_ends_as_cancelled(place) {
         let store = place.open().await;
         let first = submit(&store).await;
@@ -98,6 +161,22 @@ on_both! {
         store.release(&me, now()).await.unwrap();
         let outcome = store.cancel_waiting(&first.task.id, now()).await.unwrap().unwrap();
         assert_eq!((outcome.status, outcome.reason), (TaskStatus::Cancelled, Some(FailureReason::Cancelled)));
+    }
+
+    async fn a_turn_tells_how_it_ended_until_it_is_tried_again(place) {
+        let store = place.open().await;
+        let ended = async |task: &harvest_store::Submitted| store.session(&task.session).await.unwrap().turns[0].ended;
+        let failed = submit(&store).await;
+        assert_eq!(ended(&failed).await, None);
+        fail(&store, &claim(&store, &failed.turn).await).await;
+        assert_eq!(ended(&failed).await, Some(TurnEnd::Failed));
+        store.retry(&failed.task.id, Admission::default(), now()).await.unwrap();
+        assert_eq!(ended(&failed).await, None);
+        store.cancel_waiting(&failed.task.id, now()).await.unwrap().unwrap();
+        assert_eq!(ended(&failed).await, Some(TurnEnd::Failed));
+        let cancelled = submit(&store).await;
+        store.cancel_waiting(&cancelled.task.id, now()).await.unwrap().unwrap();
+        assert_eq!(ended(&cancelled).await, Some(TurnEnd::Cancelled));
     }
 
     async fn a_follow_up_has_tries_of_its_own(place) {

@@ -4,7 +4,7 @@ mod counts;
 mod names;
 mod tree;
 
-use harvest_core::TestNames;
+use harvest_core::{MissingNames, TestNames};
 
 pub use counts::{Counts, read_counts};
 pub(super) use names::is_package;
@@ -21,12 +21,16 @@ pub fn bounded_names(output: &str, is_whole: bool) -> TestNames {
     if !is_whole || !fits(&names.passed, MOST_PASSED_BYTES) || !fits(&names.skipped, MOST_PASSED_BYTES) {
         names.passed.clear();
         names.skipped.clear();
-        names.cut = true;
+        names.missing = Some(MissingNames::TooManyPassed);
     }
     while !fits(&names.failed, MOST_FAILED_BYTES) {
         names.failed.pop();
-        names.cut = true;
+        names.missing = Some(MissingNames::TooManyFailed);
     }
+    if !is_whole {
+        names.missing = Some(MissingNames::OutputTooLong);
+    }
+    names.cut = names.missing.is_some();
     names
 }
 

@@ -47,7 +47,7 @@ pub fn read_names(output: &str) -> TestNames {
         names.map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
     let failed = without_repeats(of(Outcome::Failed));
-    TestNames { passed: of(Outcome::Passed), failed, skipped: of(Outcome::Skipped), cut: false }
+    TestNames { passed: of(Outcome::Passed), failed, skipped: of(Outcome::Skipped), cut: false, missing: None }
 }
 
 /// Some runners name a failed test twice: in the tree, and alone or with all its titles. The longer name is kept.
@@ -394,7 +394,7 @@ mod tests {
 
     fn names(passed: &[&str], failed: &[&str], skipped: &[&str]) -> TestNames {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        TestNames { passed: owned(passed), failed: owned(failed), skipped: owned(skipped), cut: false }
+        TestNames { passed: owned(passed), failed: owned(failed), skipped: owned(skipped), cut: false, missing: None }
     }
 
     #[test]

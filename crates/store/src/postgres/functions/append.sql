@@ -51,7 +51,8 @@ BEGIN
         AND (h.allowed IS NULL OR status = ANY(string_to_array(h.allowed, ',')))
       RETURNING h.step
   ), ended AS (
-    UPDATE turns SET status = CASE WHEN h.due IS NULL THEN 'done' ELSE 'waiting' END, owner = NULL, due_ms = h.due
+    UPDATE turns SET status = CASE WHEN h.due IS NULL THEN 'done' ELSE 'waiting' END, ended = h.over, owner = NULL,
+        due_ms = h.due
       FROM held AS h JOIN moved AS m ON m.step = h.step
       WHERE turns.number = h.turn AND (h.due IS NOT NULL OR h.over IS NOT NULL)
       RETURNING h.owner, h.turn, h.task, h.over

@@ -32,6 +32,7 @@ BEGIN
       'cost_usd', cost_nanos::double precision / 1e9)::text
     INTO outcome;
   INSERT INTO endings (status, task) VALUES ('cancelled', t.task);
+  UPDATE turns SET ended = 'cancelled' WHERE number = t.number;
   PERFORM harvest_end_turn(t.number, t.status);
   PERFORM harvest_journal(t.session_id, at_time, ARRAY[
     json_build_object('type', 'turn.finished', 'data', json_build_object('turn_id', t.id, 'reason', 'cancelled'))::text,
@@ -70,8 +71,8 @@ CREATE FUNCTION harvest_outcome(of_task text, of_session text) RETURNS text LANG
     FROM tasks WHERE id = of_task
 $$;
 
--- Withdraws a follow-up that nobody has begun, and those in line behind it: the task has the result again that it had before,
--- which is returned. NULL when there is no such follow-up.
+-- Withdraws a follow-up or retry that nobody has begun, and the follow-ups in line behind it: the task has the result again
+-- that it had before, which is returned. NULL when there is none. A turn that is not tried again stays as it was.
 CREATE FUNCTION harvest_withdraw(of_task text, at_time text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   t turns%ROWTYPE;
@@ -83,25 +84,27 @@ BEGIN
   IF was IS NULL THEN
     RETURN NULL;
   END IF;
-  SELECT * INTO t FROM turns WHERE task_id = of_task AND status IN ('ready', 'blocked', 'parked') AND fence = 0;
+  SELECT * INTO t FROM turns WHERE task_id = of_task AND status IN ('ready', 'blocked', 'parked')
+    AND fence = coalesce((was ->> 'fence')::bigint, 0);
   IF NOT FOUND THEN
     RETURN NULL;
   END IF;
   SELECT array_agg(json_build_object('type', 'turn.finished',
       'data', json_build_object('turn_id', id, 'reason', 'cancelled'))::text ORDER BY ordinal) INTO gone
-    FROM turns WHERE task = t.task AND (number = t.number OR status = 'queued');
+    FROM turns WHERE task = t.task AND (number = t.number AND was ->> 'fence' IS NULL OR status = 'queued');
   UPDATE tasks SET status = was ->> 'status', reason = was ->> 'reason', error = was ->> 'error',
       evidence = was ->> 'evidence', finished_at = was ->> 'finished_at', tries = (was ->> 'tries')::bigint, former = NULL
     WHERE id = of_task;
   INSERT INTO endings (status, task) VALUES (was ->> 'status', t.task);
   -- Turns after these are not to work with an agent or a model that was asked for in one of them.
-  UPDATE turns SET agent = NULL, model = NULL WHERE task = t.task AND (number = t.number OR status = 'queued');
+  UPDATE turns SET ended = 'withdrawn', agent = NULL, model = NULL
+    WHERE task = t.task AND (number = t.number AND was ->> 'fence' IS NULL OR status = 'queued');
   UPDATE turns SET status = 'done' WHERE task = t.task AND status = 'queued';
   DELETE FROM queued WHERE task = t.task;
   PERFORM harvest_end_turn(t.number, t.status);
   outcome := harvest_outcome(of_task, t.session_id);
   PERFORM harvest_journal(t.session_id, at_time,
-    gone || json_build_object('type', 'task.finished', 'data', outcome::json)::text);
+    coalesce(gone, '{}') || json_build_object('type', 'task.finished', 'data', outcome::json)::text);
   RETURN outcome;
 END $$;
 
@@ -138,12 +141,13 @@ BEGIN
   IF harvest_after(before.status, 'retry') IS NULL THEN
     RETURN before.status;
   END IF;
-  UPDATE tasks SET status = harvest_after(status, 'retry'), reason = NULL, error = NULL, evidence = NULL, finished_at = NULL,
-      former = NULL
-    WHERE id = of_task;
-  DELETE FROM endings WHERE status = before.status AND task = before.number;
   -- A follow-up that was withdrawn is not what is tried again.
   SELECT * INTO t FROM turns WHERE task_id = of_task AND status = 'done' ORDER BY fence > 0 DESC, ordinal DESC LIMIT 1;
+  UPDATE tasks SET status = harvest_after(status, 'retry'), reason = NULL, error = NULL, evidence = NULL, finished_at = NULL,
+      former = json_build_object('status', status, 'reason', reason, 'error', error, 'evidence', evidence,
+        'finished_at', finished_at, 'tries', tries, 'fence', t.fence)::text
+    WHERE id = of_task;
+  DELETE FROM endings WHERE status = before.status AND task = before.number;
   -- What was asked of it before it ended is over with that.
   DELETE FROM stops WHERE turn = t.number;
   PERFORM harvest_admit(t.number, of_task);

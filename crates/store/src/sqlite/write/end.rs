@@ -43,9 +43,10 @@ pub(crate) fn finish(
     let before: String =
         db.prepare_cached("SELECT status FROM turns WHERE number = ?1")?.query_row([rows.turn], |row| row.get(0))?;
     db.prepare_cached(
-        "UPDATE turns SET status = 'done', owner = NULL, lease_until_ms = NULL, due_ms = NULL WHERE number = ?1",
+        "UPDATE turns SET status = 'done', ended = ?2, owner = NULL, lease_until_ms = NULL, due_ms = NULL
+         WHERE number = ?1",
     )?
-    .execute([rows.turn])?;
+    .execute(params![rows.turn, outcome.status.as_str()])?;
     match before.as_str() {
         "ready" | "claimed" => admit::give_back(db, effects, rows.turn)?,
         _ => admit::forget_parked(db, rows.turn)?,
@@ -72,8 +73,8 @@ pub(crate) fn followers(db: &Connection, effects: &mut Effects, ended: &Outcome,
     Ok(())
 }
 
-/// Cancels what a task waits to do, and those tasks that go with it. A follow-up that nobody has begun is withdrawn, and the
-/// task has the result again that it had before. `None` when someone works on it, or it has ended.
+/// Cancels what a task waits to do, and those tasks that go with it. A follow-up or retry that nobody has begun is withdrawn,
+/// and the task has the result again that it had before. `None` when someone works on it, or it has ended.
 pub(crate) fn cancel(
     db: &Connection,
     effects: &mut Effects,
@@ -91,14 +92,14 @@ pub(crate) fn cancel(
     Ok(outcome)
 }
 
-/// Withdraws a follow-up that nobody has begun, and those in line behind it. `None` when there is no such follow-up.
+/// Withdraws a follow-up or retry that nobody has begun, and the follow-ups in line behind it. `None` when there is none.
 fn withdraw(db: &Connection, effects: &mut Effects, task: &TaskId, at: Timestamp) -> Result<Option<Outcome>, Error> {
     let waiting = db
         .prepare_cached(
             "SELECT turns.id, turns.session_id, turns.number, turns.session, turns.task, turns.status, tasks.former
              FROM turns JOIN tasks ON tasks.number = turns.task
-             WHERE turns.task_id = ?1 AND turns.status IN ('ready', 'blocked', 'parked') AND turns.fence = 0
-                 AND tasks.former IS NOT NULL",
+             WHERE turns.task_id = ?1 AND turns.status IN ('ready', 'blocked', 'parked') AND tasks.former IS NOT NULL
+                 AND turns.fence = coalesce(json_extract(tasks.former, '$.fence'), 0)",
         )?
         .query_row([task.as_str()], |row| {
             let rows = Rows { turn: row.get(2)?, session: row.get(3)?, task: row.get(4)? };
@@ -112,12 +113,17 @@ fn withdraw(db: &Connection, effects: &mut Effects, task: &TaskId, at: Timestamp
         .prepare_cached("SELECT number, id FROM turns WHERE task = ?1 AND status = 'queued' ORDER BY ordinal")?
         .query_map([rows.task], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
-    let withdrawn: Vec<(i64, String)> = std::iter::once((rows.turn, turn)).chain(in_line).collect();
+    // A turn that is not tried again ended before that, and stays as it was.
+    let follow_up = Some((rows.turn, turn)).filter(|_| former.fence.is_none());
+    let withdrawn: Vec<(i64, String)> = follow_up.into_iter().chain(in_line).collect();
     let mut events = Vec::new();
+    db.prepare_cached("UPDATE turns SET status = 'done' WHERE number = ?1")?.execute([rows.turn])?;
     for (number, id) in &withdrawn {
         // Turns after it are not to work with an agent or a model that was asked for in it.
-        db.prepare_cached("UPDATE turns SET status = 'done', agent = NULL, model = NULL WHERE number = ?1")?
-            .execute([number])?;
+        db.prepare_cached(
+            "UPDATE turns SET status = 'done', ended = 'withdrawn', agent = NULL, model = NULL WHERE number = ?1",
+        )?
+        .execute([number])?;
         let turn_id: TurnId = decode::id(id)?;
         events.push(EventBody::TurnFinished { turn_id, reason: Some(FailureReason::Cancelled) });
     }
@@ -146,9 +152,11 @@ fn withdraw(db: &Connection, effects: &mut Effects, task: &TaskId, at: Timestamp
     Ok(Some(outcome))
 }
 
-/// How a task had ended before its follow-up.
+/// How a task had ended before its follow-up or retry.
 #[derive(Deserialize)]
 struct Former {
+    /// The fencing number of the turn that was to be tried again; `None` for a follow-up, which has a turn of its own.
+    fence: Option<u64>,
     status: String,
     reason: Option<String>,
     error: Option<String>,
@@ -225,8 +233,13 @@ pub(crate) fn retry(
             let rows = Rows { turn: row.get(0)?, session: row.get(1)?, task: row.get(2)? };
             Ok((rows, row.get::<_, String>(3)?))
         })?;
+    keep_result(db, rows.task)?;
+    db.prepare_cached(
+        "UPDATE tasks SET former = json_set(former, '$.fence', (SELECT fence FROM turns WHERE number = ?2))
+         WHERE number = ?1",
+    )?
+    .execute([rows.task, rows.turn])?;
     begin_again(db, rows.task, Move::Retry)?;
-    db.prepare_cached("UPDATE tasks SET former = NULL WHERE number = ?1")?.execute([rows.task])?;
     // What was asked of it before it ended is over with that.
     claim::forget_stop(db, rows.turn)?;
     if let Some(person) = &admission.person {
@@ -246,14 +259,20 @@ pub(crate) fn retry(
 
 /// A task that has ended is pending for a follow-up, which has its own tries. How it had ended is kept beside it.
 pub(crate) fn follow_up(db: &Connection, task: i64, by: Move) -> Result<(), Error> {
+    keep_result(db, task)?;
+    begin_again(db, task, by)?;
+    db.prepare_cached("UPDATE tasks SET tries = 0 WHERE number = ?1")?.execute([task])?;
+    Ok(())
+}
+
+/// Keeps how a task ended, for the case that what begins now is cancelled while it waits.
+fn keep_result(db: &Connection, task: i64) -> Result<(), Error> {
     db.prepare_cached(
         "UPDATE tasks SET former = json_object('status', status, 'reason', reason, 'error', error, 'evidence', evidence,
              'finished_at', finished_at, 'tries', tries)
          WHERE number = ?1",
     )?
     .execute([task])?;
-    begin_again(db, task, by)?;
-    db.prepare_cached("UPDATE tasks SET tries = 0 WHERE number = ?1")?.execute([task])?;
     Ok(())
 }
 
