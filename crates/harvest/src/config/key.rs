@@ -149,7 +149,7 @@ settings! {
         .about("[MCP servers](user-guide.md#tools-for-agents-mcp) for agents, as `--mcp`")
         .like(r#"["memory", "github"]"#)
         .by(SetBy::Project)
-        .default(|| no_names());
+        .default(no_names);
     Timeout => setting("timeout", Kind::Time)
         .about("how long an agent may work, as `--timeout`")
         .like(r#""30m""#)
@@ -202,7 +202,7 @@ settings! {
         .about("agents that [take over](user-guide.md#follow-up-prompts-and-forks) when a model's quota is exhausted, as `--fallback-agent`")
         .like(r#"["codex", "builtin"]"#)
         .by(SetBy::Project)
-        .default(|| no_names());
+        .default(no_names);
     Agents => setting("agents", Kind::Count(1..=1000))
         .about("how many agents run in parallel, as `--agents` of `up`")
         .like("3")
@@ -248,7 +248,7 @@ settings! {
         .about("tools that vendors may run [outside of the sandboxes](gateway.md#outside-of-the-sandbox)")
         .like(r#"["web_search"]"#)
         .by(SetBy::Project)
-        .default(|| no_names());
+        .default(no_names);
     SignInClientId => setting("sign_in.client_id", Kind::Text)
         .about("[signing in with GitHub](api.md#with-github): the id of the OAuth app; its secret is in the vault")
         .like(r#""Iv1.0123456789abcdef""#)
@@ -260,15 +260,15 @@ settings! {
     SignInOrganizations => setting("sign_in.organizations", Kind::Names("names"))
         .about("organizations whose members may sign in")
         .like(r#"["fruit"]"#)
-        .default(|| no_names());
+        .default(no_names);
     SignInTeams => setting("sign_in.teams", Kind::Names("names"))
         .about("teams whose members may sign in")
         .like(r#"["fruit/growers"]"#)
-        .default(|| no_names());
+        .default(no_names);
     SignInAdmins => setting("sign_in.admins", Kind::Names("names"))
         .about("people who are admins of the installation")
         .like(r#"["ada"]"#)
-        .default(|| no_names());
+        .default(no_names);
     SignInRole => setting("sign_in.role", Kind::Role)
         .about("the role that everyone who may sign in has everywhere: `viewer`, `member` or `admin`")
         .like(r#""member""#)

@@ -312,11 +312,12 @@ fn keys_in_names_of_reviewers_and_models_are_kept_nowhere() {
 fn a_secret_that_is_the_name_of_a_setting_harms_no_task() {
     let world = World::new();
     settings(&world, "[mcp.tracker]\nurl = 'https://mcp.example.com/'\n");
-    for secret in ["max_turns", "base_branch", "plan_review", "before_deliver", "research-plan-implement", "https://"] {
-        let name = secret.replace([':', '/', '_'], "-");
-        let added = world.harvest(&["credential", "add", "mcp", "--name", name.trim_matches('-'), "--from-stdin"]);
-        let added = added.input(secret).finish();
-        assert_eq!(added.exit, Some(0), "{added:?}");
+    let server = world.serve(&["--agents", "0"]);
+    let admin = server.with(&world.token(&["--role", "admin"]));
+    let words = ["max_turns", "base_branch", "plan_review", "before_deliver", "research-plan-implement", "https://"];
+    for (number, secret) in words.iter().enumerate() {
+        let ask = json!({ "provider": "mcp", "name": format!("word-{number}"), "secret": secret });
+        admin.post("/api/credentials", &ask).ok();
     }
     let options = ["--workflow", "research-plan-implement", "--review-plan", "builtin", "--base", "main", "--json"];
     let added = world.harvest(&[&["task", "add", "Mend it"][..], &options].concat()).finish();
