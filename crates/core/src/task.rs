@@ -345,12 +345,12 @@ pub struct Turn {
     pub token: Option<TokenId>,
 }
 
-/// The author of turns that failed checks of a pull request ask for.
-pub const CHECKS_AUTHOR: &str = "github:checks";
+/// The author of turns that failed checks of a pull request ask for. No person on GitHub can have this name.
+pub const CHECKS_AUTHOR: &str = "github:checks[bot]";
 
 /// Whether an author is a program: a turn by one has not been asked for by a person.
 pub fn is_automatic(author: &str) -> bool {
-    author == CHECKS_AUTHOR || author.ends_with("[bot]")
+    author.ends_with("[bot]")
 }
 
 /// Whether only what happens on GitHub may give this name: of it follow rights, and whose quota counts.

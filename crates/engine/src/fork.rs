@@ -8,7 +8,6 @@ use harvest_store::{IdempotencyKey, NewTask, Submitted};
 use harvest_workspace::{Author, SessionRepository};
 
 use crate::journal::events_up_to;
-use crate::submit::caps;
 use crate::turn::as_of;
 use crate::{Engine, Error, authorship, failpoint};
 
@@ -94,7 +93,7 @@ impl Engine {
             prompt,
             agent,
             model: asked.model.map(|model| self.clean(&model)).or(then.model.filter(|_| same_agent)),
-            caps: caps(&then.repository, &asked.author, used.as_deref()),
+            caps: self.caps(&then.repository, &asked.author, used.as_deref()),
             repository: then.repository,
             base: then.base,
             settings: Settings {

@@ -6,8 +6,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use harvest_core::{OwnerId, Stopping, TaskId};
-use harvest_store::{Lease, Store};
+use harvest_core::{Clock, OwnerId, Stopping, TaskId};
+use harvest_store::{Lease, NewAudit, Record, Store, recorded};
+use harvest_vault::Redactor;
 use rustix::fs::inotify;
 use tokio::net::unix::pipe;
 
@@ -31,6 +32,8 @@ struct Folder {
     path: PathBuf,
     store: Arc<dyn Store>,
     stops: Stops,
+    redactor: Arc<Redactor>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Interrupts {
@@ -40,7 +43,9 @@ impl Interrupts {
         let io = |source: std::io::Error| Error::Io { action: "watch", path: path.display().to_string(), source };
         std::fs::create_dir_all(&path).map_err(io)?;
         let watcher = open(&path).map_err(io)?;
-        let folder = Folder { path, store: engine.store().clone(), stops: engine.stops.clone() };
+        let (store, stops) = (engine.store().clone(), engine.stops.clone());
+        let (redactor, clock) = (engine.options.redactor.clone(), engine.options.clock.clone());
+        let folder = Folder { path, store, stops, redactor, clock };
         let watching = tokio::spawn(follow(watcher, folder.clone(), owner.clone()));
         Ok(Self { folder, watching })
     }
@@ -104,20 +109,33 @@ impl Folder {
             let name = entry.file_name();
             let task = name.to_str().and_then(|name| name.parse::<TaskId>().ok());
             let Some(task) = task.filter(|task| self.stops.knows(task)) else { continue };
-            if let Ok(true) = self.store.request_stop(&task, interrupt(&entry.path())).await {
+            let asked = self.store.request_stop(&task, self.interrupt(&entry.path()));
+            if let (Ok(true), _) = recorded(self.record(), asked).await {
                 let _ = std::fs::remove_file(entry.path());
                 let _ = failpoint::reach("interrupts::obeyed");
             }
         }
     }
-}
 
-/// What a file says.
-fn interrupt(path: &Path) -> Stopping {
-    let mut text = Vec::new();
-    if let Ok(file) = std::fs::File::open(path) {
-        let _ = file.take(LONGEST_REASON).read_to_end(&mut text);
+    /// What a file says.
+    fn interrupt(&self, path: &Path) -> Stopping {
+        let mut text = Vec::new();
+        if let Ok(file) = std::fs::File::open(path) {
+            let _ = file.take(LONGEST_REASON).read_to_end(&mut text);
+        }
+        let reason = self.redactor.redact(String::from_utf8_lossy(&text).trim()).into_owned();
+        Stopping::Interrupt { author: AUTHOR.to_owned(), reason: Some(reason).filter(|reason| !reason.is_empty()) }
     }
-    let reason = String::from_utf8_lossy(&text).trim().to_owned();
-    Stopping::Interrupt { author: AUTHOR.to_owned(), reason: Some(reason).filter(|reason| !reason.is_empty()) }
+
+    fn record(&self) -> Record {
+        let audit = NewAudit {
+            at: self.clock.now(),
+            actor: AUTHOR.to_owned(),
+            action: "interrupt".to_owned(),
+            target: String::new(),
+            project: None,
+            detail: serde_json::json!({ "by": "file" }),
+        };
+        Record { audit, answer: None }
+    }
 }

@@ -125,6 +125,11 @@ pub fn looks_like_a_key(text: &str) -> bool {
     Redactor::new([]).is_ok_and(|redactor| redactor.finds(text))
 }
 
+/// Whether the address of a repository holds what someone gets in with: addresses are stored and shown.
+pub fn address_holds_access(address: &str) -> bool {
+    harvest_forge::holds_access(address) || looks_like_a_key(address)
+}
+
 /// The same for a prompt, which stays within its limit.
 pub fn redact_prompt(prompt: harvest_core::Prompt) -> Result<harvest_core::Prompt, harvest_vault::Error> {
     Ok(submit::clean_prompt(&Redactor::of_process()?, prompt))

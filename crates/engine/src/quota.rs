@@ -53,7 +53,7 @@ impl Tenancy {
         let names = self.names_of(user);
         let accounts = names.iter().map(account).collect();
         limits.push(limit(format!("user {user}"), of_user, Asker::People(names.iter().cloned().collect()), accounts));
-        for team in self.teams.iter().filter(|team| team.members.iter().any(|member| names.contains(member))) {
+        for team in self.teams_counted_for(user) {
             let members: BTreeSet<String> = team.members.iter().flat_map(|member| self.names_of(member)).collect();
             let accounts = members.iter().map(account).collect();
             let members = Asker::People(members.into_iter().collect());

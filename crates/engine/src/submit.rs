@@ -133,7 +133,7 @@ impl Engine {
         let task = store.task(&session.task_id).await?.task;
         let new = NewTurn {
             id: TurnId::generate(self.options.entropy.as_ref()),
-            caps: caps(&task.repository, &asked.author, None),
+            caps: self.caps(&task.repository, &asked.author, None),
             admission: self.admission(&asked.author, &task.repository, asked.token),
             session: asked.session,
             // Commits and pull requests are named after what the task was asked to do.
@@ -164,7 +164,7 @@ impl Engine {
         let person = if is_automatic(&asked.author) { &task.requested_by } else { &asked.author };
         let new = NewTurn {
             id: TurnId::generate(self.options.entropy.as_ref()),
-            caps: caps(&task.repository, person, provider.as_deref()),
+            caps: self.caps(&task.repository, person, provider.as_deref()),
             admission: self.admission(person, &task.repository, asked.token),
             session: asked.session,
             prompt,
@@ -301,7 +301,7 @@ impl Engine {
             Some(_) => Vec::new(),
             None => {
                 let provider = self.provider_of(&request.agent, provider.as_deref());
-                caps(&repository, &request.requested_by, provider.as_deref())
+                self.caps(&repository, &request.requested_by, provider.as_deref())
             }
         };
         let mut admission = self.admission(&request.requested_by, &repository, queue.token.clone());
@@ -367,11 +367,11 @@ impl Engine {
             at: self.options.clock.now(),
         })
     }
-}
 
-/// What a turn counts against.
-pub(crate) fn caps(repository: &str, person: &str, provider: Option<&str>) -> Vec<String> {
-    let credential = provider.map(|provider| format!("credential:{provider}"));
-    let named = [format!("repository:{repository}"), format!("user:{person}")];
-    named.into_iter().chain(credential).collect()
+    /// What a turn counts against: a cap of a person holds under each of their names.
+    pub(crate) fn caps(&self, repository: &str, person: &str, provider: Option<&str>) -> Vec<String> {
+        let people = self.options.tenancy.now().names_of(person).into_iter().map(|name| format!("user:{name}"));
+        let credential = provider.map(|provider| format!("credential:{provider}"));
+        std::iter::once(format!("repository:{repository}")).chain(people).chain(credential).collect()
+    }
 }

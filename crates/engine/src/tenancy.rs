@@ -59,6 +59,12 @@ impl Tenancy {
         }
     }
 
+    /// The teams that someone is counted for.
+    pub(crate) fn teams_counted_for(&self, user: &str) -> impl Iterator<Item = &Team> {
+        let counted_as = self.counted_as(user);
+        self.teams.iter().filter(move |team| team.members.iter().any(|member| self.counted_as(member) == counted_as))
+    }
+
     /// All names of the person who is called `user`.
     pub(crate) fn names_of(&self, user: &str) -> BTreeSet<String> {
         let counted_as = self.counted_as(user);
@@ -79,8 +85,8 @@ impl Tenancy {
     fn accounts(&self, user: &str, repository: &str, token: Option<&str>) -> Vec<(Account, Option<Cost>)> {
         let mut accounts = vec![(Account::User(self.counted_as(user)), self.user_daily)];
         if self.team_daily.is_some() {
-            let teams = self.teams.iter().filter(|team| team.members.iter().any(|member| member == user));
-            accounts.extend(teams.map(|team| (Account::Team(team.name.clone()), self.team_daily)));
+            accounts
+                .extend(self.teams_counted_for(user).map(|team| (Account::Team(team.name.clone()), self.team_daily)));
         }
         if let (Some(token), Some(_)) = (token, self.token_daily) {
             accounts.push((Account::Token(token.to_owned()), self.token_daily));
@@ -103,5 +109,31 @@ impl Tenancy {
 
     fn project_of(&self, repository: &str) -> Option<&Project> {
         self.projects.iter().find(|project| project.repositories.iter().any(|listed| listed == repository))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_team_pays_for_its_members_under_each_of_their_names() {
+        let team = Team { name: "fruit".into(), members: vec!["github:Ada".into(), "bob@github.com".into()] };
+        let tenancy = Tenancy {
+            team_daily: Some(Cost::from_nanos(1)),
+            teams: vec![team],
+            sign_in_host: Some("github.com".into()),
+            ..Tenancy::default()
+        };
+        let paying = |user: &str| {
+            let accounts = tenancy.accounts(user, "/srv/shop", None);
+            accounts.iter().any(|(account, _)| *account == Account::Team("fruit".into()))
+        };
+        for user in ["github:Ada", "github:ada", "ada@github.com", "github:Bob", "bob@github.com"] {
+            assert!(paying(user), "{user}");
+        }
+        for user in ["ada", "github:eve", "ada@example.com"] {
+            assert!(!paying(user), "{user}");
+        }
     }
 }

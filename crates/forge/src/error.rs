@@ -20,6 +20,8 @@ pub enum Error {
     RefLocked { lock: PathBuf },
     #[error("`{url}` cannot be used: {reason}")]
     UnsupportedUrl { url: String, reason: &'static str },
+    #[error("{url} was given with a user, a password, a query or a key, and addresses are stored and shown")]
+    UrlHoldsAccess { url: String },
     #[error("the branch {branch} is at {found}, where Harvest did not put it")]
     BranchMoved { branch: String, found: String },
     #[error("{name} could not be fetched")]
@@ -70,7 +72,7 @@ impl Error {
             Self::BadBase { .. } => Code::BadBase,
             Self::InProgress { .. } => Code::OperationInProgress,
             Self::RefLocked { .. } | Self::BranchMoved { .. } => Code::RefLocked,
-            Self::UnsupportedUrl { .. } => Code::UnsupportedUrl,
+            Self::UnsupportedUrl { .. } | Self::UrlHoldsAccess { .. } => Code::UnsupportedUrl,
             Self::Fetch { source, .. } | Self::Git(source) => source.code(),
             Self::Push { .. } | Self::Refused { .. } | Self::NotInstalled { .. } | Self::Account(_) => {
                 Code::ForgeRefused
@@ -95,6 +97,9 @@ impl Error {
             }
             Self::RefLocked { .. } => "wait for the other git to end; if none runs, remove the file".into(),
             Self::BranchMoved { .. } => "rename that branch, then retry the task".into(),
+            Self::UrlHoldsAccess { .. } => {
+                "leave it out, and let git find it: a credential helper, a netrc file or an SSH key".into()
+            }
             Self::UnsupportedUrl { .. } => "use a path, or a URL that begins with https://, http:// or ssh://".into(),
             Self::Push { .. } | Self::Refused { .. } => {
                 "check what the App or the token may do: contents, pull requests and issues to write, checks to read"

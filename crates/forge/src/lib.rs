@@ -30,7 +30,7 @@ pub use hosting::{
     Comment, FailedCheck, Hosting, Proposal, PullRequest, PullRequestState, Remark, Review, Standing, Thread,
 };
 pub use local::Local;
-pub use remote::Remote;
+pub use remote::{Remote, holds_access};
 
 #[async_trait]
 pub trait Forge: Send + Sync + std::fmt::Debug {
@@ -102,11 +102,18 @@ pub struct Forges {
     git: Git,
     github: Option<Arc<github::Client>>,
     closed: ClosedFolders,
+    is_key: fn(&str) -> bool,
 }
 
 impl Forges {
     pub fn new(git: Git, github: Option<Arc<github::Client>>, closed: ClosedFolders) -> Self {
-        Self { git, github, closed }
+        Self { git, github, closed, is_key: |_| false }
+    }
+
+    /// Those that open nothing whose address holds a key: addresses are stored and shown.
+    pub fn without_keys(mut self, is_key: fn(&str) -> bool) -> Self {
+        self.is_key = is_key;
+        self
     }
 
     /// The account on GitHub, if there is one.
@@ -117,6 +124,9 @@ impl Forges {
     /// A path, `github:owner/name`, or a URL of a protocol that is safe to hand to git. What is on GitHub is reached with the
     /// installation's account where there is one, else as the person who runs this.
     pub async fn open(&self, text: &str) -> Result<Box<dyn Forge>, Error> {
+        if (self.is_key)(text) {
+            return Err(Error::UrlHoldsAccess { url: "the address".to_owned() });
+        }
         if is_path(text) {
             self.closed.check(Path::new(text))?;
             let local = Local::open(Path::new(text), self.git.clone()).await?;

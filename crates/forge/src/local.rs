@@ -104,14 +104,14 @@ impl Local {
         }
         // The git on the other side gets none of our settings and folders, so it is told here.
         let folder = from.display().to_string().replace('\'', "'\\''");
-        let ours = format!("--upload-pack=GIT_COMMON_DIR='{folder}' git -c 'safe.directory=*' upload-pack");
+        let ours = format!("--upload-pack=GIT_COMMON_DIR='{folder}' git -c 'safe.directory=*' upload-pack --strict");
         Ok(fetch_into(&self.git, &self.path, from.as_os_str(), &[commit], &[&ours]).await?)
     }
 
     /// The same for a few objects on top of a commit that is here: unlike a fetch it takes no longer where there are many
     /// branches. False, and nothing done, for anything else.
     async fn take_little(&self, from: &Path, commit: &str) -> Result<bool, harvest_workspace::Error> {
-        let session = Git::new(Home::Nobody);
+        let session = Git::new(Home::Nobody).in_bare(from.to_owned());
         let history = session.run(from, &["rev-list", LITTLE, "--end-of-options", commit]).await?;
         let here = self.git.run_with(&self.path, &["cat-file", "--batch-check=%(objecttype)"], &[], &history).await?;
         let (history, here) = (String::from_utf8_lossy(&history), String::from_utf8_lossy(&here));

@@ -18,7 +18,6 @@ const QUOTING: &[&str] = &["remote error:", "invalid server response", "bad line
 #[derive(Debug)]
 pub struct Remote {
     url: String,
-    name: String,
     git: Git,
 }
 
@@ -45,7 +44,7 @@ pub(crate) fn file_path(url: &str) -> Option<PathBuf> {
 
 impl Remote {
     pub fn new(url: &str, git: Git) -> Result<Self, Error> {
-        let refuse = |reason| Err(Error::UnsupportedUrl { url: without_password(url), reason });
+        let refuse = |reason| Err(Error::UnsupportedUrl { url: without_access(url), reason });
         if url.starts_with('-') || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return refuse("it begins with a dash or holds white space");
         }
@@ -61,19 +60,10 @@ impl Remote {
         if lower.contains("://-") || lower.contains("@-") {
             return refuse("its host begins with a dash");
         }
-        Ok(Self { url: url.to_owned(), name: without_password(url), git })
-    }
-
-    /// Git's command line has the whole URL in it; what is shown and stored must not. Neither must what the other side said,
-    /// whatever it is that answers there.
-    fn for_people(&self, error: harvest_workspace::Error) -> harvest_workspace::Error {
-        use harvest_workspace::Error as Git;
-        let clean = |text: String| without_answers(&text).replace(&self.url, &self.name);
-        match error {
-            Git::Git { command, message } => Git::Git { command: clean(command), message: clean(message) },
-            Git::TimedOut { command, seconds } => Git::TimedOut { command: clean(command), seconds },
-            other => other,
+        if holds_access(url) {
+            return Err(Error::UrlHoldsAccess { url: without_access(url) });
         }
+        Ok(Self { url: url.to_owned(), git })
     }
 
     async fn tip(&self, base: Option<&str>) -> Result<Tip, Error> {
@@ -84,8 +74,7 @@ impl Remote {
         let mut args: Vec<&str> = vec!["ls-remote", "--quiet", "--end-of-options", &self.url];
         args.extend(patterns.iter().map(String::as_str));
         let listed = self.git.line(Path::new("/"), &args).await;
-        let listed =
-            listed.map_err(|source| Error::Fetch { name: self.name.clone(), source: self.for_people(source) })?;
+        let listed = listed.map_err(|source| Error::Fetch { name: self.url.clone(), source: for_people(source) })?;
         let refs: Vec<(&str, &str)> = listed.lines().filter_map(|line| line.split_once('\t')).collect();
         for pattern in &patterns {
             let peeled = format!("{pattern}^{{}}");
@@ -97,11 +86,11 @@ impl Remote {
             }
         }
         match base {
-            None => Err(Error::Empty { name: self.name.clone() }),
+            None => Err(Error::Empty { name: self.url.clone() }),
             Some(hash) if matches!(hash.len(), 40 | 64) && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
                 Ok(Tip { commit: hash.to_ascii_lowercase(), branch: None })
             }
-            Some(base) => Err(Error::UnknownBase { base: base.to_owned(), name: self.name.clone() }),
+            Some(base) => Err(Error::UnknownBase { base: base.to_owned(), name: self.url.clone() }),
         }
     }
 }
@@ -116,12 +105,11 @@ struct Tip {
 #[async_trait]
 impl Forge for Remote {
     fn name(&self) -> &str {
-        &self.name
+        &self.url
     }
 
     fn identity(&self) -> Vec<u8> {
-        // Without a password: who asks with another one means the same repository.
-        self.name.clone().into_bytes()
+        self.url.clone().into_bytes()
     }
 
     async fn resolve(&self, base: Option<&str>) -> Result<Base, Error> {
@@ -136,7 +124,7 @@ impl Forge for Remote {
 
     async fn fetch_part(&self, mirror: &Mirror, commit: &str, part: Part) -> Result<(), harvest_workspace::Error> {
         let fetched = fetch::fetch(&self.git, mirror, OsStr::new(&self.url), commit, part, &[]).await;
-        fetched.map_err(|error| self.for_people(error))
+        fetched.map_err(for_people)
     }
 
     async fn publish(&self, _: &Path, _: &BranchName, _: &str, _: Option<&str>) -> Result<Published, Error> {
@@ -158,13 +146,32 @@ fn without_answers(message: &str) -> String {
     if own.trim().is_empty() { "the other side refused".to_owned() } else { own }
 }
 
-/// `https://user:secret@host/x` → `https://host/x`: names are stored and shown, passwords are neither.
-fn without_password(url: &str) -> String {
+/// Whether an address says by what someone gets in, and not only where the repository is. The user of an SSH address does not:
+/// keys do.
+pub fn holds_access(address: &str) -> bool {
+    let Some((scheme, rest)) = address.split_once("://") else { return false };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let by_ssh = scheme.eq_ignore_ascii_case("ssh");
+    let by_file = scheme.eq_ignore_ascii_case("file");
+    let user = authority.rsplit_once('@').map(|(user, _)| user);
+    user.is_some_and(|user| !by_ssh || user.contains(':')) || (!by_file && path.contains(['?', '#']))
+}
+
+/// `https://user:secret@host/x?key=secret` → `https://host/x`.
+fn without_access(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
-    match authority.rsplit_once('@') {
-        Some((user, host)) if user.contains(':') => format!("{scheme}://{host}/{path}"),
-        _ => url.to_owned(),
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
+/// Without what the other side said, whatever it is that answers there.
+fn for_people(error: harvest_workspace::Error) -> harvest_workspace::Error {
+    use harvest_workspace::Error as Git;
+    match error {
+        Git::Git { command, message } => Git::Git { command, message: without_answers(&message) },
+        other => other,
     }
 }
 
@@ -216,8 +223,27 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_part_of_a_name() {
-        assert_eq!(without_password("https://ada:secret@example.com/x.git"), "https://example.com/x.git");
-        assert_eq!(without_password("https://example.com/x.git"), "https://example.com/x.git");
+    fn addresses_that_hold_access_are_refused_and_not_repeated() {
+        let accepted =
+            ["https://example.com/x@2.git", "ssh://git@example.com/x", "git@example.com:x", "file:///srv/a?b"];
+        let refused = [
+            "https://ada:secret@example.com/x.git",
+            "https://secret@example.com/x.git",
+            "HTTPS://a@secret@example.com/x.git",
+            "http://:secret@example.com",
+            "https://example.com/x.git?private_token=secret",
+            "https://example.com?secret",
+            "https://example.com/x.git#secret",
+            "ssh://git:secret@example.com/x.git",
+            "git://secret@example.com/x.git",
+        ];
+        for url in accepted {
+            assert!(Remote::new(url, Git::new(Home::Nobody)).is_ok(), "{url}");
+        }
+        for url in refused {
+            let error = Remote::new(url, Git::new(Home::Nobody)).unwrap_err();
+            assert!(matches!(error, Error::UrlHoldsAccess { .. }), "{error:?}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
     }
 }

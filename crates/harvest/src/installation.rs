@@ -437,6 +437,7 @@ pub fn forges(environment: &Environment, data: &Path, account: Option<Arc<harves
     let closed = ClosedFolders::new([data.to_owned(), environment.runtime_folder()]);
     // The sample repository, which no sandbox writes to.
     Forges::new(environment.git(), account, closed.but(data.join(demo::FOLDER)))
+        .without_keys(harvest_engine::looks_like_a_key)
 }
 
 /// PostgreSQL where one is named, else the file in the data directory.

@@ -50,17 +50,15 @@ pub fn catalogue(environment: &Environment) -> Result<Catalogue, Failure> {
             Failure::refused(Code::BadConfig, format!("{}: {reason}", path.display()), help)
         };
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| refuse(error.message().to_owned()))?;
-        check_for_keys(&table).map_err(refuse)?;
+        check_for_keys(&table, harvest_engine::looks_like_a_key).map_err(refuse)?;
         catalogue.with(&name, table.into()).map_err(|error| refuse(error.to_string()))
     })
 }
 
 /// Whoever sees a task sees which servers it has, and a server without a key runs beside the agent.
-pub fn check_for_keys(table: &toml::Table) -> Result<(), String> {
-    let holding = table
-        .iter()
-        .find(|(_, value)| harvest_engine::looks_like_a_key(&serde_json::to_string(value).unwrap_or_default()));
-    match holding {
+pub fn check_for_keys(table: &toml::Table, is_key: impl Fn(&str) -> bool) -> Result<(), String> {
+    let holds = |value: &toml::Value| is_key(&serde_json::to_string(value).unwrap_or_default());
+    match table.iter().find(|(_, value)| holds(value)) {
         None => Ok(()),
         Some((field, _)) => {
             Err(format!("`{field}` holds a key, which is not kept there; it belongs into `credential`"))
@@ -197,10 +195,15 @@ fn unknown(name: &str, known: &[&str]) -> Failure {
 
 async fn add(global: &Global, environment: &Environment, style: Style, options: &McpAdd) -> Result<Exit, Failure> {
     let table = table(options)?;
-    check_for_keys(&table).map_err(|reason| {
+    let refuse = |reason| {
         let help = "leave it out, and name it: --credential NAME --credential-as VARIABLE, then harvest credential add mcp --name NAME";
         Failure::refused(Code::BadOption, reason, help)
-    })?;
+    };
+    check_for_keys(&table, harvest_engine::looks_like_a_key).map_err(refuse)?;
+    if installation::may_have_a_vault(global, environment) {
+        let redactor = Installation::open(global, environment.clone()).await?.redactor;
+        check_for_keys(&table, |text| redactor.finds(text)).map_err(refuse)?;
+    }
     let before = catalogue(environment)?;
     let entry = match before.with(&options.name, table.clone().into()) {
         Ok(with) => with.get(&options.name).cloned(),

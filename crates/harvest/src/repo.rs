@@ -64,14 +64,8 @@ pub fn show_added(global: &Global, style: Style, repository: &Value, name: &str)
 
 /// Checks a repository and keeps it.
 pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repository, Failure> {
-    let forge = installation.forges.open(&options.source).await?;
-    // What is stored has no password in it, so the builder would not have it either.
-    if options.source.contains("://") && forge.hosting().is_none() && forge.name() != options.source {
-        let message = "the URL holds a password, which is not kept";
-        let help = "leave it out, and let git find it: a credential helper, a netrc file or an SSH key";
-        return Err(Failure::refused(Code::UnsupportedUrl, message, help));
-    }
     check_for_keys(installation, &options)?;
+    let forge = installation.forges.open(&options.source).await?;
     forge.resolve(options.branch.as_deref()).await?;
     let source = forge.name().to_owned();
     let name = options.name.unwrap_or_else(|| default_name(&source));
@@ -108,14 +102,18 @@ pub async fn keep(installation: &Installation, options: RepoAdd) -> Result<Repos
     Ok(repository)
 }
 
-/// The commands of a repository are stored as they are, and shown to whoever sees the repository.
+/// The address and the commands of a repository are stored as they are, and shown to whoever sees the repository.
 fn check_for_keys(installation: &Installation, options: &RepoAdd) -> Result<(), Failure> {
     let sandboxed = "leave it out: keep it with `harvest credential add`, and the gateway adds it to requests";
     let here = "let the command read it from a file that only you may read";
+    if installation.redactor.finds(&options.source) {
+        let url = installation.redactor.redact(&options.source).into_owned();
+        return Err(harvest_forge::Error::UrlHoldsAccess { url }.into());
+    }
     for (field, command, help) in
         [("setup", &options.setup, sandboxed), ("build", &options.build, sandboxed), ("alert", &options.alert, here)]
     {
-        if command.as_deref().is_some_and(|command| installation.redactor.redact(command) != command) {
+        if command.as_deref().is_some_and(|command| installation.redactor.finds(command)) {
             let message =
                 format!("{field}: the command holds a key, and commands of a repository are stored and shown");
             return Err(Failure::refused(Code::BadOption, message, help));

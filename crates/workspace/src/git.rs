@@ -76,9 +76,7 @@ pub struct GitFolders {
 
 impl GitFolders {
     /// Those of a repository that Harvest made, bare or with its `.git` in the work tree; `None` where there is none.
-    pub fn of(directory: &Path) -> Option<Self> {
-        let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
-        let is_repository = |path: &Path| path.join("HEAD").exists() && is_folder(&path.join("objects"));
+    fn of(directory: &Path) -> Option<Self> {
         let inner = directory.join(".git");
         let (own, work_tree) = if is_folder(&inner) && is_repository(&inner) {
             (inner, Some(directory.to_owned()))
@@ -88,6 +86,12 @@ impl GitFolders {
             return None;
         };
         Some(Self { directory: directory.to_owned(), common: own.clone(), own, work_tree })
+    }
+
+    /// Those of a bare repository, whatever else lies in it.
+    fn bare(directory: &Path) -> Option<Self> {
+        let [directory, own, common] = [(); 3].map(|()| directory.to_owned());
+        is_repository(&own).then_some(Self { directory, own, common, work_tree: None })
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
@@ -101,24 +105,40 @@ impl GitFolders {
     }
 }
 
+fn is_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
+
+fn is_repository(path: &Path) -> bool {
+    path.join("HEAD").exists() && ["objects", "refs"].iter().all(|name| is_folder(&path.join(name)))
+}
+
 #[derive(Debug, Clone)]
 pub struct Git {
     home: Home,
     limit: Duration,
     /// Of a person's repository, once it was found.
     folders: Option<GitFolders>,
+    /// A bare repository that agents push to: git in it takes it for nothing else.
+    bare: Option<PathBuf>,
     settings: Vec<(String, String)>,
 }
 
 impl Git {
     pub fn new(home: Home) -> Self {
-        Self { home, limit: LIMIT, folders: None, settings: Vec::new() }
+        Self { home, limit: LIMIT, folders: None, bare: None, settings: Vec::new() }
     }
 
     /// Git that does not look for the repository it is started in, but takes these folders. Elsewhere it takes those that
     /// Harvest made.
     pub fn in_folders(mut self, folders: GitFolders) -> Self {
         self.folders = Some(folders);
+        self
+    }
+
+    /// Git that takes this folder for a bare repository, or refuses to work in it.
+    pub fn in_bare(mut self, directory: PathBuf) -> Self {
+        self.bare = Some(directory);
         self
     }
 
@@ -191,7 +211,7 @@ impl Git {
         command: &str,
     ) -> Result<std::process::Output, Error> {
         let mut child = self
-            .command(directory, args)
+            .command(directory, args)?
             .envs(env.iter().copied())
             .stdin(if stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
@@ -225,10 +245,10 @@ impl Git {
         let missing = |source| Error::GitMissing { program: "git".into(), source };
         let (reads, writes) = std::io::pipe().map_err(missing)?;
         let spawn = |mut command: Command| command.stderr(Stdio::piped()).spawn().map_err(missing);
-        let mut command = self.command(directory, args);
+        let mut command = self.command(directory, args)?;
         command.stdin(Stdio::piped()).stdout(writes);
         let mut gives = spawn(command)?;
-        let mut command = into.command(there, takes);
+        let mut command = into.command(there, takes)?;
         command.stdin(reads).stdout(Stdio::null());
         let takes_it = spawn(command)?;
         let feed = gives.stdin.take();
@@ -254,26 +274,30 @@ impl Git {
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the layer that clears the environment for git")]
-    fn command<S: AsRef<OsStr>>(&self, directory: &Path, args: &[S]) -> Command {
+    fn command<S: AsRef<OsStr>>(&self, directory: &Path, args: &[S]) -> Result<Command, Error> {
         let mut command = Command::new("git");
         command.args(args).current_dir(directory).env_clear().envs(self.environment());
-        command.envs(self.folders_of(directory).iter().flat_map(GitFolders::environment)).kill_on_drop(true);
+        command.envs(self.folders_of(directory)?.iter().flat_map(GitFolders::environment)).kill_on_drop(true);
         // Ctrl-C is for us: git ends its work, or is ended. But ssh may ask a person something at their terminal.
         let connects = args.iter().any(|arg| CONNECTS.iter().any(|connects| arg.as_ref() == *connects));
         if !(connects && matches!(self.home, Home::Person { .. })) {
             command.process_group(0);
         }
-        command
+        Ok(command)
     }
 
     /// A person's repository is found by git, once, so that git checks whose it is.
-    fn folders_of(&self, directory: &Path) -> Option<GitFolders> {
-        match &self.folders {
+    fn folders_of(&self, directory: &Path) -> Result<Option<GitFolders>, Error> {
+        if self.bare.as_deref() == Some(directory) {
+            let refuse = || Error::Unexpected(format!("{} is not a bare repository", directory.display()));
+            return GitFolders::bare(directory).ok_or_else(refuse).map(Some);
+        }
+        Ok(match &self.folders {
             Some(folders) if folders.directory == directory => Some(folders.clone()),
             Some(_) => GitFolders::of(directory),
             None if matches!(self.home, Home::Person { .. }) => None,
             None => GitFolders::of(directory),
-        }
+        })
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
@@ -354,5 +378,27 @@ mod tests {
         }
         assert_eq!(git.line(&bare, &["rev-parse", "--is-bare-repository"]).await.unwrap(), "true");
         assert_eq!(git.line(&checkout, &["rev-parse", "--show-toplevel"]).await.unwrap(), checkout.to_str().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_bare_repository_is_taken_for_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        let (bare, evil) = (root.path().join("bare.git"), root.path().join("bare.git/.git"));
+        let git = Git::new(Home::Nobody).in_bare(bare.clone());
+        let plain = Git::new(Home::Nobody);
+        std::fs::create_dir(root.path().join("made")).unwrap();
+        plain.run(&root.path().join("made"), &["init", "--quiet", "--bare", "--template=", "."]).await.unwrap();
+        std::fs::rename(root.path().join("made"), &bare).unwrap();
+        std::fs::create_dir(&evil).unwrap();
+        plain.run(&evil, &["init", "--quiet", "--bare", "--template=", "."]).await.unwrap();
+        plain.run(&evil, &["config", "user.name", "mallory"]).await.unwrap();
+        assert_eq!(git.line(&bare, &["rev-parse", "--absolute-git-dir"]).await.unwrap(), bare.to_str().unwrap());
+        let name = git.line(&bare, &["config", "user.name"]).await;
+        assert!(name.is_err(), "{name:?}");
+        // Neither does git go on where its objects are someone else's, nor look for another repository above.
+        std::fs::rename(bare.join("objects"), root.path().join("objects")).unwrap();
+        std::os::unix::fs::symlink(root.path().join("objects"), bare.join("objects")).unwrap();
+        let refused = git.line(&bare, &["rev-parse", "--absolute-git-dir"]).await.unwrap_err();
+        assert!(refused.to_string().contains("is not a bare repository"), "{refused}");
     }
 }

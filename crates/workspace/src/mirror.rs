@@ -33,7 +33,7 @@ impl Mirrors {
         let key = Mirror::key_for(identity);
         let path = self.root.join(format!("{key}.git"));
         tokio::fs::create_dir_all(&self.root).await.map_err(Error::io("make", &self.root))?;
-        let mirror = Mirror { key, path, git: self.git.clone() };
+        let mirror = Mirror { key, git: self.git.clone().in_bare(path.clone()), path };
         if !mirror.path.join("HEAD").exists() {
             let _guard = mirror.lock().await?;
             if !mirror.path.join("HEAD").exists() {
@@ -49,7 +49,7 @@ impl Mirrors {
     pub fn known(&self, identity: &[u8]) -> Option<Mirror> {
         let key = Mirror::key_for(identity);
         let path = self.root.join(format!("{key}.git"));
-        path.join("HEAD").exists().then(|| Mirror { key, path, git: self.git.clone() })
+        path.join("HEAD").exists().then(|| Mirror { key, git: self.git.clone().in_bare(path.clone()), path })
     }
 }
 

@@ -77,7 +77,7 @@ impl SessionRepository {
     /// Made anew, or opened when a crash left it there. Its objects stand on the mirror's. One whose objects stand on anything
     /// but a mirror is refused.
     pub async fn open(path: PathBuf, mirror: &Mirror, base: &str, branch: &BranchName) -> Result<Self, Error> {
-        let git = Git::new(Home::Nobody);
+        let git = Git::new(Home::Nobody).in_bare(path.clone());
         let repository = Self { path, mirror_objects: mirror.objects(), git };
         if repository.path.join("HEAD").exists() {
             let mirrors = mirror.path().parent().unwrap_or(Path::new("/"));
@@ -127,7 +127,8 @@ impl SessionRepository {
     /// whose objects stand on anything else is not opened.
     pub fn existing(path: PathBuf, mirrors: &Path) -> Option<Self> {
         let mirror_objects = mirror_of(&path, mirrors)?.join("objects");
-        Some(Self { path, mirror_objects, git: Git::new(Home::Nobody) })
+        let git = Git::new(Home::Nobody).in_bare(path.clone());
+        Some(Self { path, mirror_objects, git })
     }
 
     /// Removes the locks that a git has left here which was killed: nobody else ever would. For whoever goes on with a

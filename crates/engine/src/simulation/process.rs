@@ -304,7 +304,8 @@ impl Workshop for Shop {
 
     async fn was_given_back(&self, lease: &Lease) -> Result<bool, Error> {
         self.call(|books| {
-            Ok(books.turns.get(&lease.turn).is_some_and(|row| matches!(row.state, State::Done | State::Waiting)))
+            let row = books.turns.get(&lease.turn).filter(|row| row.fence == lease.fence);
+            Ok(row.is_some_and(|row| matches!(row.state, State::Done | State::Waiting)))
         })
         .await
     }

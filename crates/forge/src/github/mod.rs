@@ -76,7 +76,8 @@ impl GitHub {
         commit: &str,
         previous: Option<&str>,
     ) -> Result<Published, Error> {
-        let (git, url) = (self.git(Permissions::Push).await?, self.client.host().clone_url(&self.repository));
+        let git = self.git(Permissions::Push).await?.in_bare(from.to_owned());
+        let url = self.client.host().clone_url(&self.repository);
         let name = branch.as_ref_name();
         let listed = git.line(from, &["ls-remote", "--quiet", &url, &name]).await;
         let listed = listed.map_err(|source| Error::Fetch { name: self.name.clone(), source })?;

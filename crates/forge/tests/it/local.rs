@@ -39,6 +39,8 @@ async fn what_is_published_is_whole_however_much_it_is() {
             .await
             .unwrap();
         let branch = BranchName::for_session("work", &"0000000000000001".parse().unwrap());
+        // What a git that an agent took over could leave in it is not taken for the repository.
+        git(&session, &["init", "--quiet", "--bare", ".git"]);
         for _ in 0..2 {
             forge.publish(&session, &branch, &commit, None).await.unwrap();
         }

@@ -94,7 +94,7 @@ impl World {
         std::fs::write(path.join("README.md"), content).unwrap();
         git(&path, &["commit", "--quiet", "--all", "--message", content]);
         let commit = git(&path, &["rev-parse", "HEAD"]);
-        (path, commit)
+        (path.join(".git"), commit)
     }
 
     /// Ada does something by the API, as people's tools do.

@@ -112,6 +112,9 @@ impl Project {
             let Some(Some(texts)) = texts else {
                 return Err(bad("has `repositories` that is not a list of paths and URLs"));
             };
+            if texts.iter().any(|address| harvest_engine::address_holds_access(address)) {
+                return Err(bad("has a user, a password, a query or a key in an address of `repositories`"));
+            }
             let repositories = texts.into_iter().map(str::to_owned).collect();
             let origin = Origin::Project { name: name.clone(), file: file.to_owned() };
             Ok(Self { name, layers: vec![Layer::read(origin, settings)?], repositories })

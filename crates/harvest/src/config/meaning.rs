@@ -45,7 +45,8 @@ impl Layers {
                 refuse(&format!("{}: {error}", layer.origin.describe()), "see `harvest mcp show NAME` for examples")
             };
             if let Some(table) = table.as_table() {
-                mcp::check_for_keys(table).map_err(|error| refuse(format!("mcp.{name}: {error}")))?;
+                mcp::check_for_keys(table, harvest_engine::looks_like_a_key)
+                    .map_err(|error| refuse(format!("mcp.{name}: {error}")))?;
             }
             with(catalogue, name, table.clone()).map_err(|error| refuse(error.to_string()))
         })

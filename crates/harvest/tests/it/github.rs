@@ -495,7 +495,7 @@ fn mentions_and_reviews_of_people_do_not_use_up_the_bound_on_automatic_fixes() {
     };
     fail("first");
     let shown = turns(5);
-    assert_eq!(shown["sessions"][0]["turns"][4]["author"], "github:checks", "{shown:#}");
+    assert_eq!(shown["sessions"][0]["turns"][4]["author"], "github:checks[bot]", "{shown:#}");
     // The bound holds for what nobody has asked for, and a person may go on all the same.
     fail("second");
     ada.post("/issues/2/comments", &json!({ "body": "@harvest once more" })).ok();

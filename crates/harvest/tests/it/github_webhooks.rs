@@ -210,6 +210,12 @@ fn who_signs_in_and_who_asks_in_an_issue_is_one_person_with_one_quota() {
     let answer = server.with(&token).post("/api/tasks", &world.ask("Mend it"));
     let problem = answer.problem(429, "HV-0617");
     assert!(problem["detail"].as_str().unwrap().contains(&format!("user {name} has 1 tasks")), "{problem}");
+    // A cap on how many run at a time holds under both names, too.
+    let file = rusqlite::Connection::open(world.data().join("harvest.db")).unwrap();
+    let counted = |cap: &str| -> i64 {
+        file.query_row("SELECT count(*) FROM turn_caps WHERE cap = ?1", [cap], |row| row.get(0)).unwrap()
+    };
+    assert_eq!([counted(&format!("user:{name}")), counted("user:github:ada")], [1, 1]);
 }
 
 #[test]

@@ -102,8 +102,13 @@ fn by_a_file_and_resumed_without_a_word() {
     let world = World::new();
     world.without_spares();
     let (mut running, task) = hanging(&world, "This was interrupted");
-    fs::write(world.data().join("interrupts").join(&task), "out of credit\n").unwrap();
-    assert_interrupted(&world, &task, Some("operator"), "out of credit");
+    let reason = "out of credit: sk-ant-api03-canary0123456789abcdefgh\n";
+    fs::write(world.data().join("interrupts").join(&task), reason).unwrap();
+    assert_interrupted(&world, &task, Some("operator"), "out of credit: [redacted]");
+    let audited = world.harvest(&["audit", "export"]).finish().stdout;
+    let entries = audited.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let entry = entries.into_iter().find(|entry| entry["actor"] == "operator").expect(&audited);
+    assert_eq!((&entry["action"], &entry["target"]), (&json!("interrupt"), &json!(format!("task:{task}"))), "{entry}");
     world.json(&["session", "resume", &task]);
     assert_resumed(&world, &mut running, &task);
     end(&world, running);

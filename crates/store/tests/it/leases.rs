@@ -34,6 +34,20 @@ on_both! {
         assert!(matches!(refused, Err(Error::StaleLease { .. })), "{refused:?}");
     }
 
+    async fn a_turn_is_given_back_by_whoever_held_it_last_alone(place) {
+        let store = place.open().await;
+        submit(&store).await;
+        let (first, second) = (owner(), owner());
+        let lost = store.claim(Claim { until: Some(later(10)), ..a_claim(&first, 1) }).await.unwrap().pop().unwrap();
+        assert!(!store.was_given_back(&lost).await.unwrap(), "it is at work");
+        assert_eq!(store.reclaim(later(11)).await.unwrap().expired, 1);
+        assert!(!store.was_given_back(&lost).await.unwrap(), "it waits for another");
+        let lease = claim_any(&store, &second).await.unwrap();
+        complete(&store, &lease).await;
+        assert!(store.was_given_back(&lease).await.unwrap());
+        assert!(!store.was_given_back(&lost).await.unwrap(), "another gave it back");
+    }
+
     async fn a_lease_without_end_is_only_given_back_with_its_owner(place) {
         let store = place.open().await;
         submit(&store).await;
