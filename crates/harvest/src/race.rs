@@ -13,6 +13,7 @@ use crate::installation::Installation;
 use crate::output;
 use crate::remote::{self, Remote};
 use crate::run::{Ended, stop_on_signals, work};
+use crate::task::warnings;
 use crate::view::{Activity, Style, clean};
 
 /// What each of those who race is asked.
@@ -50,8 +51,16 @@ pub async fn add(
     let race = enter_race(installation.entropy.as_ref(), &mut requests, wanted.judged_by, wanted.judge.clone());
     let engine = installation.queueing_engine()?;
     let submitted = engine.submit_all(requests).await.map_err(|error| Failure::from(error).refusing())?;
+    let mut given = Vec::new();
+    for entrant in &submitted {
+        given.extend(warnings::of(installation.store.as_ref(), &entrant.session).await?);
+    }
     let tasks: Vec<Task> = submitted.into_iter().map(|submitted| submitted.task).collect();
     say_queued(global, style, &race, &tasks);
+    // Most of them are true of all who race.
+    given.sort();
+    given.dedup();
+    warnings::say(&given);
     Ok(Exit::Done)
 }
 

@@ -55,7 +55,7 @@ async fn add(
     let times = When { cron: options.cron, time_zone, missed };
     let owner = ScheduleOwner { user: installation.environment.user(), right: OwnerRight::Installation };
     let stored = keep(installation, owner, times, saved, prompt).await?;
-    show_new(global, style, &json!(stored));
+    show_new(global, style, &shown(&stored));
     Ok(Exit::Done)
 }
 
@@ -117,8 +117,15 @@ fn refuse(error: &BadTimetable) -> Failure {
 
 async fn list(global: &Global, installation: &Installation, style: Style) -> Result<Exit, Failure> {
     let schedules = installation.store.schedules().await?;
-    show_list(global, style, &schedules.iter().map(|stored| json!(stored)).collect::<Vec<_>>());
+    show_list(global, style, &schedules.iter().map(shown).collect::<Vec<_>>());
     Ok(Exit::Done)
+}
+
+/// As the API shows it: whom it belongs to by name.
+fn shown(stored: &Stored) -> Value {
+    let mut shown = json!(stored);
+    shown["owner"] = json!(stored.owner.as_ref().map(|owner| &owner.user));
+    shown
 }
 
 pub fn show_list(global: &Global, style: Style, schedules: &[Value]) {
@@ -150,7 +157,7 @@ pub fn show_list(global: &Global, style: Style, schedules: &[Value]) {
 }
 
 async fn remove(global: &Global, installation: &Installation, style: Style, prefix: &str) -> Result<Exit, Failure> {
-    let schedules: Vec<Value> = installation.store.schedules().await?.iter().map(|stored| json!(stored)).collect();
+    let schedules: Vec<Value> = installation.store.schedules().await?.iter().map(shown).collect();
     let id = find(&schedules, prefix)?;
     installation.store.remove_schedule(id).await?;
     show_removed(global, style, id);

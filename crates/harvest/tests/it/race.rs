@@ -181,6 +181,15 @@ fn a_cap_smaller_than_the_race_holds_nobody_up() {
     world.assert_nothing_left();
 }
 
+#[test]
+fn a_race_that_is_queued_says_its_warnings_once() {
+    let world = World::new();
+    std::fs::write(world.repo().join("two.sh"), "exit 1\n").unwrap();
+    let added = world.harvest(&["task", "add", "Mend it", "--race", "builtin:one,builtin:two"]).finish();
+    assert_eq!(added.exit, Some(0), "{added:?}");
+    assert_eq!(added.stderr.matches("uncommitted changes").count(), 1, "{added:?}");
+}
+
 /// A worker that takes no more work leaves those who wait to the next one.
 #[test]
 fn a_worker_that_ends_lets_go_of_who_waits_for_the_verdict() {

@@ -314,6 +314,9 @@ fn caps_convoys_schedules_and_templates_of_a_server() {
     let schedule = &kept["items"][0];
     assert_eq!((&schedule["cron"], &schedule["missed"]), (&json!("0 3 * * 1-5"), &json!("skip")));
     assert_eq!(json_of(&at(&["schedule", "list", "--json"]))["items"], kept["items"]);
+    // Where the data is, a schedule is shown in the same way.
+    let here = json_of(&world.harvest(&["schedule", "list", "--json"]).finish());
+    assert_eq!(here["items"], kept["items"]);
     let listed = at(&["schedule", "list"]).stdout;
     assert!(listed.contains("Update the dependencies") && listed.contains("03:00 Europe/Berlin"), "{listed}");
     assert_eq!(at(&["schedule", "remove", &schedule["id"].as_str().unwrap()[..8]]).exit, Some(0));
